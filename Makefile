@@ -1,0 +1,33 @@
+# A fresh machine with Python 3.11, git and make needs nothing else: each target sets up what it lacks.
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Resolved when a recipe runs, so that `make format` and `make clean` need no Java.
+WITH_JAVA = java_home=$$(tools/java) && JAVA_HOME="$$java_home"
+
+.PHONY: demo test bench format clean
+
+demo: $(READY)
+	@$(WITH_JAVA) $(BIN)/penstock demo
+
+test: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+
+bench: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse metastore_db derby.log
+
+# Made again only when a pin or the project file changes.
+$(READY): requirements.lock pyproject.toml tools/venv
+	@echo "Setting up $(VENV): a few minutes, once"
+	@tools/venv $(VENV)
+	@touch $@

@@ -1,0 +1,82 @@
+"""Penstock: content-based publish/subscribe on Apache Spark.
+
+    subs = penstock.Subscriptions()                       who subscribed to what
+    sid, ticket = subs.subscribe("alice", "symbol = 'GOOG' AND price BETWEEN 500 AND 600")
+    matcher = subs.compile({"symbol": "string", "price": "double"})
+    matcher.match({"symbol": "GOOG", "price": 550})       one event -> sorted ids
+
+    penstock.match(events_df, subs)                       a Spark DataFrame, batch or streaming
+    penstock.Pipeline(source=…, subscriptions=…, sink=…, checkpoint=…).start()
+
+This file is the whole public API. Follow one event: `language` reads a filter, `matching` compiles subscriptions into a
+plan and matches events against it, `registry` keeps subscriptions, `pipeline` runs it all on Spark.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import (
+    ConfigError,
+    ExpensiveSubscription,
+    FilterError,
+    LeaseError,
+    PenstockError,
+    PipelineError,
+    RegistryError,
+    SchemaError,
+    SnapshotError,
+    SubscriptionErrors,
+    TicketError,
+    UnknownSubscription,
+)
+from penstock.language import Schema
+from penstock.matching import Matcher, SnapshotRef
+from penstock.registry import Subscriptions
+
+if TYPE_CHECKING:
+    from penstock.pipeline import (
+        CallableSink,
+        ConsoleSink,
+        DeltaSink,
+        FileSink,
+        Pipeline,
+        match,
+    )
+
+__version__ = "0.1.0"
+
+_ON_SPARK = frozenset({"CallableSink", "ConsoleSink", "DeltaSink", "FileSink", "Pipeline", "match"})
+
+
+def __getattr__(name: str) -> Any:
+    """What needs Spark is imported when it is first used: the core works without it."""
+    if name in _ON_SPARK:
+        from penstock import pipeline
+
+        return getattr(pipeline, name)
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+
+
+__all__ = [
+    "CallableSink",
+    "ConfigError",
+    "ConsoleSink",
+    "DeltaSink",
+    "ExpensiveSubscription",
+    "FileSink",
+    "FilterError",
+    "LeaseError",
+    "Matcher",
+    "PenstockError",
+    "Pipeline",
+    "PipelineError",
+    "RegistryError",
+    "Schema",
+    "SchemaError",
+    "SnapshotError",
+    "SnapshotRef",
+    "SubscriptionErrors",
+    "Subscriptions",
+    "TicketError",
+    "UnknownSubscription",
+    "match",
+]

@@ -1,0 +1,168 @@
+"""One tree of errors under `PenstockError`.
+
+A message says what is wrong, where, why, and what to do instead. Errors that concern a filter carry its text and the
+position in it, and print a caret line under the offending part.
+"""
+
+from collections.abc import Sequence
+
+_CONTEXT = 60  # characters of a long filter shown on either side of the error
+
+
+class PenstockError(Exception):
+    """Base of every error that Penstock raises on purpose."""
+
+
+class FilterError(PenstockError):
+    """A filter that can't be subscribed: where in its text, and why.
+
+    >>> print(FilterError("prise > 5", "unknown attribute 'prise'", 0, 5, hint="did you mean 'price'?"))
+    unknown attribute 'prise' at line 1, column 1
+      prise > 5
+      ^^^^^
+      did you mean 'price'?
+    """
+
+    def __init__(
+        self,
+        text: str,
+        reason: str,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.text = text
+        self.reason = reason
+        self.start = start
+        self.end = end
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+        super().__init__(text, reason, start, end)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _filter_error, (
+            self.text,
+            self.reason,
+            self.start,
+            self.end,
+            self.expected,
+            self.found,
+            self.hint,
+        )
+
+    def __str__(self) -> str:
+        lines = [self.reason + self._where()]
+        lines += self._excerpt()
+        if self.expected is not None:
+            lines.append(f"  expected: {self.expected}")
+        if self.found is not None:
+            lines.append(f"  found:    {self.found}")
+        if self.hint is not None:
+            lines.append(f"  {self.hint}")
+        return "\n".join(lines)
+
+    def _where(self) -> str:
+        if self.start is None:
+            return ""
+        before = self.text[: self.start]
+        line = before.count("\n") + 1
+        column = self.start - (before.rfind("\n") + 1) + 1
+        return f" at line {line}, column {column}"
+
+    def _excerpt(self) -> list[str]:
+        start = self.start or 0
+        line_start = self.text.rfind("\n", 0, start) + 1
+        line_end = self.text.find("\n", start)
+        line_end = len(self.text) if line_end < 0 else line_end
+        first = max(line_start, start - _CONTEXT)
+        last = min(line_end, start + _CONTEXT)
+        head = "…" if first > line_start else ""
+        tail = "…" if last < line_end else ""
+        lines = [f"  {head}{self.text[first:last]}{tail}"]
+        if self.start is not None:
+            end = min(self.end if self.end is not None else start + 1, last)
+            indent = " " * (2 + len(head) + start - first)
+            lines.append(indent + "^" * max(1, end - start))
+        return lines
+
+
+def _filter_error(
+    text: str,
+    reason: str,
+    start: int | None,
+    end: int | None,
+    expected: str | None,
+    found: str | None,
+    hint: str | None,
+) -> FilterError:
+    return FilterError(text, reason, start, end, expected=expected, found=found, hint=hint)
+
+
+class SubscriptionErrors(PenstockError):
+    """All the errors of a batch of subscriptions at once: pairs of subscription id and error."""
+
+    SHOWN = 10
+
+    def __init__(self, errors: Sequence[tuple[int | None, FilterError]]) -> None:
+        self.errors = list(errors)
+        super().__init__(self.errors)
+
+    def __str__(self) -> str:
+        count = len(self.errors)
+        lines = [f"{count} subscription{'s' if count != 1 else ''} refused"]
+        for sid, error in self.errors[: self.SHOWN]:
+            lines.append(f"subscription {sid}: {error}" if sid is not None else str(error))
+        if count > self.SHOWN:
+            lines.append(f"… and {count - self.SHOWN} more (see .errors)")
+        return "\n".join(lines)
+
+
+class SchemaError(PenstockError):
+    """A schema that can't be read, or events that don't fit theirs."""
+
+
+class RegistryError(PenstockError):
+    """The registry can't be opened, read or written."""
+
+
+class UnknownSubscription(RegistryError):
+    """No live subscription has this id."""
+
+
+class TicketError(RegistryError):
+    """The ticket doesn't belong to the subscription (or there is no such subscription: the same answer for both)."""
+
+
+class LeaseError(RegistryError):
+    """A lease that can't be read, or is out of bounds."""
+
+
+class SnapshotError(PenstockError):
+    """A snapshot that is torn, foreign or missing."""
+
+
+class PipelineError(PenstockError):
+    """A pipeline that can't start or go on."""
+
+
+class ConfigError(PipelineError):
+    """A pipeline description with problems: all of them at once."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        count = len(self.problems)
+        return "\n".join(
+            [f"{count} problem{'s' if count != 1 else ''} in the pipeline description"]
+            + [f"  - {problem}" for problem in self.problems]
+        )
+
+
+class ExpensiveSubscription(UserWarning):
+    """A subscription that will cost much more than most: the message says why."""

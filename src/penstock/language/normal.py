@@ -1,0 +1,113 @@
+"""Normal form: a filter as a disjunction of conjunctions of leaves.
+
+Negation is pushed down to the leaves first. That is sound in three-valued logic because De Morgan's laws hold there,
+and because a leaf knows when its own negation is *true*: past this point nobody asks for anything but true. Then AND
+is distributed over OR, with a bound: a filter whose normal form is larger is refused, it doesn't grow in silence.
+
+Leaves of one attribute inside a conjunction are not intersected here. That happens once the constants are cell
+numbers, where every type is an integer and one kernel does it for all filters of a shape (`matching.compile`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penstock.errors import FilterError
+from penstock.language.tree import (
+    And,
+    Constant,
+    Factor,
+    Not,
+    Or,
+    Pattern,
+    Piece,
+    Test,
+    Tree,
+)
+
+MAX_CONJUNCTIONS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTest:
+    """A test that must be true (`holds`) or false; unknown satisfies neither."""
+
+    test: Test
+    holds: bool
+
+
+Term = Factor | SignedTest
+Conjunction = tuple[Term, ...]
+
+
+def normal_form(text: str, tree: Tree) -> tuple[Conjunction, ...]:
+    """The conjunctions of a filter; none if it can't be true, one empty conjunction if it always is.
+
+    >>> from penstock.language.parser import parse
+    >>> from penstock.language.schema import Schema
+    >>> schema = Schema.of({"a": "int", "b": "int"})
+    >>> text = "NOT (a = 1 AND (b < 2 OR b > 5))"
+    >>> [[term.attribute.name for term in c] for c in normal_form(text, parse(text, schema))]
+    [['a'], ['b', 'b']]
+    """
+    return tuple(_disjuncts(text, tree, True))
+
+
+def _disjuncts(text: str, tree: Tree, holds: bool) -> list[Conjunction]:
+    match tree:
+        case Not(child):
+            return _disjuncts(text, child, not holds)
+        case And(children) if holds:
+            return _all_of(text, [_disjuncts(text, c, holds) for c in children])
+        case Or(children) if not holds:
+            return _all_of(text, [_disjuncts(text, c, holds) for c in children])
+        case And(children) | Or(children):
+            return _any_of(text, [_disjuncts(text, c, holds) for c in children])
+        case Constant(value):
+            return [()] if value is holds else []
+        case Factor():
+            return [(tree if holds else tree.negation(),)]
+        case Pattern() if holds and tree.prefix is not None:
+            head = Factor(tree.attribute, (Piece("prefix", tree.prefix),), tree.span)
+            return [(head, SignedTest(tree, True))]
+        case _:
+            return [(SignedTest(tree, holds),)]
+
+
+def _all_of(text: str, parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
+    result: list[Conjunction] = [()]
+    for part in sorted(parts, key=len):  # an empty part makes the product empty before it can grow
+        _check_size(text, len(result) * len(part))
+        result = [(*left, *right) for left in result for right in part]
+    return list(dict.fromkeys(result))
+
+
+def _any_of(text: str, parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
+    result: dict[Conjunction, None] = {}
+    united: dict[tuple[str, ...], list[Factor]] = {}
+    for conjunction in (c for part in parts for c in part):
+        if not conjunction:
+            return [()]
+        first = conjunction[0]
+        if len(conjunction) == 1 and isinstance(first, Factor) and not first.negated:
+            united.setdefault(first.attribute.path, []).append(first)
+        else:
+            result[conjunction] = None
+    for factors in united.values():
+        result[(_union(factors),)] = None
+    _check_size(text, len(result))
+    return list(result)
+
+
+def _union(factors: list[Factor]) -> Factor:
+    """`a = 1 OR a = 2 OR …` is one factor: a long disjunction on one attribute is no large normal form."""
+    pieces = tuple(dict.fromkeys(piece for factor in factors for piece in factor.pieces))
+    return replace(factors[0], pieces=pieces, null=any(f.null for f in factors))
+
+
+def _check_size(text: str, size: int) -> None:
+    if size > MAX_CONJUNCTIONS:
+        raise FilterError(
+            text,
+            f"the filter is too complex: its normal form has more than {MAX_CONJUNCTIONS:,} conjunctions",
+            hint="split it into several subscriptions, or use IN instead of many ORs",
+        )

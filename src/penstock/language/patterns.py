@@ -1,0 +1,70 @@
+"""LIKE patterns: which are plain strings, which are prefixes, and which need a pattern matcher.
+
+A plain string is an equality and a prefix is a range, both of which an index can use. The rest becomes a regular
+expression for RE2, which runs in time linear in the text whatever the pattern. As in DuckDB there is no escape
+character unless ESCAPE names one.
+"""
+
+import re
+from dataclasses import dataclass
+
+MAX_PATTERN = 1_000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class LikeParts:
+    """A pattern taken apart: the literal head, and whether anything but one trailing `%` follows it."""
+
+    head: str
+    is_exact: bool
+    is_prefix: bool
+
+
+def take_apart(pattern: str, escape: str | None = None) -> LikeParts:
+    """Split a LIKE pattern into its literal head and the nature of the rest.
+
+    >>> take_apart("GOO%")
+    LikeParts(head='GOO', is_exact=False, is_prefix=True)
+    >>> take_apart("50!%", escape="!")
+    LikeParts(head='50%', is_exact=True, is_prefix=False)
+    """
+    head: list[str] = []
+    position = 0
+    while position < len(pattern):
+        character = pattern[position]
+        if character == escape:
+            position += 1
+            if position == len(pattern):
+                raise ValueError("the pattern ends with its escape character")
+            head.append(pattern[position])
+        elif character in "%_":
+            rest = pattern[position:]
+            return LikeParts("".join(head), False, rest.strip("%") == "")
+        else:
+            head.append(character)
+        position += 1
+    return LikeParts("".join(head), True, False)
+
+
+def to_regex(pattern: str, escape: str | None = None) -> str:
+    """The RE2 expression that matches just what the LIKE pattern does.
+
+    >>> to_regex("a%b_")
+    '(?s)^a.*b.$'
+    """
+    out: list[str] = []
+    position = 0
+    while position < len(pattern):
+        character = pattern[position]
+        if character == escape:
+            position += 1
+            out.append(re.escape(pattern[position]))
+        elif character == "%":
+            if out[-1:] != [".*"]:
+                out.append(".*")
+        elif character == "_":
+            out.append(".")
+        else:
+            out.append(re.escape(character))
+        position += 1
+    return "(?s)^" + "".join(out) + "$"

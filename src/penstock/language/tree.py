@@ -1,0 +1,145 @@
+"""The typed tree of a filter: what the parser makes and the normal form is made of.
+
+A leaf says when it is *true*. Everything that compares one attribute with constants is one kind of leaf, `Factor`: a
+union of pieces of the attribute's ordered values, or the rest of them, with or without NULL. That is enough for
+comparisons, BETWEEN, IN, prefix LIKE, IS NULL, IS TRUE and IS DISTINCT FROM, and it is closed under negation.
+What is no set of ordered values (other patterns, array membership, attribute against attribute) is a `Test`.
+
+Literals are symbolic: a literal that was lifted out of the text has a slot, and stands for as many values as there are
+filters of this shape.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Literal as Choice
+
+from penstock.language.schema import Attribute
+
+Span = tuple[int, int]
+Order = Choice["=", "<", "<=", ">", ">="]
+
+
+class LiteralKind(StrEnum):
+    """How a literal is written, which decides what it may be compared with."""
+
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    DOUBLE = "double"
+    STRING = "string"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant of the filter: `text` as written (strings unquoted), and the slot it was lifted from, if any."""
+
+    kind: LiteralKind
+    text: str
+    span: Span
+    slot: int | None = None
+    negative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The values that compare with the literal in this way; `prefix`: the strings that begin with it."""
+
+    order: Order | Choice["prefix"]
+    literal: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """True if the value is in one of the pieces (`negated`: not null and in none), or is NULL and `null` is set.
+
+    `total` marks the tests that are never unknown (IS NULL, IS TRUE, IS DISTINCT FROM): their negation takes the
+    opposite view of NULL, the negation of any other leaves NULL unknown.
+    """
+
+    attribute: Attribute
+    pieces: tuple[Piece, ...]
+    span: Span
+    negated: bool = False
+    null: bool = False
+    total: bool = False
+
+    def negation(self) -> "Factor":
+        return replace(self, negated=not self.negated, null=self.total and not self.null)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """LIKE with a pattern that is more than a prefix. Never lifted: every distinct pattern is its own predicate."""
+
+    attribute: Attribute
+    pattern: str
+    escape: str | None
+    span: Span
+    prefix: Literal | None = None  # what every match begins with: an index can use it
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """array_contains(attribute, literal)."""
+
+    attribute: Attribute
+    literal: Literal
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An attribute against an attribute."""
+
+    left: Attribute
+    order: Order
+    right: Attribute
+    span: Span
+
+
+Test = Pattern | Contains | Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """TRUE, FALSE or NULL, or a comparison that is one of them whatever the event."""
+
+    value: bool | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    children: tuple["Tree", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    children: tuple["Tree", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    child: "Tree"
+
+
+Leaf = Factor | Pattern | Contains | Comparison | Constant
+Tree = Leaf | And | Or | Not
+
+
+def leaves(tree: Tree) -> list[tuple[Leaf, bool]]:
+    """The leaves from left to right, each with whether the filter wants it true (else it is under NOT)."""
+    found: list[tuple[Leaf, bool]] = []
+    pending: list[tuple[Tree, bool]] = [(tree, True)]
+    while pending:
+        node, holds = pending.pop()
+        match node:
+            case And(children) | Or(children):
+                pending.extend((child, holds) for child in reversed(children))
+            case Not(child):
+                pending.append((child, not holds))
+            case _:
+                found.append((node, holds))
+    return found

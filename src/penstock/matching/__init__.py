@@ -1,0 +1,31 @@
+"""Normalised subscriptions -> plan -> matches. Imports no Spark, no database."""
+
+from penstock.matching.check import check, check_many
+from penstock.matching.compile import compile_plan
+from penstock.matching.engines import ENGINES
+from penstock.matching.explain import Explanation
+from penstock.matching.matcher import Matcher, clock
+from penstock.matching.plan import Plan
+from penstock.matching.rows import FOREVER, Changes, Rows, SubscriptionSource
+from penstock.matching.snapshots import Published, SnapshotRef, SnapshotStore, open_matcher
+from penstock.matching.stats import Stats
+
+__all__ = [
+    "ENGINES",
+    "FOREVER",
+    "Changes",
+    "Explanation",
+    "Matcher",
+    "Plan",
+    "Published",
+    "Rows",
+    "SnapshotRef",
+    "SnapshotStore",
+    "Stats",
+    "SubscriptionSource",
+    "check",
+    "check_many",
+    "clock",
+    "compile_plan",
+    "open_matcher",
+]

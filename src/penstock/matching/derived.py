@@ -1,0 +1,216 @@
+"""Predicates that are no range of cells: patterns, array membership, attribute against attribute.
+
+Each distinct one is a derived attribute of the event with three cells (unknown, false, true). It is evaluated once per
+batch, whatever the number of subscriptions that use it, and past that an engine sees one more column of cells.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.language.literals import DAY, double_keys
+from penstock.language.patterns import to_regex
+from penstock.language.schema import Attribute, Kind, Scalar, Schema
+from penstock.matching.domains import ByteStrings, Domain, descend, key_column
+from penstock.matching.jit import kernel
+from penstock.matching.kernels import Int32s, Int64s
+
+UNKNOWN, FALSE, TRUE = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class PatternTest:
+    """A string attribute against a LIKE pattern, run by RE2 in linear time."""
+
+    path: tuple[str, ...]
+    pattern: str
+    escape: str | None
+
+    def cells(self, batch: pa.RecordBatch, out: Int32s) -> None:
+        column = descend(batch, self.path)
+        if column is None or pa.types.is_null(column.type):
+            out[:] = UNKNOWN
+            return
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        found = pc.match_substring_regex(column, to_regex(self.pattern, self.escape))
+        out[:] = pc.fill_null(found.cast(pa.int8()), -1).to_numpy(zero_copy_only=False) + 1
+
+    def header(self) -> dict[str, Any]:
+        return {"path": list(self.path), "pattern": self.pattern, "escape": self.escape}
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeTest:
+    """One attribute against another, by the keys of a type that both can be read as."""
+
+    left: Attribute
+    order: str
+    right: Attribute
+
+    def cells(self, batch: pa.RecordBatch, out: Int32s) -> None:
+        columns = [descend(batch, a.path) for a in (self.left, self.right)]
+        present = [c for c in columns if c is not None and c.null_count < len(c)]
+        if len(present) < 2:
+            out[:] = UNKNOWN
+            return
+        left, right = _comparable(present, self.left, self.right)
+        order = _ORDERS[self.order]
+        holds = order(left, right)
+        if isinstance(holds, np.ndarray):
+            out[:] = holds.astype(np.int32) + FALSE
+            for column in present:
+                if column.null_count:
+                    out[~column.is_valid().to_numpy(zero_copy_only=False)] = UNKNOWN
+        else:
+            out[:] = pc.fill_null(holds.cast(pa.int8()), -1).to_numpy(zero_copy_only=False) + 1
+
+    def header(self) -> dict[str, Any]:
+        return {"left": list(self.left.path), "order": self.order, "right": list(self.right.path)}
+
+
+PlainTest = PatternTest | AttributeTest
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedAttributes:
+    """All the derived attributes of a plan: first `plain`, then one per array membership.
+
+    Membership i holds if the array of `elements[array[i]]` has an element in the cells low[i] .. high[i]: the elements
+    are discretised once for all the values that anybody looks for.
+    """
+
+    plain: tuple[PlainTest, ...]
+    elements: tuple[Domain, ...]
+    array: Int32s
+    low: Int32s
+    high: Int32s
+
+    def __len__(self) -> int:
+        return len(self.plain) + len(self.array)
+
+    def paths(self) -> list[tuple[str, ...]]:
+        """The attributes that the tests look at."""
+        found = [domain.path for domain in self.elements]
+        for test in self.plain:
+            found += (
+                [test.path] if isinstance(test, PatternTest) else [test.left.path, test.right.path]
+            )
+        return found
+
+    def cells(self, batch: pa.RecordBatch, out: Int32s) -> None:
+        """Evaluate every test on a batch."""
+        for number, test in enumerate(self.plain):
+            test.cells(batch, out[number])
+        members = out[len(self.plain) :]
+        for number, domain in enumerate(self.elements):
+            mine = np.flatnonzero(self.array == number)
+            column = descend(batch, domain.path)
+            if column is None or pa.types.is_null(column.type):
+                members[mine] = UNKNOWN
+                continue
+            valid = column.is_valid().to_numpy(zero_copy_only=False)
+            members[mine] = np.where(valid, FALSE, UNKNOWN)
+            values = column.flatten()
+            cells = np.empty(len(values), np.int32)
+            domain.cells(values, cells)
+            lengths = pc.fill_null(pc.list_value_length(column), 0)
+            events = np.repeat(np.arange(len(column)), lengths.to_numpy(zero_copy_only=False))
+            order = np.argsort(self.low[mine], kind="stable")
+            mine = mine[order]
+            _mark(cells, events, self.low[mine], self.high[mine], mine, members)
+
+    def header(self) -> dict[str, Any]:
+        return {"plain": [test.header() for test in self.plain]}
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {"tests.array": self.array, "tests.low": self.low, "tests.high": self.high}
+
+    @staticmethod
+    def assemble(
+        header: Mapping[str, Any],
+        elements: tuple[Domain, ...],
+        arrays: Mapping[str, npt.NDArray[Any]],
+        schema: Schema,
+    ) -> "DerivedAttributes":
+        plain: list[PlainTest] = []
+        for test in header["plain"]:
+            if "pattern" in test:
+                plain.append(PatternTest(tuple(test["path"]), test["pattern"], test["escape"]))
+            else:
+                left, right = (schema.find(tuple(test[side])) for side in ("left", "right"))
+                assert left is not None
+                assert right is not None
+                plain.append(AttributeTest(left, test["order"], right))
+        return DerivedAttributes(
+            tuple(plain), elements, arrays["tests.array"], arrays["tests.low"], arrays["tests.high"]
+        )
+
+
+@kernel
+def _mark(
+    cells: Int32s, events: Int64s, low: Int32s, high: Int32s, rows: Int64s, out: Int32s
+) -> None:
+    """Set TRUE for every membership (sorted by `low`, almost always points) that has an element."""
+    widest = 0
+    for i in range(len(low)):
+        widest = max(widest, high[i] - low[i])
+    for e in range(len(cells)):
+        cell = cells[e]
+        first = np.searchsorted(low, cell - widest)
+        for i in range(first, len(low)):
+            if low[i] > cell:
+                break
+            if high[i] >= cell:
+                out[rows[i], events[e]] = 2
+
+
+def _comparable(columns: Sequence[Any], left: Attribute, right: Attribute) -> tuple[Any, Any]:
+    """Both columns as something that compares like SQL: NumPy keys, or Arrow arrays."""
+    a, b = left.type, right.type
+    assert isinstance(a, Scalar)
+    assert isinstance(b, Scalar)
+    kinds = {a.kind, b.kind}
+    if kinds == {Kind.STRING}:
+        return _both(columns, lambda c: c.cast(pa.large_binary()))
+    if Kind.DOUBLE in kinds:
+        return _both(columns, _as_doubles)
+    if Kind.DECIMAL in kinds:
+        scale = max(a.scale, b.scale)
+        return _both(columns, lambda c: _rescaled(c, scale))
+    keys = []
+    for column, attribute, type_ in zip(columns, (left, right), (a, b), strict=True):
+        values, _ = key_column(column, type_, attribute.name)
+        assert not isinstance(values, ByteStrings)
+        keys.append(values * DAY if type_.kind is Kind.DATE and len(kinds) == 2 else values)
+    return keys[0], keys[1]
+
+
+def _both(columns: Sequence[Any], convert: Callable[[Any], Any]) -> tuple[Any, Any]:
+    return convert(columns[0]), convert(columns[1])
+
+
+def _as_doubles(column: pa.Array) -> Int64s:
+    filled = pc.fill_null(column.cast(pa.float64()), 0.0)
+    return double_keys(filled.to_numpy(zero_copy_only=False))
+
+
+def _rescaled(column: pa.Array, scale: int) -> pa.Array:
+    """Decimals and 64-bit integers with one scale, wide enough that nothing overflows."""
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.int64()).cast(pa.decimal128(19, 0))
+    return column.cast(pa.decimal256(76, scale))
+
+
+_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": lambda a, b: pc.equal(a, b) if isinstance(a, pa.Array) else a == b,
+    "<": lambda a, b: pc.less(a, b) if isinstance(a, pa.Array) else a < b,
+    "<=": lambda a, b: pc.less_equal(a, b) if isinstance(a, pa.Array) else a <= b,
+    ">": lambda a, b: pc.greater(a, b) if isinstance(a, pa.Array) else a > b,
+    ">=": lambda a, b: pc.greater_equal(a, b) if isinstance(a, pa.Array) else a >= b,
+}

@@ -1,0 +1,251 @@
+"""Discretise: an attribute's values, of whatever type, become cell numbers.
+
+A `Domain` holds the sorted constants that predicates compare one attribute with. `key_column` turns an Arrow column
+into the keys that `language.literals` defines, `Domain.cells` finds each key's cell (see `kernels`). Past this point
+every kernel sees small integers only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import SchemaError
+from penstock.language.literals import Bounds, double_keys
+from penstock.language.schema import Array, Kind, Scalar, Type
+from penstock.matching import kernels
+from penstock.matching.kernels import Bytes, Flags, Int32s, Int64s
+
+_ALL_VALID = np.empty(0, np.bool_)
+_DICTIONARY_ROWS = 256  # from here on, strings are looked up once per distinct value of a batch
+
+
+@dataclass(frozen=True, slots=True)
+class ByteStrings:
+    """Byte strings end to end: string i is data[offsets[i]:offsets[i + 1]]."""
+
+    offsets: Int64s
+    data: Bytes
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @staticmethod
+    def of(array: pa.Array) -> "ByteStrings":
+        """From any Arrow string or binary array; nulls become empty."""
+        array = array.cast(pa.large_binary())
+        _, offsets, data = array.buffers()
+        first = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+        data_bytes = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+        return ByteStrings(first, data_bytes)
+
+
+Keys = Int64s | ByteStrings
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The cuts of one attribute (of the elements, if it is an array), sorted and distinct."""
+
+    path: tuple[str, ...]
+    type: Type
+    cuts: Keys
+
+    @property
+    def last(self) -> int:
+        """The number of the last cell; the first is 0, for NULL."""
+        return 2 * len(self.cuts) + 1
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    def cells(self, column: pa.Array, out: Int32s) -> None:
+        """The cell of every value of an Arrow column."""
+        if not isinstance(self.type, Scalar):
+            out[:] = column.is_valid().to_numpy(zero_copy_only=False)
+            return
+        if isinstance(self.cuts, ByteStrings):
+            self._byte_cells(column, self.cuts, out)
+        else:
+            keys, valid = key_column(column, self.type, self.name)
+            assert isinstance(keys, np.ndarray)
+            kernels.int_cells(keys, valid, self.cuts, out)
+
+    def _byte_cells(self, column: pa.Array, cuts: ByteStrings, out: Int32s) -> None:
+        indices = None
+        if len(column) >= _DICTIONARY_ROWS and not self.type_is_wide:
+            encoded = column.dictionary_encode()
+            indices, column = encoded.indices, encoded.dictionary
+        keys, valid = key_column(column, self.type, self.name)
+        assert isinstance(keys, ByteStrings)
+        found = out if indices is None else np.empty(len(column) + 1, np.int32)
+        kernels.byte_cells(
+            keys.offsets, keys.data, valid, cuts.offsets, cuts.data, found[: len(column)]
+        )
+        if indices is not None:
+            found[-1] = 0  # the cell of NULL
+            where = pc.fill_null(indices, len(column)).to_numpy(zero_copy_only=False)
+            np.take(found, where, out=out)
+
+    @property
+    def type_is_wide(self) -> bool:
+        return isinstance(self.type, Scalar) and self.type.is_wide
+
+    def bound_cells(self, bounds: Bounds) -> tuple[Int32s, Int32s]:
+        """The cells of lo and hi, all of which are cuts of this domain."""
+        low, high = self._points(bounds.lo), self._points(bounds.hi)
+        if bounds.over is not None:
+            low = np.where(bounds.over > 0, self.last + 1, np.where(bounds.over < 0, 1, low))
+            high = np.where(bounds.over > 0, self.last, np.where(bounds.over < 0, 0, high))
+        return low.astype(np.int32), high.astype(np.int32)
+
+    def prefix_cells(self, bounds: Bounds) -> tuple[Int32s, Int32s]:
+        """The first and the last cell of the strings with each prefix."""
+        low, past = self._points(bounds.lo), self._points(bounds.hi)
+        if bounds.over is not None:
+            past = np.where(bounds.over > 0, self.last + 1, past)
+        return low.astype(np.int32), (past - 1).astype(np.int32)
+
+    def _points(self, keys: Int64s | pa.LargeBinaryArray) -> Int64s:
+        if isinstance(self.cuts, ByteStrings):
+            found = np.empty(len(keys), np.int32)
+            strings = ByteStrings.of(keys)
+            kernels.byte_cells(
+                strings.offsets, strings.data, _ALL_VALID, self.cuts.offsets, self.cuts.data, found
+            )
+            return found.astype(np.int64)
+        return 2 * np.searchsorted(self.cuts, keys).astype(np.int64) + 2
+
+
+def build_domain(path: tuple[str, ...], type_: Type, bounds: Sequence[Bounds]) -> Domain:
+    """The domain whose cuts are all these bounds."""
+    scalar = type_.element if isinstance(type_, Array) else type_
+    if isinstance(scalar, Scalar) and (scalar.kind is Kind.STRING or scalar.is_wide):
+        arrays = [keys for b in bounds for keys in (b.lo, b.hi)]
+        merged = pa.chunked_array(arrays, pa.large_binary()).combine_chunks().unique()
+        ordered = merged.take(pc.sort_indices(merged))
+        strings = ByteStrings.of(ordered)
+        # Copied: the cuts outlive the Arrow buffers they were read from.
+        return Domain(path, scalar, ByteStrings(strings.offsets.copy(), strings.data.copy()))
+    columns: list[Any] = [keys for b in bounds for keys in (b.lo, b.hi)]
+    cuts = np.unique(np.concatenate(columns)) if columns else np.empty(0, np.int64)
+    return Domain(path, scalar, cuts.astype(np.int64))
+
+
+def key_column(column: pa.Array, type_: Type, name: str) -> tuple[Keys, Flags]:
+    """The keys of an Arrow column, and which of them are valid (an empty array: all)."""
+    assert isinstance(type_, Scalar)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_null(column.type):
+        none = np.zeros(len(column), np.bool_)
+        if type_.kind is Kind.STRING or type_.is_wide:
+            return ByteStrings(np.zeros(len(column) + 1, np.int64), np.empty(0, np.uint8)), none
+        return np.zeros(len(column), np.int64), none
+    valid = _ALL_VALID
+    if column.null_count:
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+    try:
+        return _KEYS[type_.kind](column, type_), valid
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
+        raise SchemaError(
+            f"attribute {name!r} is {type_} in the schema, but the events have {column.type}: {error}"
+        ) from error
+
+
+def descend(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array | None:
+    """The column at a path, NULL where any struct on the way is; None if the batch has no such column."""
+    index = batch.schema.get_field_index(path[0])
+    if index < 0:
+        return None
+    column = batch.column(index)
+    for step in path[1:]:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(step) < 0:
+            return None
+        column = pc.struct_field(column, step)
+    return column
+
+
+def _integers(column: pa.Array, _: Scalar) -> Int64s:
+    if not pa.types.is_integer(column.type):
+        raise TypeError("not integers")
+    return _filled(column.cast(pa.int64()))
+
+
+def _booleans(column: pa.Array, _: Scalar) -> Int64s:
+    if not pa.types.is_boolean(column.type):
+        raise TypeError("not booleans")
+    return _filled(column.cast(pa.int8()).cast(pa.int64()))
+
+
+def _doubles(column: pa.Array, _: Scalar) -> Int64s:
+    if not pa.types.is_floating(column.type):
+        raise TypeError("not doubles")
+    filled = pc.fill_null(column.cast(pa.float64()), 0.0)
+    return double_keys(filled.to_numpy(zero_copy_only=False))
+
+
+def _decimals(column: pa.Array, type_: Scalar) -> Keys:
+    if not pa.types.is_decimal(column.type):
+        raise TypeError("not decimals")
+    column = column.cast(pa.decimal128(38 if type_.is_wide else 18, type_.scale))
+    words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
+    words = words[column.offset : column.offset + len(column)]
+    if not type_.is_wide:
+        return np.ascontiguousarray(words[:, 0])
+    # 16 bytes, most significant first, the sign bit turned: bytes sort as the numbers do.
+    pairs = np.empty((len(column), 2), ">u8")
+    pairs[:, 0] = words[:, 1].view(np.uint64) ^ np.uint64(1 << 63)
+    pairs[:, 1] = words[:, 0].view(np.uint64)
+    offsets = np.arange(len(column) + 1, dtype=np.int64) * 16
+    return ByteStrings(offsets, pairs.view(np.uint8).ravel())
+
+
+def _strings(column: pa.Array, _: Scalar) -> ByteStrings:
+    if not (
+        pa.types.is_string(column.type)
+        or pa.types.is_large_string(column.type)
+        or pa.types.is_string_view(column.type)
+    ):
+        raise TypeError("not strings")
+    return ByteStrings.of(column)
+
+
+def _dates(column: pa.Array, _: Scalar) -> Int64s:
+    if not pa.types.is_date(column.type):
+        raise TypeError("not dates")
+    return _filled(column.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()))
+
+
+_PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def _timestamps(column: pa.Array, _: Scalar) -> Int64s:
+    if not pa.types.is_timestamp(column.type):
+        raise TypeError("not timestamps")
+    values = _filled(column.cast(pa.int64()))
+    if column.type.unit == "ns":
+        return values // 1_000
+    factor = _PER_MICROSECOND[column.type.unit]
+    return values if factor == 1 else values * factor
+
+
+def _filled(column: pa.Array) -> Int64s:
+    filled: npt.NDArray[np.int64] = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
+    return filled
+
+
+_KEYS = {
+    Kind.BOOLEAN: _booleans,
+    Kind.INTEGER: _integers,
+    Kind.DOUBLE: _doubles,
+    Kind.DECIMAL: _decimals,
+    Kind.STRING: _strings,
+    Kind.DATE: _dates,
+    Kind.TIMESTAMP: _timestamps,
+}

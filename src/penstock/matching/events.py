@@ -1,0 +1,92 @@
+"""One event, given as a mapping, as a batch of one row.
+
+What JSON can't say is accepted in text: dates and timestamps in ISO form, decimals as strings or numbers. A missing key
+is NULL. A value of the wrong type is an error that names the attribute: nothing is guessed.
+"""
+
+import datetime
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import SchemaError
+from penstock.language.literals import read_date, read_timestamp
+from penstock.language.schema import Array, Kind, Scalar, Schema, Struct, Type, Unusable, arrow_type
+
+
+def event_batch(event: Mapping[str, Any], schema: Schema, columns: Iterable[str]) -> pa.RecordBatch:
+    """A batch of one event with the named columns.
+
+    >>> schema = Schema.of({"price": "double", "at": "timestamp"})
+    >>> event_batch({"price": 5, "at": "2024-01-01T00:00:00Z"}, schema, ["price"]).to_pylist()
+    [{'price': 5.0}]
+    >>> event_batch({"price": "dear"}, schema, ["price"])
+    Traceback (most recent call last):
+    penstock.errors.SchemaError: attribute 'price': expected double, found 'dear'
+    """
+    if not isinstance(event, Mapping):
+        raise SchemaError(f"an event is a mapping of attributes to values, not {event!r}")
+    types = dict(schema.root.fields)
+    names = list(columns)
+    arrays = [
+        pa.array([_value(event.get(name), types[name], name)], arrow_type(types[name]))
+        for name in names
+    ]
+    # A batch needs a column to have a row.
+    if not names:
+        return pa.RecordBatch.from_arrays([pa.nulls(1)], [""])
+    return pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _value(value: Any, type_: Type, name: str) -> Any:
+    if value is None:
+        return None
+    match type_:
+        case Struct(fields) if isinstance(value, Mapping):
+            return {
+                n: _value(value.get(n), t, f"{name}.{n}")
+                for n, t in fields
+                if not isinstance(t, Unusable)
+            }
+        case Array(element) if isinstance(value, list | tuple):
+            return [_value(v, element, f"{name}[]") for v in value]
+        case Scalar(kind):
+            try:
+                return _scalar(value, kind, type_)
+            except (ValueError, TypeError, InvalidOperation, OverflowError):
+                pass
+    raise SchemaError(f"attribute {name!r}: expected {type_}, found {value!r}")
+
+
+def _scalar(value: Any, kind: Kind, type_: Scalar) -> Any:
+    match kind, value:
+        case Kind.BOOLEAN, bool():
+            return value
+        case _, bool():
+            raise TypeError
+        case Kind.INTEGER, _ if hasattr(value, "__index__"):
+            number = int(value)
+            if not -(2**63) <= number < 2**63:
+                raise OverflowError
+            return number
+        case Kind.DOUBLE, _ if hasattr(value, "__float__"):
+            return float(value)
+        case Kind.STRING, str():
+            value.encode()  # a lone surrogate is no text
+            return value
+        case Kind.DECIMAL, int() | str() | float() | Decimal():
+            scaled = Decimal(str(value)).quantize(Decimal(1).scaleb(-type_.scale))
+            if len(scaled.as_tuple().digits) > type_.precision:
+                raise OverflowError
+            return scaled
+        case Kind.DATE, str():
+            return datetime.date(1970, 1, 1) + datetime.timedelta(days=read_date(value))
+        case Kind.DATE, datetime.date() if not isinstance(value, datetime.datetime):
+            return value
+        case Kind.TIMESTAMP, str():
+            return read_timestamp(value)
+        case Kind.TIMESTAMP, datetime.datetime():
+            return value
+    raise TypeError

@@ -1,0 +1,257 @@
+"""A matcher answers: which subscriptions does this event match?
+
+It stands on a snapshot, which is one plan or several *layers* of them (a base, and an overlay of later changes), and
+does what is the same for every engine: cells before, fan-out, leases and sorting after. It holds no state that changes,
+so any number of threads may use one.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import UnknownSubscription
+from penstock.matching.engines import engine_class
+from penstock.matching.events import event_batch
+from penstock.matching.explain import Explanation, explain
+from penstock.matching.jit import kernel
+from penstock.matching.kernels import Flags, Int32s, Int64s
+from penstock.matching.plan import Plan
+from penstock.matching.stats import Stats, measure
+
+_CELL_BYTES = 1 << 25  # a chunk of events has at most this much of cells: 32 MiB
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A plan, and which of its subscriptions are gone (changed or removed by a later layer)."""
+
+    plan: Plan
+    gone: Flags
+
+    @staticmethod
+    def of(plan: Plan, removed: Int64s | None = None) -> "Layer":
+        """A layer without the subscriptions of these ids."""
+        gone = np.zeros(len(plan.ids), np.bool_)
+        if removed is not None and len(removed) and len(plan.ids):
+            positions = np.searchsorted(plan.ids, removed)
+            positions = np.minimum(positions, len(plan.ids) - 1)
+            gone[positions[plan.ids[positions] == removed]] = True
+        return Layer(plan, gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The matches of a batch: those of event e stand at start[e] .. start[e + 1], ascending by subscription id.
+
+    `position` counts through the subscriptions of all layers, one layer after the other.
+    """
+
+    start: Int64s
+    ids: Int64s
+    position: Int64s
+
+
+def clock() -> int:
+    """UTC microseconds."""
+    return time.time_ns() // 1_000
+
+
+class Matcher:
+    """Matches events against the subscriptions of one snapshot.
+
+    >>> import penstock
+    >>> subs = penstock.Subscriptions()
+    >>> sid, _ = subs.subscribe("alice", "symbol = 'GOOG' AND price > 500")
+    >>> matcher = subs.compile({"symbol": "string", "price": "double"})
+    >>> matcher.match({"symbol": "GOOG", "price": 550}) == [sid]
+    True
+    >>> matcher.match({"symbol": "GOOG"})
+    []
+    """
+
+    def __init__(self, layers: Plan | Sequence[Layer], engine: str = "auto") -> None:
+        self.layers = (Layer.of(layers),) if isinstance(layers, Plan) else tuple(layers)
+        kind = engine_class(engine)
+        self.engine = kind.name
+        self._engines = []
+        for layer in self.layers:
+            prefix = f"{kind.name}."
+            index = {
+                name.removeprefix(prefix): array
+                for name, array in layer.plan.index.items()
+                if name.startswith(prefix)
+            }
+            self._engines.append(kind(layer.plan, index or kind.build(layer.plan)))
+        self._bases = np.cumsum([0] + [len(layer.plan.ids) for layer in self.layers])
+
+    @property
+    def schema(self) -> Any:
+        return self.layers[0].plan.schema
+
+    def match(self, event: Mapping[str, Any], now: int | None = None) -> list[int]:
+        """The ids of the subscriptions that one event matches, ascending. `now`: UTC microseconds, for leases."""
+        columns = sorted({name for layer in self.layers for name in layer.plan.columns})
+        batch = event_batch(event, self.schema, columns)
+        found: list[int] = self._matches(batch, now).ids.tolist()
+        return found
+
+    def match_batch(self, batch: pa.RecordBatch, now: int | None = None) -> pa.ListArray:
+        """The ids for every event of an Arrow batch: one ascending list per event."""
+        found = self._matches(batch, now)
+        offsets = pa.array(found.start.astype(np.int32, casting="same_kind"))
+        return pa.ListArray.from_arrays(offsets, pa.array(found.ids))
+
+    def match_pairs(self, batch: pa.RecordBatch, now: int | None = None) -> pa.RecordBatch:
+        """One row per match: the event's row number, the subscription, and its subscriber."""
+        found = self._matches(batch, now)
+        event = np.repeat(np.arange(batch.num_rows), np.diff(found.start))
+        return pa.RecordBatch.from_arrays(
+            [pa.array(event), pa.array(found.ids), self._subscribers(found.position)],
+            ["event", "subscription", "subscriber"],
+        )
+
+    def explain(self, sid: int, event: Mapping[str, Any], now: int | None = None) -> Explanation:
+        """Why an event matches a subscription or doesn't: which predicates held, which failed, on what value."""
+        for layer in reversed(self.layers):
+            position = layer.plan.position(sid)
+            if position is not None and not layer.gone[position]:
+                moment = clock() if now is None else now
+                return explain(
+                    sid,
+                    layer.plan.filter_text(position),
+                    layer.plan.schema,
+                    event,
+                    lease_end=int(layer.plan.expires[position]),
+                    now=moment,
+                )
+        raise UnknownSubscription(
+            f"no subscription {sid} in this snapshot: it was never there, has been removed, "
+            "or doesn't fit the schema"
+        )
+
+    def stats(self) -> Stats:
+        """How large the plan is, and what of."""
+        return measure(self.layers, self.engine)
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _matches(self, batch: pa.RecordBatch, now: int | None) -> Matches:
+        moment = clock() if now is None else now
+        merged: Matches | None = None
+        for layer, engine, base in zip(self.layers, self._engines, self._bases, strict=False):
+            starts: list[Int64s] = [np.zeros(1, np.int64)]
+            positions: list[Int32s] = []
+            for chunk in _chunks(batch, layer.plan):
+                satisfied = engine.match(layer.plan.encode(chunk))
+                start, position = _fan_out(
+                    satisfied.start,
+                    satisfied.conjunctions,
+                    layer.plan.fan_start,
+                    layer.plan.fan_subscription,
+                    layer.plan.expires,
+                    moment,
+                    layer.gone,
+                )
+                starts.append(start[1:] + starts[-1][-1])
+                positions.append(position)
+            position = np.concatenate(positions) if positions else np.empty(0, np.int32)
+            found = Matches(np.concatenate(starts), layer.plan.ids[position], position + base)
+            merged = found if merged is None else _merged(merged, found)
+        assert merged is not None
+        return merged
+
+    def _subscribers(self, position: Int64s) -> pa.Array:
+        if len(self.layers) == 1:
+            column = self.layers[0].plan.subscriber_column
+            return column.take(pa.array(position)).cast(pa.string())
+        found: list[pa.Array] = []
+        layer_of = np.searchsorted(self._bases, position, side="right") - 1
+        for number, layer in enumerate(self.layers):
+            mine = position[layer_of == number] - self._bases[number]
+            found.append(layer.plan.subscriber_column.take(pa.array(mine)))
+        order = np.argsort(layer_of, kind="stable")
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.chunked_array(found).combine_chunks().take(pa.array(back)).cast(pa.string())
+
+
+def _chunks(batch: pa.RecordBatch, plan: Plan) -> Iterator[pa.RecordBatch]:
+    size = max(64, _CELL_BYTES // (4 * max(1, plan.attributes)))
+    for first in range(0, batch.num_rows, size):
+        yield batch.slice(first, size)
+
+
+def _merged(a: Matches, b: Matches) -> Matches:
+    if not len(b.ids):
+        return a
+    return Matches(*_merge(a.start, a.ids, a.position, b.start, b.ids, b.position))
+
+
+@kernel
+def _fan_out(
+    start: Int64s,
+    conjunctions: Int32s,
+    fan_start: Int64s,
+    fan_subscription: Int32s,
+    expires: Int64s,
+    now: int,
+    gone: Flags,
+) -> tuple[Int64s, Int32s]:
+    """The subscriptions of the satisfied conjunctions: alive, ascending, each once."""
+    events = len(start) - 1
+    out_start = np.zeros(events + 1, np.int64)
+    total = 0
+    for i in range(len(conjunctions)):
+        total += fan_start[conjunctions[i] + 1] - fan_start[conjunctions[i]]
+    out = np.empty(total, np.int32)
+    count = 0
+    for e in range(events):
+        first = count
+        for i in range(start[e], start[e + 1]):
+            c = conjunctions[i]
+            for j in range(fan_start[c], fan_start[c + 1]):
+                s = fan_subscription[j]
+                if expires[s] > now and not gone[s]:
+                    out[count] = s
+                    count += 1
+        mine = out[first:count]
+        mine.sort()
+        kept = first
+        for i in range(first, count):
+            if i == first or out[i] != out[kept - 1]:
+                out[kept] = out[i]
+                kept += 1
+        count = kept
+        out_start[e + 1] = count
+    return out_start, out[:count]
+
+
+@kernel
+def _merge(
+    a_start: Int64s,
+    a_ids: Int64s,
+    a_position: Int64s,
+    b_start: Int64s,
+    b_ids: Int64s,
+    b_position: Int64s,
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Two sets of matches of the same events as one; no id is in both."""
+    start = a_start + b_start
+    ids = np.empty(len(a_ids) + len(b_ids), np.int64)
+    position = np.empty(len(ids), np.int64)
+    out = 0
+    for e in range(len(start) - 1):
+        i, j = a_start[e], b_start[e]
+        while i < a_start[e + 1] or j < b_start[e + 1]:
+            if j == b_start[e + 1] or (i < a_start[e + 1] and a_ids[i] < b_ids[j]):
+                ids[out], position[out] = a_ids[i], a_position[i]
+                i += 1
+            else:
+                ids[out], position[out] = b_ids[j], b_position[j]
+                j += 1
+            out += 1
+    return start, ids, position

@@ -1,0 +1,191 @@
+"""The plan: what subscriptions compile to. Immutable, flat arrays, the same for every engine.
+
+    attribute a      a column of the event, cut into cells by `domains[a]`; past the domains come the derived
+                     attributes, one per distinct test that is no range (see `derived`), with the cells 0 unknown,
+                     1 false, 2 true
+    predicate p      a set of cells of one attribute: ranges predicate_start[p] .. predicate_start[p + 1]
+    conjunction c    predicates conjunction_start[c] .. conjunction_start[c + 1], each distinct one once
+    subscription s   ids[s], ascending; conjunction c belongs to fan_start[c] .. fan_start[c + 1]
+
+An event matches a subscription if it satisfies one of its conjunctions and the lease hasn't ended. Identical
+conjunctions are kept once, whoever subscribed to them: that is what the fan-out is for.
+
+An engine may add arrays of its own (`index`), built once and mapped with the rest.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.language.schema import Array, Attribute, Schema
+from penstock.matching.derived import DerivedAttributes
+from penstock.matching.domains import ByteStrings, Domain, descend
+from penstock.matching.kernels import Int32s, Int64s
+
+AnyArray = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """See the module. Arrays may be mapped from files: nobody writes to them."""
+
+    schema: Schema
+    domains: tuple[Domain, ...]
+    derived: DerivedAttributes
+    predicate_attribute: Int32s
+    predicate_start: Int64s
+    range_low: Int32s
+    range_high: Int32s
+    conjunction_start: Int64s
+    conjunction_predicate: Int32s
+    fan_start: Int64s
+    fan_subscription: Int32s
+    ids: Int64s
+    expires: Int64s
+    subscribers: ByteStrings
+    filters: ByteStrings
+    index: Mapping[str, AnyArray]
+
+    @property
+    def attributes(self) -> int:
+        """How many rows a batch of cells has: attributes and derived attributes."""
+        return len(self.domains) + len(self.derived)
+
+    @property
+    def conjunctions(self) -> int:
+        return len(self.conjunction_start) - 1
+
+    @property
+    def predicates(self) -> int:
+        return len(self.predicate_attribute)
+
+    @cached_property
+    def last_cells(self) -> Int64s:
+        """The last cell of every attribute."""
+        return np.array([d.last for d in self.domains] + [2] * len(self.derived), np.int64)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The event columns that this plan looks at."""
+        paths = [d.path for d in self.domains] + self.derived.paths()
+        return tuple(sorted({path[0] for path in paths}))
+
+    @cached_property
+    def subscriber_column(self) -> pa.LargeStringArray:
+        return _strings(self.subscribers)
+
+    def filter_text(self, subscription: int) -> str:
+        """The filter of the subscription at this position, as it was subscribed."""
+        start, end = self.filters.offsets[subscription : subscription + 2]
+        return self.filters.data[start:end].tobytes().decode()
+
+    def position(self, sid: int) -> int | None:
+        """Where in `ids` a subscription stands."""
+        position = int(np.searchsorted(self.ids, sid))
+        return position if position < len(self.ids) and self.ids[position] == sid else None
+
+    def encode(self, batch: pa.RecordBatch) -> Int32s:
+        """The cells of a batch of events: one row per attribute, one column per event."""
+        cells = np.empty((self.attributes, batch.num_rows), np.int32)
+        for number, domain in enumerate(self.domains):
+            column = descend(batch, domain.path)
+            if column is None:
+                cells[number] = 0
+            else:
+                domain.cells(column, cells[number])
+        self.derived.cells(batch, cells[len(self.domains) :])
+        return cells
+
+    # --- as files ------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Every array by the name of its file."""
+        found: dict[str, AnyArray] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                found[field.name] = value
+            elif isinstance(value, ByteStrings):
+                found |= _string_arrays(field.name, value)
+        for number, domain in enumerate(self.domains):
+            found |= _key_arrays(f"domain.{number}", domain)
+        for number, domain in enumerate(self.derived.elements):
+            found |= _key_arrays(f"element.{number}", domain)
+        found |= self.derived.arrays()
+        found |= {f"index.{name}": array for name, array in self.index.items()}
+        return found
+
+    def header(self) -> dict[str, Any]:
+        """What isn't an array, for JSON."""
+        return {
+            "schema": json.loads(self.schema.to_json()),
+            "domains": [list(d.path) for d in self.domains],
+            "elements": [list(d.path) for d in self.derived.elements],
+            "derived": self.derived.header(),
+        }
+
+    @staticmethod
+    def assemble(header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> "Plan":
+        """The plan again, from what `header` and `arrays` gave."""
+        schema = Schema.from_json(json.dumps(header["schema"]))
+
+        def domain(kind: str, number: int, path: list[str]) -> Domain:
+            type_ = _attribute(schema, tuple(path)).type
+            scalar = type_.element if kind == "element" and isinstance(type_, Array) else type_
+            return Domain(tuple(path), scalar, _keys(f"{kind}.{number}", arrays))
+
+        elements = tuple(domain("element", n, p) for n, p in enumerate(header["elements"]))
+        plain = {
+            f.name: arrays[f.name]
+            for f in fields(Plan)
+            if f.name in arrays and f.name not in ("subscribers", "filters")
+        }
+        return Plan(
+            schema=schema,
+            domains=tuple(domain("domain", n, p) for n, p in enumerate(header["domains"])),
+            derived=DerivedAttributes.assemble(header["derived"], elements, arrays, schema),
+            subscribers=_byte_strings("subscribers", arrays),
+            filters=_byte_strings("filters", arrays),
+            index={
+                name.removeprefix("index."): array
+                for name, array in arrays.items()
+                if name.startswith("index.")
+            },
+            **plain,
+        )
+
+
+def _attribute(schema: Schema, path: tuple[str, ...]) -> Attribute:
+    attribute = schema.find(path)
+    assert attribute is not None, path
+    return attribute
+
+
+def _strings(strings: ByteStrings) -> pa.LargeStringArray:
+    return pa.LargeStringArray.from_buffers(
+        len(strings), pa.py_buffer(strings.offsets), pa.py_buffer(strings.data)
+    )
+
+
+def _string_arrays(name: str, strings: ByteStrings) -> dict[str, AnyArray]:
+    return {f"{name}.offsets": strings.offsets, f"{name}.data": strings.data}
+
+
+def _byte_strings(name: str, arrays: Mapping[str, AnyArray]) -> ByteStrings:
+    return ByteStrings(arrays[f"{name}.offsets"], arrays[f"{name}.data"])
+
+
+def _key_arrays(name: str, domain: Domain) -> dict[str, AnyArray]:
+    if isinstance(domain.cuts, ByteStrings):
+        return _string_arrays(name, domain.cuts)
+    return {name: domain.cuts}
+
+
+def _keys(name: str, arrays: Mapping[str, AnyArray]) -> Int64s | ByteStrings:
+    return arrays[name] if name in arrays else _byte_strings(name, arrays)

@@ -1,0 +1,259 @@
+"""Snapshots: immutable, numbered versions of "all subscriptions up to change N", in files that workers map.
+
+    <folder>/
+      source.json               whose subscriptions these are, and for which schema
+      plans/<name>/             a compiled plan (see `folders`); a base serves many versions
+      versions/0000000012.json  a version: base plan, overlay plan, ids removed from the base, sequence number
+
+A small change is an overlay: what was added or renewed since the base is compiled into a small plan of its own, what
+was removed or renewed is taken out of the base by id. So a new version costs as much as what changed since the base,
+not as much as the base. When the overlay has grown to a tenth of the base, everything is compiled into a new base.
+
+A version is published by linking its finished file to the next free number: of two publishers one wins, the other takes
+the next number, and no reader ever sees half of one.
+"""
+
+import functools
+import json
+import os
+import shutil
+import time
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.errors import FilterError, SnapshotError
+from penstock.language.schema import Schema, SchemaLike
+from penstock.matching.compile import Errors, Progress, compile_plan
+from penstock.matching.engines import engine_class
+from penstock.matching.folders import (
+    FORMAT,
+    read_folder,
+    read_manifest,
+    sync_folder,
+    write_file,
+    write_folder,
+)
+from penstock.matching.kernels import Int64s
+from penstock.matching.matcher import Layer, Matcher
+from penstock.matching.plan import Plan
+from penstock.matching.rows import SubscriptionSource
+
+_OVERLAY_SHARE = 10  # a new base when the overlay exceeds one tenth of it …
+_OVERLAY_LEAST = 10_000  # … and this many changes
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRef:
+    """The name of a snapshot: a folder that every worker can see, and a version in it. This is what travels."""
+
+    path: str
+    version: int
+    sequence: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(value: dict[str, Any]) -> "SnapshotRef":
+        return SnapshotRef(str(value["path"]), int(value["version"]), int(value["sequence"]))
+
+
+class Published(NamedTuple):
+    """A snapshot, and the subscriptions that are not in it because they don't fit its schema."""
+
+    ref: SnapshotRef
+    errors: Errors
+
+
+class SnapshotStore:
+    """The snapshots of one source of subscriptions, for one schema, in one folder.
+
+    >>> import penstock, tempfile
+    >>> subs = penstock.Subscriptions()
+    >>> _ = subs.subscribe("alice", "price > 5")
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ref, errors = SnapshotStore(folder.name).publish(subs, {"price": "double"})
+    >>> open_matcher(ref).match({"price": 6})
+    [1]
+    """
+
+    def __init__(self, folder: str | Path, engine: str = "auto") -> None:
+        self.folder = Path(folder).absolute()
+        self.engine = engine
+
+    def latest(self) -> SnapshotRef | None:
+        """The newest version, if there is any."""
+        numbers = [int(path.stem) for path in self._versions.glob("[0-9]*.json")]
+        if not numbers:
+            return None
+        version = max(numbers)
+        return SnapshotRef(str(self.folder), version, self._read(version)["sequence"])
+
+    def publish(
+        self, source: SubscriptionSource, schema: SchemaLike, progress: Progress | None = None
+    ) -> Published:
+        """The snapshot of the source as it is now: the newest version if nothing has changed, else a new one."""
+        schema = Schema.of(schema)
+        self._claim(source.identity, schema)
+        latest = self.latest()
+        if latest is None:
+            return self._publish_base(source, schema, progress)
+        current = self._read(latest.version)
+        if source.sequence() == latest.sequence:
+            return Published(latest, _read_errors(current))
+        changes = source.changes(current["base_sequence"])
+        if len(changes) > max(_OVERLAY_LEAST, current["base_size"] // _OVERLAY_SHARE):
+            return self._publish_base(source, schema, progress)
+        overlay, errors = compile_plan(changes.upserts, schema)
+        gone = np.union1d(changes.removed, changes.upserts.ids)
+        replaced = set(gone.tolist())
+        base_errors = [e for e in current["base_errors"] if e[0] not in replaced]
+        return self._publish(
+            {
+                "base": current["base"],
+                "base_sequence": current["base_sequence"],
+                "base_size": current["base_size"],
+                "base_errors": current["base_errors"],
+                "overlay": self._store(overlay, {"removed": gone}),
+                "sequence": changes.sequence,
+                "errors": base_errors + _write_errors(errors),
+            }
+        )
+
+    def prune(self, keep: int = 10, in_use: frozenset[int] = frozenset()) -> int:
+        """Delete all but the newest versions and those in use, and the plans that no version needs. How many went."""
+        numbers = sorted(int(path.stem) for path in self._versions.glob("[0-9]*.json"))
+        kept = set(numbers[-keep:]) | (in_use & set(numbers))
+        needed: set[str] = set()
+        for number in kept:
+            version = self._read(number)
+            needed |= {version["base"], version["overlay"] or version["base"]}
+        for number in set(numbers) - kept:
+            self._version(number).unlink(missing_ok=True)
+        for plan in self._plans.glob("*"):
+            # A plan without a version may be one whose version is just being published: give it an hour.
+            if plan.name not in needed and time.time() - plan.stat().st_mtime > 3600:
+                shutil.rmtree(plan, ignore_errors=True)
+        return len(set(numbers) - kept)
+
+    # --- inside --------------------------------------------------------------------------------
+
+    @property
+    def _versions(self) -> Path:
+        return self.folder / "versions"
+
+    @property
+    def _plans(self) -> Path:
+        return self.folder / "plans"
+
+    def _version(self, number: int) -> Path:
+        return self._versions / f"{number:010d}.json"
+
+    def _claim(self, identity: str, schema: Schema) -> None:
+        """A folder belongs to one source and one schema."""
+        path = self.folder / "source.json"
+        mine = {"format": FORMAT, "identity": identity, "schema": json.loads(schema.to_json())}
+        if not path.exists():
+            self._link(mine, path)
+        claimed = read_manifest(path)
+        if claimed["identity"] != identity:
+            raise SnapshotError(
+                f"{self.folder} has the snapshots of another registry ({claimed['identity']}): "
+                "use a folder of its own for each"
+            )
+        if claimed["schema"] != mine["schema"]:
+            raise SnapshotError(
+                f"{self.folder} has snapshots for another schema: use a folder of its own for each"
+            )
+
+    def _publish_base(
+        self, source: SubscriptionSource, schema: Schema, progress: Progress | None
+    ) -> Published:
+        rows = source.active()
+        plan, errors = compile_plan(rows, schema, progress)
+        written = _write_errors(errors)
+        return self._publish(
+            {
+                "base": self._store(plan, {}),
+                "base_sequence": rows.sequence,
+                "base_size": len(rows),
+                "base_errors": written,
+                "overlay": None,
+                "sequence": rows.sequence,
+                "errors": written,
+            }
+        )
+
+    def _store(self, plan: Plan, more: dict[str, Int64s]) -> str:
+        kind = engine_class(self.engine)
+        index = {f"index.{kind.name}.{n}": a for n, a in kind.build(plan).items()}
+        name = uuid.uuid4().hex
+        write_folder(self._plans / name, plan.header(), plan.arrays() | index | more)
+        return name
+
+    def _publish(self, content: dict[str, Any]) -> Published:
+        content = {"format": FORMAT} | content
+        latest = self.latest()
+        number = latest.version + 1 if latest else 1
+        while not self._link(content, self._version(number)):
+            number += 1
+        ref = SnapshotRef(str(self.folder), number, content["sequence"])
+        return Published(ref, _read_errors(content))
+
+    def _link(self, content: dict[str, Any], path: Path) -> bool:
+        """Publish a JSON file under a name that nobody has taken; False if somebody has."""
+        draft = path.parent / f".draft-{uuid.uuid4().hex}"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(draft, json.dumps(content))
+            os.link(draft, path)
+            sync_folder(path.parent)
+            return True
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise SnapshotError(f"can't write {path}: {error.strerror or error}") from error
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _read(self, version: int) -> dict[str, Any]:
+        return read_manifest(self._version(version))
+
+
+def open_matcher(ref: SnapshotRef, engine: str = "auto") -> Matcher:
+    """The matcher of a snapshot, its arrays mapped. Opened once per process, however often it is asked for."""
+    return _open_matcher(ref.path, ref.version, engine)
+
+
+@functools.lru_cache(maxsize=4)
+def _open_matcher(folder: str, version: int, engine: str) -> Matcher:
+    store = SnapshotStore(folder)
+    content = read_manifest(store._version(version))
+    base, _ = _open_plan(str(store._plans / content["base"]))
+    if content["overlay"] is None:
+        return Matcher([Layer.of(base)], engine)
+    overlay, more = _open_plan(str(store._plans / content["overlay"]))
+    return Matcher([Layer.of(base, more["removed"]), Layer.of(overlay)], engine)
+
+
+@functools.lru_cache(maxsize=8)
+def _open_plan(folder: str) -> tuple[Plan, dict[str, Any]]:
+    """A plan is checked once per process: the versions that share a base share the check."""
+    header, arrays = read_folder(Path(folder))
+    return Plan.assemble(header, arrays), arrays
+
+
+def _write_errors(errors: Errors) -> list[list[Any]]:
+    return [[sid, e.text[:1000], e.reason, e.start, e.end, e.expected, e.found, e.hint]
+            for sid, e in errors]  # fmt: skip
+
+
+def _read_errors(content: dict[str, Any]) -> Errors:
+    return [
+        (sid, FilterError(text, reason, start, end, expected=expected, found=found, hint=hint))
+        for sid, text, reason, start, end, expected, found, hint in content["errors"]
+    ]

@@ -1,0 +1,54 @@
+"""How large a plan is, and what of: for `Matcher.stats()`."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.matching.matcher import Layer
+
+_TEXTS = ("subscribers.", "filters.")  # kept for people, never touched by a match
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The size of a matcher. `bytes` are those a match may touch, `text_bytes` the names and filters beside them."""
+
+    engine: str
+    subscriptions: int
+    removed: int
+    conjunctions: int
+    predicates: int
+    attributes: int
+    derived_attributes: int
+    cells: int
+    bytes: int
+    text_bytes: int
+    bytes_per_subscription: float
+    layers: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(layers: "Sequence[Layer]", engine: str) -> Stats:
+    """Add up the layers of a snapshot."""
+    plans = [layer.plan for layer in layers]
+    sizes = [(name, array.nbytes) for plan in plans for name, array in plan.arrays().items()]
+    total = sum(size for name, size in sizes if not name.startswith(_TEXTS))
+    removed = sum(int(layer.gone.sum()) for layer in layers)
+    subscriptions = sum(len(plan.ids) for plan in plans) - removed
+    return Stats(
+        engine=engine,
+        subscriptions=subscriptions,
+        removed=removed,
+        conjunctions=sum(plan.conjunctions for plan in plans),
+        predicates=sum(plan.predicates for plan in plans),
+        attributes=max(len(plan.domains) for plan in plans),
+        derived_attributes=sum(len(plan.derived) for plan in plans),
+        cells=sum(int(plan.last_cells.sum()) for plan in plans),
+        bytes=total,
+        text_bytes=sum(size for name, size in sizes if name.startswith(_TEXTS)),
+        bytes_per_subscription=round(total / max(1, subscriptions), 1),
+        layers=len(plans),
+    )
