@@ -10,8 +10,8 @@ from typing import Any
 from sqlglot import exp
 
 from penstock.errors import FilterError, SchemaError
-from penstock.language.parser import CONTAINS_NAMES, column_path, syntax
 from penstock.language.schema import Schema
+from penstock.language.syntax import CONTAINS_NAMES, column_path, syntax
 
 _COMPARISONS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
@@ -30,7 +30,7 @@ def infer(text: str) -> Schema:
     """The smallest schema under which the filter makes sense.
 
     >>> print(infer("price > 5 AND venue.country = 'CH' AND array_contains(tags, 'x')"))
-    struct<price: double, venue: struct<country: string>, tags: array<string>>
+    struct<tags: array<string>, price: double, venue: struct<country: string>>
     """
     tree = syntax(text)
     kinds: dict[Path, str] = {}

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.language.schema import Kind, Scalar
-from penstock.language.tree import Literal, LiteralKind
+from penstock.language.tree import LiteralKind
 
 Int64s = npt.NDArray[np.int64]
 Keys = Any  # Int64s | pa.LargeBinaryArray
@@ -67,12 +67,11 @@ class Unreadable:
 
 
 def bounds(
-    literal: Literal, texts: Sequence[str], type_: Scalar
+    kind: LiteralKind, negative: bool, texts: Sequence[str], type_: Scalar
 ) -> tuple[Bounds, list[Unreadable]]:
-    """The bounds of every text of a column, written as `literal` is, for an attribute of `type_`.
+    """The bounds of literals of one kind, a minus sign before them or not, for an attribute of `type_`.
 
-    >>> number = Literal(LiteralKind.DECIMAL, "2.5", (0, 3))
-    >>> found, _ = bounds(number, ["2.5", "3.0"], Scalar(Kind.INTEGER))
+    >>> found, _ = bounds(LiteralKind.DECIMAL, False, ["2.5", "3.0"], Scalar(Kind.INTEGER))
     >>> found.lo.tolist(), found.hi.tolist()
     ([3, 3], [2, 3])
     """
@@ -83,11 +82,11 @@ def bounds(
         case Kind.BOOLEAN:
             return _same(np.array([t == "true" for t in texts], np.int64)), []
         case Kind.DOUBLE:
-            return _same(double_keys(_floats(texts, literal.negative))), []
+            return _same(double_keys(_floats(texts, negative))), []
         case Kind.DATE | Kind.TIMESTAMP:
-            return _times(literal, texts, type_.kind)
+            return _times(kind, texts, type_.kind)
         case Kind.INTEGER | Kind.DECIMAL:
-            return _numbers(literal, texts, type_), []
+            return _numbers(kind, negative, texts, type_), []
 
 
 def prefix_bounds(heads: Sequence[str]) -> Bounds:
@@ -127,16 +126,16 @@ def _floats(texts: Sequence[str], negative: bool) -> npt.NDArray[np.float64]:
 # --- integers and decimals ---------------------------------------------------------------------
 
 
-def _numbers(literal: Literal, texts: Sequence[str], type_: Scalar) -> Bounds:
-    if literal.kind is LiteralKind.INTEGER and type_.kind is Kind.INTEGER:
+def _numbers(kind: LiteralKind, negative: bool, texts: Sequence[str], type_: Scalar) -> Bounds:
+    if kind is LiteralKind.INTEGER and type_.kind is Kind.INTEGER:
         try:
             keys = np.array(texts, dtype="U").astype(np.int64) if len(texts) > 64 else None
         except (OverflowError, ValueError):
             keys = None
         if keys is not None:
-            return _same(-keys if literal.negative else keys)
-    sign = -1 if literal.negative else 1
-    if literal.kind is LiteralKind.DOUBLE:
+            return _same(-keys if negative else keys)
+    sign = -1 if negative else 1
+    if kind is LiteralKind.DOUBLE:
         pairs = [_double_range(sign * float(t), type_.scale) for t in texts]
     else:
         pairs = [_exact_range(t, sign, type_.scale) for t in texts]
@@ -198,10 +197,10 @@ def _wide(numbers: Iterable[int]) -> pa.LargeBinaryArray:
 # --- dates and timestamps ----------------------------------------------------------------------
 
 
-def _times(literal: Literal, texts: Sequence[str], kind: Kind) -> tuple[Bounds, list[Unreadable]]:
-    as_date = literal.kind is LiteralKind.DATE or (
-        literal.kind is LiteralKind.STRING and kind is Kind.DATE
-    )
+def _times(
+    literal: LiteralKind, texts: Sequence[str], kind: Kind
+) -> tuple[Bounds, list[Unreadable]]:
+    as_date = literal is LiteralKind.DATE or (literal is LiteralKind.STRING and kind is Kind.DATE)
     values, bad = _dates(texts) if as_date else _timestamps(texts)
     if as_date == (kind is Kind.DATE):
         return _same(values), bad

@@ -78,7 +78,7 @@ def _all_of(text: str, parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
     for part in sorted(parts, key=len):  # an empty part makes the product empty before it can grow
         _check_size(text, len(result) * len(part))
         result = [(*left, *right) for left in result for right in part]
-    return list(dict.fromkeys(result))
+    return list(dict.fromkeys(result)) if len(result) > 1 else result
 
 
 def _any_of(text: str, parts: Sequence[list[Conjunction]]) -> list[Conjunction]:

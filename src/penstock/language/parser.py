@@ -1,32 +1,21 @@
 """Filter text -> typed tree, by way of sqlglot.
 
-sqlglot (DuckDB's dialect) does the reading; this module decides what of SQL a filter may use, resolves attributes
-against the schema, checks the type of every comparison, and says where in the text something is wrong. Anything that
-isn't listed here is refused: a filter can't call a function, run a subquery or compute.
+sqlglot (DuckDB's dialect) does the reading (`syntax`); this module decides what of SQL a filter may use. Anything that
+isn't listed here is refused: a filter can't call a function, run a subquery or compute. `operands` resolves attributes
+against the schema and checks the types of what is compared.
 """
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import cast
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError
 
 from penstock.errors import FilterError
 from penstock.language import patterns
-from penstock.language.schema import (
-    NUMBERS,
-    TIMES,
-    Array,
-    Attribute,
-    Kind,
-    Scalar,
-    Schema,
-    Struct,
-    Type,
-    Unusable,
-)
+from penstock.language.operands import Operands
+from penstock.language.schema import Array, Attribute, Kind, Scalar, Schema
+from penstock.language.syntax import CONTAINS_NAMES, MAX_DEPTH, syntax, too_deep
 from penstock.language.tree import (
     And,
     Comparison,
@@ -44,11 +33,7 @@ from penstock.language.tree import (
     Tree,
 )
 
-MAX_TEXT = 1 << 20  # characters
-MAX_DEPTH = 100  # levels of parentheses and NOT
 MAX_ELEMENTS = 100_000  # literals in all the IN lists of one filter
-
-DIALECT = "duckdb"
 _ORDERS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -58,16 +43,6 @@ _ORDERS: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
 }
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-CONTAINS_NAMES = {"array_contains", "list_contains", "array_has", "list_has"}
-_TYPED = {
-    exp.DataType.Type.DATE: LiteralKind.DATE,
-    exp.DataType.Type.TIMESTAMP: LiteralKind.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPTZ: LiteralKind.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPLTZ: LiteralKind.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPNTZ: LiteralKind.TIMESTAMP,
-}
-_NUMERIC_LITERALS = {LiteralKind.INTEGER, LiteralKind.DECIMAL, LiteralKind.DOUBLE}
-_TIME_LITERALS = {LiteralKind.DATE, LiteralKind.TIMESTAMP, LiteralKind.STRING}
 
 
 class SlotNeededError(Exception):
@@ -87,76 +62,17 @@ def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> 
       ^^^^^
       did you mean 'price'?
     """
-    return _Reader(text, schema, slots or {}).condition(syntax(text), 0)
+    return _Conditions(text, schema, slots or {}).condition(syntax(text), 0)
 
 
-def syntax(text: str) -> exp.Expr:
-    """Parse the text as a SQL condition, without looking at what it says."""
-    if len(text) > MAX_TEXT:
-        raise FilterError(
-            text[:100],
-            f"the filter is too long: {len(text):,} characters, at most {MAX_TEXT:,} are allowed",
-        )
-    unprintable = next(
-        (i for i, c in enumerate(text) if c == "\0" or "\ud800" <= c <= "\udfff"), -1
-    )
-    if unprintable >= 0:
-        shown = text.encode("utf-8", "replace").decode().replace("\0", "?")
-        raise FilterError(
-            shown, "NUL and lone surrogates are not text", unprintable, unprintable + 1
-        )
-    try:
-        tree = sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
-    except ParseError as error:
-        raise _syntax_error(text, error) from None
-    except SqlglotError:
-        raise FilterError(
-            text, "not SQL: a quote is not closed, or a character is not allowed"
-        ) from None
-    except RecursionError:
-        raise _too_deep(text) from None
-    if isinstance(tree, exp.Block):
-        raise FilterError(text, "a filter is one condition: no ';'", text.find(";"))
-    return tree
-
-
-def _syntax_error(text: str, error: ParseError) -> FilterError:
-    if not text.strip():
-        return FilterError(text, "the filter is empty", hint="TRUE matches every event")
-    details = error.errors[0] if error.errors else {}
-    if not details.get("line"):
-        return FilterError(text, "not a SQL condition")
-    line_start = 0
-    for _ in range(details["line"] - 1):
-        line_start = text.find("\n", line_start) + 1
-    token = details["highlight"]
-    end = line_start + details["col"]
-    reason = details["description"].split(" for <class")[0]
-    if "Unexpected token" in reason:
-        reason = f"unexpected {token!r}"
-    elif reason.startswith("Required keyword"):
-        reason = f"something is missing after {token!r}"
-    return FilterError(text, reason, max(0, end - len(token)), end)
-
-
-def _too_deep(text: str) -> FilterError:
-    return FilterError(text, f"the filter is nested too deeply: at most {MAX_DEPTH} levels")
-
-
-class _Reader:
+class _Conditions(Operands):
     """One pass over sqlglot's tree of one filter."""
 
-    def __init__(self, text: str, schema: Schema, slots: Mapping[int, int]) -> None:
-        self.text = text
-        self.schema = schema
-        self.slots = slots
-        self.elements = 0
-
-    # --- conditions ----------------------------------------------------------------------------
+    elements = 0  # of IN lists, so far
 
     def condition(self, node: exp.Expr, depth: int) -> Tree:
         if depth > MAX_DEPTH:
-            raise _too_deep(self.text)
+            raise too_deep(self.text)
         match node:
             case exp.Paren():
                 return self.condition(node.this, depth + 1)
@@ -377,162 +293,6 @@ class _Reader:
                 return literal.text
         raise FilterError(self.text, "nothing here depends on the event", *literal.span)
 
-    # --- operands ------------------------------------------------------------------------------
-
-    def operand(self, node: exp.Expr) -> Attribute | Literal | None:
-        """An attribute, a literal, or None for NULL."""
-        match node:
-            case exp.Column() | exp.Dot():
-                return self.attribute(node)
-            case exp.Null():
-                return None
-            case exp.Boolean():
-                return Literal(LiteralKind.BOOLEAN, str(bool(node.this)).lower(), self.span(node))
-            case exp.Literal():
-                return self.literal(node, False)
-            case exp.Neg() | exp.Paren():
-                return self.signed(node)
-            case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string:
-                kind = _TYPED.get(node.to.this)
-                if kind is not None:
-                    inner = self.literal(node.this, False)
-                    return Literal(kind, inner.text, inner.span, inner.slot)
-        raise self.refusal(node)
-
-    def signed(self, node: exp.Expr) -> Attribute | Literal | None:
-        negative = False
-        inner = node
-        for _ in range(MAX_DEPTH):
-            if isinstance(inner, exp.Neg):
-                negative = not negative
-            elif not isinstance(inner, exp.Paren):
-                break
-            inner = inner.this
-        if not negative:
-            return self.operand(inner)
-        if isinstance(inner, exp.Literal) and not inner.is_string:
-            return self.literal(inner, negative)
-        raise self.error(
-            node, "a minus sign stands before a number only", hint="filters don't compute"
-        )
-
-    def literal(self, node: exp.Literal, negative: bool) -> Literal:
-        span = self.span(node)
-        slot = self.slots.get(span[0])
-        if node.is_string:
-            return Literal(LiteralKind.STRING, node.name, span, slot)
-        text = node.name
-        if "e" in text.lower():
-            if abs(float(text)) == float("inf"):
-                raise self.error(node, "the number is too large for a double")
-            kind = LiteralKind.DOUBLE
-        else:
-            kind = LiteralKind.DECIMAL if "." in text else LiteralKind.INTEGER
-        return Literal(kind, text, span, slot, negative)
-
-    def attribute(self, node: exp.Expr) -> Attribute:
-        path = column_path(node)
-        if path is None:
-            raise self.refusal(node)
-        attribute = self.schema.find(path)
-        if attribute is None:
-            name = ".".join(path)
-            close = self.schema.suggestion(name)
-            raise self.error(
-                node,
-                f"unknown attribute {name!r}",
-                hint=f"did you mean {close!r}?" if close else None,
-            )
-        if isinstance(attribute.type, Unusable):
-            raise self.error(
-                node,
-                f"no filter can test {attribute.name!r}",
-                expected="a scalar, an array of scalars or a field of a struct",
-                found=str(attribute.type),
-            )
-        return attribute
-
-    # --- types ---------------------------------------------------------------------------------
-
-    def check_literal(self, attribute: Attribute, literal: Literal) -> None:
-        if _accepts(attribute.type, literal.kind):
-            return
-        hint = None
-        if isinstance(attribute.type, Struct):
-            hint = f"name one of its fields, like {attribute.name}.{attribute.type.fields[0][0]}"
-        elif isinstance(attribute.type, Array):
-            hint = f"use array_contains({attribute.name}, …)"
-        shown = repr(literal.text) if literal.kind is LiteralKind.STRING else literal.text
-        raise FilterError(
-            self.text,
-            f"{attribute.name!r} can't be compared with {shown}",
-            *literal.span,
-            expected=str(attribute.type),
-            found=str(literal.kind),
-            hint=hint,
-        )
-
-    def check_comparable(self, a: Attribute, b: Attribute, left: exp.Expr, right: exp.Expr) -> None:
-        if isinstance(a.type, Scalar) and isinstance(b.type, Scalar):
-            kinds = {a.type.kind, b.type.kind}
-            if len(kinds) == 1 or kinds <= NUMBERS or kinds <= TIMES:
-                return
-        start, end = self.span(left)[0], self.span(right)[1]
-        raise FilterError(
-            self.text,
-            f"{a.name!r} can't be compared with {b.name!r}",
-            start,
-            end,
-            expected=str(a.type),
-            found=str(b.type),
-        )
-
-    # --- errors --------------------------------------------------------------------------------
-
-    def span(self, node: exp.Expr) -> Span:
-        starts: list[int] = []
-        ends: list[int] = []
-        for part in node.walk():
-            meta = part.meta
-            if "start" in meta:
-                starts.append(meta["start"])
-                ends.append(meta["end"] + 1)
-        return (min(starts), max(ends)) if starts else (0, len(self.text))
-
-    def error(
-        self,
-        node: exp.Expr,
-        reason: str,
-        expected: str | None = None,
-        found: str | None = None,
-        hint: str | None = None,
-    ) -> FilterError:
-        start, end = self.span(node)
-        return FilterError(self.text, reason, start, end, expected=expected, found=found, hint=hint)
-
-    def refusal(self, node: exp.Expr) -> FilterError:
-        """Why this piece of SQL isn't in the language."""
-        if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
-            return self.error(node, "a filter has no subqueries")
-        if isinstance(node, exp.ILike):
-            return self.error(node, "ILIKE is not in the language: LIKE is, and respects case")
-        if isinstance(node, exp.Cast):
-            return self.error(
-                node, "a filter has no casts", hint="typed literals are DATE '…' and TIMESTAMP '…'"
-            )
-        if isinstance(node, exp.Func):
-            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
-            return self.error(
-                node,
-                f"function {name.lower()!r} is not allowed",
-                hint="the only function is array_contains(array, value)",
-            )
-        if isinstance(node, exp.Binary | exp.Unary) and not isinstance(node, exp.Predicate):
-            return self.error(node, "filters don't compute", hint="compare attributes as they are")
-        if isinstance(node, exp.Literal):
-            return self.error(node, "a literal is not a condition")
-        return self.error(node, f"{type(node).__name__.upper()} is not in the language")
-
 
 def _with_order(order: str, make: Callable[[Order], Tree]) -> Tree:
     return Not(make("=")) if order == "<>" else make(cast(Order, order))
@@ -549,26 +309,3 @@ def _chain(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
         else:
             operands.append(current)
     return operands
-
-
-def column_path(node: exp.Expr) -> tuple[str, ...] | None:
-    """The dotted path that a node spells, or None if it spells something else."""
-    steps: list[str] = []
-    while isinstance(node, exp.Dot):
-        if not isinstance(node.expression, exp.Identifier):
-            return None
-        steps.append(node.expression.name)
-        node = node.this
-    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-        return None
-    return (*(part.name for part in node.parts), *reversed(steps))
-
-
-def _accepts(type_: Type, literal: LiteralKind) -> bool:
-    if not isinstance(type_, Scalar):
-        return False
-    if type_.kind in NUMBERS:
-        return literal in _NUMERIC_LITERALS
-    if type_.kind in TIMES:
-        return literal in _TIME_LITERALS
-    return str(literal) == str(type_.kind)

@@ -21,6 +21,7 @@ from sqlglot.errors import SqlglotError
 
 from penstock.errors import SchemaError
 
+_REMEMBERED = 10_000  # paths that a schema has looked up
 MAX_DEPTH = 64  # levels of nesting in a schema: far beyond any real one, far below Python's stack
 
 
@@ -161,6 +162,17 @@ class Schema:
 
     def find(self, path: tuple[str, ...]) -> Attribute | None:
         """The attribute at `path`: by its exact name, else by the only name that is equal but for case."""
+        if path not in self._found:
+            if len(self._found) > _REMEMBERED:
+                self._found.clear()
+            self._found[path] = self._find(path)
+        return self._found[path]
+
+    @functools.cached_property
+    def _found(self) -> dict[tuple[str, ...], Attribute | None]:
+        return {}
+
+    def _find(self, path: tuple[str, ...]) -> Attribute | None:
         found: list[str] = []
         type_: Type = self.root
         for step in path:
@@ -190,19 +202,11 @@ class Schema:
         return names[close[0]] if close else None
 
 
-@functools.cache
-def _names(struct: Struct) -> tuple[frozenset[str], dict[str, list[str]]]:
-    folded: dict[str, list[str]] = {}
-    for name, _ in struct.fields:
-        folded.setdefault(name.lower(), []).append(name)
-    return frozenset(name for name, _ in struct.fields), folded
-
-
 def _pick(step: str, struct: Struct) -> str | None:
-    exact, folded = _names(struct)
-    if step in exact:
+    names = [name for name, _ in struct.fields]
+    if step in names:
         return step
-    alike = folded.get(step.lower(), [])
+    alike = [name for name in names if name.lower() == step.lower()]
     return alike[0] if len(alike) == 1 else None
 
 

@@ -9,22 +9,22 @@ What the expression can't lift safely (comments, escapes, dollar quotes …) sta
 parsed for itself alone. The same goes for general LIKE patterns, each of which is a predicate of its own.
 """
 
+import bisect
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-import numpy.typing as npt
+from typing import Literal as Choice
 
 from penstock.errors import FilterError
 from penstock.language import literals, patterns
 from penstock.language.infer import infer
 from penstock.language.literals import Bounds
-from penstock.language.normal import Conjunction, normal_form
-from penstock.language.parser import MAX_TEXT, SlotNeededError, parse
+from penstock.language.normal import Conjunction, Term, normal_form
+from penstock.language.parser import SlotNeededError, parse
 from penstock.language.schema import Array, Scalar, Schema
-from penstock.language.tree import Contains, Factor, Literal, Tree
+from penstock.language.syntax import MAX_TEXT
+from penstock.language.tree import Contains, Factor, Literal, LiteralKind, Tree
 
 # A string, a quoted identifier, or a number that is no part of a word. One group, so that `split` keeps them.
 _LIFTED = re.compile(
@@ -42,55 +42,85 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What filters of one shape have in common."""
+class PoolKey:
+    """What literals have in common that are converted together: the attribute, and how they are written.
 
-    tree: Tree
-    conjunctions: tuple[Conjunction, ...]
+    `role` is what the literal is to the attribute: a value of it, a prefix of it, or an element it may contain.
+    """
+
+    path: tuple[str, ...]
+    type: Scalar
+    kind: LiteralKind
+    negative: bool
+    role: Choice["value", "prefix", "element"]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One literal of a shape: what it is compared with, and how."""
+    """One literal of a shape, and the pool that its values go to."""
 
     literal: Literal
-    type: Scalar
-    is_prefix: bool
+    pool: PoolKey
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """The filters of one shape: their row numbers, and the bounds of each of their literals.
+class Shape:
+    """What filters of one shape have in common.
 
-    A column of bounds has one entry per row, or a single one if its literal is the same for all.
+    In each conjunction the terms of one attribute stand together; `columns` has the literals of all the terms, in
+    that order.
     """
 
-    shape: Shape
-    rows: npt.NDArray[np.int64]
-    bounds: Mapping[Column, Bounds]
+    tree: Tree
+    conjunctions: tuple[Conjunction, ...]
+    columns: tuple[Column, ...]
+
+    @staticmethod
+    def of(text: str, tree: Tree) -> "Shape":
+        conjunctions = tuple(
+            tuple(sorted(conjunction, key=_attribute_order))
+            for conjunction in normal_form(text, tree)
+        )
+        columns = [c for conjunction in conjunctions for t in conjunction for c in _columns(t)]
+        return Shape(tree, conjunctions, tuple(columns))
 
 
 @dataclass(slots=True)
-class _Gathered:
-    """A group while texts are still being sorted: literals as written, one tuple per filter."""
+class Group:
+    """The filters of one shape: their row numbers, and their literals as written, one tuple per filter."""
 
     shape: Shape
     rows: list[int] = field(default_factory=list)
     lifted: list[tuple[str, ...]] = field(default_factory=list)
 
     def texts(self, literal: Literal) -> list[str]:
-        """The values of one literal, strings unquoted."""
-        if literal.slot is None:
+        """The values of one literal, strings unquoted; a single one if it is the same for all filters."""
+        slot = literal.slot
+        if slot is None:
             return [literal.text]
-        column = [values[literal.slot] for values in self.lifted]
+        column = [values[slot] for values in self.lifted]
         if column[0][0] == "'":
             return [v[1:-1].replace("''", "'") if "''" in v else v[1:-1] for v in column]
         return column
 
-    def without(self, bad: set[int]) -> "_Gathered":
-        """The group less the filters at these positions of it."""
-        keep = [i for i in range(len(self.rows)) if i not in bad]
-        return _Gathered(self.shape, [self.rows[i] for i in keep], [self.lifted[i] for i in keep])
+
+@dataclass(slots=True)
+class Pool:
+    """The literals of one kind for one attribute, of all groups end to end, and their bounds."""
+
+    texts: list[str] = field(default_factory=list)
+    owners: list[tuple[int, Group, int]] = field(default_factory=list)  # (start, group, column)
+    bounds: Bounds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """Filters sorted by shape. `starts[g][c]` is where the literals of column c of group g begin in their pool."""
+
+    groups: list[Group]
+    pools: dict[PoolKey, Pool]
+    starts: list[list[int]]
+    errors: list[tuple[int, FilterError]]
 
 
 class Shapes:
@@ -108,14 +138,11 @@ class Shapes:
 
     def parse(self, text: str) -> Shape:
         """The shape of one filter on its own, nothing lifted: every literal is in the tree."""
-        tree = parse(text, self.schema or infer(text))
-        return Shape(tree, normal_form(text, tree))
+        return Shape.of(text, parse(text, self.schema or infer(text)))
 
-    def group(
-        self, texts: Sequence[str | None], progress: Progress | None = None
-    ) -> tuple[list[Group], list[tuple[int, FilterError]]]:
-        """Sort filters by shape. The second list has those that can't be subscribed, by row, with the reason."""
-        gathered: dict[Key, _Gathered] = {}
+    def group(self, texts: Sequence[str | None], progress: Progress | None = None) -> Grouped:
+        """Sort filters by shape. Those that can't be subscribed are told by row, with the reason."""
+        gathered: dict[Key, Group] = {}
         refused: list[int] = []
         for row, text in enumerate(texts):
             if text is None:
@@ -131,49 +158,26 @@ class Shapes:
                 if isinstance(shape, FilterError) or shape is None:
                     refused.append(row)
                     continue
-                group = gathered.setdefault(key, _Gathered(shape))
+                group = gathered.setdefault(key, Group(shape))
             group.rows.append(row)
             group.lifted.append(lifted)
             if progress is not None and row % 4096 == 4095:
                 progress(4096)
-        groups: list[Group] = []
         errors = self._explain(texts, refused)
-        for group in gathered.values():
-            errors += self._convert(group, texts, groups)
-        return groups, sorted(errors, key=lambda e: e[0])
-
-    def _convert(
-        self, gathered: _Gathered, texts: Sequence[str | None], groups: list[Group]
-    ) -> list[tuple[int, FilterError]]:
-        """Turn literals into bounds; a filter with one that can't be read (a date that is none) is taken out."""
-        found: dict[Column, Bounds] = {}
+        groups = list(gathered.values())
+        pools, starts = pool_literals(groups)
         bad: dict[int, FilterError] = {}
-        for number, column in enumerate(columns(gathered.shape)):
-            literal = column.literal
-            if column in found:
-                continue
-            values = gathered.texts(literal)
-            if column.is_prefix:
-                heads = values if literal.slot is None else [v.rstrip("%") for v in values]
-                found[column] = literals.prefix_bounds(heads)
-                continue
-            found[column], unreadable = literals.bounds(literal, values, column.type)
-            for one in unreadable:
-                for i in (one.position,) if literal.slot is not None else range(len(gathered.rows)):
-                    if i not in bad:
-                        bad[i] = self._unreadable(texts[gathered.rows[i]], number, one.reason)
-        if bad:
-            rest = gathered.without(set(bad))
-            errors = [(gathered.rows[i], error) for i, error in bad.items()]
-            return errors + (self._convert(rest, texts, groups) if rest.rows else [])
-        groups.append(Group(gathered.shape, np.array(gathered.rows, np.int64), found))
-        return []
+        for pool_key, pool in pools.items():
+            for row, column, reason in _unreadable(pool, pool_key):
+                if row not in bad:
+                    bad[row] = self._literal_error(texts[row], column, reason)
+        errors += bad.items()
+        return Grouped(groups, pools, starts, sorted(errors, key=lambda e: e[0]))
 
-    def _unreadable(self, text: str | None, number: int, reason: str) -> FilterError:
+    def _literal_error(self, text: str | None, column: int, reason: str) -> FilterError:
         """The error for one literal, found again in its own text by its place in the shape."""
         assert text is not None
-        span = columns(self.parse(text))[number].literal.span
-        return FilterError(text, reason, *span)
+        return FilterError(text, reason, *self.parse(text).columns[column].literal.span)
 
     def _shape(self, key: Key, text: str, lifted: tuple[str, ...]) -> Shape | FilterError | None:
         if key in self._shapes:
@@ -183,7 +187,7 @@ class Shapes:
         shape: Shape | FilterError | None
         try:
             tree = parse(text, self.schema or infer(text), _slots(text, lifted))
-            shape = Shape(tree, normal_form(text, tree))
+            shape = Shape.of(text, tree)
         except SlotNeededError:
             shape = None
         except FilterError as error:
@@ -215,29 +219,77 @@ class Shapes:
         raise AssertionError(f"refused as a shape, accepted alone: {text[:200]!r}")
 
 
-def constant_group(shape: Shape, row: int) -> Group:
-    """A group of one filter whose literals are all in its tree, and known to be readable."""
-    found: dict[Column, Bounds] = {}
-    for column in columns(shape):
-        texts = [column.literal.text]
-        if column.is_prefix:
-            found[column] = literals.prefix_bounds(texts)
-        else:
-            found[column], _ = literals.bounds(column.literal, texts, column.type)
-    return Group(shape, np.array([row], np.int64), found)
+def pool_literals(groups: Sequence[Group]) -> tuple[dict[PoolKey, Pool], list[list[int]]]:
+    """Put the literals of all groups that are of one kind end to end, and convert them at once."""
+    pools: dict[PoolKey, Pool] = {}
+    starts: list[list[int]] = []
+    for group in groups:
+        mine: list[int] = []
+        for number, column in enumerate(group.shape.columns):
+            pool = pools.get(column.pool)
+            if pool is None:
+                pool = pools.setdefault(column.pool, Pool())
+            mine.append(len(pool.texts))
+            pool.owners.append((len(pool.texts), group, number))
+            texts = group.texts(column.literal)
+            if column.pool.role == "prefix" and column.literal.slot is not None:
+                texts = [text.rstrip("%") for text in texts]
+            pool.texts += texts
+        starts.append(mine)
+    return pools, starts
 
 
-def columns(shape: Shape) -> list[Column]:
-    """Every literal of a shape with what it is compared with, in order."""
-    found: list[Column] = []
-    for term in (term for conjunction in shape.conjunctions for term in conjunction):
-        if isinstance(term, Factor):
-            if isinstance(term.attribute.type, Scalar):
-                type_ = term.attribute.type
-                found += [Column(p.literal, type_, p.order == "prefix") for p in term.pieces]
-        elif isinstance(term.test, Contains) and isinstance(term.test.attribute.type, Array):
-            found.append(Column(term.test.literal, term.test.attribute.type.element, False))
-    return found
+def pool_shapes(shapes: Sequence[Shape]) -> Grouped:
+    """Shapes of filters parsed alone, whose literals are all in their trees, as groups of one row each."""
+    groups = [Group(shape, [row], [()]) for row, shape in enumerate(shapes)]
+    pools, starts = pool_literals(groups)
+    for key, pool in pools.items():
+        for _, _, reason in _unreadable(pool, key):
+            raise AssertionError(reason)
+    return Grouped(groups, pools, starts, [])
+
+
+def _unreadable(pool: Pool, key: PoolKey) -> Iterator[tuple[int, int, str]]:
+    """Convert a pool; what can't be read is told by row, column of the shape, and reason."""
+    if key.role == "prefix":
+        pool.bounds = literals.prefix_bounds(pool.texts)
+        return
+    pool.bounds, unreadable = literals.bounds(key.kind, key.negative, pool.texts, key.type)
+    for one in unreadable:
+        at = bisect.bisect_right(pool.owners, one.position, key=lambda owner: owner[0]) - 1
+        start, group, column = pool.owners[at]
+        shared = group.shape.columns[column].literal.slot is None
+        for row in group.rows if shared else [group.rows[one.position - start]]:
+            yield row, column, one.reason
+
+
+def _attribute_order(term: Term) -> tuple[bool, tuple[str, ...]]:
+    return (False, term.attribute.path) if isinstance(term, Factor) else (True, ())
+
+
+def _columns(term: Term) -> list[Column]:
+    if isinstance(term, Factor):
+        type_, path = term.attribute.type, term.attribute.path
+        if not isinstance(type_, Scalar):
+            return []
+        return [
+            _column(p.literal, path, type_, "prefix" if p.order == "prefix" else "value")
+            for p in term.pieces
+        ]
+    if isinstance(term.test, Contains):
+        attribute = term.test.attribute
+        assert isinstance(attribute.type, Array)
+        return [_column(term.test.literal, attribute.path, attribute.type.element, "element")]
+    return []
+
+
+def _column(
+    literal: Literal,
+    path: tuple[str, ...],
+    type_: Scalar,
+    role: Choice["value", "prefix", "element"],
+) -> Column:
+    return Column(literal, PoolKey(path, type_, literal.kind, literal.negative, role))
 
 
 def _lift(text: str) -> tuple[Key, tuple[str, ...]]:

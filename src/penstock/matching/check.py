@@ -28,18 +28,17 @@ def check(text: str, schema: Schema | None = None) -> list[str]:
     ['never matches: its conditions contradict each other']
     """
     schema = infer(text) if schema is None else schema
-    groups, errors = Shapes.under(schema).group([text])
-    if errors:
-        raise errors[0][1]
-    return cost_warnings(compile_groups(groups, schema, np.zeros(1, np.int64)))
+    grouped = Shapes.under(schema).group([text])
+    if grouped.errors:
+        raise grouped.errors[0][1]
+    return cost_warnings(compile_groups(grouped, schema, np.zeros(1, np.int64)))
 
 
 def check_many(
     texts: Sequence[str | None], schema: Schema | None = None, progress: Progress | None = None
 ) -> list[tuple[int, FilterError]]:
     """Check many filters, sharing one parse among those of one shape. Returns the bad ones by position."""
-    _, errors = Shapes.under(schema).group(texts, progress)
-    return errors
+    return Shapes.under(schema).group(texts, progress).errors
 
 
 def cost_warnings(plan: Plan) -> list[str]:

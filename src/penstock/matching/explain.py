@@ -9,12 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from penstock.language.normal import normal_form
 from penstock.language.parser import parse
 from penstock.language.schema import Attribute, Schema
-from penstock.language.shapes import Shape, constant_group
+from penstock.language.shapes import Shape
 from penstock.language.tree import (
     And,
     Comparison,
@@ -30,7 +27,7 @@ from penstock.language.tree import (
     Tree,
     leaves,
 )
-from penstock.matching.compile import compile_groups
+from penstock.matching.compile import compile_shapes
 from penstock.matching.engines import NAIVE
 from penstock.matching.events import event_batch
 
@@ -107,11 +104,8 @@ def explain(
     """
     tree = parse(text, schema)
     found = leaves(tree)
-    groups = []
-    for number, (leaf, _) in enumerate(found):
-        for row, form in ((2 * number, leaf), (2 * number + 1, Not(leaf))):
-            groups.append(constant_group(Shape(form, normal_form(text, form)), row))
-    plan = compile_groups(groups, schema, np.arange(2 * len(found)))
+    forms = [form for leaf, _ in found for form in (leaf, Not(leaf))]
+    plan = compile_shapes([Shape.of(text, form) for form in forms], schema)
     batch = event_batch(event, schema, plan.columns)
     engine = NAIVE(plan, {})
     satisfied = engine.match(plan.encode(batch)).conjunctions

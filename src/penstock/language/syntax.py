@@ -1,0 +1,82 @@
+"""Filter text -> sqlglot's tree, or a clear error: what is wrong with the text before anybody asks what it means.
+
+Limits stand here, too: a text that is too long or nests too deeply is refused before it can cost anything.
+"""
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from penstock.errors import FilterError
+
+MAX_TEXT = 1 << 20  # characters
+MAX_DEPTH = 100  # levels of parentheses and NOT
+DIALECT = "duckdb"
+CONTAINS_NAMES = {"array_contains", "list_contains", "array_has", "list_has"}
+
+
+def syntax(text: str) -> exp.Expr:
+    """Parse the text as a SQL condition, without looking at what it says."""
+    if len(text) > MAX_TEXT:
+        raise FilterError(
+            text[:100],
+            f"the filter is too long: {len(text):,} characters, at most {MAX_TEXT:,} are allowed",
+        )
+    unprintable = next(
+        (i for i, c in enumerate(text) if c == "\0" or "\ud800" <= c <= "\udfff"), -1
+    )
+    if unprintable >= 0:
+        shown = text.encode("utf-8", "replace").decode().replace("\0", "?")
+        raise FilterError(
+            shown, "NUL and lone surrogates are not text", unprintable, unprintable + 1
+        )
+    try:
+        tree = sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
+    except ParseError as error:
+        raise _syntax_error(text, error) from None
+    except SqlglotError:
+        raise FilterError(
+            text, "not SQL: a quote is not closed, or a character is not allowed"
+        ) from None
+    except RecursionError:
+        raise too_deep(text) from None
+    if isinstance(tree, exp.Block):
+        raise FilterError(text, "a filter is one condition: no ';'", text.find(";"))
+    return tree
+
+
+def _syntax_error(text: str, error: ParseError) -> FilterError:
+    if not text.strip():
+        return FilterError(text, "the filter is empty", hint="TRUE matches every event")
+    details = error.errors[0] if error.errors else {}
+    if not details.get("line"):
+        return FilterError(text, "not a SQL condition")
+    line_start = 0
+    for _ in range(details["line"] - 1):
+        line_start = text.find("\n", line_start) + 1
+    token = details["highlight"]
+    end = line_start + details["col"]
+    reason = details["description"].split(" for <class")[0]
+    if "Unexpected token" in reason:
+        reason = f"unexpected {token!r}"
+    elif reason.startswith("Required keyword"):
+        reason = f"something is missing after {token!r}"
+    return FilterError(text, reason, max(0, end - len(token)), end)
+
+
+def too_deep(text: str) -> FilterError:
+    """The error of a filter with too many levels."""
+    return FilterError(text, f"the filter is nested too deeply: at most {MAX_DEPTH} levels")
+
+
+def column_path(node: exp.Expr) -> tuple[str, ...] | None:
+    """The dotted path that a node spells, or None if it spells something else."""
+    steps: list[str] = []
+    while isinstance(node, exp.Dot):
+        if not isinstance(node.expression, exp.Identifier):
+            return None
+        steps.append(node.expression.name)
+        node = node.this
+    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+        return None
+    return (*(part.name for part in node.parts), *reversed(steps))

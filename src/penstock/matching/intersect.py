@@ -1,0 +1,236 @@
+"""The kernel of the compiler: for every conjunction and attribute, the set of cells that satisfies it.
+
+Shapes arrive as *blocks*, one per shape and conjunction, with as many rows as there are filters of the shape:
+
+    block b     rows row_start[b] .. row_start[b + 1], factors factor_start[b] .. factor_start[b + 1]
+    factor f    pieces piece_start[f] .. piece_start[f + 1] of attribute[f]; factors of one attribute stand together
+    piece p     for row r the literal at place[p] + stride[p] * r, whose cells are low[…] .. high[…]
+    fixed d     a derived attribute, the one at fixed_place[d] + fixed_stride[d] * r of `derived`, in one cell
+
+A factor is the union of its pieces or, negated, the rest of the cells but 0; `null` adds cell 0. The factors of one
+attribute are intersected into one *test*, sorted disjoint ranges. A row with an empty test contradicts itself and is
+left out. What comes out are the tests of all conjunctions, end to end.
+"""
+
+import numpy as np
+
+from penstock.matching.jit import kernel
+from penstock.matching.kernels import Flags, Int8s, Int32s, Int64s
+
+EQUAL, LESS, AT_MOST, MORE, AT_LEAST = range(5)
+
+
+@kernel
+def intersect(
+    row_start: Int64s,
+    owner: Int64s,
+    factor_start: Int64s,
+    attribute: Int32s,
+    negated: Flags,
+    null: Flags,
+    piece_start: Int64s,
+    order: Int8s,
+    place: Int64s,
+    stride: Int8s,
+    low: Int32s,
+    high: Int32s,
+    fixed_start: Int64s,
+    fixed_place: Int64s,
+    fixed_stride: Int8s,
+    fixed_cell: Int8s,
+    derived: Int32s,
+    last: Int64s,
+) -> tuple[Int64s, Int64s, Int64s, Int64s, Int32s, Int32s]:
+    """`owner` is the subscription of each row (negative: skip it), `last` the last cell of each attribute.
+
+    Returns the owner of each conjunction; conjunction, attribute and number of ranges of each test; the ranges.
+    """
+    tests, capacity = _sizes(row_start, factor_start, piece_start, fixed_start)
+    owners = np.empty(len(owner), np.int64)
+    test_conjunction = np.empty(tests, np.int64)
+    test_attribute = np.empty(tests, np.int64)
+    test_ranges = np.empty(tests, np.int64)
+    out_low = np.empty(tests + 16, np.int32)
+    out_high = np.empty(tests + 16, np.int32)
+    union_low, union_high = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+    set_low, set_high = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+    next_low, next_high = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+    conjunctions = test = total = 0
+    for b in range(len(row_start) - 1):
+        for r in range(row_start[b + 1] - row_start[b]):
+            if owner[row_start[b] + r] < 0:
+                continue
+            first_test, first_range = test, total
+            size = 1
+            f = factor_start[b]
+            while size and f < factor_start[b + 1]:
+                a = attribute[f]
+                size = 1
+                set_low[0], set_high[0] = 0, last[a]
+                while f < factor_start[b + 1] and attribute[f] == a:
+                    united = _unite(
+                        piece_start[f], piece_start[f + 1], r, order, place, stride, low, high,
+                        last[a], union_low, union_high,
+                    )  # fmt: skip
+                    if negated[f]:
+                        united = _complement(union_low, union_high, united, last[a])
+                    if null[f]:
+                        united = _add_null(union_low, union_high, united)
+                    size = _overlap(
+                        set_low, set_high, size, union_low, union_high, united, next_low, next_high
+                    )
+                    set_low, next_low = next_low, set_low
+                    set_high, next_high = next_high, set_high
+                    f += 1
+                if total + size > len(out_low):
+                    out_low, out_high = (
+                        _grown(out_low, total + size),
+                        _grown(out_high, total + size),
+                    )
+                out_low[total : total + size] = set_low[:size]
+                out_high[total : total + size] = set_high[:size]
+                test_conjunction[test], test_attribute[test] = conjunctions, a
+                test_ranges[test] = size
+                total += size
+                test += 1
+            if size == 0:
+                test, total = first_test, first_range
+                continue
+            for d in range(fixed_start[b], fixed_start[b + 1]):
+                if total == len(out_low):
+                    out_low, out_high = _grown(out_low, total + 1), _grown(out_high, total + 1)
+                out_low[total] = out_high[total] = fixed_cell[d]
+                test_conjunction[test] = conjunctions
+                test_attribute[test] = derived[fixed_place[d] + fixed_stride[d] * r]
+                test_ranges[test] = 1
+                total += 1
+                test += 1
+            owners[conjunctions] = owner[row_start[b] + r]
+            conjunctions += 1
+    return (
+        owners[:conjunctions],
+        test_conjunction[:test],
+        test_attribute[:test],
+        test_ranges[:test],
+        out_low[:total],
+        out_high[:total],
+    )
+
+
+@kernel
+def _sizes(
+    row_start: Int64s, factor_start: Int64s, piece_start: Int64s, fixed_start: Int64s
+) -> tuple[int, int]:
+    """At most how many tests there can be, and how many ranges one of them."""
+    tests = 0
+    capacity = 4
+    for b in range(len(row_start) - 1):
+        first, past = factor_start[b], factor_start[b + 1]
+        kinds = past - first + fixed_start[b + 1] - fixed_start[b]
+        tests += kinds * (row_start[b + 1] - row_start[b])
+        capacity = max(capacity, piece_start[past] - piece_start[first] + past - first + 4)
+    return tests, capacity
+
+
+@kernel
+def _grown(array: Int32s, needed: int) -> Int32s:
+    larger = np.empty(max(needed, 2 * len(array)), np.int32)
+    larger[: len(array)] = array
+    return larger
+
+
+@kernel
+def _unite(
+    first: int,
+    past: int,
+    row: int,
+    order: Int8s,
+    place: Int64s,
+    stride: Int8s,
+    low: Int32s,
+    high: Int32s,
+    last: int,
+    out_low: Int32s,
+    out_high: Int32s,
+) -> int:
+    """The union of pieces as sorted ranges that neither touch nor overlap."""
+    size = 0
+    for p in range(first, past):
+        literal = place[p] + stride[p] * row
+        piece_low, piece_high = low[literal], high[literal]
+        if order[p] == LESS:
+            piece_low, piece_high = 1, piece_low - 1
+        elif order[p] == AT_MOST:
+            piece_low = 1
+        elif order[p] == MORE:
+            piece_low, piece_high = piece_high + 1, last
+        elif order[p] == AT_LEAST:
+            piece_high = last
+        if piece_low <= piece_high:
+            out_low[size], out_high[size] = piece_low, piece_high
+            size += 1
+    if size <= 1:
+        return size
+    ascending = np.argsort(out_low[:size])
+    sorted_low, sorted_high = out_low[ascending], out_high[ascending]
+    merged = 0
+    out_low[0], out_high[0] = sorted_low[0], sorted_high[0]
+    for i in range(1, size):
+        if sorted_low[i] <= out_high[merged] + 1:
+            out_high[merged] = max(out_high[merged], sorted_high[i])
+        else:
+            merged += 1
+            out_low[merged], out_high[merged] = sorted_low[i], sorted_high[i]
+    return merged + 1
+
+
+@kernel
+def _complement(low: Int32s, high: Int32s, size: int, last: int) -> int:
+    """The cells 1..last that aren't in the set, in place."""
+    start = 1
+    count = 0
+    for i in range(size):
+        set_low, set_high = low[i], high[i]
+        if set_low > start:
+            low[count], high[count] = start, set_low - 1
+            count += 1
+        start = max(start, set_high + 1)
+    if start <= last:
+        low[count], high[count] = start, last
+        count += 1
+    return count
+
+
+@kernel
+def _add_null(low: Int32s, high: Int32s, size: int) -> int:
+    if size and low[0] == 1:
+        low[0] = 0
+        return size
+    for i in range(size, 0, -1):
+        low[i], high[i] = low[i - 1], high[i - 1]
+    low[0], high[0] = 0, 0
+    return size + 1
+
+
+@kernel
+def _overlap(
+    a_low: Int32s,
+    a_high: Int32s,
+    a_size: int,
+    b_low: Int32s,
+    b_high: Int32s,
+    b_size: int,
+    out_low: Int32s,
+    out_high: Int32s,
+) -> int:
+    i = j = count = 0
+    while i < a_size and j < b_size:
+        low, high = max(a_low[i], b_low[j]), min(a_high[i], b_high[j])
+        if low <= high:
+            out_low[count], out_high[count] = low, high
+            count += 1
+        if a_high[i] < b_high[j]:
+            i += 1
+        else:
+            j += 1
+    return count
