@@ -157,6 +157,10 @@ def _double_range(value: float, scale: int) -> tuple[int, int]:
     near: int = math.floor(Fraction(value) * unit)
     if abs(near) < 2**52 and scale == 0:
         return (near, near) if near == value else (near + 1, near)
+    if (
+        abs(near) > 10 * _WIDE_LIMIT
+    ):  # beyond every key, and perhaps beyond what divides into a double
+        return near, near
 
     def first(holds: Callable[[float], bool]) -> int:
         """The smallest integer whose double satisfies a condition that stays true from there on."""

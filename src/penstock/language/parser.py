@@ -6,6 +6,7 @@ against the schema and checks the types of what is compared.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import cast
 
@@ -42,6 +43,11 @@ _ORDERS: dict[type[exp.Expr], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
+# The arguments of sqlglot's nodes that are understood here. A node with another one means something else.
+_ARGUMENTS = frozenset(
+    {"this", "expression", "expressions", "low", "high", "negate", "query", "field"}
+    | {"table", "db", "catalog"}
+)
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -73,6 +79,9 @@ class _Conditions(Operands):
     def condition(self, node: exp.Expr, depth: int) -> Tree:
         if depth > MAX_DEPTH:
             raise too_deep(self.text)
+        surplus = [name for name, value in node.args.items() if value and name not in _ARGUMENTS]
+        if surplus:
+            raise self.error(node, f"{surplus[0].upper()} is not in the language")
         match node:
             case exp.Paren():
                 return self.condition(node.this, depth + 1)
@@ -141,15 +150,16 @@ class _Conditions(Operands):
         return equal if isinstance(node, exp.NullSafeEQ) else equal.negation()
 
     def between(self, node: exp.Expr) -> Tree:
-        if node.args.get("symmetric"):
-            raise self.error(node, "BETWEEN SYMMETRIC is not in the language")
         low, high = node.args["low"], node.args["high"]
-        return And(
-            (
-                self.compare(node, ">=", node.this, low),
-                self.compare(node, "<=", node.this, high),
+        at_least = self.compare(node, ">=", node.this, low)
+        at_most = self.compare(node, "<=", node.this, high)
+        if isinstance(at_least, Factor) and isinstance(at_most, Factor):
+            pieces = _one_type([*at_least.pieces, *at_most.pieces])
+            at_least, at_most = (
+                replace(factor, pieces=(piece,))
+                for factor, piece in zip((at_least, at_most), pieces, strict=True)
             )
-        )
+        return And((at_least, at_most))
 
     def membership(self, node: exp.Expr) -> Tree:
         if not node.expressions or node.args.get("query") or node.args.get("field"):
@@ -180,11 +190,15 @@ class _Conditions(Operands):
                 continue
             self.check_literal(attribute, literal)
             pieces.append(Piece("=", literal))
-        factor = Factor(attribute, tuple(pieces), self.span(node))
+        factor = Factor(attribute, _one_type(pieces), self.span(node))
         # With a NULL in the list, what isn't found in it is unknown: never true, and never false either.
         return Or((factor, Constant(None, factor.span))) if has_null else factor
 
     def like(self, node: exp.Expr, escape: exp.Expr | None) -> Tree:
+        leaf = self.pattern(node, escape)
+        return Not(leaf) if node.args.get("negate") else leaf
+
+    def pattern(self, node: exp.Expr, escape: exp.Expr | None) -> Tree:
         attribute = self.attribute(node.this)
         span = self.span(node)
         if attribute.type != Scalar(Kind.STRING):
@@ -292,6 +306,13 @@ class _Conditions(Operands):
             case LiteralKind.STRING:
                 return literal.text
         raise FilterError(self.text, "nothing here depends on the event", *literal.span)
+
+
+def _one_type(pieces: list[Piece]) -> tuple[Piece, ...]:
+    """The numbers of one BETWEEN or IN are of one type in SQL: if one is a double, all are compared as doubles."""
+    if all(piece.literal.kind is not LiteralKind.DOUBLE for piece in pieces):
+        return tuple(pieces)
+    return tuple(replace(p, literal=replace(p.literal, kind=LiteralKind.DOUBLE)) for p in pieces)
 
 
 def _with_order(order: str, make: Callable[[Order], Tree]) -> Tree:

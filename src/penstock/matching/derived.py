@@ -196,7 +196,8 @@ def _both(columns: Sequence[Any], convert: Callable[[Any], Any]) -> tuple[Any, A
 
 
 def _as_doubles(column: pa.Array) -> Int64s:
-    filled = pc.fill_null(column.cast(pa.float64()), 0.0)
+    # Not safe: SQL rounds integers beyond 2**53 to the nearest double, and so does this.
+    filled = pc.fill_null(column.cast(pa.float64(), safe=False), 0.0)
     return double_keys(filled.to_numpy(zero_copy_only=False))
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
 from penstock.language.literals import Bounds, double_keys
-from penstock.language.schema import Array, Kind, Scalar, Type
+from penstock.language.schema import Kind, Scalar, Type
 from penstock.matching import kernels
 from penstock.matching.kernels import Bytes, Flags, Int32s, Int64s
 
@@ -124,17 +124,16 @@ class Domain:
 
 def build_domain(path: tuple[str, ...], type_: Type, bounds: Sequence[Bounds]) -> Domain:
     """The domain whose cuts are all these bounds."""
-    scalar = type_.element if isinstance(type_, Array) else type_
-    if isinstance(scalar, Scalar) and (scalar.kind is Kind.STRING or scalar.is_wide):
+    if isinstance(type_, Scalar) and (type_.kind is Kind.STRING or type_.is_wide):
         arrays = [keys for b in bounds for keys in (b.lo, b.hi)]
         merged = pa.chunked_array(arrays, pa.large_binary()).combine_chunks().unique()
         ordered = merged.take(pc.sort_indices(merged))
         strings = ByteStrings.of(ordered)
         # Copied: the cuts outlive the Arrow buffers they were read from.
-        return Domain(path, scalar, ByteStrings(strings.offsets.copy(), strings.data.copy()))
+        return Domain(path, type_, ByteStrings(strings.offsets.copy(), strings.data.copy()))
     columns: list[Any] = [keys for b in bounds for keys in (b.lo, b.hi)]
     cuts = np.unique(np.concatenate(columns)) if columns else np.empty(0, np.int64)
-    return Domain(path, scalar, cuts.astype(np.int64))
+    return Domain(path, type_, cuts.astype(np.int64))
 
 
 def key_column(column: pa.Array, type_: Type, name: str) -> tuple[Keys, Flags]:

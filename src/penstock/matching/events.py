@@ -6,7 +6,7 @@ is NULL. A value of the wrong type is an error that names the attribute: nothing
 
 import datetime
 from collections.abc import Iterable, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
 import pyarrow as pa
@@ -77,7 +77,8 @@ def _scalar(value: Any, kind: Kind, type_: Scalar) -> Any:
             value.encode()  # a lone surrogate is no text
             return value
         case Kind.DECIMAL, int() | str() | float() | Decimal():
-            scaled = Decimal(str(value)).quantize(Decimal(1).scaleb(-type_.scale))
+            with localcontext(prec=80):
+                scaled = Decimal(str(value)).quantize(Decimal(1).scaleb(-type_.scale))
             if len(scaled.as_tuple().digits) > type_.precision:
                 raise OverflowError
             return scaled

@@ -5,6 +5,7 @@ matched against them: so the answer comes from the very code that matches, not f
 neither holds nor fails is unknown, which is what NULL does.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -84,7 +85,11 @@ class Explanation:
             "truth": self.truth,
             "lease_ended": self.lease_ended,
             "predicates": [
-                {"predicate": v.predicate, "truth": v.truth, "values": v.values}
+                {
+                    "predicate": v.predicate,
+                    "truth": v.truth,
+                    "values": {name: _plain(value) for name, value in v.values.items()},
+                }
                 for v in self.verdicts
             ],
         }
@@ -212,6 +217,16 @@ def _lookup(event: Mapping[str, Any], attribute: Attribute) -> Any:
     for step in attribute.path:
         value = value.get(step) if isinstance(value, Mapping) else None
     return value
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can say as it is, the rest in text."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return value if finite and isinstance(value, str | int | float | None) else str(value)
 
 
 def _shown(value: Any) -> str:
