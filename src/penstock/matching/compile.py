@@ -36,7 +36,7 @@ from penstock.matching.domains import ByteStrings, Domain, build_domain
 from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER, Rows
-from penstock.matching.sharing import Tests, offsets, share
+from penstock.matching.sharing import CellTests, offsets, share
 
 Progress = Callable[[int], None]
 Errors = list[tuple[int, FilterError]]
@@ -103,7 +103,7 @@ def compile_groups(
     )
     derived = DerivedAttributes(tuple(blocks.plain), tuple(elements), *pools.memberships)
     last_cells = np.array([d.last for d in domains] + [TRUE] * len(derived), np.int64)
-    shared = share(Tests(conjunction, attribute, ranges, low, high), owners, last_cells)
+    shared = share(CellTests(conjunction, attribute, ranges, low, high), owners, last_cells)
     nobody = ByteStrings(np.zeros(len(ids) + 1, np.int64), np.empty(0, np.uint8))
     return Plan(
         schema=schema,

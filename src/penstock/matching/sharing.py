@@ -15,7 +15,7 @@ UInt64s = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tests:
+class CellTests:
     """What the conjunctions ask, one entry per conjunction and attribute, with its ranges end to end."""
 
     conjunction: Int64s
@@ -39,7 +39,7 @@ class Shared:
     fan_subscription: Int32s
 
 
-def share(tests: Tests, subscription: Int64s, last_cells: Int64s) -> Shared:
+def share(tests: CellTests, subscription: Int64s, last_cells: Int64s) -> Shared:
     """Number the distinct predicates and conjunctions. `subscription` is the owner of each conjunction."""
     tests = _without_tautologies(tests, last_cells)
     predicate, predicate_arrays = _predicates(tests)
@@ -71,7 +71,7 @@ def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
     return np.arange(total, dtype=np.int64) + shift
 
 
-def _without_tautologies(tests: Tests, last_cells: Int64s) -> Tests:
+def _without_tautologies(tests: CellTests, last_cells: Int64s) -> CellTests:
     first = offsets(tests.ranges)[:-1]
     always = (
         (tests.ranges == 1)
@@ -82,7 +82,7 @@ def _without_tautologies(tests: Tests, last_cells: Int64s) -> Tests:
         return tests
     kept = ~always
     kept_ranges = np.repeat(kept, tests.ranges)
-    return Tests(
+    return CellTests(
         tests.conjunction[kept],
         tests.attribute[kept],
         tests.ranges[kept],
@@ -91,7 +91,7 @@ def _without_tautologies(tests: Tests, last_cells: Int64s) -> Tests:
     )
 
 
-def _predicates(tests: Tests) -> tuple[Int64s, tuple[Int32s, Int64s, Int32s, Int32s]]:
+def _predicates(tests: CellTests) -> tuple[Int64s, tuple[Int32s, Int64s, Int32s, Int32s]]:
     """The predicate of each test, and the predicates: those of one range first, then the others."""
     first = offsets(tests.ranges)[:-1]
     single = np.flatnonzero(tests.ranges == 1)

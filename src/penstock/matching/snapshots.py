@@ -13,6 +13,7 @@ A version is published by linking its finished file to the next free number: of 
 the next number, and no reader ever sees half of one.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -218,7 +219,8 @@ class SnapshotStore:
         except OSError as error:
             raise SnapshotError(f"can't write {path}: {error.strerror or error}") from error
         finally:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                draft.unlink()
 
     def _read(self, version: int) -> dict[str, Any]:
         return read_manifest(self._version(version))

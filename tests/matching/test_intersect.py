@@ -1,0 +1,120 @@
+"""The compiler's kernel against its definition: sets of cells, as Python sets."""
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import given, settings
+
+from penstock.matching import intersect as kernel
+from penstock.matching.sharing import CellTests, share
+
+ORDERS = [kernel.EQUAL, kernel.LESS, kernel.AT_MOST, kernel.MORE, kernel.AT_LEAST]
+CELLS = st.integers(1, 9)
+PIECE = st.tuples(st.sampled_from(ORDERS), CELLS, CELLS)
+FACTOR = st.tuples(st.lists(PIECE, max_size=3), st.booleans(), st.booleans())
+
+
+def cells_of(factor, last):
+    pieces, negated, null = factor
+    found = set()
+    for order, low, high in pieces:
+        found |= {
+            kernel.EQUAL: set(range(low, high + 1)),
+            kernel.LESS: set(range(1, low)),
+            kernel.AT_MOST: set(range(1, high + 1)),
+            kernel.MORE: set(range(high + 1, last + 1)),
+            kernel.AT_LEAST: set(range(low, last + 1)),
+        }[order]
+    if negated:
+        found = set(range(1, last + 1)) - found
+    return found | {0} if null else found
+
+
+@settings(max_examples=300, deadline=None)
+@given(factors=st.lists(FACTOR, min_size=1, max_size=4))
+def test_factors_of_one_attribute_intersect_as_sets_do(factors):
+    """Unions, complements, NULL and intersections of ranges of cells, against Python's sets."""
+    last = 9
+    pieces = [piece for factor in factors for piece in factor[0]]
+    sizes = [len(factor[0]) for factor in factors]
+    owners, _, _, ranges, low, high = kernel.intersect(
+        row_start=np.array([0, 1]),
+        owner=np.array([0]),
+        factor_start=np.array([0, len(factors)]),
+        attribute=np.zeros(len(factors), np.int32),
+        negated=np.array([f[1] for f in factors], np.bool_),
+        null=np.array([f[2] for f in factors], np.bool_),
+        piece_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        order=np.array([p[0] for p in pieces], np.int8),
+        place=np.arange(len(pieces)),
+        stride=np.zeros(len(pieces), np.int8),
+        low=np.array([p[1] for p in pieces], np.int32),
+        high=np.array([p[2] for p in pieces], np.int32),
+        fixed_start=np.array([0, 0]),
+        fixed_place=np.empty(0, np.int64),
+        fixed_stride=np.empty(0, np.int8),
+        fixed_cell=np.empty(0, np.int8),
+        derived=np.empty(0, np.int32),
+        last=np.array([last]),
+    )
+    expected = set.intersection(*(cells_of(f, last) for f in factors))
+    found = set()
+    for a, b in zip(low, high, strict=True):
+        assert a <= b
+        assert not found & set(range(a, b + 1))
+        found |= set(range(a, b + 1))
+    assert found == expected
+    assert list(low) == sorted(low)
+    assert len(owners) == (1 if expected else 0)
+    assert int(ranges.sum()) == len(low)
+
+
+CONJUNCTION = st.dictionaries(
+    st.integers(0, 2),
+    st.lists(st.sampled_from([(0, 1), (3, 4), (6, 9)]), min_size=1, max_size=3, unique=True).map(
+        sorted
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(conjunctions=st.lists(CONJUNCTION, max_size=12))
+def test_sharing_keeps_each_distinct_predicate_and_conjunction_once(conjunctions):
+    """Put together again, the shared form says what was asked, and nothing stands in it twice."""
+    tests = [(c, a, r) for c, asked in enumerate(conjunctions) for a, r in asked.items()]
+    ranges = [bounds for _, _, r in tests for bounds in r]
+    shared = share(
+        CellTests(
+            np.array([t[0] for t in tests], np.int64),
+            np.array([t[1] for t in tests], np.int64),
+            np.array([len(t[2]) for t in tests], np.int64),
+            np.array([r[0] for r in ranges], np.int32),
+            np.array([r[1] for r in ranges], np.int32),
+        ),
+        np.arange(len(conjunctions)),
+        np.array([99, 99, 99]),
+    )
+    predicates = [
+        (
+            int(shared.predicate_attribute[p]),
+            tuple(
+                (int(shared.range_low[r]), int(shared.range_high[r]))
+                for r in range(shared.predicate_start[p], shared.predicate_start[p + 1])
+            ),
+        )
+        for p in range(len(shared.predicate_attribute))
+    ]
+    assert len(set(predicates)) == len(predicates)
+    found: dict[int, frozenset] = {}
+    distinct = []
+    for c in range(len(shared.conjunction_start) - 1):
+        first, past = shared.conjunction_start[c : c + 2]
+        content = frozenset(predicates[p] for p in shared.conjunction_predicate[first:past])
+        distinct.append(content)
+        for s in shared.fan_subscription[shared.fan_start[c] : shared.fan_start[c + 1]]:
+            found[int(s)] = content
+    assert len(set(distinct)) == len(distinct)
+    assert found == {
+        s: frozenset((a, tuple(r)) for a, r in asked.items())
+        for s, asked in enumerate(conjunctions)
+    }

@@ -1,0 +1,314 @@
+"""Snapshots: versions, overlays, and files that are whole or refused."""
+
+import errno
+import json
+import multiprocessing
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from penstock.errors import SnapshotError
+from penstock.matching import (
+    FOREVER,
+    Changes,
+    Matcher,
+    Rows,
+    SnapshotRef,
+    SnapshotStore,
+    compile_plan,
+    folders,
+    open_matcher,
+    snapshots,
+)
+
+SCHEMA = {"a": "int", "s": "string"}
+
+
+@dataclass
+class Source:
+    """The least that a snapshot store asks of a registry: subscriptions in a dict, and a log of changes."""
+
+    identity: str = "source"
+    live: dict[int, str] = field(default_factory=dict)
+    log: list[int] = field(default_factory=list)
+
+    def put(self, sid, text):
+        self.live[sid] = text
+        self.log.append(sid)
+
+    def remove(self, sid):
+        del self.live[sid]
+        self.log.append(sid)
+
+    def sequence(self):
+        return len(self.log)
+
+    def active(self, now=None):
+        return self._rows(self.live)
+
+    def changes(self, since):
+        changed = set(self.log[since:])
+        removed = np.array(sorted(changed - set(self.live)), np.int64)
+        return Changes(self.sequence(), self._rows(changed & set(self.live)), removed)
+
+    def _rows(self, ids):
+        rows = [(sid, f"user{sid}", self.live[sid], FOREVER) for sid in ids]
+        return Rows.of(rows, sequence=self.sequence())
+
+
+def test_a_snapshot_matches_as_the_compiled_plan_does(tmp_path):
+    """What was written and mapped again gives the same rows as what was in memory."""
+    source = Source(
+        live={1: "a > 1", 2: "s LIKE 'x%' OR s LIKE '%y'", 3: "a IN (1, 2) AND s <> 'q'"}
+    )
+    ref, errors = SnapshotStore(tmp_path).publish(source, SCHEMA)
+    batch = pa.record_batch({"a": [1, 2, None], "s": ["xa", "zy", "q"]})
+    plan, _ = compile_plan(source.active(), open_matcher(ref).schema)
+    assert errors == []
+    assert open_matcher(ref).match_batch(batch).equals(Matcher(plan).match_batch(batch))
+    assert open_matcher(ref, "naive").match_batch(batch).equals(Matcher(plan).match_batch(batch))
+
+
+def test_nothing_changed_means_no_new_version(tmp_path):
+    """Publishing again gives the version that is there."""
+    source, store = Source(), SnapshotStore(tmp_path)
+    source.put(1, "a = 1")
+    first = store.publish(source, SCHEMA).ref
+    assert store.publish(source, SCHEMA).ref == first
+    source.put(2, "a = 1")
+    assert store.publish(source, SCHEMA).ref.version == first.version + 1
+
+
+def test_a_small_change_shares_the_base(tmp_path):
+    """Ten changes on a thousand subscriptions write an overlay; the base's folder serves both versions."""
+    source, store = Source(), SnapshotStore(tmp_path)
+    for sid in range(1000):
+        source.put(sid, f"a = {sid}")
+    before = store.publish(source, SCHEMA).ref
+    for sid in range(5):
+        source.remove(sid)
+        source.put(2000 + sid, f"a = {sid}")
+    source.put(10, "a = 11")
+    after = store.publish(source, SCHEMA).ref
+    base, overlay = (
+        json.loads((tmp_path / "versions" / f"{v:010d}.json").read_text()) for v in (1, 2)
+    )
+    assert base["base"] == overlay["base"]
+    assert overlay["overlay"] is not None
+    assert [open_matcher(before).match({"a": a}) for a in (0, 10, 11)] == [[0], [10], [11]]
+    assert [open_matcher(after).match({"a": a}) for a in (0, 10, 11)] == [[2000], [], [10, 11]]
+    assert open_matcher(after).stats().subscriptions == 1000
+
+
+def test_a_large_change_makes_a_new_base(tmp_path, monkeypatch):
+    """Past the bound everything is compiled anew, and the overlay is gone."""
+    monkeypatch.setattr(snapshots, "_OVERLAY_LEAST", 3)
+    source, store = Source(), SnapshotStore(tmp_path)
+    for sid in range(20):
+        source.put(sid, f"a = {sid}")
+    store.publish(source, SCHEMA)
+    for sid in range(10):
+        source.put(100 + sid, f"a = {sid}")
+    ref = store.publish(source, SCHEMA).ref
+    content = json.loads((tmp_path / "versions" / f"{ref.version:010d}.json").read_text())
+    assert content["overlay"] is None
+    assert content["base_size"] == 30
+    assert open_matcher(ref).match({"a": 5}) == [5, 105]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["put", "remove", "publish"]), st.integers(0, 5), st.integers(0, 3)
+        ),
+        max_size=25,
+    )
+)
+def test_any_sequence_of_changes_equals_a_fresh_compile(tmp_path_factory, steps):
+    """After every publish the snapshot matches as if its subscriptions had been compiled from nothing."""
+    source, store = Source(), SnapshotStore(tmp_path_factory.mktemp("snapshots"))
+    batch = pa.record_batch({"a": [0, 1, 2, 3, None]})
+    for step, sid, value in [*steps, ("publish", 0, 0)]:
+        if step == "put":
+            source.put(sid, f"a = {value} OR a > 2")
+        elif step == "remove" and sid in source.live:
+            source.remove(sid)
+        elif step == "publish":
+            ref, _ = store.publish(source, SCHEMA)
+            plan, _ = compile_plan(source.active(), open_matcher(ref).schema)
+            fresh = Matcher(plan)
+            assert open_matcher(ref).match_batch(batch).equals(fresh.match_batch(batch))
+            assert open_matcher(ref).match_pairs(batch).equals(fresh.match_pairs(batch))
+
+
+def test_subscriptions_that_do_not_fit_the_schema_are_left_out_and_told(tmp_path):
+    """The rest of the snapshot works, and the errors survive in the version's file until they are mended."""
+    source, store = Source(), SnapshotStore(tmp_path)
+    source.put(1, "a = 1")
+    source.put(2, "nowhere = 1")
+    ref, errors = store.publish(source, SCHEMA)
+    assert open_matcher(ref).match({"a": 1}) == [1]
+    assert [(sid, error.reason) for sid, error in errors] == [(2, "unknown attribute 'nowhere'")]
+    source.put(3, "a = 'x'")
+    assert [sid for sid, _ in store.publish(source, SCHEMA).errors] == [2, 3]
+    source.put(2, "a = 2")
+    ref, errors = store.publish(source, SCHEMA)
+    assert [sid for sid, _ in errors] == [3]
+    assert store.publish(source, SCHEMA).errors[0][1].text == "a = 'x'"
+    assert open_matcher(ref).match({"a": 2}) == [2]
+
+
+@pytest.fixture
+def published(tmp_path):
+    source = Source()
+    source.put(1, "a > 1 AND s = 'x'")
+    ref = SnapshotStore(tmp_path).publish(source, SCHEMA).ref
+    (plan,) = (tmp_path / "plans").iterdir()
+    return ref, plan
+
+
+def fresh(ref: SnapshotRef) -> Matcher:
+    snapshots._open_matcher.cache_clear()
+    snapshots._open_plan.cache_clear()
+    return open_matcher(ref)
+
+
+@pytest.mark.parametrize("name", ["ids.npy", "domain.0.npy", "range_low.npy", "manifest.json"])
+def test_a_missing_file_is_named(published, name):
+    """Every file counts."""
+    ref, plan = published
+    (plan / name).unlink()
+    with pytest.raises(SnapshotError, match=name):
+        fresh(ref)
+
+
+def test_every_flipped_bit_is_found(published):
+    """One changed byte anywhere in any array is refused before it is mapped."""
+    ref, plan = published
+    for path in sorted(plan.glob("*.npy")):
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(SnapshotError, match="is corrupt: its checksum is wrong"):
+            fresh(ref)
+        path.write_bytes(content)
+    assert fresh(ref).match({"a": 2, "s": "x"}) == [1]
+
+
+def test_a_torn_file_is_found(published):
+    """A file cut short is refused by its size."""
+    ref, plan = published
+    content = (plan / "ids.npy").read_bytes()
+    (plan / "ids.npy").write_bytes(content[:-8])
+    with pytest.raises(SnapshotError, match="is torn"):
+        fresh(ref)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99}', "null"])
+def test_a_foreign_manifest_is_refused(published, text):
+    """Something that isn't ours, or is of another format, is told as such."""
+    ref, plan = published
+    (plan / "manifest.json").write_text(text)
+    with pytest.raises(SnapshotError, match=r"manifest\.json"):
+        fresh(ref)
+
+
+def test_a_folder_belongs_to_one_registry_and_one_schema(tmp_path):
+    """Snapshots of two sources are never mixed up."""
+    store = SnapshotStore(tmp_path)
+    store.publish(Source("mine"), SCHEMA)
+    with pytest.raises(SnapshotError, match="another registry"):
+        store.publish(Source("yours"), SCHEMA)
+    with pytest.raises(SnapshotError, match="another schema"):
+        store.publish(Source("mine"), {"a": "string"})
+
+
+def test_a_full_disk_at_publish_leaves_the_last_version_as_it_was(tmp_path, monkeypatch):
+    """The error says so, no draft is left behind, and publishing works again when there is room."""
+    source, store = Source(), SnapshotStore(tmp_path)
+    source.put(1, "a = 1")
+    first = store.publish(source, SCHEMA).ref
+    source.put(2, "a = 1")
+
+    def full(*_args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(folders, "_sync", full)
+        with pytest.raises(SnapshotError, match="No space left on device"):
+            store.publish(source, SCHEMA)
+    assert store.latest() == first
+    assert fresh(first).match({"a": 1}) == [1]
+    assert not list(tmp_path.rglob(".draft*"))
+    assert open_matcher(store.publish(source, SCHEMA).ref).match({"a": 1}) == [1, 2]
+
+
+def test_a_read_only_folder_is_a_clear_error(tmp_path):
+    """A path that can't be written is named."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SnapshotError, match="can't write"):
+        SnapshotStore(tmp_path / "file" / "below").publish(Source(), SCHEMA)
+
+
+def _publish(folder, number):
+    source = Source(live={1: "a = 1"}, log=[1] * (number + 1))
+    SnapshotStore(folder).publish(source, SCHEMA)
+
+
+def test_publishers_in_several_processes_each_get_a_version(tmp_path):
+    """Versions are linked, never overwritten: of two publishers neither is lost."""
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_publish, args=(tmp_path, n)) for n in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert all(worker.exitcode == 0 for worker in workers)
+    versions = sorted(Path(tmp_path / "versions").glob("[0-9]*.json"))
+    sequences = [json.loads(path.read_text())["sequence"] for path in versions]
+    assert [int(path.stem) for path in versions] == list(range(1, len(versions) + 1))
+    assert len(sequences) >= 1
+    assert set(sequences) <= {1, 2, 3}
+    store = SnapshotStore(tmp_path)
+    assert open_matcher(store.latest()).match({"a": 1}) == [1]
+
+
+def test_readers_go_on_while_versions_are_published(tmp_path):
+    """A matcher opened before a change answers as before it, at any time."""
+    source, store = Source(), SnapshotStore(tmp_path)
+    source.put(0, "a = 1")
+    first = store.publish(source, SCHEMA).ref
+    wrong = []
+
+    def read():
+        answers = [open_matcher(first).match({"a": 1}) for _ in range(50)]
+        wrong.extend(answer for answer in answers if answer != [0])
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for sid in range(1, 6):
+        source.put(sid, "a = 1")
+        assert open_matcher(store.publish(source, SCHEMA).ref).match({"a": 1}) == list(
+            range(sid + 1)
+        )
+    reader.join()
+    assert wrong == []
+
+
+def test_pruning_keeps_what_is_new_or_in_use(tmp_path):
+    """Old versions go; the newest and those that a batch still refers to stay."""
+    source, store = Source(), SnapshotStore(tmp_path)
+    for sid in range(6):
+        source.put(sid, "a = 1")
+        store.publish(source, SCHEMA)
+    assert store.prune(keep=2, in_use=frozenset({1, 99})) == 3
+    left = sorted(int(path.stem) for path in (tmp_path / "versions").glob("[0-9]*.json"))
+    assert left == [1, 5, 6]
+    assert fresh(SnapshotRef(str(tmp_path), 1, 1)).match({"a": 1}) == [0]
+    assert fresh(store.latest()).match({"a": 1}) == list(range(6))
