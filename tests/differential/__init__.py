@@ -1,0 +1,1 @@
+"""Penstock against DuckDB: random filters on random events give the same rows, to the row."""

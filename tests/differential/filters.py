@@ -1,0 +1,313 @@
+"""Random filters over the events of `events.py`, in every spelling the language allows.
+
+One class, driven by a `random.Random`: a seeded one for volume, Hypothesis's own (`st.randoms`)
+where a failing filter should be shrunk. Choices that make a filter longer come last, so that
+shrinking goes towards the short ones.
+"""
+
+import random
+from decimal import Decimal
+from typing import Any
+
+from .events import ATTRIBUTES, DAY, POOLS, Attribute
+
+COMPARISONS = ["=", "<", "<=", ">", ">=", "<>", "!=", "=="]
+CONTAINS = ["array_contains", "list_contains", "list_has", "array_has"]
+OFFSETS = [
+    (0, "Z"),
+    (0, "+00:00"),
+    (0, "+00"),
+    (7200, "+02:00"),
+    (-19800, "-05:30"),
+    (50400, "+14"),
+    (3600, "+0100"),
+]
+YEAR_1, YEAR_10000 = -719162 * DAY, 2932897 * DAY
+
+
+class RandomFilters:
+    """Writes filters that Penstock accepts, and DuckDB too, unless (rarely) it overflows."""
+
+    def __init__(
+        self, rng: random.Random, leaves: int = 8, literals: random.Random | None = None
+    ) -> None:
+        self.rng = rng
+        self.leaves = leaves
+        self.literals = literals or rng  # decides which values, `rng` decides all the rest
+        self.by_kind: dict[str, list[Attribute]] = {}
+        for attribute in ATTRIBUTES:
+            self.by_kind.setdefault(attribute.kind, []).append(attribute)
+
+    # ---- structure
+
+    @classmethod
+    def family(cls, rng: random.Random, count: int) -> list[str]:
+        """Filters of one shape: the same text but for the values of its literals."""
+        seed = rng.getrandbits(64)
+        return [cls(random.Random(seed), literals=rng).filter() for _ in range(count)]
+
+    def filter(self) -> str:
+        return self.pad(self.tree(self.rng.choice([1, 1, 1, 2, 2, 3, 4, self.leaves])))
+
+    def tree(self, leaves: int) -> str:
+        negated = self.rng.random() < 0.25
+        if leaves <= 1:
+            inner = self.leaf()
+        else:
+            left = self.rng.randint(1, leaves - 1)
+            word = self.word(self.rng.choice(["AND", "AND", "OR"]))
+            inner = f"{self.operand(left)} {word} {self.operand(leaves - left)}"
+            if not negated and self.rng.random() < 0.3:
+                inner = f"({inner})"
+        return f"{self.word('NOT')} ({inner})" if negated else inner
+
+    def operand(self, leaves: int) -> str:
+        # without parentheses half the time, so that the precedence of AND, OR and NOT is tested too
+        text = self.tree(leaves)
+        return f"({text})" if self.rng.random() < 0.5 else text
+
+    def leaf(self) -> str:
+        if self.rng.random() < 0.03:
+            return self.word(self.rng.choice(["TRUE", "FALSE", "NULL"]))
+        attribute = self.rng.choice(ATTRIBUTES)
+        if self.rng.random() < 0.08 or attribute.kind == "struct":
+            return self.null_test(attribute)
+        if attribute.kind == "array":
+            return self.contains(attribute)
+        if attribute.kind == "boolean" and self.rng.random() < 0.6:
+            return self.truth(attribute)
+        if attribute.kind == "string" and self.rng.random() < 0.35:
+            return self.like(attribute)
+        return self.rng.choice(
+            [self.compare, self.compare, self.among, self.between, self.distinct, self.pair]
+        )(attribute)
+
+    # ---- predicates
+
+    def compare(self, attribute: Attribute) -> str:
+        name, literal = self.name(attribute), self.literal_or_null(attribute)
+        operator = self.rng.choice(COMPARISONS)
+        return self.rng.choice([f"{name} {operator} {literal}", f"{literal} {operator} {name}"])
+
+    def pair(self, attribute: Attribute) -> str:
+        other = self.name(self.comparable(attribute))
+        return f"{self.name(attribute)} {self.rng.choice(COMPARISONS)} {other}"
+
+    def comparable(self, attribute: Attribute) -> Attribute:
+        """An attribute that this one can be compared with; itself, now and then."""
+        if attribute.numeric:
+            kinds = ["integer", "double", "decimal"]
+        elif attribute.kind in ("date", "timestamp"):
+            kinds = ["date", "timestamp"]
+        else:
+            kinds = [attribute.kind]
+        return self.rng.choice([a for k in kinds for a in self.by_kind[k]])
+
+    def among(self, attribute: Attribute) -> str:
+        count = self.rng.choice([1, 2, 3, 3, 5, 12])
+        literals = ", ".join(self.literal_or_null(attribute) for _ in range(count))
+        return f"{self.name(attribute)} {self.negatable('IN')} ({literals})"
+
+    def between(self, attribute: Attribute) -> str:
+        low, high = self.end(attribute), self.end(attribute)
+        return f"{self.name(attribute)} {self.negatable('BETWEEN')} {low} {self.word('AND')} {high}"
+
+    def end(self, attribute: Attribute) -> str:
+        if self.rng.random() < 0.85:
+            return self.literal_or_null(attribute)
+        return self.name(self.comparable(attribute))
+
+    def distinct(self, attribute: Attribute) -> str:
+        operator = self.rng.choice(["IS DISTINCT FROM", "IS NOT DISTINCT FROM"])
+        return f"{self.name(attribute)} {self.word(operator)} {self.literal_or_null(attribute)}"
+
+    def null_test(self, attribute: Attribute) -> str:
+        return f"{self.name(attribute)} {self.word(self.rng.choice(['IS NULL', 'IS NOT NULL']))}"
+
+    def truth(self, attribute: Attribute) -> str:
+        tests = [
+            "",
+            " IS TRUE",
+            " IS FALSE",
+            " IS NOT TRUE",
+            " IS NOT FALSE",
+            " = TRUE",
+            " <> FALSE",
+        ]
+        return self.name(attribute) + self.word(self.rng.choice(tests))
+
+    def contains(self, attribute: Attribute) -> str:
+        assert attribute.element is not None
+        element = Attribute((), attribute.element, attribute.pool, scale=4)
+        function = self.word(self.rng.choice(CONTAINS))
+        return f"{function}({self.name(attribute)}, {self.literal_or_null(element)})"
+
+    def like(self, attribute: Attribute) -> str:
+        pattern = self.pattern()
+        operator = self.negatable("LIKE")
+        if self.rng.random() < 0.7:
+            return f"{self.name(attribute)} {operator} {quote(pattern)}"
+        escape = self.rng.choice(["\\", "#", "!", "a", "%", "_"])
+        escaped = "".join(
+            escape + c if self.rng.random() < 0.5 or c == escape else c for c in pattern
+        )
+        test = f"{self.name(attribute)} {operator} {quote(escaped)}"
+        return f"{test} {self.word('ESCAPE')} {quote(escape)}"
+
+    def pattern(self) -> str:
+        base = self.literals.choice(POOLS["string"])
+        shapes = [
+            base + "%",
+            base,
+            "%" + base,
+            "%" + base + "%",
+            base[:1] + "%" + base[1:],
+            base[:-1] + "_",
+        ]
+        shapes += [
+            "_" + base[1:],
+            "%%",
+            "",
+            "_%",
+            "%_",
+            base + "%%" + base,
+            base[:1] + "_%" + base[-1:],
+        ]
+        return self.rng.choice(shapes)
+
+    # ---- spelling
+
+    def word(self, text: str) -> str:
+        return self.rng.choice([text, text, text.lower(), text.title()])
+
+    def negatable(self, operator: str) -> str:
+        return self.word(operator if self.rng.random() < 0.6 else f"NOT {operator}")
+
+    def pad(self, text: str) -> str:
+        return self.rng.choice(
+            [text, text, text, f"  {text}\n", f"({text})", f"/* all */ {text}", f"{text} -- end"]
+        )
+
+    def name(self, attribute: Attribute) -> str:
+        return ".".join(self.part(p) for p in attribute.path)
+
+    def part(self, name: str) -> str:
+        if not name.isidentifier() or name == "order":
+            return f'"{name}"'
+        return self.rng.choice([name, name, name, name.upper(), name.lower(), f'"{name}"'])
+
+    # ---- literals
+
+    def literal_or_null(self, attribute: Attribute) -> str:
+        return "NULL" if self.rng.random() < 0.03 else self.literal(attribute)
+
+    def literal(self, attribute: Attribute) -> str:
+        if attribute.numeric:
+            return self.number(attribute)
+        value = self.literals.choice(attribute.pool)
+        match attribute.kind:
+            case "boolean":
+                return self.word("TRUE" if value else "FALSE")
+            case "string":
+                return quote(value)
+            case "date":
+                return self.date(value)
+            case _:
+                return self.instant(value)
+
+    def number(self, attribute: Attribute) -> str:
+        kind = self.rng.choice(["own", "own", "integer", "decimal", "double"])
+        if kind == "own":
+            kind = attribute.kind
+        value: Any = self.literals.choice(attribute.pool if kind == attribute.kind else POOLS[kind])
+        match kind:
+            case "integer":
+                value += self.literals.choice([0, 0, 0, 1, -1])
+                spellings = [
+                    f"{value}",
+                    f"{value}",
+                    f"{value}.0",
+                    f"{value:+}",
+                    f"{value:_}",
+                    f"{value}.",
+                ]
+                return self.rng.choice(spellings)
+            case "decimal":
+                step = Decimal(1).scaleb(-self.rng.choice([2, 4, 10])) * self.literals.choice(
+                    [0, 0, 1, -1]
+                )
+                text = format(_shorten(Decimal(value) + step), "f")
+                return (
+                    self.rng.choice([text, text, text.replace("0.", ".", 1)])
+                    if _bare(text)
+                    else text
+                )
+            case _:
+                return self.double(value)
+
+    def double(self, value: float) -> str:
+        if value != value:
+            return "1.5e0"  # NaN has no literal
+        if value in (float("inf"), float("-inf")):
+            return "1.7976931348623157e308"  # nor has infinity
+        text = repr(value)
+        return text if "e" in text else text + "e0"
+
+    def date(self, days: int) -> str:
+        text = quote(iso_date(days))
+        return self.rng.choice(
+            [text, text, f"{self.word('DATE')} {text}", self.naive_instant(days * DAY)]
+        )
+
+    def instant(self, micros: int) -> str:
+        spellings = [
+            self.zoned_instant(micros),
+            quote(iso_instant(micros, " ")),
+            self.naive_instant(micros),
+        ]
+        if micros % DAY == 0:
+            spellings += [quote(iso_date(micros // DAY)), f"DATE {quote(iso_date(micros // DAY))}"]
+        return self.rng.choice(spellings)
+
+    def naive_instant(self, micros: int) -> str:
+        return f"{self.word('TIMESTAMP')} {quote(iso_instant(micros, self.rng.choice(' T')))}"
+
+    def zoned_instant(self, micros: int) -> str:
+        seconds, suffix = self.rng.choice(OFFSETS)
+        local = micros + seconds * 1_000_000
+        if not YEAR_1 <= local < YEAR_10000:
+            local, suffix = micros, "Z"
+        text = quote(iso_instant(local, self.rng.choice(" T")) + suffix)
+        return self.rng.choice([text, f"{self.word('TIMESTAMPTZ')} {text}"])
+
+
+def quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def iso_date(days: int) -> str:
+    """The calendar by hand (Hinnant's `civil_from_days`): `datetime.date` ends with year 9999."""
+    z = days + 719468
+    era, doe = divmod(z, 146097)
+    yoe = (doe - doe // 1460 + doe // 36524 - doe // 146096) // 365
+    doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
+    mp = (5 * doy + 2) // 153
+    month = mp + 3 if mp < 10 else mp - 9
+    return f"{yoe + era * 400 + (month <= 2):04}-{month:02}-{doy - (153 * mp + 2) // 5 + 1:02}"
+
+
+def iso_instant(micros: int, separator: str) -> str:
+    days, rest = divmod(micros, DAY)
+    seconds, fraction = divmod(rest, 1_000_000)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return iso_date(days) + separator + clock + (f".{fraction:06}".rstrip("0") if fraction else "")
+
+
+def _bare(text: str) -> bool:
+    """Whether the zero before the point can be left out."""
+    return text.lstrip("-").startswith("0.")
+
+
+def _shorten(value: Decimal) -> Decimal:
+    """At most 38 digits: DuckDB reads a longer decimal literal as a double."""
+    return value if len(value.as_tuple().digits) <= 37 else value.to_integral_value() // 100

@@ -1,0 +1,662 @@
+"""Filters written to hurt: each is refused with a reason, or accepted and right, and soon.
+
+Nothing here may end in a RecursionError, a MemoryError, a crash of the interpreter or a long wait. The
+time limits are an order of magnitude above what a slow machine needs; where growth matters, the
+test compares an input with one twice as long instead.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock import FilterError, Schema, SchemaError
+from penstock.matching import FOREVER, Matcher, Rows, check, check_many, compile_plan
+
+SCHEMA = Schema.of(
+    {
+        "a": "bigint",
+        "b": "bigint",
+        "d": "double",
+        "c": "decimal(38,10)",
+        "s": "string",
+        "flag": "boolean",
+        "day": "date",
+        "at": "timestamp",
+        "items": "array<bigint>",
+        "o": {"p": {"q": "bigint"}},
+    }
+)
+EVENT: dict[str, Any] = {"a": 1, "b": 2, "d": 0.5, "s": "aaa", "flag": True, "items": [1, 2]}
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def nested(left: str, core: str, right: str, depth: int) -> str:
+    return left * depth + core + right * depth
+
+
+def refused(text: str) -> str:
+    """The first line of the message with which a filter is refused; the message itself is short."""
+    with pytest.raises(FilterError) as caught:
+        check(text, SCHEMA)
+    message = str(caught.value)
+    assert len(message) < 2_000, f"a message of {len(message):,} characters"
+    return message.splitlines()[0]
+
+
+def compiled(text: str) -> Matcher:
+    plan, errors = compile_plan(Rows.of([(7, "x", text, FOREVER)]), SCHEMA)
+    assert not errors, str(errors[0][1])[:500]
+    return Matcher(plan)
+
+
+def matches(text: str, event: dict[str, Any] = EVENT) -> bool:
+    return compiled(text).match(event) == [7]
+
+
+# ---- size and depth
+
+DEEP = {
+    "parentheses": nested("(", "flag", ")", 10_000),
+    "parentheses, never closed": "(" * 300_000,
+    "half a million parentheses": nested("(", "flag", ")", 500_000),
+    "NOT": "NOT " * 10_000 + "flag",
+    "200,000 NOT": "NOT " * 200_000 + "flag",
+    "NOT with parentheses": nested("NOT (", "flag", ")", 10_000),
+    "exclamation marks": "!" * 50_000 + "flag",
+    "minus": "a = " + "- " * 10_000 + "5",
+    "plus": "a = " + "+ " * 10_000 + "5",
+    "minus with parentheses": "a = " + nested("-(", "5", ")", 10_000),
+    "nested OR": nested("flag OR (", "flag", ")", 10_000),
+    "nested AND and OR": nested("flag AND (a = 1 OR (", "flag", "))", 5_000),
+    "functions": nested("f(", "1", ")", 10_000) + " = 1",
+    "array_contains": nested("array_contains(", "items", ", 1)", 10_000),
+    "subqueries": nested("a IN (SELECT ", "1", ")", 3_000),
+    "EXISTS": "EXISTS(" * 10_000,
+    "CASE": "CASE WHEN " * 5_000 + "flag",
+    "arrays": "a = " + nested("[", "1", "]", 50_000),
+    "structs": "a = " + "{'x':" * 20_000,
+    "casts": "a" + "::int" * 50_000 + " = 1",
+    "subscripts": "items" + "[1]" * 20_000 + " = 1",
+    "IS chain": "flag" + " IS TRUE" * 50_000,
+    "comparison chain": "a" + " = 1" * 50_000,
+    "BETWEEN chain": "a" + " BETWEEN 1 AND 2" * 20_000,
+    "LIKE chain": "s" + " LIKE 'a'" * 50_000,
+    "sum": "a = 1" + " + 1" * 100_000,
+    "arrows": "s" + " -> 'a'" * 10_000 + " = 'a'",
+    "intervals": "a = " + "INTERVAL " * 20_000 + "1",
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_deep_nesting_is_refused(name: str) -> None:
+    """However deep, in whatever construct: a FilterError."""
+    assert refused(DEEP[name])
+
+
+@pytest.mark.parametrize("name", ["parentheses", "NOT", "minus", "array_contains"])
+def test_deep_nesting_is_refused_without_a_schema(name: str) -> None:
+    """A registry that has no schema yet checks the syntax, and is as safe."""
+    with pytest.raises(FilterError):
+        check(DEEP[name])
+
+
+_IN_A_THREAD = """
+import sys, threading
+from penstock import FilterError
+from penstock.matching import check
+
+def attempt():
+    for text in ("(" * 10_000 + "a" + ")" * 10_000, "NOT " * 10_000 + "a", "f(" * 10_000 + "1" + ")" * 10_000):
+        try:
+            check(text)
+        except FilterError as error:
+            print(error.reason)
+
+sys.setrecursionlimit({limit})
+threading.stack_size({stack})
+thread = threading.Thread(target=attempt)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize(("limit", "stack"), [(1_000, 512 * 1024), (10**6, 0)])
+def test_deep_nesting_does_not_crash_the_interpreter(limit: int, stack: int) -> None:
+    """Neither in a thread with the small stack of macOS, nor where Python's own guard was lifted."""
+    script = _IN_A_THREAD.format(limit=limit, stack=stack)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert done.stdout.count("nested too deeply") == 3
+
+
+def test_the_deepest_nesting_allowed_is_right() -> None:
+    """One hundred levels are fine, one more is refused."""
+    assert matches(nested("(", "flag", ")", 100))
+    assert matches("NOT " * 100 + "flag")
+    assert not matches("NOT " * 99 + "flag")
+    assert "nested too deeply" in refused(nested("(", "flag", ")", 101))
+    assert "nested too deeply" in refused("NOT " * 101 + "flag")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = 1 OR " * 1_200_000 + "a = 2",
+        "s = '" + "x" * 10_000_000 + "'",
+        " " * 10_000_000,
+        "x" * 10_000_000,
+        "/*" + " " * 10_000_000 + "*/ flag",
+    ],
+    ids=["disjunction", "string", "spaces", "identifier", "comment"],
+)
+def test_ten_megabytes_are_refused(text: str) -> None:
+    """A text over the limit isn't even read."""
+    assert "too long" in refused(text)
+
+
+def test_a_text_just_under_the_limit_is_right() -> None:
+    """A megabyte of string is unusual, not wrong."""
+    long = "x" * 1_000_000
+    assert matches(f"s = '{long}'", {"s": long})
+    assert not matches(f"s = '{long}'", {"s": long + "x"})
+
+
+# ---- width
+
+
+def test_long_chains_are_right() -> None:
+    """Tens of thousands of terms of one attribute are one set of values."""
+    matcher = compiled(" OR ".join(f"a = {n}" for n in range(50_000)))
+    assert matcher.match({"a": 49_999}) == [7]
+    assert matcher.match({"a": 50_000}) == []
+    matcher = compiled(" AND ".join(f"a <> {n}" for n in range(20_000)))
+    assert matcher.match({"a": 20_000}) == [7]
+    assert matcher.match({"a": 19_999}) == []
+
+
+def test_a_hundred_thousand_equal_terms_are_right_or_refused() -> None:
+    """Repeating a term a hundred thousand times changes nothing but the length."""
+    for word in ("AND", "OR"):
+        assert matches(f" {word} ".join(["flag"] * 100_000))
+
+
+def test_a_hundred_thousand_different_conjunctions_are_refused() -> None:
+    """A disjunction over several attributes can't be one set."""
+    text = " OR ".join(f"a={n} AND b={n}" for n in range(30_000))
+    assert "too complex" in refused(text)
+
+
+def test_large_in_lists() -> None:
+    """A hundred thousand literals are right; a million, or one too many over several lists, refused."""
+    numbers = ", ".join(str(2 * n) for n in range(100_000))
+    matcher = compiled(f"a IN ({numbers})")
+    assert matcher.match({"a": 199_998}) == [7]
+    assert matcher.match({"a": 199_999}) == []
+    assert matcher.match({"a": -1, "b": 1}) == []
+    assert "100,000" in refused(f"a IN ({numbers}, 7)")
+    assert "100,000" in refused("a IN (" + "1," * 520_000 + "1)")
+    assert "too long" in refused("a IN (" + ", ".join(map(str, range(1_000_000))) + ")")
+    assert "100,000" in refused(" OR ".join(["a IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)"] * 10_001))
+
+
+BOMBS = {
+    "AND of ORs": " AND ".join(f"(a = {n} OR b = {n})" for n in range(40)),
+    "NOT of ORs of ANDs": "NOT (" + " OR ".join(f"(a = {n} AND b = {n})" for n in range(40)) + ")",
+    "thousands of ORs": " AND ".join(f"(a < {n} OR b < {n})" for n in range(5_000)),
+    "nested": "(a = 1 OR b = 1) AND (" * 40 + "flag" + ")" * 40,
+    "wide": " AND ".join(
+        ["(" + " OR ".join(f"o.p.q = {n} AND a = {n}" for n in range(40)) + ")"] * 3
+    ),
+    "IS NOT TRUE": " AND ".join(
+        f"(flag IS NOT TRUE OR items IS NULL OR a > {n})" for n in range(30)
+    ),
+    "NOT BETWEEN": " AND ".join(f"(a NOT BETWEEN {n} AND {n} OR s LIKE '%{n}')" for n in range(30)),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_normal_forms_do_not_explode(name: str) -> None:
+    """A short text with a huge normal form is refused before the form is built."""
+    assert "too complex" in refused(BOMBS[name])
+
+
+def test_the_largest_normal_form_allowed_is_right() -> None:
+    """1,024 conjunctions."""
+    text = " AND ".join(f"(a = {n} OR b <> {n})" for n in range(10))
+    assert matches(text, {"a": 3, "b": 3})
+    assert not matches(text, {"a": 4, "b": 3})
+
+
+# ---- numbers
+
+
+@pytest.mark.parametrize("attribute", ["a", "c", "d", "items"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        "9" * 500_000,
+        "0." + "9" * 500_000,
+        "1" + "0" * 5_000 + ".5",
+        "0." + "0" * 100_000 + "1e100001",
+    ],
+    ids=["integer", "fraction", "both", "exponent"],
+)
+def test_endless_numbers_are_right_or_refused(attribute: str, number: str) -> None:
+    """More digits than any type has: compared as they are, or refused, but no crash."""
+    text = f"array_contains(items, {number})" if attribute == "items" else f"{attribute} < {number}"
+    try:
+        matches(text, {"a": 0, "c": 0, "d": -1.0, "items": [1]})
+    except AssertionError:
+        assert refused(text)
+
+
+@pytest.mark.parametrize(
+    "number", ["1e", "1e+", "1e999999999999", "1e-999999999999", "-1e400", "0x", "1__0", "1e5e5"]
+)
+@pytest.mark.parametrize("attribute", ["a", "c", "d"])
+def test_odd_numbers_are_right_or_refused(attribute: str, number: str) -> None:
+    """No ValueError or OverflowError leaks."""
+    try:
+        check(f"{attribute} < {number}", SCHEMA)
+    except FilterError:
+        return
+    assert not check_many([f"{attribute} < {number}"], SCHEMA)
+
+
+# ---- patterns
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "%a" * 40 + "b",
+        "%a" * 499 + "b",
+        "%_a" * 300 + "b",
+        "a%" * 100 + "b",
+        "%a_a" * 200 + "%b",
+        "%aa" * 300 + "b",
+    ],
+    ids=["short", "long", "underscores", "anchored", "mixed", "pairs"],
+)
+def test_patterns_take_time_linear_in_the_text(pattern: str) -> None:
+    """A backtracking matcher would need ages for these: twice the text takes about twice as long."""
+    plan, errors = compile_plan(Rows.of([(1, "x", f"s LIKE '{pattern}'", FOREVER)]), SCHEMA)
+    assert not errors
+    matcher = Matcher(plan)
+
+    def seconds(length: int) -> float:
+        batch = pa.RecordBatch.from_pydict({"s": ["a" * length]})
+        return best(lambda: matcher.match_batch(batch))
+
+    matcher.match({"s": "a" * 100})
+    short, long = seconds(50_000), seconds(200_000)
+    assert long < 16 * max(short, 0.001), f"{short:.4f} s, four times the text {long:.4f} s"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "_" * 999,
+        "%_" * 499,
+        "%é" * 499,
+        "😀" * 999,
+        "_%" * 499,
+        "%" * 999,
+        "\\" * 999,
+        ".*+?()[]{}|^$" * 70,
+    ],
+    ids=["one", "percent", "accents", "astral", "under", "any", "backslash", "regex"],
+)
+def test_the_longest_patterns_are_right(pattern: str) -> None:
+    """A pattern of 1,000 characters is matched, and nothing in it is a regular expression."""
+    itself = pattern.replace("%", "").replace("_", "x")
+    assert matches(f"s LIKE '{pattern}'", {"s": itself})
+    assert matches(f"s NOT LIKE '{pattern}z'", {"s": itself})
+    assert not matches(f"s LIKE '{pattern}'", {"s": itself[1:]}) or pattern[0] in "%_"
+
+
+def test_longer_patterns_are_refused() -> None:
+    """1,001 characters."""
+    assert "pattern" in refused(f"s LIKE '{'_' * 1_001}'")
+    assert "pattern" in refused(f"s LIKE '{'x' * 1_001}%'")
+
+
+# ---- what no filter may do
+
+FORBIDDEN = [
+    "sqrt(d) > 1",
+    "getenv('HOME') = 'x'",
+    "read_csv('/etc/passwd') IS NOT NULL",
+    "a IN (SELECT a FROM read_csv('/etc/passwd'))",
+    "EXISTS (SELECT 1)",
+    "a = (SELECT 1)",
+    "a = ANY (SELECT 1)",
+    "a = ALL (SELECT 1)",
+    "a IN (TABLE t)",
+    "a IN (VALUES (1))",
+    "(SELECT TRUE)",
+    "SELECT 1",
+    "WITH t AS (SELECT 1) SELECT * FROM t",
+    "flag; DROP TABLE subscriptions",
+    "flag; flag",
+    ";",
+    "; flag",
+    "DROP TABLE subscriptions",
+    "DELETE FROM subscriptions",
+    "ATTACH 'x.db'",
+    "COPY t TO 'x'",
+    "SET x = 1",
+    "PRAGMA x",
+    "INSTALL httpfs",
+    "a = 1 UNION SELECT 1",
+    "a = 1 LIMIT 1",
+    "a = 1 ORDER BY a",
+    "a = 1 GROUP BY a",
+    "a = 1 WHERE flag",
+    "a = 1 AS x",
+    "a = 1 x",
+    "a + 1 = 2",
+    "-a = 1",
+    "a % 2 = 0",
+    "s || 'x' = 'y'",
+    "a::varchar = '1'",
+    "CAST(a AS varchar) = '1'",
+    "TRY_CAST(s AS int) = 1",
+    "CASE WHEN flag THEN TRUE ELSE FALSE END",
+    "coalesce(flag, TRUE)",
+    "if(flag, TRUE, FALSE)",
+    "a = random()",
+    "at > now()",
+    "day = today()",
+    "day = current_date",
+    "at > current_timestamp",
+    "a = ?",
+    "a = :x",
+    "a = $1",
+    "a = @x",
+    "items[1] = 1",
+    "o['p'] IS NULL",
+    "s[1:2] = 'a'",
+    "[1, 2] = items",
+    "{'a': 1} = o",
+    "MAP {'a': 1} = o",
+    "(a, b) = (1, 2)",
+    "(a, b) IN ((1, 2))",
+    "a IN items",
+    "a IN (b, 1)",
+    "s ILIKE 'A'",
+    "s SIMILAR TO 'a+'",
+    "s ~ 'a+'",
+    "s GLOB 'a*'",
+    "regexp_matches(s, 'a+')",
+    "s COLLATE nocase = 'A'",
+    "s = 'a' 'b'",
+    "a < 1 < 2",
+    "a = b = 1",
+    "(a = 1) = (b = 1)",
+    "(a = 1) IS NULL",
+    "a = (b = 1)",
+    "flag AND 1",
+    "flag OR 'true'",
+    "NOT 1",
+    "NOT a",
+    "1",
+    "'true'",
+    "a",
+    "items",
+    "o",
+    "*",
+    "COUNT(*) > 1",
+    "sum(a) > 1",
+    "a > sum(a) OVER ()",
+    "list_filter(items, x -> x > 1) IS NOT NULL",
+    "list_transform(items, x -> getenv('HOME')) IS NOT NULL",
+    "array_contains(items, a)",
+    "array_contains(items, 1, 2)",
+    "array_contains(items)",
+    "array_contains()",
+    "array_contains([1], 1)",
+    "array_contains(items, (SELECT 1))",
+    "len(items) > 1",
+    "unnest(items) = 1",
+    "a BETWEEN SYMMETRIC 2 AND 1",
+    "a AT TIME ZONE 'UTC' = 1",
+    "at - INTERVAL 1 DAY > '2020-01-01'",
+    "s LIKE ANY ('a', 'b')",
+    "s LIKE s",
+    "a IS b",
+    "a IS DISTINCT FROM b",
+    "flag XOR flag",
+    "{{ a }} = 1",
+    "{% if %}",
+    "a = 0x10",
+    "s = E'a'",
+    "s = x'61'",
+    "s = N'a'",
+    "",
+    " ",
+    "\n",
+    "-- nothing",
+    "/* nothing */",
+    "()",
+    "(",
+    ")",
+    "flag)",
+    "(flag",
+    "'",
+    '"',
+    '"" = 1',
+    "$$",
+    "a = ",
+    "= 1",
+    "a = = 1",
+    "a 1",
+    "AND",
+    "flag AND",
+    "flag AND AND flag",
+    "OR flag",
+    "NOT",
+    "a IN",
+    "a IN (",
+    "a IN ()",
+    "a IN (1",
+    "a IN 1",
+    "a BETWEEN 1",
+    "a BETWEEN 1 AND",
+    "a BETWEEN 1 2",
+    "s LIKE",
+    "a IS",
+    "a IS NOT",
+    "/* open",
+    "a = 1 /* open",
+    "a.b.c.d.e.f.g.h = 1",
+    "a. = 1",
+    ".a = 1",
+    "a..b = 1",
+    "a\u200b = 1",
+    "\ufeff",
+]
+
+
+@pytest.mark.parametrize("text", FORBIDDEN)
+def test_everything_else_of_sql_is_refused(text: str) -> None:
+    """Nothing outside the grammar, alone, in a batch, or without a schema."""
+    assert refused(text)
+    assert len(check_many([text, "flag", text], SCHEMA)) == 2
+    _, errors = compile_plan(Rows.of([(1, "x", text, FOREVER), (2, "x", "flag", FOREVER)]), SCHEMA)
+    assert [sid for sid, _ in errors] == [1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        t
+        for t in FORBIDDEN
+        if any(w in t for w in ("(", "SELECT", ";", "DROP", "+", "||", "::", "?"))
+    ],
+)
+def test_no_code_gets_in_without_a_schema(text: str) -> None:
+    """Before a schema is known types can't be checked, but functions and subqueries are refused."""
+    if text in {"a IN (b, 1)", "(a = 1) = (b = 1)"}:
+        return
+    with pytest.raises(FilterError):
+        check(text)
+
+
+def test_comments_and_white_space_change_nothing() -> None:
+    """What SQL ignores is ignored, also where the text is taken apart by shape."""
+    for text in (
+        "a = 1",
+        " a\t=\n1 ",
+        "a /* ' */ = 1 -- '",
+        '/* " */ a = 1',
+        "a = 1 -- ; DROP TABLE x",
+        "a/**/=/**/1",
+        "--\na = 1",
+        "a = 1 /* 'x' AND b = 5 */ AND b = 2",
+        "a=1 AND s='aaa'--'",
+        "a = 1 AND s <> '--' AND b = 2",
+        "a = 1 AND s <> '/*' AND b = 2",
+    ):
+        assert matches(text), text
+        assert not matches(text, {"a": 3, "b": 2, "s": "aaa"}), text
+
+
+def test_quotes_end_where_they_end() -> None:
+    """Text inside a string or a name is never taken for a filter."""
+    schema = Schema.of({"s": "string", 'x" = 1 OR "y': "int", "a' = '": "int", "a = 1 OR b": "int"})
+    plan, errors = compile_plan(
+        Rows.of(
+            [
+                (1, "u", "s = 'x'' OR ''1'' = ''1'", FOREVER),
+                (2, "u", "s = '\\' OR s = 's'", FOREVER),
+                (3, "u", '"x"" = 1 OR ""y" = 5', FOREVER),
+                (4, "u", "\"a' = '\" = 5", FOREVER),
+                (5, "u", '"a = 1 OR b" = 5', FOREVER),
+            ]
+        ),
+        schema,
+    )
+    assert not errors
+    matcher = Matcher(plan)
+    assert matcher.match({"s": "x' OR '1' = '1"}) == [1]
+    assert matcher.match({"s": "\\"}) == [2]
+    assert matcher.match({"s": "s", 'x" = 1 OR "y': 5, "a' = '": 5, "a = 1 OR b": 5}) == [
+        2,
+        3,
+        4,
+        5,
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s = 'a\0b'",
+        "\0",
+        "a\0 = 1",
+        "s = '\ud800'",
+        "s = '\udfff\ud800'",
+        "\ud83d = 1",
+        "s LIKE '\ud800%'",
+    ],
+    ids=[
+        "NUL in a string",
+        "NUL",
+        "NUL in a name",
+        "high",
+        "low and high",
+        "in a name",
+        "in a pattern",
+    ],
+)
+def test_nul_and_lone_surrogates_are_refused(text: str) -> None:
+    """They are no text; the message that says so can be printed."""
+    first = refused(text)
+    first.encode()
+    with pytest.raises(FilterError) as caught:
+        check(text)
+    str(caught.value).encode()
+
+
+@pytest.mark.parametrize("length", [300, 10_000, 500_000])
+def test_endless_names_are_refused_in_few_words(length: int) -> None:
+    """The message doesn't repeat a name of half a million characters."""
+    assert "unknown attribute" in refused("x" * length + " = 1")
+    assert "unknown attribute" in refused('"' + "x " * (length // 2) + '" = 1')
+    assert "unknown attribute" in refused("a" + ".b" * (length // 2) + " = 1")
+    assert refused("s = 5" + "0" * length)
+    assert refused("day = '" + "x" * length + "'")
+    assert refused("a = '" + "x" * length + "'")
+
+
+def test_bad_filters_do_not_slow_down_a_batch() -> None:
+    """Twice the number of refused filters takes about twice the time."""
+
+    def batch(count: int) -> Callable[[], object]:
+        texts = [f"nope{n} = {n}" for n in range(count // 2)] + ["a = 'x'", "a ="] * (count // 4)
+        return lambda: check_many(texts, SCHEMA)
+
+    short, long = best(batch(2_000)), best(batch(8_000))
+    assert long < 16 * short, f"{short:.3f} s, four times as many {long:.3f} s"
+
+
+def test_long_filters_take_time_about_linear() -> None:
+    """Four times the terms take about four times as long, not sixteen."""
+    for make in (
+        lambda n: " AND ".join(f"a <> {i}" for i in range(n)),
+        lambda n: " OR ".join(f"a = {i}" for i in range(n)),
+        lambda n: " AND ".join(["flag"] * n),
+        lambda n: "a IN (" + ", ".join(map(str, range(n))) + ")",
+        lambda n: " OR ".join(["a IN (1, 2)"] * (n // 2)),
+        lambda n: "a = 1" + " " * n * 5,
+        lambda n: "NOT (" + " OR ".join(f"a = {i}" for i in range(n)) + ")",
+    ):
+        short, long = (best(partial(check, make(n), SCHEMA), 2) for n in (2_000, 16_000))
+        assert long < 32 * max(short, 0.005), (
+            f"{make(3)!r}: {short:.3f} s, eight times {long:.3f} s"
+        )
+
+
+# ---- schemas
+
+
+def test_deep_schemas_are_refused() -> None:
+    """A schema nested a thousand levels deep is an error, not a crash."""
+    deep: Any = "int"
+    arrow = pa.int64()
+    for _ in range(1_000):
+        deep = {"x": deep}
+        arrow = pa.struct([("x", arrow)])
+    for source in (deep, {"x": nested("struct<x:", "int", ">", 1_000)}, pa.schema([("x", arrow)])):
+        with pytest.raises(SchemaError):
+            Schema.of(source)
+
+
+def test_schemas_as_deep_as_allowed_work() -> None:
+    """Fifty levels."""
+    deep: Any = "int"
+    event: Any = 5
+    for _ in range(50):
+        deep, event = {"x": deep}, {"x": event}
+    path = ".".join(["x"] * 50)
+    plan, errors = compile_plan(Rows.of([(1, "u", f"{path} = 5", FOREVER)]), Schema.of(deep))
+    assert not errors
+    assert Matcher(plan).match(event) == [1]
+
+
+def best(run: Callable[[], object], times: int = 3) -> float:
+    """The shortest of several runs, in seconds."""
+    found = []
+    for _ in range(times):
+        start = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - start)
+    return min(found)

@@ -1,0 +1,100 @@
+"""Markdown pages as tests: their fenced code blocks, and what it means to run one.
+
+    ```python           executed, all blocks of a page in one namespace, from top to bottom;
+                        an expression followed by `# -> value` must have that value
+    ```filters          lines of an outcome and a filter, for the `schema` and `event` defined above
+    ```error            a filter, `---`, and the exact message it is refused with
+    ```bash, ```console lines that call `penstock` must name commands and options that exist
+
+A tag after the language says more: `python no-run` is shown only, `filters not-in-duckdb` holds for
+Penstock and not for the oracle.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("README.md"), *(ROOT / "docs").glob("*.md")])
+
+_FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>```+)(?P<info>[^`\n]*)$")
+_ARROW = re.compile(r"#\s*(?:->|→)\s*(?P<value>.+?)\s*$")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: where it begins, its language, its further tags, its text."""
+
+    page: Path
+    line: int
+    language: str
+    tags: frozenset[str]
+    text: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+
+def blocks(page: Path) -> list[Block]:
+    """The fenced blocks of a page, from top to bottom."""
+    return list(_blocks(page))
+
+
+def _blocks(page: Path) -> Iterator[Block]:
+    lines = page.read_text().splitlines()
+    number = 0
+    while number < len(lines):
+        opening = _FENCE.match(lines[number])
+        number += 1
+        if opening is None:
+            continue
+        first = number
+        while lines[number].strip() != opening["ticks"]:
+            number += 1
+        indent = len(opening["indent"])
+        words = opening["info"].split()
+        text = "\n".join(line[indent:] for line in lines[first:number])
+        yield Block(page, first, words[0] if words else "", frozenset(words[1:]), text)
+        number += 1
+
+
+def run_python(block: Block, namespace: dict[str, Any]) -> None:
+    """Execute a block statement by statement; check what `# -> value` says."""
+    padded = "\n" * block.line + block.text  # so that a traceback has the page's line numbers
+    for statement in ast.parse(padded, str(block.page)).body:
+        claim = _ARROW.search(padded.splitlines()[(statement.end_lineno or 1) - 1])
+        if isinstance(statement, ast.Expr):
+            code = compile(ast.Expression(statement.value), str(block.page), "eval")
+            value = eval(code, namespace)
+            if claim is not None:
+                where = f"{block.page.name}:{statement.end_lineno}"
+                assert value == ast.literal_eval(claim["value"]), f"{where}: {value!r}"
+        else:
+            module = ast.Module([statement], [])
+            exec(compile(module, str(block.page), "exec"), namespace)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One line of a `filters` block. For ERROR, `reason` is part of the message."""
+
+    where: str
+    outcome: str
+    filter: str
+    reason: str
+
+
+def examples(block: Block) -> list[Example]:
+    """The lines of a `filters` block: outcome, filter, and after two spaces `-- remark`."""
+    found = []
+    for number, line in enumerate(block.text.splitlines(), block.line + 1):
+        if line.strip():
+            outcome, _, rest = line.partition(" ")
+            filter_, _, remark = rest.strip().partition("  -- ")
+            where = f"{block.page.name}:{number}"
+            found.append(Example(where, outcome, filter_.strip(), remark.strip()))
+    return found
