@@ -9,6 +9,13 @@ from collections.abc import Sequence
 _CONTEXT = 60  # characters of a long filter shown on either side of the error
 
 
+_LONGEST = 300  # characters of a name or literal that are repeated in a message
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
 class PenstockError(Exception):
     """Base of every error that Penstock raises on purpose."""
 
@@ -35,12 +42,12 @@ class FilterError(PenstockError):
         hint: str | None = None,
     ) -> None:
         self.text = text
-        self.reason = reason
+        self.reason = _clipped(reason)
         self.start = start
         self.end = end
-        self.expected = expected
-        self.found = found
-        self.hint = hint
+        self.expected = expected and _clipped(expected)
+        self.found = found and _clipped(found)
+        self.hint = hint and _clipped(hint)
         super().__init__(text, reason, start, end)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -93,7 +93,7 @@ def _kind(node: exp.Expr | None) -> str | None:
         case exp.Boolean():
             return "boolean"
         case exp.Cast():
-            return "date" if node.to.this is exp.DataType.Type.DATE else "timestamp"
+            return "date" if node.to.this is exp.DType.DATE else "timestamp"
     return None
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.language.schema import Kind, Scalar
 from penstock.language.tree import LiteralKind
@@ -34,12 +35,21 @@ DAY = 86_400_000_000  # microseconds
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _WIDE_LIMIT = 10**38
 
-_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+MAX_DIGITS = 400  # of a number: more than a double or a decimal can tell apart
+TOO_MANY_DIGITS = f"a number has at most {MAX_DIGITS} characters"
+
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})"
     r"(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?"
-    r"\s*(?:(Z|UTC)|([+-])(\d{2})(?::?(\d{2}))?)?)?"
+    r"\s*(?:(Z|UTC)|([+-])(\d{2})(?::?(\d{2}))?)?)?",
+    re.ASCII,
 )
+# What Arrow may read: just what the expressions above allow, less zones and the year 0.
+_PLAIN_TIMESTAMP = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?$"
+)
+_PLAIN_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +91,27 @@ def bounds(
             return Bounds(keys, keys), []
         case Kind.BOOLEAN:
             return _same(np.array([t == "true" for t in texts], np.int64)), []
-        case Kind.DOUBLE:
-            return _same(double_keys(_floats(texts, negative))), []
         case Kind.DATE | Kind.TIMESTAMP:
             return _times(kind, texts, type_.kind)
-        case Kind.INTEGER | Kind.DECIMAL:
-            return _numbers(kind, negative, texts, type_), []
+    unreadable = _no_numbers(kind, texts, type_.kind)
+    if unreadable:
+        bad = {one.position for one in unreadable}
+        texts = ["0" if i in bad else text for i, text in enumerate(texts)]
+    if type_.kind is Kind.DOUBLE:
+        return _same(double_keys(_floats(texts, negative))), unreadable
+    return _numbers(kind, negative, texts, type_), unreadable
+
+
+def _no_numbers(kind: LiteralKind, texts: Sequence[str], type_: Kind) -> list[Unreadable]:
+    """The numbers that are too long to be worth reading, or too large for the double they are compared as."""
+    long = [Unreadable(i, TOO_MANY_DIGITS) for i, t in enumerate(texts) if len(t) > MAX_DIGITS]
+    if kind is LiteralKind.DOUBLE or type_ is Kind.DOUBLE:
+        return long + [
+            Unreadable(i, "the number is too large for a double")
+            for i, text in enumerate(texts)
+            if len(text) <= MAX_DIGITS and math.isinf(float(text))
+        ]
+    return long
 
 
 def prefix_bounds(heads: Sequence[str]) -> Bounds:
@@ -205,7 +230,8 @@ def _times(
     literal: LiteralKind, texts: Sequence[str], kind: Kind
 ) -> tuple[Bounds, list[Unreadable]]:
     as_date = literal is LiteralKind.DATE or (literal is LiteralKind.STRING and kind is Kind.DATE)
-    values, bad = _dates(texts) if as_date else _timestamps(texts)
+    zoned = literal is not LiteralKind.TIMESTAMP
+    values, bad = _dates(texts) if as_date else _timestamps(texts, zoned)
     if as_date == (kind is Kind.DATE):
         return _same(values), bad
     if as_date:
@@ -214,21 +240,37 @@ def _times(
 
 
 def _dates(texts: Sequence[str]) -> tuple[Int64s, list[Unreadable]]:
-    try:
-        days = pa.array(texts, pa.string()).cast(pa.date32()).cast(pa.int32())
-        if all(len(t) == 10 for t in texts):
-            return days.to_numpy().astype(np.int64), []
-    except pa.ArrowInvalid:
-        pass
+    days = _by_arrow(texts, _PLAIN_DATE, pa.date32())
+    if days is not None:
+        return days.cast(pa.int32()).to_numpy().astype(np.int64), []
     return _each(texts, read_date)
 
 
-def _timestamps(texts: Sequence[str]) -> tuple[Int64s, list[Unreadable]]:
-    try:
-        instants = pa.array(texts, pa.string()).cast(pa.timestamp("us"))
+def _timestamps(texts: Sequence[str], zoned: bool) -> tuple[Int64s, list[Unreadable]]:
+    instants = _by_arrow(texts, _PLAIN_TIMESTAMP, pa.timestamp("us"))
+    if instants is not None:
         return instants.cast(pa.int64()).to_numpy(), []
+    return _each(texts, read_timestamp if zoned else _read_plain_timestamp)
+
+
+def _by_arrow(texts: Sequence[str], pattern: str, type_: pa.DataType) -> pa.Array | None:
+    """All texts at once, if they are of the plain form and Arrow can read them."""
+    array = pa.array(texts, pa.string())
+    if not pc.all(pc.match_substring_regex(array, pattern)).as_py():
+        return None
+    if pc.any(pc.starts_with(array, "0000")).as_py():
+        return None
+    try:
+        return array.cast(type_)
     except pa.ArrowInvalid:
-        return _each(texts, read_timestamp)
+        return None
+
+
+def _read_plain_timestamp(text: str) -> int:
+    found = _TIMESTAMP.fullmatch(text.strip())
+    if found is not None and (found[8] or found[9]):
+        raise ValueError(f"TIMESTAMP has no time zone: write TIMESTAMPTZ '{text}'")
+    return read_timestamp(text)
 
 
 def _each(texts: Sequence[str], read: Callable[[str], int]) -> tuple[Int64s, list[Unreadable]]:

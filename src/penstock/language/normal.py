@@ -47,7 +47,7 @@ def normal_form(text: str, tree: Tree) -> tuple[Conjunction, ...]:
     >>> schema = Schema.of({"a": "int", "b": "int"})
     >>> text = "NOT (a = 1 AND (b < 2 OR b > 5))"
     >>> [[term.attribute.name for term in c] for c in normal_form(text, parse(text, schema))]
-    [['a'], ['b', 'b']]
+    [['b', 'b'], ['a']]
     """
     return tuple(_disjuncts(text, tree, True))
 
@@ -74,8 +74,12 @@ def _disjuncts(text: str, tree: Tree, holds: bool) -> list[Conjunction]:
 
 
 def _all_of(text: str, parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
-    result: list[Conjunction] = [()]
-    for part in sorted(parts, key=len):  # an empty part makes the product empty before it can grow
+    if any(not part for part in parts):
+        return []
+    # What has no alternatives is joined in one go: a chain of a hundred thousand ANDs takes linear time.
+    certain = dict.fromkeys(term for part in parts if len(part) == 1 for term in part[0])
+    result: list[Conjunction] = [tuple(certain)]
+    for part in (part for part in parts if len(part) > 1):
         _check_size(text, len(result) * len(part))
         result = [(*left, *right) for left in result for right in part]
     return list(dict.fromkeys(result)) if len(result) > 1 else result
@@ -84,16 +88,29 @@ def _all_of(text: str, parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
 def _any_of(text: str, parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
     result: dict[Conjunction, None] = {}
     united: dict[tuple[str, ...], list[Factor]] = {}
+    complements: dict[tuple[str, ...], Factor] = {}
     for conjunction in (c for part in parts for c in part):
         if not conjunction:
             return [()]
         first = conjunction[0]
         if len(conjunction) == 1 and isinstance(first, Factor) and not first.negated:
             united.setdefault(first.attribute.path, []).append(first)
+        elif (
+            len(conjunction) == 1
+            and isinstance(first, Factor)
+            and first.attribute.path not in complements
+        ):
+            complements[first.attribute.path] = first
         else:
             result[conjunction] = None
-    for factors in united.values():
-        result[(_union(factors),)] = None
+    for path, factors in united.items():
+        union = _union(factors)
+        if path in complements and not union.pieces:  # `a <> 1 OR a IS NULL`
+            complements[path] = replace(complements[path], null=True)
+        else:
+            result[(union,)] = None
+    for complement in complements.values():
+        result[(complement,)] = None
     _check_size(text, len(result))
     return list(result)
 

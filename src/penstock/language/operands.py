@@ -3,6 +3,7 @@
 Also where errors are made: with the position in the text, what was expected and what was found.
 """
 
+import re
 from collections.abc import Mapping
 
 from sqlglot import exp
@@ -22,15 +23,28 @@ from penstock.language.schema import (
 from penstock.language.syntax import MAX_DEPTH, column_path
 from penstock.language.tree import Literal, LiteralKind, Span
 
+_CONDITIONS = (
+    exp.Connector, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Like, exp.Is,
+)  # fmt: skip
+_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _TYPED = {
     exp.DataType.Type.DATE: LiteralKind.DATE,
     exp.DataType.Type.TIMESTAMP: LiteralKind.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPTZ: LiteralKind.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPLTZ: LiteralKind.TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPTZ: LiteralKind.TIMESTAMPTZ,
+    exp.DataType.Type.TIMESTAMPLTZ: LiteralKind.TIMESTAMPTZ,
     exp.DataType.Type.TIMESTAMPNTZ: LiteralKind.TIMESTAMP,
 }
 _NUMERIC_LITERALS = {LiteralKind.INTEGER, LiteralKind.DECIMAL, LiteralKind.DOUBLE}
-_TIME_LITERALS = {LiteralKind.DATE, LiteralKind.TIMESTAMP, LiteralKind.STRING}
+_TIME_LITERALS = {
+    LiteralKind.DATE,
+    LiteralKind.TIMESTAMP,
+    LiteralKind.TIMESTAMPTZ,
+    LiteralKind.STRING,
+}
+
+
+class SlotNeededError(Exception):
+    """A lifted literal decides the tree itself, so filters of this shape can't share one parse."""
 
 
 class Operands:
@@ -40,6 +54,7 @@ class Operands:
         self.text = text
         self.schema = schema
         self.slots = slots
+        self.used: set[int] = set()  # the slots whose literals the tree has
 
     def operand(self, node: exp.Expr) -> Attribute | Literal | None:
         """An attribute, a literal, or None for NULL."""
@@ -80,13 +95,17 @@ class Operands:
 
     def literal(self, node: exp.Literal, negative: bool) -> Literal:
         span = self.span(node)
+        if "start" not in node.meta and self.slots:
+            raise SlotNeededError  # sqlglot made it of several tokens (`.5`): nobody knows where it stood
         slot = self.slots.get(span[0])
+        if slot is not None:
+            self.used.add(slot)
         if node.is_string:
             return Literal(LiteralKind.STRING, node.name, span, slot)
         text = node.name
+        if not _NUMBER.fullmatch(text):
+            raise self.error(node, f"{text!r} is not a number")
         if "e" in text.lower():
-            if abs(float(text)) == float("inf"):
-                raise self.error(node, "the number is too large for a double")
             kind = LiteralKind.DOUBLE
         else:
             kind = LiteralKind.DECIMAL if "." in text else LiteralKind.INTEGER
@@ -99,6 +118,11 @@ class Operands:
         attribute = self.schema.find(path)
         if attribute is None:
             name = ".".join(path)
+            alike = [a.name for a in self.schema.attributes() if a.name.lower() == name.lower()]
+            if len(alike) > 1:
+                raise self.error(
+                    node, f"attribute {name!r} could be any of {', '.join(sorted(alike))}"
+                )
             close = self.schema.suggestion(name)
             raise self.error(
                 node,
@@ -176,7 +200,13 @@ class Operands:
         return FilterError(self.text, reason, start, end, expected=expected, found=found, hint=hint)
 
     def refusal(self, node: exp.Expr) -> FilterError:
-        """Why this piece of SQL isn't in the language."""
+        """Why this piece of SQL isn't in the language, or not here."""
+        if isinstance(node.unnest(), _CONDITIONS):
+            return self.error(
+                node,
+                "a condition is not a value",
+                hint="combine conditions with AND, OR and NOT: 1 < price AND price < 5",
+            )
         if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
             return self.error(node, "a filter has no subqueries")
         if isinstance(node, exp.ILike):

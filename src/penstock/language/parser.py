@@ -14,7 +14,8 @@ from sqlglot import exp
 
 from penstock.errors import FilterError
 from penstock.language import patterns
-from penstock.language.operands import Operands
+from penstock.language.literals import MAX_DIGITS, TOO_MANY_DIGITS
+from penstock.language.operands import Operands, SlotNeededError
 from penstock.language.schema import Array, Attribute, Kind, Scalar, Schema
 from penstock.language.syntax import CONTAINS_NAMES, MAX_DEPTH, syntax, too_deep
 from penstock.language.tree import (
@@ -48,11 +49,9 @@ _ARGUMENTS = frozenset(
     {"this", "expression", "expressions", "low", "high", "negate", "query", "field"}
     | {"table", "db", "catalog"}
 )
+_PREDICATES = (*_ORDERS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Like, exp.Is,
+               exp.ArrayContains)  # fmt: skip
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
-class SlotNeededError(Exception):
-    """A lifted literal decides the tree itself, so filters of this shape can't share one parse."""
 
 
 def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> Tree:
@@ -68,7 +67,11 @@ def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> 
       ^^^^^
       did you mean 'price'?
     """
-    return _Conditions(text, schema, slots or {}).condition(syntax(text), 0)
+    conditions = _Conditions(text, schema, slots or {})
+    tree = conditions.condition(syntax(text), 0)
+    if slots and conditions.used != set(slots.values()):
+        raise SlotNeededError  # something was lifted that isn't a literal of the tree
+    return tree
 
 
 class _Conditions(Operands):
@@ -79,9 +82,8 @@ class _Conditions(Operands):
     def condition(self, node: exp.Expr, depth: int) -> Tree:
         if depth > MAX_DEPTH:
             raise too_deep(self.text)
-        surplus = [name for name, value in node.args.items() if value and name not in _ARGUMENTS]
-        if surplus:
-            raise self.error(node, f"{surplus[0].upper()} is not in the language")
+        if isinstance(node, _PREDICATES):
+            self.check_arguments(node)
         match node:
             case exp.Paren():
                 return self.condition(node.this, depth + 1)
@@ -119,6 +121,15 @@ class _Conditions(Operands):
                 return self.contains(node, *node.expressions)
         raise self.refusal(node)
 
+    def check_arguments(self, node: exp.Expr) -> None:
+        """A predicate with an argument that isn't known here means something else than it seems to."""
+        surplus = [name for name, value in node.args.items() if value and name not in _ARGUMENTS]
+        if not surplus:
+            return
+        if isinstance(node, exp.ArrayContains):
+            raise self.error(node, "array_contains takes two arguments: an array and a literal")
+        raise self.error(node, f"{surplus[0].upper()} is not in the language")
+
     def compare(self, node: exp.Expr, order: str, left: exp.Expr, right: exp.Expr) -> Tree:
         a, b = self.operand(left), self.operand(right)
         span = self.span(node)
@@ -151,15 +162,10 @@ class _Conditions(Operands):
 
     def between(self, node: exp.Expr) -> Tree:
         low, high = node.args["low"], node.args["high"]
-        at_least = self.compare(node, ">=", node.this, low)
-        at_most = self.compare(node, "<=", node.this, high)
-        if isinstance(at_least, Factor) and isinstance(at_most, Factor):
-            pieces = _one_type([*at_least.pieces, *at_most.pieces])
-            at_least, at_most = (
-                replace(factor, pieces=(piece,))
-                for factor, piece in zip((at_least, at_most), pieces, strict=True)
-            )
-        return And((at_least, at_most))
+        ends = [self.compare(node, ">=", node.this, low), self.compare(node, "<=", node.this, high)]
+        if any(map(_has_double, ends)):
+            ends = [_with_doubles(end) for end in ends]
+        return And(tuple(ends))
 
     def membership(self, node: exp.Expr) -> Tree:
         if not node.expressions or node.args.get("query") or node.args.get("field"):
@@ -190,7 +196,9 @@ class _Conditions(Operands):
                 continue
             self.check_literal(attribute, literal)
             pieces.append(Piece("=", literal))
-        factor = Factor(attribute, _one_type(pieces), self.span(node))
+        factor = Factor(attribute, tuple(pieces), self.span(node))
+        if _has_double(factor):
+            factor = cast(Factor, _with_doubles(factor))
         # With a NULL in the list, what isn't found in it is unknown: never true, and never false either.
         return Or((factor, Constant(None, factor.span))) if has_null else factor
 
@@ -298,6 +306,8 @@ class _Conditions(Operands):
 
     def value(self, literal: Literal) -> Decimal | float | str:
         sign = -1 if literal.negative else 1
+        if literal.kind is not LiteralKind.STRING and len(literal.text) > MAX_DIGITS:
+            raise FilterError(self.text, TOO_MANY_DIGITS, *literal.span)
         match literal.kind:
             case LiteralKind.INTEGER | LiteralKind.DECIMAL:
                 return sign * Decimal(literal.text)
@@ -308,11 +318,26 @@ class _Conditions(Operands):
         raise FilterError(self.text, "nothing here depends on the event", *literal.span)
 
 
-def _one_type(pieces: list[Piece]) -> tuple[Piece, ...]:
-    """The numbers of one BETWEEN or IN are of one type in SQL: if one is a double, all are compared as doubles."""
-    if all(piece.literal.kind is not LiteralKind.DOUBLE for piece in pieces):
-        return tuple(pieces)
-    return tuple(replace(p, literal=replace(p.literal, kind=LiteralKind.DOUBLE)) for p in pieces)
+# The numbers of one BETWEEN or IN are of one type in SQL: if one of them is a double, all are compared as doubles.
+
+
+def _has_double(tree: Tree) -> bool:
+    if isinstance(tree, Comparison):
+        return Scalar(Kind.DOUBLE) in (tree.left.type, tree.right.type)
+    return isinstance(tree, Factor) and any(
+        piece.literal.kind is LiteralKind.DOUBLE for piece in tree.pieces
+    )
+
+
+def _with_doubles(tree: Tree) -> Tree:
+    if not isinstance(tree, Factor):
+        return tree
+    return replace(
+        tree,
+        pieces=tuple(
+            replace(p, literal=replace(p.literal, kind=LiteralKind.DOUBLE)) for p in tree.pieces
+        ),
+    )
 
 
 def _with_order(order: str, make: Callable[[Order], Tree]) -> Tree:

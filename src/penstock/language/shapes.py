@@ -21,14 +21,15 @@ from penstock.language import literals, patterns
 from penstock.language.infer import infer
 from penstock.language.literals import Bounds
 from penstock.language.normal import Conjunction, Term, normal_form
-from penstock.language.parser import SlotNeededError, parse
+from penstock.language.operands import SlotNeededError
+from penstock.language.parser import parse
 from penstock.language.schema import Array, Scalar, Schema
 from penstock.language.syntax import MAX_TEXT
 from penstock.language.tree import Contains, Factor, Literal, LiteralKind, Tree
 
 # A string, a quoted identifier, or a number that is no part of a word. One group, so that `split` keeps them.
 _LIFTED = re.compile(
-    r"""('(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.$])(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))"""
+    r"""('(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.$])(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))"""
 )
 _ODD = re.compile(r"""['"$\\#;{}\0]|--|/\*|escape""", re.IGNORECASE)
 _ENDS_IN_WORD = re.compile(r"[\w]$")
@@ -143,10 +144,10 @@ class Shapes:
     def group(self, texts: Sequence[str | None], progress: Progress | None = None) -> Grouped:
         """Sort filters by shape. Those that can't be subscribed are told by row, with the reason."""
         gathered: dict[Key, Group] = {}
-        refused: list[int] = []
+        refused: list[tuple[int, str]] = []
         for row, text in enumerate(texts):
             if text is None:
-                refused.append(row)
+                refused.append((row, "the filter is NULL"))
                 continue
             key, lifted = _lift(text)
             group = gathered.get(key)
@@ -155,8 +156,8 @@ class Shapes:
                 if shape is None:
                     key, lifted = (text,), ()
                     shape = self._shape(key, text, lifted)
-                if isinstance(shape, FilterError) or shape is None:
-                    refused.append(row)
+                if not isinstance(shape, Shape):
+                    refused.append((row, shape.reason if shape else "refused"))
                     continue
                 group = gathered.setdefault(key, Group(shape))
             group.rows.append(row)
@@ -197,18 +198,16 @@ class Shapes:
         return shape
 
     def _explain(
-        self, texts: Sequence[str | None], refused: Sequence[int]
+        self, texts: Sequence[str | None], refused: Sequence[tuple[int, str]]
     ) -> list[tuple[int, FilterError]]:
         """Why each filter was refused: parsed once more alone, so that the position is its own."""
         errors: list[tuple[int, FilterError]] = []
-        for row in refused:
+        for row, reason in refused:
             text = texts[row]
-            if text is None:
-                errors.append((row, FilterError("", "the filter is NULL")))
-            elif len(errors) < _EXACT_ERRORS:
+            if text is not None and len(errors) < _EXACT_ERRORS:
                 errors.append((row, self._error(text)))
             else:
-                errors.append((row, FilterError(text, "refused for a reason like those before")))
+                errors.append((row, FilterError(text or "", reason)))
         return errors
 
     def _error(self, text: str) -> FilterError:
@@ -332,7 +331,8 @@ def _slots(text: str, lifted: tuple[str, ...]) -> dict[int, int]:
     position = 0
     for index, part in enumerate(_LIFTED.split(text) if lifted else ()):
         if index % 2:
-            slots[position] = index // 2
+            if part[0] != '"':
+                slots[position] = index // 2
         elif _ODD.search(part):
             raise SlotNeededError
         elif (

@@ -6,6 +6,7 @@ Limits stand here, too: a text that is too long or nests too deeply is refused b
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import FilterError
 
@@ -31,6 +32,7 @@ def syntax(text: str) -> exp.Expr:
             shown, "NUL and lone surrogates are not text", unprintable, unprintable + 1
         )
     try:
+        ands = _check_tokens(text)
         tree = sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
     except ParseError as error:
         raise _syntax_error(text, error) from None
@@ -40,9 +42,40 @@ def syntax(text: str) -> exp.Expr:
         ) from None
     except RecursionError:
         raise too_deep(text) from None
+    if tree.find(exp.Between) and ands != sum(1 for _ in tree.find_all(exp.And, exp.Between)):
+        raise FilterError(text, "BETWEEN without its AND", hint="price BETWEEN 5 AND 10")
     if isinstance(tree, exp.Block):
         raise FilterError(text, "a filter is one condition: no ';'", text.find(";"))
     return tree
+
+
+def _check_tokens(text: str) -> int:
+    """Refuse deep nesting before the parser recurses into it: in a thread with a small stack it would crash.
+
+    Returns how many ANDs there are: sqlglot forgives a BETWEEN that lacks its own.
+    """
+    depth = ands = 0
+    prefixes = 0  # NOTs and signs in a row: each is a level, too
+    for token in sqlglot.tokenize(text, dialect=DIALECT):
+        kind = token.token_type
+        if kind in _FORBIDDEN:
+            raise FilterError(
+                text, f"{_FORBIDDEN[kind]} not in the language", token.start, token.end + 1
+            )
+        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        prefixes = prefixes + 1 if kind in _PREFIXES else 0
+        ands += kind is TokenType.AND
+        if depth + prefixes > MAX_DEPTH:
+            raise too_deep(text)
+    return ands
+
+
+_PREFIXES = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
+_FORBIDDEN = {
+    TokenType.L_BRACKET: "subscripts are",
+    TokenType.L_BRACE: "braces are",
+    TokenType.CASE: "CASE is",
+}
 
 
 def _syntax_error(text: str, error: ParseError) -> FilterError:

@@ -29,6 +29,7 @@ class LiteralKind(StrEnum):
     BOOLEAN = "boolean"
     DATE = "date"
     TIMESTAMP = "timestamp"
+    TIMESTAMPTZ = "timestamptz"
 
 
 @dataclass(frozen=True, slots=True)

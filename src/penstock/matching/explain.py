@@ -197,7 +197,7 @@ def _literal(literal: Literal) -> str:
     match literal.kind:
         case LiteralKind.STRING:
             return quoted
-        case LiteralKind.DATE | LiteralKind.TIMESTAMP:
+        case LiteralKind.DATE | LiteralKind.TIMESTAMP | LiteralKind.TIMESTAMPTZ:
             return f"{literal.kind.upper()} {quoted}"
     return ("-" if literal.negative else "") + literal.text
 

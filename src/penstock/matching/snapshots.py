@@ -104,8 +104,12 @@ class SnapshotStore:
         if latest is None:
             return self._publish_base(source, schema, progress)
         current = self._read(latest.version)
-        if source.sequence() == latest.sequence:
+        sequence = source.sequence()
+        if sequence == latest.sequence:
             return Published(latest, _read_errors(current))
+        if sequence < latest.sequence:
+            # The registry went back, as one restored from a backup does: the base may be of a past that isn't.
+            return self._publish_base(source, schema, progress)
         changes = source.changes(current["base_sequence"])
         if len(changes) > max(_OVERLAY_LEAST, current["base_size"] // _OVERLAY_SHARE):
             return self._publish_base(source, schema, progress)

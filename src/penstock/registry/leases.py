@@ -1,0 +1,99 @@
+"""Leases: how long a subscription lives unless it is renewed.
+
+Follows section 5.1 of the operators paper: "each subscription has a validity period, after which it
+is removed from the system", by default one day. A lease is told as people say it (`"1 day"`, `"90
+minutes"`, `"2h"`), as a `timedelta`, or as `"forever"`. What is kept is its end, in UTC
+microseconds: whoever matches compares that with the clock, so an expired subscription stops
+matching although nobody did anything.
+
+A bare number is refused: seconds, minutes or days would be a guess.
+"""
+
+import re
+import time
+from datetime import timedelta
+from decimal import Decimal
+
+from penstock.errors import LeaseError
+from penstock.matching.rows import FOREVER
+
+Lease = str | timedelta
+"""What users write: `"1 day"`, `"2h"`, `"1h 30m"`, `"forever"`, `timedelta(days=7)`."""
+
+DEFAULT_LEASE = "1 day"
+LONGEST = timedelta(days=36_525)
+"""One hundred years. Past that it is a mistake, or it is `"forever"`."""
+
+_MICROSECONDS = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 10**3),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 10**6),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60 * 10**6),
+    **dict.fromkeys(("h", "hour", "hours"), 3600 * 10**6),
+    **dict.fromkeys(("d", "day", "days"), 86_400 * 10**6),
+    **dict.fromkeys(("w", "week", "weeks"), 7 * 86_400 * 10**6),
+}
+_TERM = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([a-z]+)\s*,?")
+_EXAMPLES = "write it like '1 day', '90 minutes', '2h', '1h 30m' or 'forever'"
+
+
+def utc_now() -> int:
+    """The wall clock in UTC microseconds since 1970. A registry can be given another.
+
+    >>> utc_now() > 1_700_000_000_000_000
+    True
+    """
+    return time.time_ns() // 1000
+
+
+def lease_length(lease: Lease) -> int:
+    """The length of a lease in microseconds; `FOREVER` for `"forever"`.
+
+    >>> lease_length("90 minutes") == lease_length("1h 30m") == lease_length(timedelta(minutes=90))
+    True
+    >>> lease_length("0 days")
+    Traceback (most recent call last):
+    penstock.errors.LeaseError: lease '0 days' is not longer than zero: write it like '1 day', ...
+    """
+    if isinstance(lease, timedelta):
+        length = lease // timedelta(microseconds=1)
+    elif isinstance(lease, str):
+        if lease.strip().lower() == "forever":
+            return FOREVER
+        length = _read(lease)
+    else:
+        raise LeaseError(f"lease {lease!r} is neither text nor a timedelta: {_EXAMPLES}")
+    shown = _shown(lease) if isinstance(lease, str) else str(lease)
+    if length <= 0:
+        raise LeaseError(f"lease {shown} is not longer than zero: {_EXAMPLES}")
+    if length > LONGEST // timedelta(microseconds=1):
+        raise LeaseError(f"lease {shown} is longer than 100 years: shorten it, or say 'forever'")
+    return length
+
+
+def lease_end(now: int, lease: Lease) -> int:
+    """When a lease that starts at `now` ends, both in UTC microseconds.
+
+    >>> lease_end(0, "1 day"), lease_end(0, "forever") == FOREVER
+    (86400000000, True)
+    """
+    return min(now + lease_length(lease), FOREVER)
+
+
+def _read(lease: str) -> int:
+    text = lease.lower()
+    total, position = Decimal(0), 0
+    while match := _TERM.match(text, position):
+        number, unit = match.groups()
+        if unit not in _MICROSECONDS:
+            raise LeaseError(
+                f"lease {_shown(lease)} has an unknown unit {_shown(unit)}: {_EXAMPLES}"
+            )
+        total += Decimal(number) * _MICROSECONDS[unit]
+        position = match.end()
+    if position == 0 or text[position:].strip() or text.rstrip().endswith(","):
+        raise LeaseError(f"lease {_shown(lease)} can't be read: {_EXAMPLES}")
+    return int(total)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:40] + "…")

@@ -1,0 +1,71 @@
+"""What a registry can keep: ids of 64 bits, names and filters that every database takes as they are.
+
+How long a filter may be is the language's to say.
+"""
+
+import operator
+
+from penstock.errors import FilterError, RegistryError
+
+MAX_SUBSCRIBER = 1024
+"""Bytes of a subscriber's name in UTF-8. It is indexed, and PostgreSQL indexes up to 2.7 KB."""
+
+
+def subscriber_error(subscriber: str) -> str | None:
+    """What is wrong with a subscriber's name, if anything.
+
+    >>> subscriber_error("alice"), subscriber_error(" ")
+    (None, 'the subscriber is empty')
+    """
+    if not subscriber.strip():
+        return "the subscriber is empty"
+    size = _size(subscriber)
+    if size is None:
+        return "the subscriber is no text that can be kept: it holds a NUL or half a surrogate pair"
+    if size > MAX_SUBSCRIBER:
+        return f"the subscriber is {size:,} bytes long: at most {MAX_SUBSCRIBER:,} are allowed"
+    return None
+
+
+def filter_error(text: str) -> str | None:
+    """What is wrong with a filter's text, whatever it says.
+
+    >>> filter_error("price > 5"), filter_error("name = '\\0'") is None
+    (None, False)
+    """
+    if _size(text) is None:
+        return "the filter is no text that can be kept: it holds a NUL or half a surrogate pair"
+    return None
+
+
+def check_texts(subscriber: str, text: str) -> None:
+    """Refuse a subscriber or a filter that can't be kept.
+
+    >>> check_texts("alice", "price > 5")
+    """
+    if not isinstance(subscriber, str) or not isinstance(text, str):
+        raise TypeError("subscriber and filter must be text")
+    wrong = subscriber_error(subscriber)
+    if wrong is not None:
+        raise RegistryError(f"{wrong}; name who is to be notified")
+    wrong = filter_error(text)
+    if wrong is not None:
+        raise FilterError(text, wrong)
+
+
+def as_int64(sid: int) -> int | None:
+    """An id as a plain integer; None if no subscription can have it.
+
+    >>> as_int64(7), as_int64(2**63)
+    (7, None)
+    """
+    number = operator.index(sid)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _size(text: str) -> int | None:
+    """Bytes in UTF-8; None for what isn't Unicode text, or what PostgreSQL doesn't keep."""
+    try:
+        return None if "\0" in text else len(text.encode())
+    except UnicodeEncodeError:
+        return None

@@ -1,0 +1,217 @@
+"""Bulk load: a table of subscriptions checked as a whole, then written in one transaction.
+
+All the errors come at once, and then nothing is loaded; or, when asked, the bad rows are left out
+and reported. A load that dies half way (an error, a full disk, kill -9) leaves nothing behind.
+
+The slow part, checking the filters, is done before the registry is locked; what only the lock can
+tell for sure (which ids are taken, whether the schema is still the one the filters were checked
+against) is looked up again under it.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import FilterError, SubscriptionErrors
+from penstock.language import Schema
+from penstock.matching import check_many
+from penstock.matching.rows import FOREVER
+from penstock.registry.limits import MAX_SUBSCRIBER, filter_error, subscriber_error
+from penstock.registry.queries import Ids
+from penstock.registry.schemas import Known
+from penstock.registry.sources import Incoming
+from penstock.registry.store import Store
+from penstock.registry.tickets import new_tickets, ticket_hash
+
+Errors = dict[int, FilterError]  # by row of the source, 0 the first
+Advance = Callable[[int], None]  # is told how many rows are done
+Bar = Callable[[str], Advance]  # begins a stage of this name
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoadReport:
+    """What a bulk load did.
+
+    `errors` are the refused subscriptions (empty unless bad ones were skipped), by their id where
+    they have one. `tickets` is a table of id and ticket if tickets were asked for: the only time
+    they can be seen.
+    """
+
+    loaded: int
+    errors: Sequence[tuple[int | None, FilterError]] = field(default_factory=tuple)
+    tickets: pa.Table | None = None
+    seconds: float = 0.0
+
+
+class SchemaMoved(Exception):
+    """The registry got its schema while filters were being checked without it: check them again."""
+
+
+def load_incoming(
+    store: Store,
+    incoming: Incoming,
+    known: Known,
+    clock: Callable[[], int],
+    lease: int,
+    *,
+    tickets: bool,
+    skip_bad: bool,
+    bar: Bar,
+) -> LoadReport:
+    """Check and write. Raises SubscriptionErrors, or SchemaMoved if the registry's is another."""
+    started = time.monotonic()
+    ids = None if incoming.ids is None else pc.fill_null(incoming.ids, 0).to_numpy()
+    errors = _row_errors(incoming, ids)
+    errors |= _filter_errors(incoming.filters, errors, known.schema, bar("checking"))
+    if ids is not None:
+        errors |= _taken_errors(incoming, ids, store.live_among(ids, clock()), errors)
+    _raise_unless(skip_bad, errors, incoming)
+    secrets = new_tickets(len(incoming)) if tickets else None
+    hashes = None if secrets is None else [ticket_hash(ticket) for ticket in secrets]
+    advance = bar("writing")
+    with store.turn() as turn:
+        if turn.schema != known.text:
+            raise SchemaMoved
+        now = clock()
+        if ids is not None:
+            live, dead = turn.present(ids, now)
+            errors |= _taken_errors(incoming, ids, live, errors)
+            _raise_unless(skip_bad, errors, incoming)
+        good = np.delete(np.arange(len(incoming)), list(errors))
+        if ids is None:
+            first = turn.take_ids(len(good))
+            loaded = np.arange(first, first + len(good), dtype=np.int64)
+        else:
+            loaded = ids[good]
+            turn.forget(dead[np.isin(dead, loaded)])
+        turn.add_many(
+            loaded,
+            incoming.subscribers.take(good) if errors else incoming.subscribers,
+            incoming.filters.take(good) if errors else incoming.filters,
+            None if hashes is None else [hashes[row] for row in good],
+            now,
+            min(now + lease, FOREVER),
+            advance,
+        )
+    given = None
+    if secrets is not None:
+        given = pa.table({"id": pa.array(loaded), "ticket": [secrets[row] for row in good]})
+    seconds = time.monotonic() - started
+    return LoadReport(len(loaded), _by_id(errors, incoming), given, seconds)
+
+
+@contextmanager
+def progress_bar(total: int, shown: bool | None) -> Iterator[Bar]:
+    """A bar on stderr with one line per stage; `shown` None is "if that is a terminal".
+
+    >>> with progress_bar(10, False) as bar:
+    ...     done = bar("checking")
+    ...     done(10)
+    """
+    if not (sys.stderr.isatty() if shown is None else shown):
+        yield lambda stage: lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+
+        def stage(name: str) -> Advance:
+            task = progress.add_task(name, total=total)
+            return lambda done: progress.update(task, completed=done)
+
+        yield stage
+
+
+def _row_errors(incoming: Incoming, ids: Ids | None) -> Errors:
+    """What is wrong with rows, but for what their filters say: the first error of each row."""
+    names, filters = incoming.subscribers, incoming.filters
+    errors: Errors = {}
+
+    def add(bad: npt.NDArray[np.bool_], reason: Callable[[int], str]) -> None:
+        for row in np.flatnonzero(bad).tolist():
+            if row not in errors:
+                errors[row] = FilterError(filters[row].as_py() or "", reason(row))
+
+    if ids is not None and incoming.ids is not None:
+        add(_mask(incoming.ids.is_null()), lambda row: "the id is null")
+        first = np.zeros(len(ids), dtype=bool)
+        first[np.unique(ids, return_index=True)[1]] = True
+        add(~first, lambda row: f"the id {ids[row]} stands in an earlier row too")
+    add(_mask(names.is_null()), lambda row: "the subscriber is null")
+    add(_mask(filters.is_null()), lambda row: "the filter is null")
+    too_long = np.asarray(pc.binary_length(names).fill_null(0)) > MAX_SUBSCRIBER
+    suspect = too_long | _mask(pc.match_substring_regex(names, "^\\s*$|\\x00"))
+    add(suspect, lambda row: subscriber_error(names[row].as_py()) or "refused")
+    add(
+        _mask(pc.match_substring(filters, "\0")),
+        lambda row: filter_error(filters[row].as_py()) or "refused",
+    )
+    return errors
+
+
+def _filter_errors(
+    filters: pa.ChunkedArray,
+    known: Errors,
+    schema: Schema | None,
+    advance: Advance,
+) -> Errors:
+    good = np.delete(np.arange(len(filters)), list(known))
+    texts = (filters.take(good) if known else filters).to_pylist()
+    found = check_many(texts, schema, progress=advance)
+    advance(len(filters))
+    return {int(good[row]): error for row, error in found}
+
+
+def _taken_errors(incoming: Incoming, ids: Ids, taken: Ids, known: Errors) -> Errors:
+    rows = [row for row in np.flatnonzero(np.isin(ids, taken)).tolist() if row not in known]
+    hint = "unsubscribe that one first, or load with another id"
+    return {
+        row: FilterError(text, f"the id {ids[row]} is taken by a live subscription", hint=hint)
+        for row, text in zip(rows, _values(incoming.filters, rows), strict=True)
+    }
+
+
+def _raise_unless(skip_bad: bool, errors: Errors, incoming: Incoming) -> None:
+    if errors and not skip_bad:
+        raise SubscriptionErrors(_by_id(errors, incoming))
+
+
+def _by_id(errors: Errors, incoming: Incoming) -> list[tuple[int | None, FilterError]]:
+    """The errors in order of row. Who has no id is told by the number of its row, from 1."""
+    rows = sorted(errors)
+    ids = [None] * len(rows) if incoming.ids is None else _values(incoming.ids, rows)
+    return [
+        (sid, _at_row(row, errors[row]) if sid is None else errors[row])
+        for sid, row in zip(ids, rows, strict=True)
+    ]
+
+
+def _at_row(row: int, error: FilterError) -> FilterError:
+    return FilterError(
+        error.text,
+        f"row {row + 1}: {error.reason}",
+        error.start,
+        error.end,
+        expected=error.expected,
+        found=error.found,
+        hint=error.hint,
+    )
+
+
+def _values(column: pa.ChunkedArray, rows: list[int]) -> list[Any]:
+    values: list[Any] = column.take(pa.array(rows, pa.int64())).to_pylist()
+    return values
+
+
+def _mask(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(column, False), dtype=np.bool_)

@@ -1,0 +1,87 @@
+"""Questions to the tables that readers and writers both ask. Each takes an open transaction."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    case,
+    not_,
+    select,
+)
+
+from penstock.registry.databases import Database
+from penstock.registry.records import Record
+from penstock.registry.tables import registry, subscriptions
+
+Ids = npt.NDArray[np.int64]
+
+FEW = 10_000
+"""Ids listed in one statement. For more, a scan of the table is cheaper."""
+
+_s = subscriptions.c
+record_columns = (
+    _s.id,
+    _s.subscriber,
+    _s.filter,
+    _s.ticket,
+    _s.created,
+    _s.expires,
+    _s.sequence,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The registry's one row."""
+
+    identity: str
+    schema: str | None
+    sequence: int
+    last_id: int
+
+
+def live(now: int) -> ColumnElement[bool]:
+    """The condition that a subscription is there and its lease hasn't ended."""
+    return and_(not_(_s.removed), _s.expires > now)
+
+
+def among(ids: Ids) -> ColumnElement[bool]:
+    """The condition that a subscription has one of a few ids."""
+    # Integers are written into the statement: no database takes ten thousand parameters gladly.
+    return _s.id.in_(bindparam("ids", ids.tolist(), expanding=True, literal_execute=True))
+
+
+def read_head(connection: Connection, lock: bool = False) -> Head:
+    """The registry's row; with `lock`, nobody else gets to write until the transaction ends."""
+    c = registry.c
+    statement = select(c.identity, c.schema, c.sequence, c.last_id)
+    # SQLite knows no FOR UPDATE, so SQLAlchemy leaves it out: BEGIN IMMEDIATE has locked already.
+    row = connection.execute(statement.with_for_update() if lock else statement).one()
+    return Head(*row)
+
+
+def find(connection: Connection, sid: int, now: int) -> Record | None:
+    """The live subscription with this id."""
+    statement = select(*record_columns).where(_s.id == sid, live(now))
+    row = connection.execute(statement).one_or_none()
+    return None if row is None else Record(*row)
+
+
+def present(database: Database, connection: Connection, ids: Ids, now: int) -> tuple[Ids, Ids]:
+    """Those of `ids` that live subscriptions have, and those that dead ones have."""
+    if not len(ids):
+        return ids, ids
+    is_live = case((live(now), 1), else_=0).cast(BigInteger).label("live")
+    within = _s.id.between(int(ids.min()), int(ids.max()))
+    where = among(ids) if len(ids) <= FEW else within
+    table = database.fetch(connection, select(_s.id, is_live).where(where))
+    there = table.column("id").to_numpy()
+    alive = table.column("live").to_numpy() == 1
+    asked = np.isin(there, ids)
+    return there[asked & alive], there[asked & ~alive]

@@ -1,0 +1,74 @@
+"""One subscription: as the table has it (`Record`), and as users see it (`Subscription`).
+
+A record has the ticket's hash and times in microseconds; none of that leaves the registry.
+"""
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from penstock.matching.rows import FOREVER
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row of the subscriptions table. Times are UTC microseconds."""
+
+    id: int
+    subscriber: str
+    filter: str
+    ticket: bytes | None
+    created: int
+    expires: int
+    sequence: int
+
+
+class Subscribed(NamedTuple):
+    """What `subscribe` answers. The ticket is shown this once: the registry keeps only its hash."""
+
+    id: int
+    ticket: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription, with its times in UTC. `expires` is None if it never does."""
+
+    id: int
+    subscriber: str
+    filter: str
+    created: datetime
+    expires: datetime | None
+    sequence: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: times as ISO 8601 text.
+
+        >>> day = datetime(2026, 1, 1, tzinfo=UTC)
+        >>> Subscription(1, "alice", "price > 5", day, None, 1).to_dict()["created"]
+        '2026-01-01T00:00:00+00:00'
+        """
+        expires = None if self.expires is None else self.expires.isoformat()
+        return asdict(self) | {"created": self.created.isoformat(), "expires": expires}
+
+
+def subscription_of(record: Record) -> Subscription:
+    """What users see of a record.
+
+    >>> subscription_of(Record(1, "alice", "price > 5", None, 0, FOREVER, 1)).expires is None
+    True
+    """
+    return Subscription(
+        record.id,
+        record.subscriber,
+        record.filter,
+        _utc(record.created),
+        None if record.expires == FOREVER else _utc(record.expires),
+        record.sequence,
+    )
+
+
+def _utc(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)

@@ -1,0 +1,189 @@
+"""The store: the tables of one registry, opened; reading them, and taking turns to write.
+
+It knows numbers, texts and hashes, and nothing of filters, leases or schemas: who calls it has
+checked all that. Every read is one transaction, so what it gives is one state of the registry, at
+one sequence number.
+"""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import numpy as np
+import pyarrow as pa
+from sqlalchemy import Connection, func, insert, not_, select
+
+from penstock.errors import RegistryError
+from penstock.matching.rows import Changes, Rows
+from penstock.registry.databases import Database
+from penstock.registry.queries import Head, Ids, find, live, present, read_head, record_columns
+from penstock.registry.records import Record
+from penstock.registry.tables import FORMAT, metadata, registry, subscriptions
+from penstock.registry.turns import Turn
+
+_s = subscriptions.c
+_rows_columns = (_s.id, _s.subscriber, _s.filter, _s.expires)
+
+
+class Store:
+    """The tables of one registry, opened: made if they aren't there and `create` allows it."""
+
+    def __init__(self, database: Database, create: bool = True) -> None:
+        self.database = database
+        self._open = True
+        missing = database.missing()
+        if missing is not None and not create:
+            raise RegistryError(f"{missing}: no registry to open")
+        if not self._exists():
+            if not create:
+                raise RegistryError(f"there is no registry in {database}")
+            with database.creating() as connection:
+                if registry.name not in database.tables(connection):
+                    _found(connection)
+        self.identity = self.head().identity
+
+    def head(self) -> Head:
+        """What the registry is, and where its counters stand."""
+        with self._reading() as connection:
+            return read_head(connection)
+
+    def find(self, sid: int, now: int) -> Record | None:
+        """The live subscription with this id."""
+        with self._reading() as connection:
+            return find(connection, sid, now)
+
+    def page(
+        self, after: int | None, subscriber: str | None, now: int | None, size: int
+    ) -> list[Record]:
+        """Up to `size` subscriptions in order of id, from above `after`; live at `now`, or all."""
+        wanted = [not_(_s.removed)] if now is None else [live(now)]
+        if after is not None:
+            wanted.append(_s.id > after)
+        if subscriber is not None:
+            wanted.append(_s.subscriber == subscriber)
+        statement = select(*record_columns).where(*wanted).order_by(_s.id).limit(size)
+        with self._reading() as connection:
+            return [Record(*row) for row in connection.execute(statement)]
+
+    def count(self, now: int) -> int:
+        """How many subscriptions are live."""
+        with self._reading() as connection:
+            return connection.scalar(select(func.count()).where(live(now))) or 0
+
+    def live_among(self, ids: Ids, now: int) -> Ids:
+        """Those of `ids` that live subscriptions have."""
+        with self._reading() as connection:
+            return present(self.database, connection, ids, now)[0]
+
+    def active(self, now: int) -> Rows:
+        """All live subscriptions in order of id, at one sequence number."""
+        with self._reading() as connection:
+            sequence = read_head(connection).sequence
+            statement = select(*_rows_columns).where(live(now))
+            return _rows(self.database.fetch(connection, statement), sequence)
+
+    def changes(self, since: int) -> Changes:
+        """The last state of each subscription changed after `since`."""
+        with self._reading() as connection:
+            sequence = read_head(connection).sequence
+            if since > sequence:
+                raise RegistryError(
+                    f"there are no changes since {since}: the last one in {self.database} is "
+                    f"{sequence}. Was the registry restored from a backup? Then start again from "
+                    "all of its subscriptions"
+                )
+            later = _s.sequence > since
+            there = select(*_rows_columns).where(later, not_(_s.removed))
+            gone = select(_s.id).where(later, _s.removed)
+            upserts = _rows(self.database.fetch(connection, there), sequence)
+            removed = self.database.fetch(connection, gone)
+        return Changes(sequence, upserts, np.sort(removed.column("id").to_numpy()))
+
+    @contextmanager
+    def turn(self) -> Iterator[Turn]:
+        """A writing transaction: committed at the end of the block, undone if the block fails."""
+        self._check_open()
+        with self.database.writing() as connection:
+            turn = Turn(self.database, connection)
+            yield turn
+            turn.close()
+
+    def close(self) -> None:
+        """Give the connections back. What was committed stays, except in memory."""
+        self._open = False
+        self.database.close()
+
+    def _reading(self) -> AbstractContextManager[Connection]:
+        self._check_open()
+        return self.database.reading()
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise RegistryError(f"the registry {self.database} is closed: open it again")
+
+    def _exists(self) -> bool:
+        with self.database.reading() as connection:
+            names = self.database.tables(connection)
+            if registry.name in names:
+                _check_format(connection, self.database)
+                return True
+            if subscriptions.name in names:
+                raise RegistryError(
+                    f"{self.database} holds half a registry: "
+                    f"{subscriptions.name} without {registry.name}"
+                )
+            if names and not self.database.shared():
+                some = ", ".join(sorted(names)[:3])
+                raise RegistryError(
+                    f"{self.database} is a database of something else (tables {some}): "
+                    "give the registry a file of its own"
+                )
+            return False
+
+
+def _found(connection: Connection) -> None:
+    """Make a new registry: its tables, and its one row."""
+    metadata.create_all(connection)
+    connection.execute(
+        insert(registry).values(
+            one=1, format=FORMAT, identity=str(uuid.uuid4()), sequence=0, last_id=0
+        )
+    )
+
+
+def _check_format(connection: Connection, database: Database) -> None:
+    number = connection.scalar(select(registry.c.format))
+    if number is not None and number != FORMAT:
+        raise RegistryError(
+            f"the registry {database} has format {number}, this Penstock reads format {FORMAT}: "
+            "open it with the Penstock that made it, or a newer one"
+        )
+
+
+def _rows(table: pa.Table, sequence: int) -> Rows:
+    # In order of id, so that one state has one form. Sorted here: a database without room would
+    # sort on disk.
+    ids = table.column("id").to_numpy()
+    if np.any(ids[1:] < ids[:-1]):
+        table = table.take(np.argsort(ids))
+    return Rows(
+        sequence,
+        table.column("id").to_numpy(),
+        one_array(table.column("subscriber")),
+        one_array(table.column("filter")),
+        table.column("expires").to_numpy(),
+    )
+
+
+def one_array(column: pa.ChunkedArray) -> pa.StringArray:
+    """A column in one piece, as the compiler wants it: so at most 2 GiB of text.
+
+    >>> one_array(pa.chunked_array([["a"], ["b"]])).to_pylist()
+    ['a', 'b']
+    """
+    if column.nbytes >= 2**31:
+        raise RegistryError(
+            f"the subscriptions hold {column.nbytes / 2**30:.1f} GiB of text, and 2 GiB is the most "
+            "that one registry can hold: spread them over several"
+        )
+    return pa.concat_arrays([pa.array([], pa.string()), *column.chunks])

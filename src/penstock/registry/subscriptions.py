@@ -1,0 +1,446 @@
+"""Subscriptions: who subscribed to what, for how long. The registry as its users see it.
+
+Follows section 5.1 of the operators paper (subscribe, renew, unsubscribe; tickets and leases) and
+adds what a registry of a million subscriptions shared by several processes needs: a bulk load, a
+check of every filter before it is kept, and a change feed from which snapshots are made.
+
+A lease starts when the registry accepts it, by the clock of the process that asks: on several
+hosts, keep the clocks in step (NTP). An expired subscription is gone: it can't be renewed, it
+doesn't match, it isn't listed.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from sqlalchemy.engine import URL
+
+from penstock.errors import (
+    ExpensiveSubscription,
+    RegistryError,
+    SchemaError,
+    SubscriptionErrors,
+    TicketError,
+    UnknownSubscription,
+)
+from penstock.language import Schema, SchemaLike
+from penstock.matching import check
+from penstock.matching.rows import Changes, Rows
+from penstock.registry.databases import database_of
+from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length, utc_now
+from penstock.registry.limits import as_int64, check_texts
+from penstock.registry.load import (
+    LoadReport,
+    SchemaMoved,
+    load_incoming,
+    progress_bar,
+)
+from penstock.registry.records import Record, Subscribed, Subscription, subscription_of
+from penstock.registry.schemas import keep_schema, read_schema
+from penstock.registry.sources import Columns, read_source
+from penstock.registry.store import Store
+from penstock.registry.tickets import new_ticket, ticket_fits, ticket_hash
+from penstock.registry.turns import Turn
+
+if TYPE_CHECKING:
+    from penstock.matching import Matcher, Published
+
+_PAGE = 1_000  # subscriptions that `list` reads at a time
+
+
+class Subscriptions:
+    """A registry of subscriptions: in memory, or by `open` in a file or a PostgreSQL database.
+
+    It can be used by several threads at once, and what `open` opens by several processes.
+
+    >>> subs = Subscriptions({"symbol": "string", "price": "double"})
+    >>> sid, ticket = subs.subscribe("alice", "symbol = 'GOOG' AND price BETWEEN 500 AND 600")
+    >>> matcher = subs.compile()
+    >>> matcher.match({"symbol": "GOOG", "price": 550.0}) == [sid]
+    True
+    >>> subs.unsubscribe(sid, ticket)
+    >>> len(subs)
+    0
+    """
+
+    def __init__(
+        self,
+        schema: SchemaLike | None = None,
+        *,
+        clock: Callable[[], int] = utc_now,
+        store: Store | None = None,
+    ) -> None:
+        self._store = Store(database_of(None)) if store is None else store
+        self._clock = clock
+        if schema is None:
+            self._known = read_schema(self._store)
+        else:
+            self._known = keep_schema(self._store, Schema.of(schema), clock())
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str] | URL,
+        schema: SchemaLike | None = None,
+        *,
+        create: bool = True,
+        clock: Callable[[], int] = utc_now,
+    ) -> Self:
+        """Open a registry, and make it if it isn't there (with `create=False`, that is an error).
+
+        `url` is the path of a file, `sqlite:///subs.db`, or `postgresql://user@host/database`. A
+        `schema` is kept in the registry, and read back when it is opened without; if there is
+        another one already, that is an error.
+
+        >>> import tempfile; folder = tempfile.TemporaryDirectory()
+        >>> with Subscriptions.open(f"{folder.name}/subs.db", {"price": "double"}) as subs:
+        ...     subscribed = subs.subscribe("alice", "price > 5")
+        >>> with Subscriptions.open(f"{folder.name}/subs.db") as subs:
+        ...     subs.get(subscribed.id).filter
+        'price > 5'
+        >>> folder.cleanup()
+        """
+        store = Store(database_of(url), create)
+        try:
+            return cls(schema, clock=clock, store=store)
+        except BaseException:
+            store.close()
+            raise
+
+    @property
+    def url(self) -> str | None:
+        """Where the registry is, password and all: enough to open it again. None in memory.
+
+        >>> Subscriptions().url is None
+        True
+        """
+        url = self._store.database.url
+        return None if url is None else url.render_as_string(hide_password=False)
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema that filters are checked against, if the registry has one.
+
+        >>> print(Subscriptions({"price": "double"}).schema is None, Subscriptions().schema)
+        False None
+        """
+        self._known = read_schema(self._store, self._known)
+        return self._known.schema
+
+    @property
+    def identity(self) -> str:
+        """Names this registry for ever, wherever it is moved to.
+
+        >>> Subscriptions().identity == Subscriptions().identity
+        False
+        """
+        return self._store.identity
+
+    def subscribe(
+        self,
+        subscriber: str,
+        filter: str,  # noqa: A002
+        lease: Lease = DEFAULT_LEASE,
+    ) -> Subscribed:
+        """Add a subscription: its id, and the ticket with which it can be renewed or cancelled.
+
+        Raises FilterError if the filter isn't one (or doesn't fit the schema, if the registry has
+        one), and warns with ExpensiveSubscription if it will cost much more than most.
+
+        >>> sid, ticket = Subscriptions().subscribe("alice", "price > 5", lease="2h")
+        >>> sid, len(ticket)
+        (1, 64)
+        """
+        check_texts(subscriber, filter)
+        lease_length(lease)
+        ticket = new_ticket()
+        known = self._known
+        for warning in check(filter, known.schema):
+            warnings.warn(warning, ExpensiveSubscription, stacklevel=2)
+        while True:
+            with self._store.turn() as turn:
+                if turn.schema == known.text:
+                    now = self._clock()
+                    sid = turn.add(
+                        subscriber, filter, ticket_hash(ticket), now, lease_end(now, lease)
+                    )
+                    break
+            # Somebody gave the registry its schema meanwhile.
+            known = self._known = read_schema(self._store)
+            check(filter, known.schema)
+        return Subscribed(sid, ticket)
+
+    def renew(
+        self,
+        id: int,  # noqa: A002
+        ticket: str,
+        lease: Lease = DEFAULT_LEASE,
+    ) -> Subscription:
+        """Give a subscription a new lease, from now on; it may be shorter than what was left of the old one.
+
+        Raises TicketError if there is no live subscription with this id and ticket. A subscription
+        whose lease has ended is gone: subscribe again.
+
+        >>> subs = Subscriptions()
+        >>> sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> subs.renew(sid, ticket, lease="forever").expires is None
+        True
+        """
+        lease_length(lease)
+        with self._store.turn() as turn:
+            now = self._clock()
+            record = _proven(turn, id, ticket, now)
+            renewed = turn.renew(record, lease_end(now, lease))
+        return subscription_of(renewed)
+
+    def unsubscribe(self, id: int, ticket: str) -> None:  # noqa: A002
+        """Remove a subscription. Raises TicketError as `renew` does.
+
+        >>> subs = Subscriptions()
+        >>> sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> subs.unsubscribe(sid, "guessed")
+        Traceback (most recent call last):
+        penstock.errors.TicketError: no live subscription 1 has this ticket: ...
+        >>> subs.unsubscribe(sid, ticket)
+        """
+        with self._store.turn() as turn:
+            turn.remove([_proven(turn, id, ticket, self._clock()).id])
+
+    def sweep(self) -> int:
+        """Free the room of expired subscriptions; how many there were.
+
+        Nothing depends on it: they don't match, and aren't listed, from the moment their lease
+        ends. Run it once in a while on a registry with short leases.
+
+        >>> Subscriptions().sweep()
+        0
+        """
+        with self._store.turn() as turn:
+            expired = turn.expired(self._clock())
+            turn.remove(expired)
+        return len(expired)
+
+    def get(self, id: int) -> Subscription:  # noqa: A002
+        """The live subscription with this id, or UnknownSubscription.
+
+        >>> subs = Subscriptions()
+        >>> subs.get(subs.subscribe("alice", "price > 5").id).subscriber
+        'alice'
+        """
+        number = as_int64(id)
+        record = None if number is None else self._store.find(number, self._clock())
+        if record is None:
+            raise UnknownSubscription(
+                f"there is no live subscription {id}: list them to see which there are"
+            )
+        return subscription_of(record)
+
+    def __len__(self) -> int:
+        return self._store.count(self._clock())
+
+    def __bool__(self) -> bool:
+        return True  # a registry is a registry even when it is empty
+
+    def load(
+        self,
+        source: Any,
+        id: str | None = "id",  # noqa: A002
+        subscriber: str = "subscriber",
+        filter: str = "filter",  # noqa: A002
+        lease: Lease = DEFAULT_LEASE,
+        tickets: bool = False,
+        on_error: Literal["raise", "skip"] = "raise",
+        progress: bool | None = None,
+    ) -> LoadReport:
+        """Add many subscriptions in one transaction: all of them or, on any error, none.
+
+        `source` is a Spark, pandas or Polars DataFrame, an Arrow table, the path of a Parquet file
+        or folder or of a JSON lines file; `id`, `subscriber` and `filter` name its columns. With
+        `id=None`, or without a column `id`, the registry assigns the ids. Without `tickets=True`
+        nobody gets a ticket: such subscriptions end with their lease.
+
+        Bad rows: `on_error="raise"` raises SubscriptionErrors with all of them, `"skip"` loads the
+        others and puts them into the report. `progress` shows a bar; by default if stderr is a
+        terminal.
+
+        >>> import pyarrow as pa
+        >>> table = pa.table({"id": [7, 8], "user": ["alice", "bob"], "filter": ["price > 5", "price >"]})
+        >>> report = Subscriptions().load(table, subscriber="user", on_error="skip")
+        >>> report.loaded, [id for id, error in report.errors]
+        (1, [8])
+        """
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
+        length = lease_length(lease)
+        incoming = read_source(source, Columns(id, subscriber, filter))
+        while True:
+            known = self._known = read_schema(self._store, self._known)
+            try:
+                with progress_bar(len(incoming), progress) as bar:
+                    return load_incoming(
+                        self._store,
+                        incoming,
+                        known,
+                        self._clock,
+                        length,
+                        tickets=tickets,
+                        skip_bad=on_error == "skip",
+                        bar=bar,
+                    )
+            except SchemaMoved:
+                continue
+
+    def sequence(self) -> int:
+        """The number of the last change. Changes are numbered 1, 2, 3 … in the order in which they were committed.
+
+        >>> subs = Subscriptions(); _ = subs.subscribe("alice", "price > 5"); subs.sequence()
+        1
+        """
+        return self._store.head().sequence
+
+    def active(self, now: int | None = None) -> Rows:
+        """All the subscriptions whose lease ends after `now` (UTC microseconds; default: the clock), in columns.
+
+        >>> subs = Subscriptions(); _ = subs.subscribe("alice", "price > 5")
+        >>> subs.active().ids
+        array([1])
+        """
+        return self._store.active(self._clock() if now is None else now)
+
+    def changes(self, since: int) -> Changes:
+        """What changed after change number `since`: each subscription once, in its last state.
+
+        Expiry is no change: what comes as an upsert may have expired meanwhile, which its `expires`
+        tells.
+
+        >>> subs = Subscriptions(); sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> subs.unsubscribe(sid, ticket)
+        >>> changes = subs.changes(since=1)
+        >>> changes.sequence, len(changes.upserts), changes.removed
+        (2, 0, array([1]))
+        """
+        return self._store.changes(since)
+
+    def compile(self, schema: SchemaLike | None = None, engine: str = "auto") -> "Matcher":
+        """A matcher for the subscriptions as they are now.
+
+        Raises SubscriptionErrors with all that don't fit the schema.
+
+        >>> subs = Subscriptions(); sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> subs.compile({"price": "double"}).match({"price": 6.0})
+        [1]
+        """
+        from penstock.matching import Matcher, compile_plan
+
+        rows = self.active()
+        plan, errors = compile_plan(rows, self._event_schema(schema))
+        if errors:
+            raise SubscriptionErrors(errors)
+        return Matcher(plan, engine=engine)
+
+    def snapshot(self, schema: SchemaLike | None, folder: str | os.PathLike[str]) -> "Published":
+        """Publish the subscriptions as they are now into a folder of snapshots.
+
+        The answer is where (`ref`), and which subscriptions don't fit the schema and were left out
+        (`errors`).
+
+        >>> import tempfile; folder = tempfile.TemporaryDirectory()
+        >>> subs = Subscriptions(); _ = subs.subscribe("alice", "price > 5")
+        >>> ref, errors = subs.snapshot({"price": "double"}, folder.name)
+        >>> ref.version, ref.sequence, errors
+        (1, 1, [])
+        >>> folder.cleanup()
+        """
+        from penstock.matching import SnapshotStore
+
+        return SnapshotStore(Path(folder)).publish(self, self._event_schema(schema))
+
+    def close(self) -> None:
+        """Give the connections back. In memory, that is the end of the subscriptions.
+
+        >>> subs = Subscriptions(); subs.close(); len(subs)
+        Traceback (most recent call last):
+        penstock.errors.RegistryError: the registry in memory is closed: open it again
+        """
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Subscriptions {self._store.database}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.url is None:
+            raise RegistryError(
+                "a registry in memory can't be sent to another process: open one by URL instead, "
+                "Subscriptions.open('sqlite:///subs.db')"
+            )
+        return _reopen, (type(self), self.url, self._clock)
+
+    def list(
+        self,
+        subscriber: str | None = None,
+        limit: int | None = None,
+        include_expired: bool = False,
+    ) -> Iterator[Subscription]:
+        """The subscriptions in order of id: all, or one subscriber's. Read page by page as you go.
+
+        >>> subs = Subscriptions()
+        >>> for name in ("alice", "bob"): _ = subs.subscribe(name, "price > 5")
+        >>> [found.id for found in subs.list("bob")]
+        [2]
+        """
+        if limit is not None and limit < 0:
+            raise ValueError(f"limit is {limit}: it can't be negative")
+        return self._pages(subscriber, limit, None if include_expired else self._clock())
+
+    def _pages(
+        self, subscriber: str | None, limit: int | None, now: int | None
+    ) -> Iterator[Subscription]:
+        after = None
+        while limit is None or limit > 0:
+            size = _PAGE if limit is None else min(limit, _PAGE)
+            page = self._store.page(after, subscriber, now, size)
+            yield from map(subscription_of, page)
+            if len(page) < size:
+                return
+            after = page[-1].id
+            limit = None if limit is None else limit - size
+
+    def _event_schema(self, schema: SchemaLike | None) -> Schema:
+        found = self.schema if schema is None else Schema.of(schema)
+        if found is None:
+            raise SchemaError(
+                "the registry has no schema: give the one of the events, "
+                "for example {'symbol': 'string', 'price': 'double'}"
+            )
+        return found
+
+
+def _reopen(kind: type[Subscriptions], url: str, clock: Callable[[], int]) -> Subscriptions:
+    return kind.open(url, create=False, clock=clock)
+
+
+def _proven(turn: Turn, sid: int, ticket: str, now: int) -> Record:
+    """The live subscription with this ticket. One answer, at one pace, to all that is wrong."""
+    number = as_int64(sid)
+    record = None if number is None else turn.find(number, now)
+    fits = ticket_fits(str(ticket), None if record is None else record.ticket)
+    if record is None or not fits:
+        raise TicketError(
+            f"no live subscription {sid} has this ticket: check both; "
+            "if its lease has ended, subscribe again"
+        )
+    return record

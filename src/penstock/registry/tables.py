@@ -1,0 +1,68 @@
+"""The tables of a registry, the same in SQLite and PostgreSQL.
+
+    penstock_registry        one row: what this registry is, and the two counters
+        format, identity, schema, sequence, last_id
+    penstock_subscriptions   one row per subscription that ever was
+        id, subscriber, filter, ticket, created, expires, sequence, removed
+
+Every change of a subscription (added, renewed, removed) takes the next number from
+`penstock_registry.sequence` in the transaction that makes it, and leaves that number in the
+subscription's row. So the table *is* the change feed, compacted: "what changed after N" is `WHERE
+sequence > N`, whatever N, and costs as much as there are changes. A log table beside it would have
+to be trimmed, and a reader that comes after the trimming would need the full table anyhow.
+
+Invariants:
+- sequence numbers are unique, dense (1, 2, 3 …) and in commit order: the one row is locked from
+  when a number is taken until the commit, so nobody can see N+1 before N;
+- a removed subscription keeps its id and sequence number (a tombstone: the feed needs them) and
+  nothing else;
+- expiry isn't a change: `expires` is compared with the clock by whoever reads.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+FORMAT = 1
+"""Number of this layout. A registry with another one is refused."""
+
+metadata = MetaData()
+
+registry = Table(
+    "penstock_registry",
+    metadata,
+    Column("one", Integer, CheckConstraint("one = 1"), primary_key=True, autoincrement=False),
+    Column("format", Integer, nullable=False),
+    Column("identity", Text, nullable=False),
+    Column("schema", Text),
+    Column("sequence", BigInteger, nullable=False),
+    Column("last_id", BigInteger, nullable=False),
+)
+
+# In SQLite an "INTEGER PRIMARY KEY" is the row's own key: no second index. BIGINT would cost one.
+_id_type = BigInteger().with_variant(Integer(), "sqlite")
+
+subscriptions = Table(
+    "penstock_subscriptions",
+    metadata,
+    Column("id", _id_type, primary_key=True, autoincrement=False),
+    Column("subscriber", Text),
+    Column("filter", Text),
+    Column("ticket", LargeBinary),
+    Column("created", BigInteger, nullable=False),
+    Column("expires", BigInteger, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("removed", Boolean, nullable=False),
+    CheckConstraint("removed OR (subscriber IS NOT NULL AND filter IS NOT NULL)"),
+    Index("penstock_subscriptions_sequence", "sequence", unique=True),
+    Index("penstock_subscriptions_subscriber", "subscriber", "id"),
+)
