@@ -1,0 +1,121 @@
+"""Events from files for a batch job.
+
+Lines of JSON and CSV go through the same parser as in a pipeline, which finds every record that isn't an event; Spark's
+own readers would put nulls in its place. Such records are set aside when the job was told where to; else the first one
+ends the job, before anything has been written.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.pipeline.dead_letters import Records
+
+FORMATS = ("parquet", "json", "csv", "orc")
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".orc": "orc",
+}
+_ADVICE = "  (--dead-letters FOLDER sets such records aside)"
+_PACKED = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
+
+
+@dataclass(frozen=True)
+class EventFiles:
+    """Where events are, how they are written, and their schema if it was told."""
+
+    path: str
+    format: str
+    schema: str | Mapping[str, Any] | None = None
+    options: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Events:
+    """Events, and among them what isn't one: `records` is None if the format has no such thing."""
+
+    frame: "DataFrame"
+    records: "Records | None"
+
+
+def format_of(path: str) -> str | None:
+    """The format that a file's name tells; for a folder, that of a file in it.
+
+    >>> format_of("ticks/day.jsonl.gz"), format_of("s3a://market/ticks")
+    ('json', None)
+    """
+    name = path.rstrip("/")
+    for suffix in _PACKED:
+        name = name.removesuffix(suffix)
+    if (known := _SUFFIXES.get(Path(name).suffix.lower())) is not None:
+        return known
+    folder = Path(path)
+    if "://" in path or not folder.is_dir():
+        return None
+    inside = (p for p in sorted(folder.rglob("*")) if p.is_file() and p.name[0] not in "._")
+    return next((f for f in (format_of(str(p)) for p in inside) if f is not None), None)
+
+
+def spark_path(path: str, *, local: bool) -> str:
+    """A path as Spark is given it. One of this machine is told whole: Spark's JVM may have been started in another
+    folder, and on a cluster a bare path is one of HDFS.
+
+    >>> spark_path("/data/in", local=True), spark_path("s3a://market/ticks", local=True)
+    ('file:///data/in', 's3a://market/ticks')
+    """
+    return f"file://{Path(path).absolute()}" if local and "://" not in path else path
+
+
+def read_events(spark: "SparkSession", files: EventFiles) -> Events:
+    """The events of the files, with the parser's verdict beside them."""
+    from penstock.pipeline.dead_letters import Records
+    from penstock.pipeline.sources import Source, event_schema, parse, separator_of
+
+    options = {str(k): str(v) for k, v in (files.options or {}).items()}
+    if files.format == "csv":
+        options = {"header": "true", **options}
+    reader = spark.read.format(files.format).options(**options)
+    if files.schema is not None:
+        ddl = Source(files.format, files.path, files.schema).ddl
+        assert ddl is not None, "a source with a schema has one"
+        reader = reader.schema(ddl)
+    if files.format not in ("json", "csv"):
+        return Events(reader.load(files.path), None)
+    if files.schema is None:
+        reader = reader.option("inferSchema", "true")
+    schema = event_schema(reader.load(files.path))
+    wanted = [f for f in schema.fields if f.name != "_corrupt_record"]
+    if not wanted:
+        raise typer.BadParameter(
+            f"no attributes found in {files.path}: is it {files.format}? Or give --events-schema"
+        )
+    schema = type(schema)(wanted)
+    lines = spark.read.text(files.path).select("value")
+    frame = parse(lines, schema, files.format, options)
+    return Events(frame, Records(files.format, schema, separator_of(options)))
+
+
+def good_events(events: Events, *, set_aside: bool) -> "DataFrame":
+    """The events alone. Unless they are to be set aside, the first record that isn't one ends the job."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from penstock.pipeline.sources import RAW, REASON
+
+    if events.records is None:
+        return events.frame
+    good = F.col(REASON).isNull()
+    if not set_aside:
+        shown = F.left(F.col(RAW).cast("string"), F.lit(200))
+        said = F.concat(F.lit("a record is "), F.col(REASON), F.lit(": "), shown, F.lit(_ADVICE))
+        good = good | F.raise_error(said).cast("boolean")
+    return events.frame.where(good).drop(REASON, RAW)

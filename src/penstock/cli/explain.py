@@ -1,0 +1,196 @@
+"""`penstock explain`: why did I get this event, or why didn't I?"""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.options import (
+    DEFAULT_REGISTRY,
+    AsJson,
+    FilterColumn,
+    IdColumn,
+    SchemaText,
+    SubscriberColumn,
+    SubscriptionsFrom,
+    schema_of,
+)
+from penstock.cli.subscriptions import Columns, is_file, read_file
+from penstock.cli.terminal import REFUSED, USAGE, guarded, put_json, read_text, visible
+
+if TYPE_CHECKING:
+    from penstock.language import Schema
+    from penstock.matching import Explanation
+
+_MARKS = {True: "green", False: "red", None: "yellow"}
+
+
+@guarded(errors=USAGE)
+def explain(
+    event: Annotated[
+        str, typer.Option("--event", "-e", metavar="JSON", help="The event; @FILE, or - for stdin.")
+    ],
+    sid: Annotated[
+        int | None, typer.Option("--id", metavar="ID", help="The subscription.", show_default=False)
+    ] = None,
+    filter_: Annotated[
+        str | None,
+        typer.Option("--filter", "-f", metavar="FILTER", help="Or a filter to be tried, in SQL."),
+    ] = None,
+    subscriptions: SubscriptionsFrom = DEFAULT_REGISTRY,
+    schema: SchemaText = None,
+    id_column: IdColumn = "id",
+    subscriber_column: SubscriberColumn = "subscriber",
+    filter_column: FilterColumn = "filter",
+    as_json: AsJson = False,
+) -> None:
+    """Say which predicates of a subscription an event satisfies, and which not.
+
+    The schema is --schema, else the registry's; if it has none, it is
+    guessed from the filter and the event.
+    Exit code: 0 if the event matches, 1 if it doesn't, 2 on an error.
+
+    Examples:
+    penstock explain --id 7 --event '{"symbol": "GOOG", "price": 5}'
+    penstock explain --filter "price > 5 AND symbol LIKE 'G%'" --event @e.json
+    """
+    from penstock.matching import FOREVER, clock
+    from penstock.matching.explain import explain as explanation_of
+
+    if (sid is None) == (filter_ is None):
+        raise typer.BadParameter("give one of --id and --filter", param_hint="--id")
+    value = _event(event)
+    told = None if schema is None else schema_of(schema)
+    ends = FOREVER
+    if filter_ is not None:
+        text = read_text(filter_, "--filter")
+    elif is_file(subscriptions):
+        columns = Columns(id_column, subscriber_column, filter_column)
+        text = _find_in_file(subscriptions, columns, sid or 0)
+    else:
+        text, ends, kept = _find_in_registry(subscriptions, sid or 0)
+        told = told or kept
+    known = told or guess(text, value)
+    explanation = explanation_of(sid or 0, text, known, value, ends, clock())
+    if as_json:
+        shown = explanation.to_dict()
+        put_json(shown if sid is not None else {**shown, "subscription": None})
+    else:
+        _show(explanation, "the filter" if sid is None else f"subscription {sid}")
+    if not explanation.matched:
+        raise typer.Exit(REFUSED)
+
+
+def guess(text: str, event: Mapping[str, Any]) -> "Schema":
+    """A schema for a filter and an event when nobody has told one.
+
+    An attribute has the type of its value in the event; one that is missing there, or a text that the filter compares
+    with a date or a time, has the type that the filter calls for.
+
+    >>> print(guess("venue.country = 'CH'", {"price": 4, "tags": ["x"]}))
+    struct<venue: struct<country: string>, price: integer, tags: array<string>>
+    """
+    from penstock.language import Schema
+    from penstock.language.infer import infer
+
+    return Schema.of(_joined(_mapping(infer(text).root), event))
+
+
+def _joined(called_for: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
+    joined: dict[str, Any] = dict(called_for)
+    alike = {name.lower(): name for name in called_for}
+    for name, value in event.items():
+        spelt = alike.get(name.lower(), name)
+        wanted = joined.get(spelt)
+        if isinstance(value, Mapping):
+            joined.pop(spelt, None)
+            joined[name] = _joined(wanted if isinstance(wanted, Mapping) else {}, value)
+        elif (given := _type_name(value)) is not None:
+            is_time = given == "string" and wanted in ("date", "timestamp")
+            joined.pop(spelt, None)
+            joined[name] = wanted if is_time else given
+    return joined
+
+
+def _type_name(value: Any) -> str | None:
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "bigint"
+        case float():
+            return "double"
+        case str():
+            return "string"
+        case list():
+            elements = {_type_name(v) for v in value} - {None}
+            if elements == {"bigint", "double"}:
+                return "array<double>"
+            return f"array<{elements.pop()}>" if len(elements) == 1 else None
+    return None
+
+
+def _mapping(struct: Any) -> dict[str, Any]:
+    """The fields of a struct, as `Schema.of` reads them."""
+    from penstock.language.schema import Struct
+
+    names = {"integer": "bigint"}
+    return {
+        name: _mapping(type_) if isinstance(type_, Struct) else names.get(str(type_), str(type_))
+        for name, type_ in struct.fields
+    }
+
+
+def _event(text: str) -> Mapping[str, Any]:
+    text = read_text(text, "--event")
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise typer.BadParameter(f"not JSON: {error}", param_hint="--event") from None
+    if not isinstance(value, dict):
+        raise typer.BadParameter("an event is one JSON object", param_hint="--event")
+    return value
+
+
+def _find_in_file(source: str, columns: Columns, sid: int) -> str:
+    import pyarrow.compute as pc
+
+    from penstock.errors import UnknownSubscription
+
+    table = read_file(source, columns)
+    found = table.filter(pc.equal(table["id"], sid))
+    if not found.num_rows:
+        raise UnknownSubscription(f"there is no subscription {sid} in {source}")
+    return found["filter"][0].as_py() or ""
+
+
+def _find_in_registry(url: str, sid: int) -> "tuple[str, int, Schema | None]":
+    """The filter, the end of the lease and the registry's schema. An ended lease is an answer too, so the registry is
+    opened with a clock that stands still at a time when all leases were alive."""
+    from datetime import UTC, datetime, timedelta
+
+    from penstock.matching import FOREVER
+    from penstock.registry import Subscriptions
+
+    with Subscriptions.open(url, create=False, clock=lambda: 0) as subs:
+        found = subs.get(sid)
+        ends = FOREVER
+        if found.expires is not None:
+            ends = (found.expires - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        return found.filter, ends, subs.schema
+
+
+def _show(explanation: "Explanation", name: str) -> None:
+    """As the explanation prints itself, in colour."""
+    from rich.console import Console
+    from rich.text import Text
+
+    head = str(explanation).partition("\n")[0]
+    head = head.replace(f"subscription {explanation.subscription}", name, 1)
+    console = Console(file=sys.stdout, soft_wrap=True)
+    console.print(Text(visible(head), "bold green" if explanation.matched else "bold red"))
+    console.print(Text(visible("  " + explanation.filter.strip().replace("\n", "\n  "))))
+    for verdict in explanation.verdicts:
+        console.print(Text(f"  {visible(str(verdict))}", _MARKS[verdict.truth]))

@@ -1,0 +1,152 @@
+"""Options that several commands share, and how their texts are read."""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.terminal import read_text
+
+if TYPE_CHECKING:
+    from penstock.language import Schema
+
+_FIELD = re.compile(
+    r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s:`]+))(?:\s*:\s*|\s+)(?P<type>.*\S)\s*",
+    re.DOTALL,
+)
+
+DEFAULT_REGISTRY = "sqlite:///penstock.db"
+
+RegistryUrl = Annotated[
+    str,
+    typer.Option(
+        "--registry",
+        "-r",
+        envvar="PENSTOCK_REGISTRY",
+        metavar="URL",
+        help="The registry: a file, sqlite:///subs.db or postgresql://user@host/database.",
+    ),
+]
+SubscriptionsFrom = Annotated[
+    str,
+    typer.Option(
+        "--subscriptions",
+        "-s",
+        envvar="PENSTOCK_REGISTRY",
+        metavar="FILE|URL",
+        help="A .jsonl or .parquet file of subscriptions, or the URL of a registry.",
+    ),
+]
+_COLUMNS = "Columns of a file of subscriptions"
+SPARK = "Spark"
+
+IdColumn = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Ids; it may be missing.", rich_help_panel=_COLUMNS),
+]
+SubscriberColumn = Annotated[
+    str, typer.Option(metavar="NAME", help="Subscribers.", rich_help_panel=_COLUMNS)
+]
+FilterColumn = Annotated[
+    str, typer.Option(metavar="NAME", help="Filters.", rich_help_panel=_COLUMNS)
+]
+LeaseText = Annotated[
+    str,
+    typer.Option(
+        "--lease", metavar="TIME", help="How long it lives: '90 minutes', '7 days', 'forever'."
+    ),
+]
+SchemaText = Annotated[
+    str | None,
+    typer.Option(
+        "--schema",
+        metavar="SCHEMA",
+        help="Schema of the events: 'symbol string, price double', "
+        '\'{"price": "double"}\', or @FILE.',
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Spark master; by default this machine, or spark-submit's.",
+        rich_help_panel=SPARK,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output, for scripts.")]
+
+
+def schema_value(text: str, option: str = "--schema") -> str | Mapping[str, Any]:
+    """A schema as the command line has it: a mapping, or DDL (which stays text).
+
+    >>> schema_value('{"price": "double", "venue": {"country": "string"}}')
+    {'price': 'double', 'venue': {'country': 'string'}}
+    >>> schema_value("price double")
+    'price double'
+    """
+    text = read_text(text, option).strip()
+    if not text.startswith("{"):
+        return text
+    import yaml  # reads JSON, and what people type instead of it
+
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise typer.BadParameter(f"not a schema: {error}", param_hint=option) from None
+    if not isinstance(value, Mapping):
+        raise typer.BadParameter("a schema is a mapping of names to types", param_hint=option)
+    return value
+
+
+def schema_of(text: str, option: str = "--schema") -> "Schema":
+    """The schema that an option gives.
+
+    >>> print(schema_of("price double, venue struct<country: string>"))
+    struct<price: double, venue: struct<country: string>>
+    """
+    from penstock.errors import SchemaError
+    from penstock.language import Schema
+
+    value = schema_value(text, option)
+    try:
+        if isinstance(value, str):
+            return Schema.of(_ddl_fields(value, option))
+        if value.get("type") == "struct" and isinstance(value.get("fields"), list):
+            import json
+
+            return Schema.from_json(json.dumps(value))  # Spark's own JSON form
+        return Schema.of(value)
+    except SchemaError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def _ddl_fields(text: str, option: str) -> dict[str, str]:
+    """The names and types of a DDL text.
+
+    >>> _ddl_fields("at timestamp, venue struct<name: string, floor: int>, `odd name`: int", "--schema")
+    {'at': 'timestamp', 'venue': 'struct<name: string, floor: int>', 'odd name': 'int'}
+    """
+    fields: dict[str, str] = {}
+    for part in _top_level(text):
+        found = _FIELD.fullmatch(part)
+        if found is None:
+            raise typer.BadParameter(
+                f"{part.strip()!r} is no name with a type: write 'symbol string, price double'",
+                param_hint=option,
+            )
+        fields[(found["quoted"] or found["name"]).replace("``", "`")] = found["type"]
+    return fields
+
+
+def _top_level(text: str) -> list[str]:
+    """Split at the commas that stand in no brackets and no quotes."""
+    parts, depth, quoted = [""], 0, False
+    for character in text:
+        quoted ^= character == "`"
+        depth += 0 if quoted else (character in "<(") - (character in ">)")
+        if character == "," and depth == 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts

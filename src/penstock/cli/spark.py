@@ -1,0 +1,132 @@
+"""The Spark session of a command: on this machine, on a Connect server, or the one that spark-submit brings.
+
+Spark talks while it starts, and tells each failure several times, with stack traces, before it raises it. A command
+tells it once. So what Spark's JVM writes to standard error goes to a file nobody sees, unless `--debug` asks for it; if
+the JVM doesn't even start, the end of that file says why.
+"""
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+from penstock.cli.terminal import debugging
+from penstock.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC"  # a time without a zone is UTC, as in the language
+}
+_STDERR = 2
+_LAST_WORDS = 2000  # characters of what a JVM said that didn't start
+
+
+@contextmanager
+def session(
+    master: str | None,
+    name: str,
+    config: Mapping[str, str] | None = None,
+    *,
+    hushed: bool = True,
+) -> "Iterator[SparkSession]":
+    """A session, stopped at the end unless it was there before. With `hushed`, Spark's JVM isn't heard."""
+    from pyspark.sql import SparkSession
+
+    was_there = SparkSession.getActiveSession() is not None
+    if was_there or submitted() or debugging.get() or not hushed:
+        spark = _open(master, name, config or {})
+    else:
+        spark = _open_hushed(master, name, config or {})
+    try:
+        yield spark
+    finally:
+        if not was_there:
+            spark.stop()
+
+
+def submitted() -> bool:
+    """Whether spark-submit started this process, and has chosen master, resources and environment."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _open_hushed(master: str | None, name: str, config: Mapping[str, str]) -> "SparkSession":
+    with tempfile.TemporaryFile() as file:
+        try:
+            with _stderr_into(file):
+                return _open(master, name, config)
+        except RuntimeError as error:  # how PySpark tells that there is no JVM
+            file.seek(0)
+            said = file.read().decode(errors="replace").strip()[-_LAST_WORDS:]
+            raise PipelineError(f"Spark didn't start: {said or error}") from error
+
+
+def _open(master: str | None, name: str, config: Mapping[str, str]) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    from penstock.pipeline import local_session
+
+    if not submitted() and (master is None or master.startswith(("local", "sc://"))):
+        return local_session(master or "local[*]", name, config)
+    # The defaults of `local_session` are for one machine: with loopback, no executor would find the driver.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if not submitted() and master is not None:
+        builder = builder.master(master)
+    for key, value in {**_EVERYWHERE, **config}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+@contextmanager
+def _stderr_into(file: IO[bytes]) -> Iterator[None]:
+    """Processes that are started meanwhile have `file` as their standard error, for good."""
+    sys.stderr.flush()
+    kept = os.dup(_STDERR)
+    os.dup2(file.fileno(), _STDERR)
+    try:
+        yield
+    finally:
+        os.dup2(kept, _STDERR)
+        os.close(kept)
+
+
+@contextmanager
+def task_bar(spark: "SparkSession", title: str) -> Iterator[None]:
+    """On a terminal, a bar of the tasks that Spark is working on."""
+    from penstock.pipeline.session import is_connect
+
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    done = threading.Event()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
+        bar = progress.add_task(title, total=None)
+
+        def look() -> None:
+            tracker = spark.sparkContext.statusTracker()
+            while not done.wait(0.3):
+                stages = [tracker.getStageInfo(s) for s in tracker.getActiveStageIds()]
+                total = sum(s.numTasks for s in stages if s)
+                completed = sum(s.numCompletedTasks for s in stages if s)
+                if total:
+                    progress.update(bar, total=total, completed=completed)
+
+        looking = threading.Thread(target=look, daemon=True)
+        if not is_connect(spark):  # which has no tracker
+            looking.start()
+        try:
+            yield
+        finally:
+            done.set()
+            if looking.is_alive():
+                looking.join(1)

@@ -1,0 +1,253 @@
+"""`penstock run`: a pipeline from its file, until it is told to stop.
+
+Ctrl-C and SIGTERM stop it after the micro-batch that it is working on; a second one doesn't wait. What is shown while
+it runs goes to standard error, because notifications may go to standard output: a screen that is drawn anew on a
+terminal, else a line per micro-batch.
+"""
+
+import dataclasses
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
+
+from penstock.cli.options import Master, schema_of
+from penstock.cli.spark import session
+from penstock.cli.terminal import count, guarded, put_json, refused_text, say, warn
+
+if TYPE_CHECKING:
+    from penstock.pipeline import BatchMetrics, Metrics, PipelineConfig, RunningPipeline
+
+_LOOK = 0.2  # seconds between two looks at the pipeline
+_ROWS = 10  # micro-batches on the screen
+
+
+@guarded()
+def run(
+    file: Annotated[
+        Path, typer.Argument(metavar="PIPELINE.yaml", help="The pipeline's description.")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether the description is right.")
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when everything that is there now has been read.")
+    ] = False,
+    master: Master = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="At the end, a summary in JSON on standard output.")
+    ] = False,
+) -> None:
+    """Run a pipeline until Ctrl-C or SIGTERM: events from a source, notifications to a sink.
+
+    The whole description is checked before anything starts, and all its
+    problems are told at once. Started again with the same checkpoint folder,
+    it goes on where it stopped.
+
+    Examples:
+    penstock run pipeline.yaml --check
+    penstock run pipeline.yaml
+    """
+    from penstock.pipeline import read_config
+
+    if not file.is_file():
+        raise typer.BadParameter(f"there is no {file}", param_hint="PIPELINE.yaml")
+    config = read_config(file)
+    if master is not None:
+        config = dataclasses.replace(config, master=master)
+    if once:
+        config = dataclasses.replace(config, trigger="available-now")
+    described = _described(config)
+    if check:
+        _check_filters(config)
+        say(f"{file}: fine. {described}.")
+        return
+    spark_session = session(
+        config.master,
+        config.name or "penstock",
+        config.spark_config,
+        hushed=sys.stderr.isatty(),  # elsewhere standard error is a log, and Spark's errors belong there
+    )
+    with _warnings_shown(), spark_session as spark, _stop_signals() as stopping:
+        running = config.build(spark).start()
+        say(f"{described}. Ctrl-C stops it.")
+        with _screen(config) as screen:
+            _follow(running, stopping, screen)
+        summary = running.metrics.summary()
+    if as_json:
+        put_json(summary)
+    else:
+        say(_total(summary))
+
+
+def _follow(running: "RunningPipeline", stopping: threading.Event, screen: "Screen") -> None:
+    """Show micro-batches until the pipeline ends, or is to be stopped."""
+    shown = 0
+    while True:
+        ended = stopping.wait(_LOOK) or not running.is_active
+        if ended:
+            running.stop()
+            running.await_termination()  # tells why, if it failed
+        total = int(running.metrics.summary()["batches"])
+        for batch in running.metrics.batches[shown - total :] if total > shown else ():
+            screen.show(batch, running.metrics)
+        shown = total
+        if ended:
+            return
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set; the second signal interrupts at once."""
+    stopping = threading.Event()
+
+    def stop(number: int, frame: Any) -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt
+        stopping.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# --- what is checked ----------------------------------------------------------------------------
+
+
+def _described(config: "PipelineConfig") -> str:
+    """The pipeline in a line. The registry is opened for it, so one that can't be is told before Spark starts."""
+    from penstock.registry import Subscriptions
+
+    source, sink = config.source, config.sink
+    origin = f"{source.format} {source.path}" if source.path else source.format
+    target = getattr(sink, "path", None) or type(sink).__name__
+    with Subscriptions.open(config.subscriptions, create=False) as subs:
+        there = count(len(subs), "subscription")
+    return f"{origin} -> {target} ({sink.guarantee}), {there}"
+
+
+def _check_filters(config: "PipelineConfig") -> None:
+    """Warn of subscriptions that don't fit the events, if the file says what events are like."""
+    from penstock.language import Schema
+    from penstock.matching import check_many
+    from penstock.registry import Subscriptions
+
+    known = config.source.schema
+    if known is None:
+        return
+    schema = schema_of(known, "source.schema") if isinstance(known, str) else Schema.of(known)
+    with Subscriptions.open(config.subscriptions, create=False) as subs:
+        rows = subs.active()
+    errors = check_many(rows.filters.to_pylist(), schema)
+    if errors:
+        bad = [(int(rows.ids[row]), error) for row, error in errors]
+        warn(f"these don't fit the events and will be set aside: {refused_text(bad)}")
+
+
+# --- what is shown ------------------------------------------------------------------------------
+
+
+class _Said(logging.Handler):
+    """Warnings of the library, as this program says them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage())
+
+
+@contextmanager
+def _warnings_shown() -> Iterator[None]:
+    library, said = logging.getLogger("penstock"), _Said(logging.WARNING)
+    library.addHandler(said)
+    try:
+        yield
+    finally:
+        library.removeHandler(said)
+
+
+class Screen(Protocol):
+    """What shows the micro-batches of a running pipeline."""
+
+    def show(self, batch: "BatchMetrics", metrics: "Metrics") -> None: ...
+
+
+def _screen(config: "PipelineConfig") -> AbstractContextManager[Screen]:
+    if sys.stderr.isatty():
+        return _LiveScreen(config.name or "penstock")
+    return nullcontext(_Lines())
+
+
+class _Lines:
+    """A line per micro-batch."""
+
+    def show(self, batch: "BatchMetrics", metrics: "Metrics") -> None:
+        cells = dict(_cells(batch))
+        say("  ".join(f"{name} {value}" for name, value in cells.items()))
+
+
+class _LiveScreen:
+    """Totals, and the last micro-batches, drawn anew at each."""
+
+    def __init__(self, name: str) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._name = name
+        # Notifications that are written to a terminal go above the screen; those that aren't, where they should.
+        self._live = Live(
+            console=Console(stderr=True),
+            auto_refresh=False,
+            redirect_stdout=sys.stdout.isatty(),
+            transient=True,
+        )
+
+    def __enter__(self) -> "_LiveScreen":
+        self._live.start()
+        self._live.update("waiting for events …", refresh=True)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.stop()
+
+    def show(self, batch: "BatchMetrics", metrics: "Metrics") -> None:
+        from rich.table import Table
+
+        last = metrics.batches[-_ROWS:]
+        table = Table(
+            title=f"{self._name}: {_total(metrics.summary())}", title_justify="left", box=None
+        )
+        for name, _ in _cells(last[-1]):
+            table.add_column(name, justify="right")
+        for row in last:
+            table.add_row(*(value for _, value in _cells(row)))
+        self._live.update(table, refresh=True)
+
+
+def _cells(batch: "BatchMetrics") -> list[tuple[str, str]]:
+    values = batch.to_dict()
+    counts = ("events", "matches", "dead_letters")
+    cells = [("batch", f"{values['batch']}{' (replayed)' * values['replayed']}")]
+    cells += [(k.replace("_", "-"), "?" if values[k] is None else f"{values[k]:,}") for k in counts]
+    cells += [
+        ("snapshot", str(values["snapshot"])),
+        ("seconds", f"{values['seconds']:.2f}"),
+        ("events/s", f"{values['rows_per_second']:,.1f}"),
+        ("p50-ms", f"{values['latency_ms']['p50']:,.0f}"),
+        ("p99-ms", f"{values['latency_ms']['p99']:,.0f}"),
+    ]
+    return cells
+
+
+def _total(summary: dict[str, Any]) -> str:
+    matches = count(summary["matches"], "match", "matches")
+    letters = count(summary["dead_letters"], "dead letter")
+    batches = count(summary["batches"], "micro-batch", "micro-batches")
+    return f"{count(summary['events'], 'event')}, {matches}, {letters} in {batches}"

@@ -1,0 +1,193 @@
+"""What goes where: data on standard output, everything else on standard error, and errors as exit codes.
+
+A script reads standard output and the exit code; a person reads both streams. So what was asked for goes to standard
+output, in a form that can be cut and piped; remarks, progress and errors go to standard error. Colours appear only on
+a terminal, and not there either if NO_COLOR is set (Rich sees to that).
+
+    0    done; for `explain`: it matches
+    1    refused or failed; for `explain`: it doesn't match
+    2    the command line is wrong; for `explain`: any error, as with grep
+    130  stopped by Ctrl-C         141  whoever read our output has gone
+"""
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, ParamSpec, TypeVar
+
+import typer
+
+REFUSED = 1
+USAGE = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+debugging: ContextVar[bool] = ContextVar("debugging", default=False)
+"""Whether errors are to be shown with their traceback: `--debug`. Set anew by each call of the program."""
+
+_RAISED = "[USER_RAISED_EXCEPTION] "  # how Spark marks what raise_error says
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_CONTROLS = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"
+}
+_ON_ONE_LINE = {**_CONTROLS, 9: " ", 10: " "}
+
+
+def guarded(errors: int = REFUSED) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Turn the errors of a command into one message and an exit code; `errors` is that of Penstock's own."""
+
+    def decorate(command: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(command)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                result = command(*args, **kwargs)
+                sys.stdout.flush()
+                return result
+            except BrokenPipeError:
+                _forget_output()
+                raise typer.Exit(BROKEN_PIPE) from None
+            except KeyboardInterrupt:
+                raise typer.Exit(INTERRUPTED) from None
+            except (typer.Exit, typer.Abort, typer.BadParameter):
+                raise
+            except Exception as error:  # whatever it is, a user gets a message and not a traceback
+                if debugging.get():
+                    raise
+                raise typer.Exit(_complain(error, errors)) from None
+
+        return run
+
+    return decorate
+
+
+def _complain(error: Exception, code: int) -> int:
+    from penstock.errors import LeaseError, PenstockError, SubscriptionErrors
+
+    if isinstance(error, SubscriptionErrors):
+        complain(refused_text(error.errors))
+        return code
+    if isinstance(error, PenstockError):
+        complain(str(error))
+        return USAGE if isinstance(error, LeaseError) else code
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        complain(f"{where}{error.strerror}")
+        return code
+    if type(error).__module__.startswith("pyspark."):
+        complain(_spark_reason(error))
+        return code
+    complain(
+        f"unexpected {type(error).__name__}: {error}\n(penstock --debug … shows where it comes from)"
+    )
+    return code
+
+
+def refused_text(errors: Any) -> str:
+    """Every refused subscription, with its id, the place in its filter and the reason."""
+    lines = [f"{count(len(errors), 'subscription')} refused"]
+    for sid, error in errors:
+        lines.append(f"subscription {sid}: {error}" if sid is not None else str(error))
+    return "\n".join(lines)
+
+
+def _spark_reason(error: Exception) -> str:
+    """The line that says what went wrong, out of a Java stack trace."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    for line in lines:
+        if _RAISED in line:  # by a plan of ours, and worded for people
+            return line.partition(_RAISED)[2].partition(" SQLSTATE: ")[0]
+    ours = [line for line in lines if line.startswith("penstock.errors.")]
+    return "Spark: " + (ours[-1:] or lines or [type(error).__name__])[0]
+
+
+def put(line: str) -> None:
+    """A line of data."""
+    sys.stdout.write(line + "\n")
+
+
+def put_json(value: Mapping[str, Any]) -> None:
+    """A line of JSON."""
+    put(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def say(text: str, style: str = "") -> None:
+    """A remark."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(Text(visible(text), style))
+
+
+def warn(text: str) -> None:
+    """Something to think about that didn't stop the command."""
+    _labelled("warning: ", "yellow", text)
+
+
+def complain(text: str) -> None:
+    """Why a command failed."""
+    _labelled("penstock: ", "red", text)
+
+
+def _labelled(label: str, colour: str, text: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(Text.assemble((label, f"bold {colour}"), visible(text)))
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """A number of things.
+
+    >>> count(1, "event"), count(2000, "match", "matches")
+    ('1 event', '2,000 matches')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def visible(text: str, *, one_line: bool = False) -> str:
+    """Text of others, made safe for a terminal: control characters are shown, not obeyed.
+
+    >>> visible("red \\x1b[31malert")
+    'red \\\\x1b[31malert'
+    >>> visible("a\\nb", one_line=True)
+    'a b'
+    """
+    return text.translate(_ON_ONE_LINE if one_line else _CONTROLS)
+
+
+def read_text(text: str, what: str) -> str:
+    """An argument, or what it points to: `@file` is the content of a file, `-` that of standard input.
+
+    >>> read_text("price > 5", "FILTER")
+    'price > 5'
+    """
+    try:
+        if text == "-":
+            return sys.stdin.read()
+        if text.startswith("@"):
+            with open(text[1:], encoding="utf-8") as file:
+                return file.read()
+    except OSError as error:
+        raise typer.BadParameter(f"{text[1:]}: {error.strerror}", param_hint=what) from None
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"{text}: not UTF-8 ({error})", param_hint=what) from None
+    return text
+
+
+def _forget_output() -> None:
+    """Whoever read standard output has gone: what is still buffered must not raise again at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):  # standard output isn't a file: nothing to redirect
+        pass
+    finally:
+        os.close(nowhere)

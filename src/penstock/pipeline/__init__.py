@@ -1,0 +1,50 @@
+"""The data path: the core on Spark, batch and streaming, classic and Connect.
+
+frames          `match`: a DataFrame of events in, the same with their subscriptions out
+streaming       `Pipeline`: a streaming query that follows the registry
+batch           one micro-batch, from events to notifications
+pins            what each micro-batch was matched with, for replays
+sources         where events come from; records that aren't events become dead_letters
+sinks           where notifications go, and what each sink guarantees
+metrics         figures, per micro-batch and in all
+config          a pipeline from a YAML file
+triggers        when a pipeline looks for new events
+session         a Spark session for one machine
+"""
+
+from penstock.pipeline.config import PipelineConfig, read_config
+from penstock.pipeline.frames import match
+from penstock.pipeline.metrics import BatchMetrics, Metrics
+from penstock.pipeline.session import local_session
+from penstock.pipeline.sinks import (
+    AT_LEAST_ONCE,
+    EXACTLY_ONCE,
+    Batch,
+    CallableSink,
+    ConsoleSink,
+    DeltaSink,
+    FileSink,
+    Sink,
+)
+from penstock.pipeline.sources import Source
+from penstock.pipeline.streaming import Pipeline, RunningPipeline
+
+__all__ = [
+    "AT_LEAST_ONCE",
+    "EXACTLY_ONCE",
+    "Batch",
+    "BatchMetrics",
+    "CallableSink",
+    "ConsoleSink",
+    "DeltaSink",
+    "FileSink",
+    "Metrics",
+    "Pipeline",
+    "PipelineConfig",
+    "RunningPipeline",
+    "Sink",
+    "Source",
+    "local_session",
+    "match",
+    "read_config",
+]

@@ -1,0 +1,244 @@
+"""`match`: a DataFrame of events in, the same events with their subscriptions out.
+
+    events ──▶ mapInArrow ──▶ events + subscriptions: array<bigint>            one row per event
+                          └─▶ events + subscription, subscriber (explode)      one row per pair
+
+What travels to the workers is a few dozen bytes: where the snapshot lies, the engine, and the time that leases are
+compared with. Each worker process maps the snapshot into memory once and keeps it. Neither a broadcast variable nor a
+pickled plan would do: Spark Connect has no broadcast variables, and a pickled plan is one copy per process.
+
+Fan-out has no bound (one event can match every subscription), but the memory of a worker has: a batch of events is
+matched in slices whose size follows the fan-out seen so far, and pairs leave in batches of bounded size.
+"""
+
+import atexit
+import hashlib
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    YearMonthIntervalType,
+)
+
+from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
+from penstock.language import Schema
+from penstock.matching import SnapshotRef, SnapshotStore, open_matcher
+from penstock.matching.rows import SubscriptionSource
+
+SUBSCRIPTIONS = StructField(
+    "subscriptions", ArrayType(LongType(), containsNull=False), nullable=False
+)
+PAIR = (
+    StructField("subscription", LongType(), nullable=False),
+    StructField("subscriber", StringType(), nullable=True),
+)
+
+_FIRST_EVENTS = 1024  # events in the first slice, before anything is known about the fan-out
+_MOST_EVENTS = 1 << 16
+_PAIRS = 1 << 17  # pairs that a slice aims at, and that an output batch holds at most
+_BYTES = 32 << 20  # an output batch of wide events holds fewer pairs than that
+
+
+def match(
+    df: DataFrame,
+    subscriptions: SubscriptionSource | SnapshotRef,
+    *,
+    explode: bool = False,
+    engine: str = "auto",
+    snapshots: str | Path | None = None,
+) -> DataFrame:
+    """Add to each event the subscriptions that it matches.
+
+    Gives a column `subscriptions: array<bigint>`, sorted; with `explode`, one row per pair of event and subscription,
+    with `subscription: bigint` and `subscriber: string`, and no row for an event that matches nothing.
+
+    The subscriptions are those of this moment: one snapshot is pinned when `match` is called, for a streaming
+    DataFrame too (a `Pipeline` follows changes). Leases are compared with the time of the call in a batch, with the
+    clock in a stream. `snapshots` is the folder where the snapshot is written; on a cluster it must be one that every
+    worker can read, and by default it is a temporary one of this machine.
+
+    Raises `SubscriptionErrors` with every subscription that doesn't fit the schema of the events.
+    """
+    schema = df.schema
+    check_columns(schema, PAIR if explode else (SUBSCRIPTIONS,))
+    if isinstance(subscriptions, SnapshotRef):
+        ref = subscriptions
+    else:
+        ref = _pin(subscriptions, Schema.of(schema), snapshots, engine)
+    now = None if df.isStreaming else now_micros()
+    return matched(df, ref, now=now, explode=explode, engine=engine)
+
+
+def matched(
+    df: DataFrame, ref: SnapshotRef, *, now: int | None, explode: bool, engine: str
+) -> DataFrame:
+    """`df` matched against one snapshot; `now` is what leases are compared with, None the worker's clock."""
+    new = PAIR if explode else (SUBSCRIPTIONS,)
+    names = df.schema.names
+    work = _Work(ref, now, explode, engine, names)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return work.run(batches)
+
+    result = StructType([*df.schema.fields, *new])
+    if any(mark in name for name in names for mark in ".`"):
+        # Spark takes such a name for a path when it hands columns to Python: give them by number.
+        df = df.toDF(*[f"c{number}" for number in range(len(names))])
+    return df.mapInArrow(run, result)
+
+
+def now_micros() -> int:
+    """The clock, in UTC microseconds."""
+    return time.time_ns() // 1000
+
+
+def check_columns(schema: StructType, added: Iterable[StructField]) -> None:
+    """Refuse events whose columns clash with those to be added, or that Spark can't hand to Python."""
+    names = [field.name.lower() for field in schema.fields]
+    problems = [
+        f"the events have a column {field.name!r} already, which Penstock adds: rename it "
+        f"(df.withColumnRenamed({field.name!r}, …))"
+        for field in added
+        if field.name.lower() in names
+    ]
+    problems += [
+        f"the events have two columns named {name!r}: rename one"
+        for name in sorted({name for name in names if names.count(name) > 1})
+    ]
+    problems += filter(None, (_arrow_problem(field) for field in schema.fields))
+    if problems:
+        raise SchemaError("; ".join(problems))
+
+
+def _arrow_problem(field: StructField) -> str | None:
+    if _is_carried(field.dataType):
+        return None
+    return (
+        f"column {field.name!r} is of type {field.dataType.simpleString()}, which Spark can't hand to Python "
+        "workers: drop it, or cast it to string"
+    )
+
+
+def _is_carried(type_: DataType) -> bool:
+    match type_:
+        case StructType():
+            return all(_is_carried(field.dataType) for field in type_.fields)
+        case ArrayType():
+            return _is_carried(type_.elementType)
+        case MapType():
+            return _is_carried(type_.keyType) and _is_carried(type_.valueType)
+    return not isinstance(type_, CalendarIntervalType | YearMonthIntervalType)
+
+
+# --- on the driver ------------------------------------------------------------------------------
+
+_scratch: "weakref.WeakKeyDictionary[Any, Path]" = weakref.WeakKeyDictionary()
+_scratch_lock = threading.Lock()
+
+
+def _pin(
+    source: SubscriptionSource, schema: Schema, folder: str | Path | None, engine: str
+) -> SnapshotRef:
+    if not isinstance(source, SubscriptionSource):
+        raise PipelineError(
+            f"subscriptions can't be read from {type(source).__name__}: give a penstock.Subscriptions"
+        )
+    root = _scratch_folder(source) if folder is None else Path(folder)
+    ref, errors = snapshot_store(root, source, schema, engine).publish(source, schema)
+    if errors:
+        raise SubscriptionErrors(errors)
+    return ref
+
+
+def snapshot_store(
+    root: Path, source: SubscriptionSource, schema: Schema, engine: str
+) -> SnapshotStore:
+    """The store under `root` for one registry and one schema: snapshots of different ones don't share a folder."""
+    digest = hashlib.sha256(f"{source.identity}\n{schema.to_json()}".encode()).hexdigest()
+    return SnapshotStore(root / digest[:16], engine)
+
+
+def _scratch_folder(source: SubscriptionSource) -> Path:
+    """One temporary folder per registry object, so that a second `match` finds the snapshot of the first.
+
+    It lasts as long as the process: a DataFrame that was matched may be run at any time.
+    """
+    with _scratch_lock:
+        folder = _scratch.get(source)
+        if folder is None:
+            folder = Path(tempfile.mkdtemp(prefix="penstock-snapshots-"))
+            _scratch[source] = folder
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
+
+# --- on a worker --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a worker does to the Arrow batches of its partition."""
+
+    ref: SnapshotRef
+    now: int | None
+    explode: bool
+    engine: str
+    names: list[str]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        matcher = open_matcher(self.ref, self.engine)
+        step = _FIRST_EVENTS
+        for given in batches:
+            batch = given.rename_columns(self.names)
+            start = 0
+            while start < batch.num_rows:
+                events = batch.slice(start, step)
+                if self.explode:
+                    pairs = matcher.match_pairs(events, self.now)
+                    found = pairs.num_rows
+                    yield from _exploded(events, pairs)
+                else:
+                    lists = matcher.match_batch(events, self.now)
+                    found = len(lists.flatten())
+                    yield _with_columns(events, [lists], [SUBSCRIPTIONS.name])
+                start += events.num_rows
+                step = _next_step(step, events.num_rows, found)
+
+
+def _next_step(step: int, events: int, found: int) -> int:
+    """How many events to match next: twice as many, unless their pairs would pass the target."""
+    fitting = _PAIRS * events // found if found else _MOST_EVENTS
+    return max(1, min(step * 2, fitting, _MOST_EVENTS))
+
+
+def _exploded(events: pa.RecordBatch, pairs: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    width = max(1, events.nbytes // max(1, events.num_rows))
+    most = max(1, min(_PAIRS, _BYTES // width))
+    for start in range(0, pairs.num_rows, most):
+        part = pairs.slice(start, most)
+        rows = events.take(part.column("event"))
+        names = [field.name for field in PAIR]
+        yield _with_columns(rows, [part.column(name) for name in names], names)
+
+
+def _with_columns(
+    batch: pa.RecordBatch, arrays: list[pa.Array], names: list[str]
+) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*batch.columns, *arrays], [*batch.schema.names, *names])

@@ -1,0 +1,296 @@
+"""What a pipeline does, in figures: per micro-batch and in all.
+
+Two halves meet here. The function that runs a micro-batch counts what passes through it, with Spark's observations: the
+counts are taken while the batch is written, so nothing runs twice. A `StreamingQueryListener` hears when the trigger
+began and how long it took. The first half is made where the batch runs, which with Spark Connect is another process on
+the server; from there it travels in the session's configuration, a ring of a few entries (no shared folder is needed,
+and the listener reads it before the ring comes round).
+
+Latency is from the event's own time to the moment its notification had been written, if the pipeline knows the events'
+time; else from the trigger to the commit. It is kept as quantiles, so that those of many batches can be put together.
+"""
+
+import json
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+log = logging.getLogger("penstock.pipeline")
+
+QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+"""Quantiles of the latency that a batch reports."""
+KEPT = 1000
+"""Micro-batches kept in memory."""
+RING = 64
+"""Entries of the ring in which reports travel with Spark Connect."""
+_REFUSED_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the function that ran a micro-batch tells. Counts are None if the sink skipped the batch, as a replay of
+    what it had already."""
+
+    batch: int
+    events: int | None
+    matches: int | None
+    dead_letters: int | None
+    snapshot: int
+    sequence: int
+    replayed: bool
+    latency_ms: tuple[float, ...] | None  # at QUANTILES
+    refused: int  # subscriptions set aside because they don't fit the schema
+    refusals: tuple[str, ...] = ()  # the first of them
+    stale: str | None = None  # why the snapshot is an old one, if the registry couldn't be read
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "Report":
+        value = json.loads(text)
+        latency = value.pop("latency_ms")
+        return Report(
+            latency_ms=None if latency is None else tuple(latency),
+            refusals=tuple(value.pop("refusals")),
+            **value,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMetrics:
+    """One micro-batch: a report, and what the listener knows."""
+
+    report: Report
+    started: str  # when the trigger began, ISO 8601 UTC
+    seconds: float  # how long the trigger took, commit included
+
+    @property
+    def rows_per_second(self) -> float:
+        return (self.report.events or 0) / self.seconds if self.seconds else 0.0
+
+    @property
+    def quantiles_ms(self) -> tuple[float, ...]:
+        """The latency at QUANTILES."""
+        return self.report.latency_ms or (self.seconds * 1000,) * len(QUANTILES)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        values = asdict(self.report)
+        del values["latency_ms"]
+        return {
+            "started": self.started,
+            "seconds": round(self.seconds, 3),
+            **values,
+            "refusals": list(self.report.refusals),
+            "rows_per_second": round(self.rows_per_second, 1),
+            "latency_ms": _percentiles(self.quantiles_ms),
+        }
+
+
+class Metrics:
+    """The figures of a pipeline: the last batches, and totals since it started. Safe to read while it runs.
+
+    With a `path`, each batch is also appended to that file as a line of JSON.
+    """
+
+    def __init__(self, path: str | Path | None = None, kept: int = KEPT) -> None:
+        self._path = None if path is None else Path(path)
+        self._lock = threading.Lock()
+        self._batches: deque[BatchMetrics] = deque(maxlen=kept)
+        self._totals = {"batches": 0, "events": 0, "matches": 0, "dead_letters": 0}
+        self._seconds = 0.0
+        self._failed = False
+
+    def add(self, batch: BatchMetrics) -> None:
+        """Take in a micro-batch."""
+        report = batch.report
+        with self._lock:
+            self._batches.append(batch)
+            self._totals["batches"] += 1
+            for name in ("events", "matches", "dead_letters"):
+                self._totals[name] += getattr(report, name) or 0
+            self._seconds += batch.seconds
+            self._append(batch)
+
+    @property
+    def batches(self) -> list[BatchMetrics]:
+        """The last micro-batches, oldest first."""
+        with self._lock:
+            return list(self._batches)
+
+    @property
+    def last(self) -> BatchMetrics | None:
+        """The last micro-batch."""
+        with self._lock:
+            return self._batches[-1] if self._batches else None
+
+    def summary(self) -> dict[str, Any]:
+        """Totals since the pipeline started, and percentiles of the latency over the batches kept."""
+        with self._lock:
+            batches, totals, seconds = list(self._batches), dict(self._totals), self._seconds
+        last = batches[-1].report if batches else None
+        return {
+            **totals,
+            "rows_per_second": round(totals["events"] / seconds, 1) if seconds else 0.0,
+            "snapshot": last.snapshot if last else None,
+            "sequence": last.sequence if last else None,
+            "refused": last.refused if last else 0,
+            "latency_ms": _percentiles(merged_quantiles(batches)),
+        }
+
+    def _append(self, batch: BatchMetrics) -> None:
+        if self._path is None:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(batch.to_dict()) + "\n")
+        except OSError as error:  # figures aren't worth a stop; said once, not for each batch
+            if not self._failed:
+                log.warning("metrics can't be written to %s: %s", self._path, error)
+            self._failed = True
+
+
+def merged_quantiles(batches: Sequence[BatchMetrics]) -> tuple[float, ...]:
+    """The latency of several batches at QUANTILES, from the quantiles of each, weighted by its matches.
+
+    Each batch is taken as a step function between its quantiles: exact at the ends, good to a step between.
+
+    >>> report = Report(0, 9, 9, 0, 1, 1, False, None, 0)
+    >>> merged_quantiles([BatchMetrics(report, "", 0.1), BatchMetrics(report, "", 0.3)])[5]
+    100.0
+    """
+    weighted = [(b.quantiles_ms, max(1, b.report.matches or 0)) for b in batches]
+    if not weighted:
+        return (0.0,) * len(QUANTILES)
+    shares = np.diff(QUANTILES, prepend=0.0)
+    values = np.concatenate([np.asarray(quantiles) for quantiles, _ in weighted])
+    weights = np.concatenate([shares * count for _, count in weighted])
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order]) / weights.sum()
+    at = np.searchsorted(reached, np.asarray(QUANTILES) - 1e-9).clip(0, len(values) - 1)
+    return tuple(float(v) for v in values[order][at])
+
+
+def _percentiles(quantiles: Sequence[float]) -> dict[str, float]:
+    by_share = dict(zip(QUANTILES, quantiles, strict=True))
+    return {
+        name: round(by_share[share], 1)
+        for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+    }
+
+
+# --- the two halves -----------------------------------------------------------------------------
+
+
+class Listener(StreamingQueryListener):
+    """Joins the reports of one query with the progress that Spark tells, and hands both to `Metrics`."""
+
+    def __init__(self, metrics: Metrics, report: Callable[[int], Report | None]) -> None:
+        self.terminated = threading.Event()
+        """Set when Spark has told everything about the query."""
+        self._metrics = metrics
+        self._report = report
+        self._followed: str | None = None
+        self._early: list[QueryProgressEvent | QueryTerminatedEvent] = []
+        self._lock = threading.Lock()
+
+    def follow(self, query_id: str) -> None:
+        """Which query to listen to: known only once it has started, by when it may have made progress."""
+        with self._lock:
+            self._followed = query_id
+            early, self._early = self._early, []
+        for event in early:
+            self._take(event)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        self._take(event)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        self._take(event)
+
+    def _take(self, event: QueryProgressEvent | QueryTerminatedEvent) -> None:
+        with self._lock:
+            if self._followed is None:
+                self._early.append(event)
+                return
+        if isinstance(event, QueryTerminatedEvent):
+            if str(event.id) == self._followed:
+                self.terminated.set()
+            return
+        progress = event.progress
+        if str(progress.id) != self._followed:
+            return
+        report = self._report(progress.batchId)
+        if report is not None:  # None: a trigger that ran no batch
+            seconds = progress.durationMs.get("triggerExecution", 0) / 1000
+            self._metrics.add(BatchMetrics(report, progress.timestamp, seconds))
+
+
+class Reports(Protocol):
+    """How reports get from the function that runs the batches to the listener."""
+
+    def put(self, spark: SparkSession, report: Report) -> None: ...
+
+    def take(self, spark: SparkSession, batch: int) -> Report | None: ...
+
+
+class LocalReports:
+    """Reports of a batch function that runs in this process."""
+
+    def __init__(self) -> None:
+        self._reports: dict[int, Report] = {}
+
+    def put(self, spark: SparkSession, report: Report) -> None:
+        self._reports[report.batch] = report
+        self._reports.pop(report.batch - RING, None)
+
+    def take(self, spark: SparkSession, batch: int) -> Report | None:
+        return self._reports.pop(batch, None)
+
+
+@dataclass(frozen=True)
+class ConnectReports:
+    """Reports of a batch function that runs on a Spark Connect server: a ring in the session's configuration."""
+
+    token: str
+
+    def put(self, spark: SparkSession, report: Report) -> None:
+        spark.conf.set(self._key(report.batch), report.to_json())
+
+    def take(self, spark: SparkSession, batch: int) -> Report | None:
+        text = spark.conf.get(self._key(batch), None)
+        report = None if text is None else Report.from_json(text)
+        return report if report is not None and report.batch == batch else None
+
+    def _key(self, batch: int) -> str:
+        return f"spark.penstock.{self.token}.{batch % RING}"
+
+
+def refusals(errors: Sequence[tuple[int | None, Exception]]) -> tuple[str, ...]:
+    """The first subscriptions that were set aside, in a line each."""
+    return tuple(
+        f"subscription {sid}: {str(error).splitlines()[0]}"
+        for sid, error in errors[:_REFUSED_SHOWN]
+    )

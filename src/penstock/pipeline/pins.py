@@ -1,0 +1,176 @@
+"""What each micro-batch was matched with, written down before it runs.
+
+    <checkpoint>/
+      metadata                          Spark's own: the id of the query, which notifications and sinks carry too
+      offsets/ commits/ sources/ …      Spark's own: which events are in which micro-batch
+      penstock/batches/17.json          the pin of micro-batch 17: query, snapshot, its sequence number, time
+
+Spark replays a micro-batch that it hasn't committed with the same events, but it knows nothing of subscriptions. A pin
+makes the other half repeatable: a replay reads it, and so matches the same events with the same snapshot at the same
+`now`, and yields the same notifications. A pin is made after Spark has logged the offsets of its batch and before the
+batch does anything, and is written to a temporary file, synced and renamed: it is there whole, or not at all.
+
+Pins stay for a while after their batch is committed, as a record of what was matched with what.
+"""
+
+import contextlib
+import json
+import os
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import PipelineError
+from penstock.matching import SnapshotRef
+
+KEPT = 1000
+"""Pins kept: ten times the batches whose logs Spark keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What a micro-batch is matched with: a snapshot (all changes up to its sequence number) and a time (µs, UTC)."""
+
+    query: str
+    batch: int
+    snapshot: SnapshotRef
+    now: int
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(
+            {
+                "query": self.query,
+                "batch": self.batch,
+                "snapshot": self.snapshot.to_dict(),
+                "now": self.now,
+            }
+        )
+
+    @staticmethod
+    def from_json(text: str) -> "Pin":
+        """Read what `to_json` wrote."""
+        value = json.loads(text)
+        return Pin(
+            query=str(value["query"]),
+            batch=int(value["batch"]),
+            snapshot=SnapshotRef.from_dict(value["snapshot"]),
+            now=int(value["now"]),
+        )
+
+
+class Pins:
+    """The pins of one pipeline, in its checkpoint folder. Only one process writes them at a time: the one that runs
+    the micro-batches."""
+
+    def __init__(self, checkpoint: str | Path) -> None:
+        self._checkpoint = checkpoint
+        self.folder = local_path(checkpoint, "checkpoint") / "penstock" / "batches"
+
+    def find_or_make(self, batch: int, make: Callable[[], Pin]) -> tuple[Pin, bool]:
+        """The pin of a micro-batch, and whether it was there before: then the batch is being replayed."""
+        if (found := self.find(batch)) is not None:
+            self._check_owner(found)
+            return found, True
+        pin = make()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._path(batch), pin.to_json() + "\n")
+        return pin, False
+
+    def find(self, batch: int) -> Pin | None:
+        """The pin of a micro-batch, if it has one."""
+        path = self._path(batch)
+        try:
+            return Pin.from_json(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise PipelineError(
+                f"{path} is not a pin that Penstock wrote ({error!r}): without it micro-batch {batch} can't be "
+                "replayed as it was. Restore the file, or start anew with another checkpoint folder."
+            ) from error
+
+    def batches(self) -> list[int]:
+        """The micro-batches that have a pin, in order."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdigit())
+
+    def prune(self, committed: int, kept: int = KEPT) -> None:
+        """Delete old pins, of batches up to `committed`, but the last `kept` of them."""
+        for batch in self.batches():
+            if batch > committed - kept:
+                break
+            self._path(batch).unlink(missing_ok=True)
+
+    def _check_owner(self, pin: Pin) -> None:
+        """Numbers start at 0 again when someone clears Spark's part of the folder and leaves ours."""
+        if pin.query != (owner := query_id(self._checkpoint)):
+            raise PipelineError(
+                f"{self._path(pin.batch)} is of another query ({pin.query}, this is {owner}): part of the checkpoint "
+                "folder was removed. Start anew with an empty one."
+            )
+
+    def _path(self, batch: int) -> Path:
+        return self.folder / f"{batch}.json"
+
+
+def query_id(checkpoint: str | Path) -> str:
+    """The id of the query that owns a checkpoint folder: given by Spark when it first starts, kept for ever."""
+    path = local_path(checkpoint, "checkpoint") / "metadata"
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["id"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"{path} doesn't tell the id of the query: {error!r}") from error
+
+
+def local_path(path: str | Path, what: str) -> Path:
+    """The path of a folder in a mounted file system, from a path or a `file:` URI.
+
+    >>> local_path("file:///data/in", "source")
+    PosixPath('/data/in')
+    """
+    text = str(path)
+    if is_remote(text):
+        raise PipelineError(
+            f"{what} {text}: Penstock keeps its own files there, so it must be a folder of a mounted file system "
+            "(local disk, NFS …), not a URI"
+        )
+    if text.startswith("file:"):
+        text = "/" + text.removeprefix("file:").lstrip("/")
+    return Path(text)
+
+
+def is_remote(path: str | Path) -> bool:
+    """Whether a path is a URI of an object store or of HDFS."""
+    return "://" in str(path) and not str(path).startswith("file:")
+
+
+def write_atomically(path: Path, text: str, *, replace: bool = True) -> None:
+    """Write a file so that it is there whole or not at all, whatever happens meanwhile.
+
+    With `replace=False` a file that is there already is left alone: of two writers, one wins.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    try:
+        with open(temporary, "x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            os.replace(temporary, path)
+        else:
+            with contextlib.suppress(FileExistsError):
+                os.link(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

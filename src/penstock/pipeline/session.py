@@ -1,0 +1,113 @@
+"""A Spark session with defaults that suit one machine.
+
+The command line, the demo and the tests start Spark here; a cluster job brings its own session (`spark-submit`).
+Three of the defaults aren't obvious. Spark runs whatever `python3` is first in the PATH for its workers, not the
+interpreter that started it, unless told. It binds to the address that the host name resolves to, which on a laptop
+changes with the network, and with which `local-cluster` can't reach itself: loopback always works. And it logs to the
+terminal before a program can set a log level, unless its JVM is started with a logging file.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.errors import PipelineError
+
+_LOOPBACK = "127.0.0.1"
+_EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",  # a time without a zone is UTC, as in the language
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+}
+_ON_ONE_MACHINE = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": _LOOPBACK,
+    "spark.driver.bindAddress": _LOOPBACK,
+}
+
+
+def local_session(
+    master: str = "local[*]",
+    name: str = "penstock",
+    config: Mapping[str, str] | None = None,
+    *,
+    quiet: bool = True,
+) -> SparkSession:
+    """A session on this machine; on a cluster or a Spark Connect server (`sc://host`) if `master` names one.
+
+    A session that this process has already is returned as it is. Under `spark-submit`, what was submitted decides
+    where it runs. `config` is added to the defaults and wins over them. `quiet` keeps Spark's log to errors.
+    """
+    if (active := SparkSession.getActiveSession()) is not None:
+        return active
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    settings = {**_EVERYWHERE, **(config or {})}
+    if master.startswith("sc://"):
+        return _built(SparkSession.builder.remote(master), name, settings)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if submitted:
+        return _built(SparkSession.builder, name, settings)
+    _require_java()
+    if master.startswith("local"):
+        settings = {**_ON_ONE_MACHINE, **settings}
+        os.environ.setdefault("SPARK_LOCAL_IP", settings["spark.driver.host"])
+    if quiet:
+        given = settings.get("spark.driver.extraJavaOptions", "")
+        settings["spark.driver.extraJavaOptions"] = (
+            f"-Dlog4j2.configurationFile={_log_file()} {given}".strip()
+        )
+    return _built(SparkSession.builder.master(master), name, settings)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session speaks to a Spark Connect server."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _built(builder: SparkSession.Builder, name: str, settings: Mapping[str, str]) -> SparkSession:
+    builder = builder.appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _log_file() -> Path:
+    return Path(str(resources.files("penstock.pipeline") / "log4j2-quiet.properties"))
+
+
+def _require_java() -> None:
+    """Say what is missing before PySpark says `JAVA_GATEWAY_EXITED`."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
+    if java is None:
+        where = f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "there is none"
+        raise PipelineError(
+            f"Spark needs Java 17 or later, and {where}: "
+            "install it (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+        )
+    major = _java_version(java)
+    if major is not None and major < 17:
+        raise PipelineError(
+            f"Spark needs Java 17 or later, and {java} is {major}: set JAVA_HOME to a newer one"
+        )
+
+
+def _java_version(java: str) -> int | None:
+    """The version that the `release` file of a Java tells, without running it; None if there is no such file."""
+    release = Path(java).resolve().parent.parent / "release"
+    try:
+        text = release.read_text(encoding="utf-8")
+    except OSError:
+        return None
+    for line in text.splitlines():
+        if line.startswith("JAVA_VERSION="):
+            parts = line.partition("=")[2].strip('"').split(".")
+            number = parts[1] if parts[0] == "1" and len(parts) > 1 else parts[0]
+            return int(number) if number.isdigit() else None
+    return None

@@ -1,0 +1,258 @@
+"""Where notifications go: one small interface, and its implementations.
+
+A sink gets each micro-batch as a DataFrame and runs it, at most once. It says what it guarantees when a micro-batch is
+replayed after a crash:
+
+- *exactly once*: a replay is skipped if the batch is there, and replaces what may be there of it. Files, Delta tables.
+- *at least once*: a replay delivers again. Every notification has a `notification_id` made of the pipeline, the event
+  and the subscription, the same in the replay, by which a receiver can drop repeats. A callable, the console.
+
+A sink is a value: picklable and without state of its own, because with Spark Connect it works in another process than
+the one that made it.
+"""
+
+import json
+import shutil
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.errors import PipelineError
+from penstock.pipeline.pins import is_remote, local_path, write_atomically
+
+EXACTLY_ONCE = "exactly once"
+AT_LEAST_ONCE = "at least once"
+FILE_FORMATS = ("parquet", "json")
+_PARTITION = "batch"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Which micro-batch of which pipeline: what a sink needs to recognise a replay."""
+
+    query: str
+    id: int
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Where a micro-batch of rows is written."""
+
+    @property
+    def guarantee(self) -> str:
+        """`EXACTLY_ONCE` or `AT_LEAST_ONCE`: what holds when a micro-batch is replayed."""
+        ...
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        """Raise a `PipelineError` for whatever can be known to fail, before the pipeline starts."""
+        ...
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool:
+        """Write a micro-batch: run `rows` with one action, all of them. False if it had the batch, and didn't."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileSink:
+    """Parquet or JSON files, one folder per micro-batch: `batch=<number>`, which readers see as a column `batch`.
+
+    A folder is written under a hidden name and renamed when it is complete, so a reader never sees half a batch, and a
+    replay that finds the folder has nothing to do: it would write the same. In an object store, where nothing can be
+    renamed at once, a replay overwrites instead.
+
+    `_penstock.json` says whose folder it is: the micro-batches of two pipelines, or of a pipeline that lost its
+    checkpoint, have the same numbers and other contents.
+    """
+
+    path: str
+    format: str = "parquet"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", str(self.path))  # a Path will do
+        if self.format not in FILE_FORMATS:
+            raise PipelineError(
+                f"a file sink writes {' or '.join(FILE_FORMATS)}, not {self.format!r}"
+            )
+
+    @property
+    def guarantee(self) -> str:
+        return EXACTLY_ONCE
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        if _PARTITION in map(str.lower, columns):
+            raise PipelineError(
+                f"a file sink keeps each micro-batch in a folder {_PARTITION}=<number>, which readers see as a column: "
+                f"rename the column {_PARTITION!r} of the events"
+            )
+        if is_remote(self.path):
+            return
+        folder = local_path(self.path, "sink")
+        if folder.exists() and not folder.is_dir():
+            raise PipelineError(f"sink {self.path} is a file: give a folder")
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool:
+        claim(rows.sparkSession, self.path, batch.query)
+        name = f"{_PARTITION}={batch.id}"
+        if is_remote(self.path):
+            rows.write.mode("overwrite").format(self.format).save(f"{self.path}/{name}")
+            return True
+        root = local_path(self.path, "sink").absolute()
+        if (root / name).exists():
+            return False
+        for left in root.glob(f".{batch.id}.*"):  # by a crash
+            shutil.rmtree(left)
+        hidden = root / f".{batch.id}.{uuid.uuid4().hex[:8]}"
+        rows.write.format(self.format).save(str(hidden))
+        hidden.rename(root / name)
+        return True
+
+
+@dataclass(frozen=True)
+class DeltaSink:
+    """A Delta table. Delta itself skips a micro-batch that the table has already: each write carries the id of the
+    pipeline and the number of the batch, which are committed with the data."""
+
+    path: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", str(self.path))
+
+    @property
+    def guarantee(self) -> str:
+        return EXACTLY_ONCE
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        try:
+            _ = spark.read.format("delta").load(self.path).schema  # Connect looks only when it must
+        except (PySparkException, Py4JError) as error:
+            if "DATA_SOURCE_NOT_FOUND" in str(error):
+                raise PipelineError(
+                    "this Spark has no Delta: pip install 'penstock[delta]', and start Spark with the package "
+                    "io.delta:delta-spark_<Spark version>_2.13:<Delta version> (spark.jars.packages), "
+                    "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+                    "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+                ) from error
+            # No table there yet: the first micro-batch makes it.
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool:
+        (
+            rows.write.format("delta")
+            .mode("append")
+            .option("txnAppId", batch.query)
+            .option("txnVersion", batch.id)
+            .save(self.path)
+        )
+        return True  # or not: Delta doesn't tell
+
+
+@dataclass(frozen=True)
+class ConsoleSink:
+    """The first rows of each micro-batch as lines of JSON on standard output, and how many more there are."""
+
+    rows: int = 20
+
+    @property
+    def guarantee(self) -> str:
+        return AT_LEAST_ONCE
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        return
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool:
+        table = rows.toArrow()
+        lines = [json.dumps(row, default=str) for row in table.slice(0, self.rows).to_pylist()]
+        if more := table.num_rows - len(lines):
+            lines.append(f"… and {more} more in micro-batch {batch.id}")
+        if lines:
+            sys.stdout.write("\n".join(lines) + "\n")
+            sys.stdout.flush()
+        return True
+
+
+@dataclass(frozen=True)
+class CallableSink:
+    """A Python function, called on the driver with each notification as a dict; with `arrow`, with each micro-batch as
+    an Arrow table. A micro-batch is collected, so it must fit the driver's memory.
+
+    If it raises, the pipeline stops, and the micro-batch is replayed when it is started again.
+    """
+
+    function: Callable[[Any], object]
+    arrow: bool = False
+
+    @property
+    def guarantee(self) -> str:
+        return AT_LEAST_ONCE
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        if not callable(self.function):
+            raise PipelineError(f"a callable sink needs a function, not {self.function!r}")
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool:
+        table = rows.toArrow()
+        if self.arrow:
+            self.function(table)
+        else:
+            for row in _rows(table):
+                self.function(row)
+        return True
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    return [row for part in table.to_batches(max_chunksize=4096) for row in part.to_pylist()]
+
+
+# --- whose folder -------------------------------------------------------------------------------
+
+_CLAIM = "_penstock.json"
+
+
+def claim(spark: SparkSession, path: str, query: str) -> None:
+    """Make a folder this pipeline's own; a `PipelineError` if it is another's."""
+    owner = _remote_owner(spark, path) if is_remote(path) else _local_owner(path)
+    if owner is None:
+        text = json.dumps({"query": query}) + "\n"
+        if is_remote(path):
+            spark.createDataFrame([(text,)], "value string").coalesce(1).write.text(
+                f"{path}/{_CLAIM}"
+            )
+        else:
+            file = local_path(path, "sink") / _CLAIM
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, text, replace=False)
+            owner = _local_owner(path)
+    if owner not in (None, query):
+        raise PipelineError(
+            f"sink {path} belongs to another pipeline (or to this one before it lost its checkpoint folder): "
+            f"its micro-batches would overwrite each other. Give another folder. ({_CLAIM} there says {owner}, "
+            f"this pipeline is {query})"
+        )
+
+
+def _local_owner(path: str) -> str | None:
+    try:
+        return _owner((local_path(path, "sink") / _CLAIM).read_text(encoding="utf-8"), path)
+    except FileNotFoundError:
+        return None
+
+
+def _remote_owner(spark: SparkSession, path: str) -> str | None:
+    try:
+        rows = spark.read.text(f"{path}/{_CLAIM}").collect()
+    except AnalysisException:  # no such file
+        return None
+    return _owner("\n".join(row.value for row in rows), path)
+
+
+def _owner(text: str, path: str) -> str:
+    try:
+        return str(json.loads(text)["query"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"sink {path}: {_CLAIM} is not a file that Penstock wrote") from error

@@ -1,0 +1,271 @@
+"""`Pipeline`: events in, notifications out, for as long as it runs.
+
+A pipeline is a description; `start` turns it into a Spark streaming query whose every micro-batch goes through
+`batch.MicroBatches`. It follows the registry: a change takes effect in the next micro-batch.
+"""
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from penstock.errors import PipelineError
+from penstock.matching import ENGINES
+from penstock.matching.rows import SubscriptionSource
+from penstock.pipeline.batch import ADDED, MicroBatches
+from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
+from penstock.pipeline.dead_letters import Records
+from penstock.pipeline.frames import check_columns
+from penstock.pipeline.metrics import ConnectReports, Listener, LocalReports, Metrics, Reports
+from penstock.pipeline.pins import local_path
+from penstock.pipeline.session import is_connect, local_session
+from penstock.pipeline.sinks import FileSink, Sink
+from penstock.pipeline.sources import (
+    CARRIERS,
+    REASON,
+    Source,
+    SparkSchema,
+    event_schema,
+    separator_of,
+    source_of,
+)
+from penstock.pipeline.triggers import Trigger, trigger_of
+from penstock.registry import Subscriptions
+
+_LAST_WORDS = 5.0  # seconds for Spark to tell the last progress of a query that has ended
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """Events from a source, matched against a registry that may change meanwhile, into a sink.
+
+    - `source`: a streaming DataFrame, a `Source`, or a dict of its fields.
+    - `subscriptions`: a registry, or its URL. With Spark Connect it must have a URL.
+    - `sink`: where notifications go: rows of `notification_id`, `subscription`, `subscriber` and the event's columns.
+    - `checkpoint`: the folder in which it keeps how far it is. Started again with the same one, it goes on from there.
+    - `dead_letter`: where bad records go; by default JSON files in the checkpoint folder (`penstock/dead-letters`).
+    - `schema`: that of the events, if the source doesn't have it.
+    - `event_time`, `event_id`: the attributes that tell when an event happened (for the latency) and which it is (for
+      the `notification_id`).
+    - `trigger`: `"1 second"`; `"available-now"` ends when everything that is there has been read.
+    - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read it.
+    - `metrics`: a file to which the figures of each micro-batch are appended as JSON lines.
+    """
+
+    source: Source | Mapping[str, Any] | DataFrame
+    subscriptions: SubscriptionSource | str
+    sink: Sink
+    checkpoint: str | Path
+    dead_letter: Sink | None = None
+    schema: SparkSchema | None = None
+    event_time: str | None = None
+    event_id: str | None = None
+    trigger: str = "1 second"
+    engine: str = "auto"
+    snapshots: str | Path | None = None
+    metrics: str | Path | None = None
+    name: str | None = None
+    spark: SparkSession | None = None
+
+    def start(self) -> "RunningPipeline":
+        """Check everything that can be checked, then start."""
+        trigger = trigger_of(self.trigger)
+        if self.engine != "auto" and self.engine not in ENGINES:
+            raise PipelineError(f"no engine {self.engine!r}: there are auto, {', '.join(ENGINES)}")
+        source = self._source()
+        spark = (
+            source.sparkSession if isinstance(source, DataFrame) else self.spark or local_session()
+        )
+        frame = source if isinstance(source, DataFrame) else source.read(spark)
+        schema = event_schema(frame)
+        self._check(spark, schema)
+        reports: Reports = (
+            ConnectReports(uuid.uuid4().hex[:12]) if is_connect(spark) else LocalReports()
+        )
+        batches = self._batches(spark, source, frame, schema, reports)
+        metrics = Metrics(self.metrics)
+        listener = Listener(metrics, lambda batch: reports.take(spark, batch))
+        spark.streams.addListener(listener)
+        try:
+            query = self._query(frame, batches, trigger)
+        except BaseException:
+            spark.streams.removeListener(listener)
+            raise
+        listener.follow(str(query.id))
+        return RunningPipeline(query, spark, metrics, listener)
+
+    def _source(self) -> Source | DataFrame:
+        source = source_of(self.source)
+        if self.schema is not None:
+            if isinstance(source, DataFrame):
+                raise PipelineError("the source is a DataFrame, which has a schema: give no other")
+            source = Source(source.format, source.path, self.schema, source.record, source.options)
+        return source
+
+    def _check(self, spark: SparkSession, schema: StructType) -> None:
+        check_columns(schema, ADDED)
+        for role, path in (("event_time", self.event_time), ("event_id", self.event_id)):
+            if path is not None and not _has(schema, path):
+                names = ", ".join(schema.names)
+                raise PipelineError(f"{role}: the events have no attribute {path!r}, only {names}")
+        if is_connect(spark) and _url(self.subscriptions) is None:
+            raise PipelineError(
+                "with Spark Connect a pipeline runs in a process of the server, which can't see an in-memory "
+                "registry: open one by URL (penstock.Subscriptions.open)"
+            )
+        notification = [*(f.name for f in ADDED), *schema.names]
+        for sink, columns in ((self.sink, notification), (self.dead_letter, DEAD_LETTER_COLUMNS)):
+            if sink is None:
+                continue
+            if not isinstance(sink, Sink):
+                raise PipelineError(f"not a sink: {sink!r} (it needs guarantee, check and write)")
+            sink.check(spark, columns)
+
+    def _batches(
+        self,
+        spark: SparkSession,
+        source: Source | DataFrame,
+        frame: DataFrame,
+        schema: StructType,
+        reports: Reports,
+    ) -> MicroBatches:
+        checkpoint = str(local_path(self.checkpoint, "checkpoint").absolute())
+        records = None
+        if isinstance(source, Source) and REASON in frame.columns:
+            kind = source.record if source.format in CARRIERS else source.format
+            records = Records(kind, schema, separator_of(source.options))
+        return MicroBatches(
+            subscriptions=self._subscriptions(spark),
+            schema=schema,
+            sink=self.sink,
+            dead_letter=self.dead_letter or FileSink(f"{checkpoint}/penstock/dead-letters", "json"),
+            checkpoint=checkpoint,
+            snapshots=None if self.snapshots is None else str(Path(self.snapshots).absolute()),
+            engine=self.engine,
+            records=records,
+            event_time=self.event_time,
+            event_id=self.event_id,
+            reports=reports,
+        )
+
+    def _subscriptions(self, spark: SparkSession) -> SubscriptionSource | str:
+        """The registry itself, or what the server opens it by. Opened here too, so that a wrong URL is said now."""
+        if is_connect(spark):
+            url = _url(self.subscriptions)
+            assert url is not None, "checked"
+            return url
+        if isinstance(self.subscriptions, str):
+            return Subscriptions.open(self.subscriptions, create=False)
+        return self.subscriptions
+
+    def _query(self, frame: DataFrame, batches: MicroBatches, trigger: Trigger) -> StreamingQuery:
+        writer = (
+            frame.writeStream.foreachBatch(batches)
+            .option("checkpointLocation", batches.checkpoint)
+            .trigger(**trigger.arguments())
+        )
+        if self.name is not None:
+            writer = writer.queryName(self.name)
+        try:
+            return writer.start()
+        except PySparkException as error:
+            raise PipelineError(
+                f"the pipeline can't start: {str(error).splitlines()[0]}"
+            ) from error
+
+
+class RunningPipeline:
+    """A pipeline that was started: its query, its figures, and how to end it. As a context manager it stops itself."""
+
+    def __init__(
+        self, query: StreamingQuery, spark: SparkSession, metrics: Metrics, listener: Listener
+    ) -> None:
+        self.query = query
+        self.metrics = metrics
+        self._spark = spark
+        self._listener: Listener | None = listener
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it still runs."""
+        return bool(self.query.isActive)
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Stop after the micro-batch that is being worked on. One that takes over `timeout` seconds is broken off, and
+        replayed when the pipeline is started again."""
+        deadline = time.monotonic() + timeout
+        while (
+            self.query.isActive
+            and self.query.status["isTriggerActive"]
+            and time.monotonic() < deadline
+        ):
+            time.sleep(0.01)
+        self.query.stop()
+        self._finish()
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until it ends, or `timeout` seconds; whether it has ended. A `PipelineError` if it failed."""
+        try:
+            ended = self.query.awaitTermination(None if timeout is None else max(1, round(timeout)))
+        except PySparkException as error:
+            self._finish()
+            raise PipelineError(f"the pipeline failed: {_cause(error)}") from error
+        if timeout is None or ended:
+            self._finish()
+            return True
+        return False
+
+    def process_available(self) -> None:
+        """Wait until everything that the source has at this moment has been delivered: for tests and demos."""
+        try:
+            self.query.processAllAvailable()
+        except PySparkException as error:
+            self._finish()
+            raise PipelineError(f"the pipeline failed: {_cause(error)}") from error
+
+    def _finish(self) -> None:
+        if self._listener is None:
+            return
+        listener, self._listener = self._listener, None
+        listener.terminated.wait(_LAST_WORDS)
+        self._spark.streams.removeListener(listener)
+
+
+def _url(subscriptions: SubscriptionSource | str) -> str | None:
+    return subscriptions if isinstance(subscriptions, str) else getattr(subscriptions, "url", None)
+
+
+def _has(schema: StructType, path: str) -> bool:
+    inside: Any = schema
+    for step in path.split("."):
+        if not isinstance(inside, StructType) or step not in inside.names:
+            return False
+        inside = inside[step].dataType
+    return True
+
+
+def _cause(error: PySparkException) -> str:
+    """The line that says what went wrong, out of a Java stack trace around a Python one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("penstock.errors.")]
+    python = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
+    return (ours or python or lines or ["unknown"])[-1 if ours or python else 0]

@@ -1,0 +1,223 @@
+"""subscribe, renew, unsubscribe, list, load."""
+
+import json
+import re
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tests.cli.conftest import Penstock, read_lines, write_lines
+
+from penstock import Subscriptions
+
+
+def _subscribed(penstock: Penstock, *words: str) -> tuple[str, str]:
+    value = json.loads(penstock("subscribe", *words, "--json").stdout)
+    return str(value["id"]), value["ticket"]
+
+
+# --- subscribe ----------------------------------------------------------------------------------
+
+
+def test_subscribe_prints_id_and_ticket(penstock: Penstock) -> None:
+    """The id and a ticket of 64 digits go to stdout, remarks to stderr; the subscription is kept."""
+    result = penstock("subscribe", "alice", "price > 5")
+    assert result.exit_code == 0
+    assert re.fullmatch(r"id      1\nticket  [0-9a-f]{64}\n", result.stdout)
+    assert "Keep the ticket" in result.stderr
+    with Subscriptions.open("penstock.db", create=False) as subs:
+        assert subs.get(1).filter == "price > 5"
+
+
+def test_subscribe_in_json(penstock: Penstock) -> None:
+    """--json gives one object with id, ticket and the end of the lease."""
+    value = json.loads(penstock("subscribe", "alice", "a = 1", "--lease", "2h", "--json").stdout)
+    left = datetime.fromisoformat(value["expires"]) - datetime.now(UTC)
+    assert timedelta(minutes=119) < left <= timedelta(hours=2)
+    assert value["id"] == 1
+    assert len(value["ticket"]) == 64
+
+
+def test_a_new_registry_is_announced(penstock: Penstock) -> None:
+    """Making a registry is said, once: its name may be a slip."""
+    assert "A new registry" in penstock("subscribe", "alice", "a = 1", "-r", "new.db").stderr
+    assert "A new registry" not in penstock("subscribe", "alice", "a = 1", "-r", "new.db").stderr
+
+
+def test_filter_from_stdin_and_file(penstock: Penstock, tmp_path: Path) -> None:
+    """- reads the filter from stdin, @file from a file."""
+    (tmp_path / "filter.sql").write_text("price > 6")
+    assert penstock("subscribe", "alice", "-", stdin="price > 5").exit_code == 0
+    assert penstock("subscribe", "alice", "@filter.sql").exit_code == 0
+    found = read_lines(penstock("list", "--json").stdout)
+    assert [row["filter"] for row in found] == ["price > 5", "price > 6"]
+
+
+def test_a_bad_filter_is_refused_with_its_place(penstock: Penstock) -> None:
+    """Exit code 1, a caret under the place on stderr, nothing on stdout, nothing kept."""
+    result = penstock("subscribe", "alice", "price >")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "price >\n        ^" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert penstock("list").stdout == ""
+
+
+def test_the_schema_stays_with_the_registry(penstock: Penstock) -> None:
+    """What --schema said once holds for later filters, and another one is refused."""
+    penstock("subscribe", "alice", "price > 5", "--schema", "symbol string, price double")
+    misspelt = penstock("subscribe", "bob", "prise > 5")
+    assert misspelt.exit_code == 1
+    assert "did you mean 'price'?" in misspelt.stderr
+    other = penstock("subscribe", "bob", "price > 5", "--schema", '{"price": "string"}')
+    assert other.exit_code == 1
+    assert "another schema" in other.stderr
+
+
+def test_a_schema_that_is_none_is_a_usage_error(penstock: Penstock) -> None:
+    """A type that doesn't exist is told before a registry is made."""
+    result = penstock("subscribe", "alice", "price > 5", "--schema", "price dubble")
+    assert result.exit_code == 2
+    assert "dubble" in result.stderr
+    assert not Path("penstock.db").exists()
+
+
+def test_an_expensive_subscription_is_kept_with_a_warning(penstock: Penstock) -> None:
+    """The warning is one line on stderr."""
+    result = penstock("subscribe", "alice", "symbol LIKE '%X'")
+    assert result.exit_code == 0
+    assert "warning: this subscription has no predicate that an index can use" in result.stderr
+
+
+def test_a_lease_that_cannot_be_read_is_a_usage_error(penstock: Penstock) -> None:
+    """Exit code 2, and how to write one."""
+    result = penstock("subscribe", "alice", "price > 5", "--lease", "7 moons")
+    assert result.exit_code == 2
+    assert "write it like '1 day'" in result.stderr
+
+
+# --- tickets ------------------------------------------------------------------------------------
+
+
+def test_renew_with_the_ticket_from_the_environment(penstock: Penstock, monkeypatch) -> None:
+    """PENSTOCK_TICKET keeps the ticket out of the command line; the new end is told."""
+    sid, ticket = _subscribed(penstock, "alice", "price > 5")
+    monkeypatch.setenv("PENSTOCK_TICKET", ticket)
+    result = penstock("renew", sid, "--lease", "forever", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["expires"] is None
+
+
+def test_unsubscribe_with_the_ticket_from_stdin(penstock: Penstock) -> None:
+    """--ticket - reads it from stdin, line end and all."""
+    sid, ticket = _subscribed(penstock, "alice", "price > 5")
+    assert penstock("unsubscribe", sid, "--ticket", "-", stdin=ticket + "\n").exit_code == 0
+    assert penstock("list").stdout == ""
+
+
+def test_wrong_ticket_and_unknown_id_get_the_same_answer(penstock: Penstock) -> None:
+    """Nobody learns by trying which subscriptions exist."""
+    sid, _ = _subscribed(penstock, "alice", "price > 5")
+    wrong = penstock("unsubscribe", sid, "--ticket", "guess")
+    unknown = penstock("unsubscribe", "99", "--ticket", "guess")
+    assert wrong.exit_code == unknown.exit_code == 1
+    assert wrong.stderr.replace(f" {sid} ", " 99 ") == unknown.stderr
+
+
+def test_no_ticket_is_a_usage_error(penstock: Penstock) -> None:
+    """Without a terminal there is nobody to ask."""
+    sid, _ = _subscribed(penstock, "alice", "price > 5")
+    result = penstock("unsubscribe", sid)
+    assert result.exit_code == 2
+    assert "PENSTOCK_TICKET" in result.stderr
+
+
+# --- list ---------------------------------------------------------------------------------------
+
+
+def test_list_into_a_pipe_is_lines_with_tabs(penstock: Penstock) -> None:
+    """One line per subscription, whatever its filter holds."""
+    penstock("subscribe", "alice", "price > 5\n AND symbol = 'A'", "--lease", "forever")
+    assert penstock("list").stdout == "1\tnever\talice\tprice > 5  AND symbol = 'A'\n"
+
+
+def test_list_of_one_subscriber(penstock: Penstock) -> None:
+    """A name keeps those of that subscriber."""
+    for name in ("alice", "bob", "alice"):
+        penstock("subscribe", name, "price > 5")
+    assert [row["id"] for row in read_lines(penstock("list", "alice", "--json").stdout)] == [1, 3]
+    assert len(penstock("list", "--limit", "2").stdout.splitlines()) == 2
+
+
+def test_list_all_shows_what_has_expired(penstock: Penstock) -> None:
+    """An ended lease hides a subscription, --all doesn't."""
+    penstock("subscribe", "alice", "price > 5", "--lease", "1 ms")
+    assert penstock("list").stdout == ""
+    assert len(read_lines(penstock("list", "--all", "--json").stdout)) == 1
+
+
+def test_list_shows_control_characters_and_does_not_obey_them(penstock: Penstock) -> None:
+    """A subscriber's name can't write to somebody's terminal."""
+    with Subscriptions.open("penstock.db") as subs:
+        subs.subscribe("eve\x1b[2J", "price > 5")
+    assert "eve\\x1b[2J" in penstock("list").stdout
+
+
+def test_list_makes_no_registry(penstock: Penstock) -> None:
+    """A misspelt registry is an error, and no new file."""
+    result = penstock("list", "--registry", "sqlite:///typo.db")
+    assert result.exit_code == 1
+    assert "no registry" in result.stderr
+    assert not Path("typo.db").exists()
+
+
+def test_the_registry_by_environment(penstock: Penstock, monkeypatch) -> None:
+    """PENSTOCK_REGISTRY stands for --registry."""
+    monkeypatch.setenv("PENSTOCK_REGISTRY", "sqlite:///elsewhere.db")
+    penstock("subscribe", "alice", "price > 5")
+    assert Path("elsewhere.db").exists()
+
+
+# --- load ---------------------------------------------------------------------------------------
+
+
+def test_load_lists_every_bad_subscription_and_loads_none(penstock: Penstock, subs_file) -> None:
+    """Exit code 1; each with its id, place and reason; no file of tickets is left."""
+    result = penstock("load", str(subs_file), "--schema", "symbol string, price double",
+                      "--tickets", "tickets.jsonl")  # fmt: skip
+    assert result.exit_code == 1
+    assert "2 subscriptions refused" in result.stderr
+    assert "subscription 3: unknown attribute 'prise' at line 1, column 1" in result.stderr
+    assert "subscription 4: " in result.stderr
+    assert penstock("list").stdout == ""
+    assert not Path("tickets.jsonl").exists()
+
+
+def test_load_skips_bad_subscriptions_when_told(penstock: Penstock, subs_file) -> None:
+    """The others are loaded, and the summary names the refused."""
+    result = penstock("load", str(subs_file), "--schema", "symbol string, price double",
+                      "--skip-bad", "--json")  # fmt: skip
+    assert result.exit_code == 0
+    value = json.loads(result.stdout)
+    assert value["loaded"] == 2
+    assert [refused["id"] for refused in value["refused"]] == [3, 4]
+
+
+def test_load_writes_tickets_for_their_owner_only(penstock: Penstock, tmp_path: Path) -> None:
+    """The tickets in the file work, and nobody else can read it."""
+    source = write_lines(tmp_path / "s.jsonl", {"who": "alice", "what": "price > 5"})
+    penstock("load", str(source), "--subscriber-column", "who", "--filter-column", "what",
+             "--tickets", "tickets.jsonl")  # fmt: skip
+    file = Path("tickets.jsonl")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    [given] = read_lines(file.read_text())
+    assert penstock("unsubscribe", str(given["id"]), "--ticket", given["ticket"]).exit_code == 0
+
+
+def test_load_does_not_overwrite_tickets(penstock: Penstock, subs_file: Path) -> None:
+    """A file that is there is refused before anything is loaded."""
+    Path("tickets.jsonl").write_text("precious")
+    result = penstock("load", str(subs_file), "--skip-bad", "--tickets", "tickets.jsonl")
+    assert result.exit_code == 2
+    assert Path("tickets.jsonl").read_text() == "precious"
+    assert penstock("list").stdout == ""

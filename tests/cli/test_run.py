@@ -1,0 +1,162 @@
+"""run: a pipeline from its file."""
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Penstock, read_lines, write_lines
+
+from penstock import Subscriptions
+from penstock.cli.stream import _LiveScreen
+from penstock.pipeline import BatchMetrics, Metrics
+from penstock.pipeline.metrics import Report
+
+PIPELINE = """
+name: ticks
+source: {format: json, path: FOLDER/in, schema: {symbol: string, price: double}}
+subscriptions: sqlite:///subs.db
+sink: {format: json, path: FOLDER/out}
+checkpoint: checkpoint
+trigger: 100 ms
+"""
+
+
+@pytest.fixture
+def pipeline(penstock: Penstock) -> Path:
+    """A pipeline file, a registry with one subscription, and two events."""
+    with Subscriptions.open("subs.db") as subs:
+        subs.subscribe("alice", "price > 5")
+    write_lines(Path("in/a.json"), {"symbol": "A", "price": 6}, {"symbol": "B", "price": 4})
+    file = Path("pipeline.yaml").absolute()
+    file.write_text(PIPELINE.replace("FOLDER", str(file.parent)))
+    return file
+
+
+def _notified() -> list[tuple[int, str]]:
+    rows = [r for file in Path("out").glob("batch=*/part-*") for r in read_lines(file.read_text())]
+    return sorted((row["subscription"], row["symbol"]) for row in rows)
+
+
+def test_check_says_that_a_file_is_fine(penstock: Penstock, pipeline: Path) -> None:
+    """Exit code 0, what it would do on stderr, and nothing is started."""
+    result = penstock("run", "pipeline.yaml", "--check")
+    assert result.exit_code == 0
+    assert "out (exactly once), 1 subscription" in result.stderr
+    assert not Path("checkpoint").exists()
+
+
+def test_every_problem_is_told_at_once(penstock: Penstock, pipeline: Path) -> None:
+    """Exit code 1 and a line for each."""
+    pipeline.write_text(pipeline.read_text().replace("sink:", "snik:").replace("100 ms", "often"))
+    result = penstock("run", "pipeline.yaml")
+    assert result.exit_code == 1
+    assert "unknown key 'snik': did you mean 'sink'?" in result.stderr
+    assert "trigger 'often'" in result.stderr
+
+
+def test_check_warns_of_subscriptions_that_will_be_set_aside(
+    penstock: Penstock, pipeline: Path
+) -> None:
+    """Who subscribed to an attribute that the events don't have is named; that is no error."""
+    with Subscriptions.open("subs.db") as subs:
+        subs.subscribe("bob", "size > 5")
+    result = penstock("run", "pipeline.yaml", "--check")
+    assert result.exit_code == 0
+    assert "subscription 2: unknown attribute 'size'" in result.stderr
+
+
+def test_a_registry_that_is_not_there_is_told_before_spark_starts(
+    penstock: Penstock, pipeline: Path
+) -> None:
+    """Exit code 1; a registry that is made by a slip in its name would match nothing, for ever."""
+    Path("subs.db").unlink()
+    result = penstock("run", "pipeline.yaml")
+    assert result.exit_code == 1
+    assert "there is no such registry" in result.stderr
+
+
+def test_a_file_that_is_not_there(penstock: Penstock) -> None:
+    """A usage error: exit code 2."""
+    result = penstock("run", "none.yaml")
+    assert result.exit_code == 2
+    assert "there is no none.yaml" in result.stderr
+
+
+@pytest.mark.spark
+def test_once_reads_what_is_there_and_ends(spark, penstock: Penstock, pipeline: Path) -> None:
+    """A line per micro-batch on stderr, the summary in JSON on stdout, notifications in the sink."""
+    result = penstock("run", "pipeline.yaml", "--once", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert "batch 0  events 2  matches 1  dead-letters 0  snapshot 1" in result.stderr
+    summary = json.loads(result.stdout)
+    assert (summary["events"], summary["matches"]) == (2, 1)
+    assert _notified() == [(1, "A")]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_sigterm_stops_it_cleanly(penstock: Penstock, pipeline: Path) -> None:
+    """The real program, told to end after its first micro-batch: exit code 0, and a summary."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", "from penstock.cli import main; main()", "run", "pipeline.yaml"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    watchdog = threading.Timer(240, program.kill)
+    watchdog.start()
+    try:
+        assert program.stderr is not None
+        said = []
+        for line in program.stderr:
+            said.append(line)
+            if line.startswith("batch 0"):
+                break
+        program.send_signal(signal.SIGTERM)
+        rest = program.stderr.read()
+        assert program.wait() == 0, "".join(said) + rest
+    finally:
+        watchdog.cancel()
+        program.kill()
+    assert "2 events, 1 match, 0 dead letters in 1 micro-batch" in rest
+    assert "Traceback" not in "".join(said) + rest
+    assert _notified() == [(1, "A")]
+
+
+def test_the_screen_on_a_terminal(monkeypatch) -> None:
+    """Totals and the last micro-batches, drawn anew at each."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    metrics = Metrics()
+    with _LiveScreen("ticks") as screen:
+        for number in range(2):
+            report = Report(number, 1000, 10, 0, 3, 7, False, None, 0)
+            metrics.add(BatchMetrics(report, "2026-01-01T00:00:00Z", 0.5))
+            screen.show(metrics.batches[-1], metrics)
+    shown = terminal.getvalue()
+    assert "ticks: 2,000 events, 20 matches, 0 dead letters in 2 micro-batches" in shown
+    assert "events/s" in shown
+
+
+@pytest.mark.spark
+def test_a_pipeline_that_fails_is_exit_code_1(spark, penstock: Penstock, pipeline: Path) -> None:
+    """What its sink raised is told, in a line."""
+    text = pipeline.read_text()
+    sink = next(line for line in text.splitlines() if line.startswith("sink:"))
+    pipeline.write_text(text.replace(sink, "sink: {format: python, function: 'json:loads'}"))
+    result = penstock("run", "pipeline.yaml", "--once")
+    assert result.exit_code == 1
+    assert "the pipeline failed: TypeError: the JSON object must be" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,1 @@
+"""Penstock on Spark: batch and streaming, classic and Connect, crashes and bad input."""

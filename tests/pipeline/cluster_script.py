@@ -1,0 +1,37 @@
+"""`match` and a pipeline on executors in processes of their own. Run by test_local_cluster.py."""
+
+import sys
+from pathlib import Path
+
+import penstock
+from penstock.pipeline import local_session
+
+from .elsewhere import tell
+from .scenes import delivered, market, pipeline, run, tick, write_events
+
+
+def main(folder: Path) -> None:
+    spark = local_session("local-cluster[2,1,1024]")
+    subs = market()
+    subs.subscribe("alice", "price >= 100")
+    subs.subscribe("bob", "symbol = 'A'")
+    events = spark.range(0, 200, 1, 4).selectExpr(
+        "id", "if(id < 50, 'A', 'B') as symbol", "cast(id as double) as price"
+    )
+    found = penstock.match(events, subs).selectExpr("id", "subscriptions").collect()
+    executors = spark._jsc.sc().statusTracker().getExecutorInfos()  # type: ignore[attr-defined]
+
+    for number in range(4):
+        write_events(folder / "in", f"{number}.json", [tick(number, price=100), "oops"])
+    metrics = run(pipeline(folder, spark, subs, snapshots=folder / "snapshots"))
+    tell(
+        executors=len(executors) - 1,  # the driver is counted too
+        matched={row.id: row.subscriptions for row in found},
+        delivered=delivered(folder / "out"),
+        summary=metrics.summary(),
+    )
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,95 @@
+"""Everything that Penstock does on Spark, on a Spark Connect server. Run by test_connect.py."""
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.pipeline import CallableSink, DeltaSink
+
+from .elsewhere import message_of, tell
+from .scenes import SCHEMA, delivered, pipeline, tick, write_events
+
+
+def keep(path: str):  # a sink's function runs on the server: what it finds must leave by a file
+    def function(row):
+        with open(path, "a") as file:
+            file.write(
+                f"{os.getpid()} {row['id']} {row['subscription']} {row['notification_id']}\n"
+            )
+
+    return function
+
+
+def fail(row):
+    raise ConnectionError("the receiver is down")
+
+
+def main(folder: Path) -> None:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    spark = (
+        SparkSession.builder.remote("local[2]")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    url = f"sqlite:///{folder}/subs.db"
+    subs = penstock.Subscriptions.open(url, SCHEMA)
+    subs.subscribe("alice", "price > 5")
+    subs.subscribe("bob", "symbol = 'A'")
+    rows = [(1, "A", 6.0), (2, "B", 7.0), (3, "B", 1.0)]
+    events = spark.createDataFrame(rows, "id bigint, symbol string, price double")
+    matched = {row.id: row.subscriptions for row in penstock.match(events, subs).collect()}
+    pairs = sorted(
+        (row.id, row.subscription, row.subscriber)
+        for row in penstock.match(events, subs, explode=True).collect()
+    )
+
+    write_events(folder / "in", "1.json", [tick(1, price=6), tick(2, "B"), "oops", {"id": "x"}])
+    files = pipeline(
+        folder, spark, subs, trigger="100 ms", metrics=folder / "metrics.jsonl"
+    ).start()
+    files.process_available()
+    subs.subscribe("carol", "symbol = 'B'")
+    write_events(folder / "in", "2.json", [tick(3, "B")])
+    files.process_available()
+    files.stop()
+
+    (folder / "calls").mkdir()
+    write_events(folder / "calls/in", "1.json", [tick(1, price=6)])
+    sink = CallableSink(keep(str(folder / "calls.txt")))
+    calls = pipeline(folder / "calls", spark, url, sink=sink, event_id="id").start()
+    calls.await_termination(120)
+
+    failing = pipeline(
+        folder / "calls", spark, url, sink=CallableSink(fail), checkpoint=folder / "f"
+    )
+    (folder / "memory").mkdir()
+    in_memory = pipeline(folder / "memory", spark, penstock.Subscriptions())
+    delta = pipeline(folder / "memory", spark, url, sink=DeltaSink(str(folder / "delta")))
+    stream = penstock.match(spark.readStream.format("rate").load(), penstock.Subscriptions())
+    query = stream.writeStream.format("noop").trigger(availableNow=True).start()
+    query.awaitTermination(60)
+    tell(
+        session=type(spark).__module__,
+        matched=matched,
+        pairs=pairs,
+        files=delivered(folder / "out"),
+        dead=sorted((folder / "checkpoint/penstock/dead-letters").glob("batch=0/*.json")) != [],
+        summary=files.metrics.summary(),
+        batches=[b.to_dict() for b in files.metrics.batches],
+        calls=(folder / "calls.txt").read_text().splitlines(),
+        process=os.getpid(),
+        in_memory=message_of(in_memory.start),
+        failed=message_of(lambda: failing.start().await_termination(120)),
+        streamed=query.exception() is None,
+        delta=message_of(delta.start),
+    )
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,63 @@
+"""Runs a script of this folder in a process of its own, with a Spark of its own, and reads what it found out.
+
+A Connect session, a `local-cluster` or another set of jars can't live beside the session of the other tests. Such a
+script does everything in one go, prints one line of JSON, and several tests look at it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+_MARK = "FOUND "
+
+
+def command(script: str, *arguments: object) -> list[str]:
+    """What runs a script of this folder."""
+    return [sys.executable, "-m", f"tests.pipeline.{script}", *map(str, arguments)]
+
+
+def environment() -> dict[str, str]:
+    """Where a script finds its like; and a JVM for a short life: quickly compiled code beats fast code."""
+    paths = [*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+
+
+def found_by(script: str, *arguments: object, timeout: float = 500) -> dict[str, Any]:
+    """What a script `tell`s."""
+    done = subprocess.run(
+        command(script, *arguments),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        cwd=ROOT,
+        env=environment(),
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    if not lines:
+        raise AssertionError(f"{script} exited with {done.returncode}:\n{done.stderr[-5000:]}")
+    found: dict[str, Any] = json.loads(lines[-1].removeprefix(_MARK))
+    return found
+
+
+def tell(**found: Any) -> None:
+    """Tell the tests what was found out."""
+    sys.stdout.write(_MARK + json.dumps(found, default=str) + "\n")
+    sys.stdout.flush()
+
+
+def message_of(action: Any) -> str | None:
+    """The error that an action raises, as text; None if it raises none."""
+    try:
+        action()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the tests look at it
+        return f"{type(error).__name__}: {error}"
+    return None

@@ -1,0 +1,74 @@
+"""What the tests of this room set up again and again: a registry, events in files, a pipeline."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import penstock
+from penstock.pipeline import FileSink, Pipeline, Source
+
+SCHEMA = {"id": "bigint", "symbol": "string", "price": "double"}
+
+
+def write_events(
+    folder: Path, name: str, events: Iterable[Mapping[str, Any] | str | bytes]
+) -> None:
+    """A file of JSON lines, which appears in `folder` whole. Text and bytes are written as they are."""
+    lines = [
+        event
+        if isinstance(event, bytes)
+        else (event if isinstance(event, str) else json.dumps(event)).encode()
+        for event in events
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    hidden = folder / f".{name}"
+    hidden.write_bytes(b"".join(line + b"\n" for line in lines))
+    hidden.rename(folder / name)
+
+
+def tick(number: int, symbol: str = "A", price: float = 1.0) -> dict[str, Any]:
+    return {"id": number, "symbol": symbol, "price": price}
+
+
+def pipeline(tmp_path: Path, spark: Any, registry: Any, **changes: Any) -> Pipeline:
+    """A pipeline from JSON files in `in` to Parquet files in `out`, with whatever a test changes."""
+    (tmp_path / "in").mkdir(exist_ok=True)
+    settings: dict[str, Any] = {
+        "source": Source("json", str(tmp_path / "in"), SCHEMA),
+        "subscriptions": registry,
+        "sink": FileSink(str(tmp_path / "out")),
+        "checkpoint": tmp_path / "checkpoint",
+        "trigger": "available-now",
+        "spark": spark,
+    }
+    return Pipeline(**{**settings, **changes})
+
+
+def run(piped: Pipeline) -> Any:
+    """Run a pipeline until everything there has been read; its metrics."""
+    running = piped.start()
+    assert running.await_termination(120)
+    return running.metrics
+
+
+def delivered(folder: Path) -> list[tuple[int, int, int]]:
+    """(batch, event id, subscription) of every notification in a file sink, sorted."""
+    import pyarrow.dataset as ds
+
+    files = sorted(str(p) for p in folder.glob("batch=*/*.parquet"))
+    if not files:
+        return []
+    table = ds.dataset(files, partitioning=ds.partitioning(flavor="hive")).to_table()
+    columns = [table[name].to_pylist() for name in ("batch", "id", "subscription")]
+    return sorted(zip(*columns, strict=True))
+
+
+def forget_commit(tmp_path, batch):
+    """Make Spark believe that it crashed before it committed a micro-batch."""
+    (tmp_path / f"checkpoint/commits/{batch}").unlink()
+    (tmp_path / f"checkpoint/commits/.{batch}.crc").unlink(missing_ok=True)
+
+
+def market() -> penstock.Subscriptions:
+    return penstock.Subscriptions(SCHEMA)

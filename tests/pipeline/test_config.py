@@ -1,0 +1,209 @@
+"""Pipeline files: read, checked as a whole, and everything that is wrong told at once."""
+
+import os
+
+import pytest
+import yaml
+
+import penstock
+from penstock.errors import ConfigError
+from penstock.pipeline import CallableSink, ConsoleSink, DeltaSink, FileSink, Source, read_config
+from penstock.pipeline.config import parse_config
+
+from .scenes import delivered, run, tick, write_events
+
+
+@pytest.fixture
+def good(tmp_path):
+    """A description that is right."""
+    (tmp_path / "in").mkdir()
+    url = f"sqlite:///{tmp_path}/subs.db"
+    with penstock.Subscriptions.open(url) as subs:
+        subs.subscribe("alice", "price > 0")
+    return {
+        "name": "ticks",
+        "source": {
+            "format": "json",
+            "path": str(tmp_path / "in"),
+            "schema": {"id": "bigint", "symbol": "string", "price": "double"},
+            "options": {"maxFilesPerTrigger": 10},
+        },
+        "subscriptions": url,
+        "sink": {"format": "parquet", "path": str(tmp_path / "out")},
+        "checkpoint": str(tmp_path / "checkpoint"),
+    }
+
+
+def problems(description) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(description)
+    return caught.value.problems
+
+
+def test_a_right_file_gives_its_pipeline(good, tmp_path):
+    more = {
+        "dead_letter": {"format": "json", "path": str(tmp_path / "dead")},
+        "trigger": "available-now",
+        "event_id": "id",
+        "engine": "naive",
+        "metrics": str(tmp_path / "metrics.jsonl"),
+        "snapshots": str(tmp_path / "snapshots"),
+        "spark": {"master": "local[1]", "config": {"spark.ui.enabled": True, "spark.x": 3}},
+    }
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(yaml.safe_dump({**good, **more}))
+    config = read_config(path)
+    assert config.source == Source(**{**good["source"], "options": {"maxFilesPerTrigger": "10"}})
+    assert (config.sink, config.dead_letter) == (
+        FileSink(str(tmp_path / "out")),
+        FileSink(str(tmp_path / "dead"), "json"),
+    )
+    assert (config.name, config.trigger, config.engine) == ("ticks", "available-now", "naive")
+    assert (config.master, config.spark_config) == (
+        "local[1]",
+        {"spark.ui.enabled": "true", "spark.x": "3"},
+    )
+
+
+@pytest.mark.spark
+def test_a_pipeline_from_a_file_runs(good, tmp_path, spark):
+    write_events(tmp_path / "in", "1.json", [tick(1), tick(2, price=-1)])
+    run(parse_config({**good, "trigger": "available-now"}).build(spark))
+    assert delivered(tmp_path / "out") == [(0, 1, 1)]
+
+
+def test_everything_that_is_wrong_is_told_at_once(tmp_path):
+    wrong = {
+        "nmae": "x",
+        "source": {"format": "json", "pth": "in", "schema": {"price": "doble"}},
+        "sink": {"format": "parket", "path": "out"},
+        "trigger": "often",
+        "engine": "warp",
+        "checkpoint": 5,
+        "event_time": ["at"],
+    }
+    found = problems(wrong)
+    for expected in (
+        "unknown key 'nmae': did you mean 'name'?",
+        "missing key 'subscriptions'",
+        "unknown key 'source.pth': did you mean 'source.path'?",
+        "source.schema: attribute 'price': 'doble' is not a type",
+        "sink.format 'parket': did you mean 'parquet'?",
+        "trigger 'often': give an interval like '1 second'",
+        "engine 'warp'",
+        "checkpoint is text, not a number (5)",
+        "event_time is text, not a list",
+    ):
+        assert any(problem.startswith(expected) for problem in found), expected
+    with pytest.raises(ConfigError, match="9 problems"):
+        parse_config(wrong)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"source": None}, "missing key 'source'"),
+        ({"source": "in/"}, "source is a mapping with a format, not text ('in/')"),
+        ({"source": {"path": "in"}}, "missing key 'source.format'"),
+        ({"sink": {"path": "out"}}, "missing key 'sink.format'"),
+        ({"sink": {"format": "parquet"}}, "missing key 'sink.path'"),
+        ({"sink": {"format": "console", "rows": -1}}, "sink.rows is a number of rows, not -1"),
+        ({"sink": {"format": "console", "path": "x"}}, "unknown key 'sink.path'"),
+        ({"sink": {"format": "python", "function": "print"}}, "sink.function is 'package.module:"),
+        ({"sink": {"format": "python", "function": "no.such:f"}}, "sink.function 'no.such:f'"),
+        (
+            {"sink": {"format": "python", "function": "os:sep"}},
+            "sink.function 'os:sep' is no function",
+        ),
+        ({"dead_letter": []}, "dead_letter is a mapping with a format, not a list"),
+        ({"checkpoint": "s3a://b/c"}, "checkpoint s3a://b/c: Penstock keeps its own files there"),
+        ({"subscriptions": "nowhere.db"}, "subscriptions nowhere.db: there is no such registry"),
+        (
+            {"event_time": "prise"},
+            "event_time: the events have no attribute 'prise': did you mean 'price'?",
+        ),
+        ({"trigger": ""}, "trigger is text, not text ('')"),
+        ({"spark": 4}, "spark is a mapping with master and config, not a number (4)"),
+        ({"spark": {"conf": {}}}, "unknown key 'spark.conf': did you mean 'spark.config'?"),
+        ({"metrics": "/dev/null/x/m.jsonl"}, "metrics /dev/null/x"),
+    ],
+)
+def test_each_mistake_has_its_own_words(good, change, expected):
+    (found,) = problems({**good, **change})
+    assert found.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"path": "nowhere"}, "source.path nowhere: there is no such folder"),
+        ({"schema": None}, "source: a json source needs the schema"),
+        ({"schema": 5}, "source.schema is text like"),
+        ({"schema": {}}, "source.schema has no attributes"),
+        (
+            {"schema": "price doble"},
+            "source.schema: 'price doble' is not a list of attributes and types",
+        ),
+        ({"schema": "price double, size"}, "source.schema: attribute 'size' has no type"),
+        ({"schema": {"price": {"a": ["int"]}}}, "source.schema:"),
+        ({"options": ["x"]}, "source.options is a mapping, not a list"),
+        ({"options": {"multiLine": True}}, "source: one record per line"),
+        ({"record": "xml"}, "source: record is one of json, csv"),
+    ],
+)
+def test_each_mistake_in_a_source_has_its_own_words(good, change, expected):
+    (found,) = problems({**good, "source": {**good["source"], **change}})
+    assert found.startswith(expected)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_named(good, tmp_path):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    (found,) = problems({**good, "checkpoint": str(tmp_path / "locked/checkpoint")})
+    assert "can't be written" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[1, 2]", "a pipeline description is a mapping"),
+        ("a: [", "is not YAML"),
+        ("", "not nothing"),
+    ],
+)
+def test_a_file_that_is_no_description_is_said_so(tmp_path, text, expected):
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=expected):
+        read_config(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml: No such file"):
+        read_config(tmp_path / "nowhere.yaml")
+
+
+def test_yaml_cannot_run_code(tmp_path):
+    path = tmp_path / "pipeline.yaml"
+    path.write_text("name: !!python/object/apply:os.system ['echo hello']")
+    with pytest.raises(ConfigError, match="is not YAML"):
+        read_config(path)
+
+
+@pytest.mark.parametrize(
+    ("sink", "expected"),
+    [
+        ({"format": "console"}, ConsoleSink()),
+        ({"format": "console", "rows": 5}, ConsoleSink(5)),
+        ({"format": "delta", "path": "t"}, DeltaSink("t")),
+        ({"format": "python", "function": "json:dumps"}, CallableSink(__import__("json").dumps)),
+    ],
+)
+def test_every_sink_can_be_named(good, sink, expected):
+    assert parse_config({**good, "sink": sink}).sink == expected
+
+
+def test_a_schema_may_be_sql(good):
+    ddl = "id bigint, venue struct<country: string, n: int>, tags array<string>"
+    config = parse_config({**good, "source": {**good["source"], "schema": ddl}})
+    assert config.source.schema == ddl

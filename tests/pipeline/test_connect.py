@@ -1,0 +1,62 @@
+"""Penstock on Spark Connect: the same calls, the same results, no `sparkContext` anywhere."""
+
+import pytest
+
+from .elsewhere import found_by
+
+pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return found_by("connect_script", tmp_path_factory.mktemp("connect"))
+
+
+def test_it_really_is_a_connect_session(found):
+    assert found["session"].startswith("pyspark.sql.connect")
+
+
+def test_match_gives_lists_and_pairs(found):
+    assert found["matched"] == {"1": [1, 2], "2": [1], "3": []}
+    assert found["pairs"] == [[1, 1, "alice"], [1, 2, "bob"], [2, 1, "alice"]]
+
+
+def test_match_of_a_streaming_dataframe_runs(found):
+    assert found["streamed"]
+
+
+def test_a_pipeline_follows_the_registry(found):
+    assert found["files"] == [[0, 1, 1], [0, 1, 2], [1, 3, 3]]
+
+
+def test_bad_records_become_dead_letters(found):
+    assert found["dead"]
+
+
+def test_figures_come_back_from_the_server(found):
+    summary = found["summary"]
+    assert (summary["batches"], summary["events"], summary["matches"]) == (2, 3, 3)
+    assert summary["dead_letters"] == 2
+    assert [batch["sequence"] for batch in found["batches"]] == [2, 3]
+    assert all(batch["seconds"] > 0 for batch in found["batches"])
+
+
+def test_a_callable_runs_on_the_server(found):
+    (process, *first), (_, *second) = sorted(line.split() for line in found["calls"])
+    assert int(process) != found["process"]
+    assert [first[:2], second[:2]] == [["1", "1"], ["1", "2"]]
+
+
+def test_an_in_memory_registry_is_refused_with_the_reason(found):
+    assert found["in_memory"].startswith("PipelineError: with Spark Connect")
+    assert "Subscriptions.open" in found["in_memory"]
+
+
+def test_a_failing_sink_is_told_by_its_own_error(found):
+    assert found["failed"] == (
+        "PipelineError: the pipeline failed: ConnectionError: the receiver is down"
+    )
+
+
+def test_a_missing_delta_is_told(found):
+    assert "penstock[delta]" in found["delta"]

@@ -1,0 +1,28 @@
+"""Penstock on `local-cluster[2,1,1024]`: a driver and two executors, each a process of its own."""
+
+import pytest
+
+from .elsewhere import found_by
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return found_by("cluster_script", tmp_path_factory.mktemp("cluster"))
+
+
+def test_there_are_two_executors(found):
+    assert found["executors"] == 2
+
+
+def test_match_is_the_same_as_on_one(found):
+    expected = {
+        str(i): [s for s, holds in ((1, i >= 100), (2, i < 50)) if holds] for i in range(200)
+    }
+    assert found["matched"] == expected
+
+
+def test_a_pipeline_delivers_from_executors_that_read_its_snapshots(found):
+    assert sorted(event for _, event, _ in found["delivered"]) == sorted([0, 1, 2, 3] * 2)
+    assert (found["summary"]["events"], found["summary"]["dead_letters"]) == (4, 4)

@@ -1,0 +1,101 @@
+"""Pins: written whole or not at all, found again, never silently replaced."""
+
+import os
+
+import pytest
+
+from penstock.errors import PipelineError
+from penstock.matching import SnapshotRef
+from penstock.pipeline import pins as module
+from penstock.pipeline.pins import Pin, Pins, local_path, query_id, write_atomically
+
+REF = SnapshotRef("/snapshots", 3, 17)
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    (tmp_path / "metadata").write_text('{"id": "q"}')
+    return tmp_path
+
+
+def pin(batch: int, now: int = 5) -> Pin:
+    return Pin("q", batch, REF, now)
+
+
+def refuse() -> Pin:
+    raise AssertionError("a replay must not make a new pin")
+
+
+def test_a_pin_is_made_once_and_found_by_the_replay(checkpoint):
+    made, replayed = Pins(checkpoint).find_or_make(4, lambda: pin(4))
+    assert (made, replayed) == (pin(4), False)
+    assert Pins(checkpoint).find_or_make(4, refuse) == (pin(4), True)
+
+
+def test_a_pin_survives_its_journey_through_json():
+    assert Pin.from_json(pin(9).to_json()) == pin(9)
+
+
+def test_a_crash_before_the_rename_leaves_no_pin(checkpoint, monkeypatch):
+    def crash(*_: object) -> None:
+        raise OSError("crash")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.os, "replace", crash)
+        with pytest.raises(OSError, match="crash"):
+            Pins(checkpoint).find_or_make(0, lambda: pin(0))
+    assert Pins(checkpoint).find(0) is None
+    assert Pins(checkpoint).batches() == []
+    assert os.listdir(checkpoint / "penstock/batches") == []
+
+
+def test_a_full_disk_leaves_no_half_a_file(tmp_path, monkeypatch):
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "file"
+    write_atomically(path, "old")
+    monkeypatch.setattr(module.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"batch": 0}', '{"batch": "x"}'])
+def test_a_pin_that_penstock_did_not_write_stops_the_pipeline_with_its_path(checkpoint, text):
+    Pins(checkpoint).find_or_make(0, lambda: pin(0))
+    (checkpoint / "penstock/batches/0.json").write_text(text)
+    with pytest.raises(PipelineError, match=r"batches/0\.json is not a pin"):
+        Pins(checkpoint).find_or_make(0, refuse)
+
+
+def test_old_pins_go_but_never_those_of_batches_that_are_not_committed(checkpoint):
+    pins = Pins(checkpoint)
+    for number in range(10):
+        pins.find_or_make(number, lambda number=number: pin(number))
+    pins.prune(committed=6, kept=3)
+    assert pins.batches() == [4, 5, 6, 7, 8, 9]
+    pins.prune(committed=6, kept=0)
+    assert pins.batches() == [7, 8, 9]
+
+
+def test_a_pin_of_another_query_is_not_taken_for_ours(checkpoint):
+    Pins(checkpoint).find_or_make(0, lambda: pin(0))
+    (checkpoint / "metadata").write_text('{"id": "another"}')
+    with pytest.raises(PipelineError, match="of another query"):
+        Pins(checkpoint).find_or_make(0, refuse)
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", "[]"])
+def test_without_its_id_a_query_does_not_run(tmp_path, text):
+    if text is not None:
+        (tmp_path / "metadata").write_text(text)
+    with pytest.raises(PipelineError, match="metadata"):
+        query_id(tmp_path)
+
+
+def test_only_a_mounted_folder_can_hold_pins():
+    assert str(local_path("file:/data/x", "checkpoint")) == "/data/x"
+    with pytest.raises(PipelineError, match="mounted file system"):
+        local_path("s3a://bucket/x", "checkpoint")

@@ -1,0 +1,306 @@
+"""Pipelines: they follow the registry, replay with what they pinned, and don't stop for a bad subscription."""
+
+import json
+import logging
+import time
+
+import pytest
+
+import penstock
+from penstock.errors import PipelineError, RegistryError, SchemaError
+from penstock.pipeline import CallableSink, FileSink, batch
+from penstock.pipeline.pins import Pins
+
+from .scenes import delivered, forget_commit, market, pipeline, run, tick, write_events
+
+pytestmark = pytest.mark.spark
+
+
+def wait_for(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.02)
+
+
+def test_a_change_takes_effect_in_the_next_micro_batch(spark, tmp_path):
+    subs = market()
+    first = subs.subscribe("alice", "price > 0")
+    with pipeline(tmp_path, spark, subs, trigger="50 ms").start() as running:
+        write_events(tmp_path / "in", "1.json", [tick(1)])
+        running.process_available()
+        subs.subscribe("bob", "symbol = 'A'")
+        subs.unsubscribe(*first)
+        write_events(tmp_path / "in", "2.json", [tick(2)])
+        running.process_available()
+    assert delivered(tmp_path / "out") == [(0, 1, 1), (1, 2, 2)]
+
+
+def test_the_pin_of_each_micro_batch_is_on_record(spark, tmp_path):
+    subs = market()
+    subs.subscribe("alice", "price > 0")
+    write_events(tmp_path / "in", "1.json", [tick(1)])
+    before = time.time() * 1e6
+    run(pipeline(tmp_path, spark, subs))
+    pin = Pins(tmp_path / "checkpoint").find(0)
+    assert pin.snapshot.sequence == subs.sequence()
+    assert before <= pin.now <= time.time() * 1e6
+
+
+def test_a_replay_uses_the_pinned_snapshot_and_time_not_todays(spark, tmp_path, monkeypatch):
+    subs = market()
+    kept = subs.subscribe("alice", "price > 0", lease="1 hour")
+    write_events(tmp_path / "in", "1.json", [tick(1)])
+    first: list = []
+    run(pipeline(tmp_path, spark, subs, sink=CallableSink(first.append)))
+    forget_commit(tmp_path, 0)
+    subs.subscribe("bob", "price > 0", lease="1 day")
+    # Two hours later: alice's lease is over, but wasn't when the batch was pinned.
+    later = batch.now_micros() + 2 * 3600 * 1_000_000
+    monkeypatch.setattr(batch, "now_micros", lambda: later)
+    write_events(tmp_path / "in", "2.json", [tick(2)])
+    again: list = []
+    metrics = run(pipeline(tmp_path, spark, subs, sink=CallableSink(again.append)))
+    assert again[:1] == first
+    assert [(row["id"], row["subscription"]) for row in again] == [(1, kept.id), (2, 2)]
+    assert [b.report.replayed for b in metrics.batches] == [True, False]
+
+
+def test_a_replay_of_what_the_files_have_runs_nothing(spark, tmp_path):
+    subs = market()
+    subs.subscribe("alice", "price > 0")
+    write_events(tmp_path / "in", "1.json", [tick(1), "oops"])
+    run(pipeline(tmp_path, spark, subs))
+    forget_commit(tmp_path, 0)
+    metrics = run(pipeline(tmp_path, spark, subs))
+    assert delivered(tmp_path / "out") == [(0, 1, 1)]
+    report = metrics.last.report
+    assert (report.replayed, report.events, report.matches) == (True, None, None)
+
+
+def test_started_again_it_goes_on_where_it_was(spark, tmp_path):
+    subs = market()
+    subs.subscribe("alice", "price > 0")
+    for number in range(3):
+        write_events(tmp_path / "in", f"{number}.json", [tick(number)])
+        run(pipeline(tmp_path, spark, subs))
+    assert delivered(tmp_path / "out") == [(0, 0, 1), (1, 1, 1), (2, 2, 1)]
+
+
+def test_available_now_reads_what_is_there_and_ends(spark, tmp_path):
+    subs = market()
+    subs.subscribe("alice", "price > 0")
+    for number in range(4):
+        write_events(tmp_path / "in", f"{number}.json", [tick(number)])
+    source = {
+        "format": "json",
+        "path": str(tmp_path / "in"),
+        "schema": "id bigint, price double, symbol string",
+        "options": {"maxFilesPerTrigger": 2},
+    }
+    metrics = run(pipeline(tmp_path, spark, subs, source=source))
+    assert sorted(event for _, event, _ in delivered(tmp_path / "out")) == [0, 1, 2, 3]
+    assert metrics.summary()["batches"] == 2
+
+
+def test_a_subscription_that_does_not_fit_is_set_aside_and_reported(spark, tmp_path, caplog):
+    subs = penstock.Subscriptions()  # no schema: any filter is accepted
+    subs.subscribe("alice", "prise > 0")
+    subs.subscribe("bob", "price > 0")
+    write_events(tmp_path / "in", "1.json", [tick(1)])
+    with caplog.at_level(logging.WARNING, "penstock"):
+        metrics = run(pipeline(tmp_path, spark, subs))
+    assert delivered(tmp_path / "out") == [(0, 1, 2)]
+    assert "set aside: subscription 1: unknown attribute 'prise'" in caplog.text
+    assert metrics.summary()["refused"] == 1
+    assert "prise" in metrics.last.report.refusals[0]
+
+
+class Unreachable:
+    """A registry that goes away after a while."""
+
+    def __init__(self, subs):
+        self.subs, self.gone = subs, False
+        self.identity = subs.identity
+
+    def sequence(self):
+        return self._up().sequence()
+
+    def active(self, now=None):
+        return self._up().active(now)
+
+    def changes(self, since):
+        return self._up().changes(since)
+
+    def _up(self):
+        if self.gone:
+            raise RegistryError("connection refused")
+        return self.subs
+
+
+def test_without_its_registry_it_goes_on_with_the_last_snapshot(spark, tmp_path, caplog):
+    subs = market()
+    subs.subscribe("alice", "price > 0")
+    registry = Unreachable(subs)
+    with pipeline(tmp_path, spark, registry, trigger="50 ms").start() as running:
+        write_events(tmp_path / "in", "1.json", [tick(1)])
+        running.process_available()
+        registry.gone = True
+        subs.subscribe("bob", "price > 0")
+        write_events(tmp_path / "in", "2.json", [tick(2)])
+        running.process_available()
+        registry.gone = False
+        write_events(tmp_path / "in", "3.json", [tick(3)])
+        running.process_available()
+    assert delivered(tmp_path / "out") == [(0, 1, 1), (1, 2, 1), (2, 3, 1), (2, 3, 2)]
+    stale = [b.report.stale for b in running.metrics.batches]
+    assert stale == [None, "connection refused", None]
+    assert "keeps snapshot" in caplog.text
+
+
+def test_a_registry_that_cannot_be_read_at_the_first_batch_is_an_error(spark, tmp_path):
+    registry = Unreachable(market())
+    registry.gone = True
+    write_events(tmp_path / "in", "1.json", [tick(1)])
+    with pytest.raises(PipelineError, match="connection refused"):
+        run(pipeline(tmp_path, spark, registry))
+
+
+def test_a_lost_snapshot_stops_a_replay_instead_of_changing_it(spark, tmp_path):
+    subs = market()
+    subs.subscribe("alice", "price > 0")
+    write_events(tmp_path / "in", "1.json", [tick(1)])
+    run(pipeline(tmp_path, spark, subs))
+    forget_commit(tmp_path, 0)
+    # As if it had been lost: the pin names a version that isn't there.
+    path = tmp_path / "checkpoint/penstock/batches/0.json"
+    pin = json.loads(path.read_text())
+    pin["snapshot"]["version"] = 99
+    path.write_text(json.dumps(pin))
+    with pytest.raises(PipelineError, match="SnapshotError"):
+        run(pipeline(tmp_path, spark, subs, sink=CallableSink(print)))
+
+
+def test_a_sink_that_fails_stops_the_pipeline_with_its_reason_and_loses_nothing(spark, tmp_path):
+    subs = market()
+    subs.subscribe("alice", "price > 0")
+    write_events(tmp_path / "in", "1.json", [tick(1)])
+
+    def broken(_):
+        raise ConnectionError("the receiver is down")
+
+    with pytest.raises(PipelineError, match="ConnectionError: the receiver is down"):
+        run(pipeline(tmp_path, spark, subs, sink=CallableSink(broken)))
+    out: list = []
+    run(pipeline(tmp_path, spark, subs, sink=CallableSink(out.append)))
+    assert [row["id"] for row in out] == [1]
+
+
+def test_a_streaming_dataframe_is_a_source(spark, tmp_path):
+    subs = market()
+    subs.subscribe("alice", "price > 0 AND symbol = 'AA'")
+    write_events(tmp_path / "in", "1.json", [tick(1)])
+    schema = "id bigint, symbol string, price double"
+    frame = spark.readStream.schema(schema).json(str(tmp_path / "in"))
+    frame = frame.selectExpr("id", "concat(symbol, symbol) as symbol", "price")
+    run(pipeline(tmp_path, spark, subs, source=frame))
+    assert delivered(tmp_path / "out") == [(0, 1, 1)]
+
+
+def test_columns_of_unusual_names_arrive(spark, tmp_path):
+    subs = penstock.Subscriptions()
+    subs.subscribe("alice", "n = 0")
+    write_events(tmp_path / "in", "1.json", ['{"n": 0, "a.b": 1, "c`d": 2, "é è": 3}'])
+    schema = {"n": "int", "a.b": "int", "c`d": "int", "é è": "int"}
+    source = {"format": "json", "path": str(tmp_path / "in"), "schema": schema}
+    out: list = []
+    run(pipeline(tmp_path, spark, subs, source=source, sink=CallableSink(out.append)))
+    assert [(row["a.b"], row["c`d"], row["é è"]) for row in out] == [(1, 2, 3)]
+
+
+def test_stop_lets_the_micro_batch_end_and_can_be_called_twice(spark, tmp_path):
+    subs = market()
+    subs.subscribe("alice", "price > 0")
+    started: list = []
+
+    def slow(row):
+        started.append(row["id"])
+        time.sleep(1)
+
+    running = pipeline(tmp_path, spark, subs, trigger="50 ms", sink=CallableSink(slow)).start()
+    write_events(tmp_path / "in", "1.json", [tick(1), tick(2)])
+    wait_for(lambda: started)
+    running.stop()
+    running.stop()
+    assert not running.is_active
+    assert started == [1, 2]
+    assert (tmp_path / "checkpoint/commits/0").exists()
+    assert running.metrics.summary()["matches"] == 2
+
+
+def test_await_termination_gives_up_after_its_timeout(spark, tmp_path):
+    with pipeline(tmp_path, spark, market(), trigger="50 ms").start() as running:
+        assert running.await_termination(1) is False
+        assert running.is_active
+
+
+def test_old_pins_and_snapshots_go_but_not_those_still_needed(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(batch, "_PRUNE_EVERY", 1)
+    subs = market()
+    with pipeline(tmp_path, spark, subs, trigger="50 ms").start() as running:
+        for number in range(14):
+            subs.subscribe("alice", f"price > {number / 100}")
+            write_events(tmp_path / "in", f"{number}.json", [tick(number)])
+            running.process_available()
+    versions = list((tmp_path / "checkpoint/penstock/snapshots").glob("*/versions/*.json"))
+    assert 10 <= len(versions) <= 11
+    forget_commit(tmp_path, 13)
+    before = delivered(tmp_path / "out")
+    run(pipeline(tmp_path, spark, subs))
+    assert delivered(tmp_path / "out") == before
+    assert len(before) == sum(range(1, 15))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "named"),
+    [
+        ({"trigger": "often"}, PipelineError, "trigger 'often'"),
+        ({"engine": "warp"}, PipelineError, "no engine 'warp'"),
+        ({"event_time": "when"}, PipelineError, "event_time: the events have no attribute 'when'"),
+        ({"event_id": "id.x"}, PipelineError, "event_id: the events have no attribute 'id.x'"),
+        ({"sink": print}, PipelineError, "not a sink"),
+        ({"checkpoint": "s3a://bucket/c"}, PipelineError, "mounted file system"),
+        ({"subscriptions": "nowhere.db"}, RegistryError, "nowhere.db"),
+        ({"schema": "id int, subscriber string"}, SchemaError, "'subscriber'"),
+        ({"source": {"format": "jsn"}}, PipelineError, "jsn"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_it_starts(spark, tmp_path, changes, error, named):
+    with pytest.raises(error, match=named):
+        pipeline(tmp_path, spark, market(), **changes).start()
+    assert spark.streams.active == []
+
+
+def test_a_registry_by_url_is_opened_by_the_pipeline(spark, tmp_path):
+    url = f"sqlite:///{tmp_path}/subs.db"
+    with penstock.Subscriptions.open(
+        url, {"id": "bigint", "symbol": "string", "price": "double"}
+    ) as subs:
+        subs.subscribe("alice", "price > 0")
+    write_events(tmp_path / "in", "1.json", [tick(1)])
+    run(pipeline(tmp_path, spark, url))
+    assert delivered(tmp_path / "out") == [(0, 1, 1)]
+
+
+def test_json_notifications_can_be_read_line_by_line(spark, tmp_path):
+    subs = market()
+    subs.subscribe("alice", "price > 0")
+    write_events(tmp_path / "in", "1.json", [tick(1)])
+    run(pipeline(tmp_path, spark, subs, sink=FileSink(str(tmp_path / "out"), "json")))
+    (line,) = [
+        json.loads(line)
+        for file in (tmp_path / "out").glob("batch=0/*.json")
+        for line in file.read_text().splitlines()
+    ]
+    assert line["subscriber"] == "alice"
+    assert line["id"] == 1
