@@ -12,6 +12,7 @@ This file is the whole public API. Follow one event: `language` reads a filter, 
 plan and matches events against it, `registry` keeps subscriptions, `pipeline` runs it all on Spark.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import (
@@ -28,11 +29,10 @@ from penstock.errors import (
     TicketError,
     UnknownSubscription,
 )
-from penstock.language import Schema
-from penstock.matching import Matcher, SnapshotRef
-from penstock.registry import Subscriptions
 
 if TYPE_CHECKING:
+    from penstock.language import Schema
+    from penstock.matching import Matcher, SnapshotRef
     from penstock.pipeline import (
         CallableSink,
         ConsoleSink,
@@ -41,19 +41,32 @@ if TYPE_CHECKING:
         Pipeline,
         match,
     )
+    from penstock.registry import Subscriptions
 
 __version__ = "0.1.0"
 
-_ON_SPARK = frozenset({"CallableSink", "ConsoleSink", "DeltaSink", "FileSink", "Pipeline", "match"})
+_ROOMS = {
+    "Schema": "language",
+    "Matcher": "matching",
+    "SnapshotRef": "matching",
+    "Subscriptions": "registry",
+    **dict.fromkeys(
+        ("CallableSink", "ConsoleSink", "DeltaSink", "FileSink", "Pipeline", "match"), "pipeline"
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What needs Spark is imported when it is first used: the core works without it."""
-    if name in _ON_SPARK:
-        from penstock import pipeline
+    """Rooms are entered when they are first used: the core works without Spark, `penstock --help` without either."""
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"penstock.{_ROOMS[name]}"), name)
+    globals()[name] = value
+    return value
 
-        return getattr(pipeline, name)
-    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

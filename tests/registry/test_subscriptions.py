@@ -311,3 +311,14 @@ def test_after_close_it_says_so(subs: Subscriptions) -> None:
         with pytest.raises(RegistryError, match="closed"):
             deed()
     subs.close()
+
+
+def test_whoever_runs_the_registry_removes_without_a_ticket(subs):
+    """A bulk-loaded subscription has no ticket, and can still be removed; one that isn't there is an error."""
+    sid, _ = subs.subscribe("alice", "price > 5")
+    before = subs.sequence()
+    subs.remove(sid)
+    assert len(subs) == 0
+    assert subs.changes(before).removed.tolist() == [sid]
+    with pytest.raises(UnknownSubscription):
+        subs.remove(sid)

@@ -116,6 +116,9 @@ def unsubscribe(
     sid: SubscriptionId,
     ticket: Ticket = None,
     registry: RegistryUrl = DEFAULT_REGISTRY,
+    force: Annotated[
+        bool, typer.Option("--force", help="Without the ticket: for whoever runs the registry.")
+    ] = False,
 ) -> None:
     """Remove a subscription.
 
@@ -124,7 +127,10 @@ def unsubscribe(
     PENSTOCK_TICKET=… penstock unsubscribe 7
     """
     with _open(registry) as subs:
-        subs.unsubscribe(sid, _ticket(ticket))
+        if force:
+            subs.remove(sid)
+        else:
+            subs.unsubscribe(sid, _ticket(ticket))
     say(f"Subscription {sid} is gone.")
 
 

@@ -50,7 +50,7 @@ class Target:
 
     def write(self, rows: "DataFrame") -> None:
         # An empty folder may be there already: only now can Spark be told to write into one.
-        mode = "overwrite" if self.overwrite or self._is_empty() else "errorifexists"
+        mode = "overwrite" if self.overwrite or self._is_empty() else "error"
         rows.write.mode(mode).format(self.format).save(spark_path(self.path, local=self.local))
 
     def _is_empty(self) -> bool:

@@ -102,7 +102,7 @@ def _spark_reason(error: Exception) -> str:
     for line in lines:
         if _RAISED in line:  # by a plan of ours, and worded for people
             return line.partition(_RAISED)[2].partition(" SQLSTATE: ")[0]
-    ours = [line for line in lines if line.startswith("penstock.errors.")]
+    ours = [line for line in lines if line.startswith(("penstock.errors.", "details = "))]
     return "Spark: " + (ours[-1:] or lines or [type(error).__name__])[0]
 
 

@@ -107,6 +107,8 @@ def _filter(kind: int, symbol: str, sector: str, base: float, percent: float) ->
         case 2:
             return f"sector = '{sector}' AND change > {1 + abs(percent):.2f} AND size > 5000"
         case 3:
-            return f"symbol LIKE '{symbol[:2]}%' AND (change < {-1 - abs(percent):.2f} OR size > 9950)"
+            return (
+                f"symbol LIKE '{symbol[:2]}%' AND (change < {-1 - abs(percent):.2f} OR size > 9950)"
+            )
         case _:
             return f"size > {9_700 + 40 * abs(percent):.0f} AND NOT (sector = '{sector}') AND change > 3.5"

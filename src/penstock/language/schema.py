@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
+import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -378,9 +379,15 @@ def _from_mapping(mapping: Mapping[str, Any], depth: int = 0) -> Struct:
 
 def _from_sql(name: str, text: str) -> Type:
     try:
-        return _from_data_type(exp.DataType.build(text, dialect="spark"))
+        # Not DataType.build: it forgives, and silently drops a field whose type it doesn't know.
+        cast = sqlglot.parse_one(f"CAST(x AS {text})", dialect="spark")
+        if not isinstance(cast, exp.Cast):
+            raise SchemaError("not a type")
+        return _from_data_type(cast.to)
     except (SqlglotError, SchemaError, ValueError, RecursionError) as error:
-        raise SchemaError(f"attribute {name!r}: {text!r} is not a type: {error}") from error
+        raise SchemaError(
+            f"attribute {name!r}: {text!r} is not a type: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def _from_data_type(type_: exp.DataType, depth: int = 0) -> Type:

@@ -209,6 +209,22 @@ class Subscriptions:
         with self._store.turn() as turn:
             turn.remove([_proven(turn, id, ticket, self._clock()).id])
 
+    def remove(self, id: int) -> None:  # noqa: A002
+        """Remove a subscription without its ticket: for whoever runs the registry, and so may write to its tables.
+
+        Bulk-loaded subscriptions usually have no ticket. UnknownSubscription if there is none of this id.
+
+        >>> subs = Subscriptions()
+        >>> subs.remove(subs.subscribe("alice", "price > 5").id)
+        >>> len(subs)
+        0
+        """
+        number = as_int64(id)
+        with self._store.turn() as turn:
+            if number is None or turn.find(number, self._clock()) is None:
+                raise UnknownSubscription(f"no live subscription {id}")
+            turn.remove([number])
+
     def sweep(self) -> int:
         """Free the room of expired subscriptions; how many there were.
 
