@@ -172,24 +172,25 @@ def test_a_text_just_under_the_limit_is_right() -> None:
 
 
 def test_long_chains_are_right() -> None:
-    """Tens of thousands of terms of one attribute are one set of values."""
-    matcher = compiled(" OR ".join(f"a = {n}" for n in range(50_000)))
-    assert matcher.match({"a": 49_999}) == [7]
-    assert matcher.match({"a": 50_000}) == []
-    matcher = compiled(" AND ".join(f"a <> {n}" for n in range(20_000)))
-    assert matcher.match({"a": 20_000}) == [7]
-    assert matcher.match({"a": 19_999}) == []
+    """Ten thousand terms of one attribute are one set of values."""
+    matcher = compiled(" OR ".join(f"a = {n}" for n in range(10_000)))
+    assert matcher.match({"a": 9_999}) == [7]
+    assert matcher.match({"a": 10_000}) == []
+    matcher = compiled(" AND ".join(f"a <> {n}" for n in range(10_000)))
+    assert matcher.match({"a": 10_000}) == [7]
+    assert matcher.match({"a": 9_999}) == []
 
 
-def test_a_hundred_thousand_equal_terms_are_right_or_refused() -> None:
-    """Repeating a term a hundred thousand times changes nothing but the length."""
+def test_a_hundred_thousand_terms_are_refused() -> None:
+    """As many terms as are allowed are right, equal or not; more are refused before they are parsed."""
     for word in ("AND", "OR"):
-        assert matches(f" {word} ".join(["flag"] * 100_000))
+        assert matches(f" {word} ".join(["flag"] * 10_001))
+        assert "10,000 ANDs and ORs" in refused(f" {word} ".join(["flag"] * 100_000))
 
 
-def test_a_hundred_thousand_different_conjunctions_are_refused() -> None:
+def test_thousands_of_different_conjunctions_are_refused() -> None:
     """A disjunction over several attributes can't be one set."""
-    text = " OR ".join(f"a={n} AND b={n}" for n in range(30_000))
+    text = " OR ".join(f"a={n} AND b={n}" for n in range(5_000))
     assert "too complex" in refused(text)
 
 
@@ -201,9 +202,9 @@ def test_large_in_lists() -> None:
     assert matcher.match({"a": 199_999}) == []
     assert matcher.match({"a": -1, "b": 1}) == []
     assert "100,000" in refused(f"a IN ({numbers}, 7)")
-    assert "100,000" in refused("a IN (" + "1," * 520_000 + "1)")
+    assert "100,000" in refused("a IN (" + "1," * 150_000 + "1)")
     assert "too long" in refused("a IN (" + ", ".join(map(str, range(1_000_000))) + ")")
-    assert "100,000" in refused(" OR ".join(["a IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)"] * 10_001))
+    assert "100,000" in refused(" OR ".join(["a IN (" + "1, " * 19 + "1)"] * 5_001))
 
 
 BOMBS = {
@@ -586,7 +587,7 @@ def test_nul_and_lone_surrogates_are_refused(text: str) -> None:
     str(caught.value).encode()
 
 
-@pytest.mark.parametrize("length", [300, 10_000, 500_000])
+@pytest.mark.parametrize("length", [1_000, 100_000])
 def test_endless_names_are_refused_in_few_words(length: int) -> None:
     """The message doesn't repeat a name of half a million characters."""
     assert "unknown attribute" in refused("x" * length + " = 1")
@@ -619,7 +620,7 @@ def test_long_filters_take_time_about_linear() -> None:
         lambda n: "a = 1" + " " * n * 5,
         lambda n: "NOT (" + " OR ".join(f"a = {i}" for i in range(n)) + ")",
     ):
-        short, long = (best(partial(check, make(n), SCHEMA), 2) for n in (2_000, 16_000))
+        short, long = (best(partial(check, make(n), SCHEMA), 2) for n in (1_000, 8_000))
         assert long < 32 * max(short, 0.005), (
             f"{make(3)!r}: {short:.3f} s, eight times {long:.3f} s"
         )

@@ -17,7 +17,14 @@ from penstock.language import patterns
 from penstock.language.literals import MAX_DIGITS, TOO_MANY_DIGITS
 from penstock.language.operands import Operands, SlotNeededError
 from penstock.language.schema import Array, Attribute, Kind, Scalar, Schema
-from penstock.language.syntax import CONTAINS_NAMES, MAX_DEPTH, syntax, too_deep
+from penstock.language.syntax import (
+    CONTAINS_NAMES,
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    syntax,
+    too_deep,
+    too_many_elements,
+)
 from penstock.language.tree import (
     And,
     Comparison,
@@ -35,7 +42,6 @@ from penstock.language.tree import (
     Tree,
 )
 
-MAX_ELEMENTS = 100_000  # literals in all the IN lists of one filter
 _ORDERS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -176,10 +182,7 @@ class _Conditions(Operands):
             )
         self.elements += len(node.expressions)
         if self.elements > MAX_ELEMENTS:
-            raise FilterError(
-                self.text,
-                f"too many literals in IN lists: at most {MAX_ELEMENTS:,} in one filter",
-            )
+            raise too_many_elements(self.text)
         attribute = self.operand(node.this)
         if attribute is None:
             return Constant(None, self.span(node))

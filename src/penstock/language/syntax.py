@@ -3,6 +3,8 @@
 Limits stand here, too: a text that is too long or nests too deeply is refused before it can cost anything.
 """
 
+import re
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
@@ -12,7 +14,10 @@ from penstock.errors import FilterError
 
 MAX_TEXT = 1 << 20  # characters
 MAX_DEPTH = 100  # levels of parentheses and NOT
+MAX_CONDITIONS = 10_000  # ANDs and ORs
+MAX_ELEMENTS = 100_000  # literals in all the IN lists of one filter
 DIALECT = "duckdb"
+_UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
 CONTAINS_NAMES = {"array_contains", "list_contains", "array_has", "list_has"}
 
 
@@ -23,14 +28,10 @@ def syntax(text: str) -> exp.Expr:
             text[:100],
             f"the filter is too long: {len(text):,} characters, at most {MAX_TEXT:,} are allowed",
         )
-    unprintable = next(
-        (i for i, c in enumerate(text) if c == "\0" or "\ud800" <= c <= "\udfff"), -1
-    )
-    if unprintable >= 0:
+    unprintable = _UNPRINTABLE.search(text)
+    if unprintable is not None:
         shown = text.encode("utf-8", "replace").decode().replace("\0", "?")
-        raise FilterError(
-            shown, "NUL and lone surrogates are not text", unprintable, unprintable + 1
-        )
+        raise FilterError(shown, "NUL and lone surrogates are not text", *unprintable.span())
     try:
         ands = _check_tokens(text)
         tree = sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
@@ -49,12 +50,19 @@ def syntax(text: str) -> exp.Expr:
     return tree
 
 
+def too_many_elements(text: str) -> FilterError:
+    """The error of a filter whose IN lists are too long."""
+    return FilterError(
+        text, f"too many literals in IN lists: at most {MAX_ELEMENTS:,} in one filter"
+    )
+
+
 def _check_tokens(text: str) -> int:
     """Refuse deep nesting before the parser recurses into it: in a thread with a small stack it would crash.
 
     Returns how many ANDs there are: sqlglot forgives a BETWEEN that lacks its own.
     """
-    depth = ands = 0
+    depth = ands = ors = commas = 0
     prefixes = 0  # NOTs and signs in a row: each is a level, too
     for token in sqlglot.tokenize(text, dialect=DIALECT):
         kind = token.token_type
@@ -65,8 +73,16 @@ def _check_tokens(text: str) -> int:
         depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
         prefixes = prefixes + 1 if kind in _PREFIXES else 0
         ands += kind is TokenType.AND
+        ors += kind is TokenType.OR
+        commas += kind is TokenType.COMMA
         if depth + prefixes > MAX_DEPTH:
             raise too_deep(text)
+    if ands + ors > MAX_CONDITIONS:
+        raise FilterError(
+            text, f"too many conditions: at most {MAX_CONDITIONS:,} ANDs and ORs in one filter"
+        )
+    if commas > MAX_ELEMENTS:
+        raise too_many_elements(text)
     return ands
 
 
