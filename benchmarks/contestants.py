@@ -49,7 +49,7 @@ class DuckContestant:
 
     def matches(self, events: pa.RecordBatch) -> int:
         self.connection.register("events", pa.Table.from_batches([events]))
-        (count,) = self.connection.execute(self.query).fetchone()
+        ((count,),) = self.connection.execute(self.query).fetchall()
         return count
 
 
