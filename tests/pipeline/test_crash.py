@@ -29,7 +29,7 @@ from .scenes import write_events
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 SEED = 20_261_115
-FILES, EVENTS = 24, 40
+FILES, EVENTS = 20, 40
 SYMBOLS = ["AAPL", "GOOG", "MSFT", "NVDA", None]
 # Every run but the last is killed: by itself at a delicate moment, or (None) from outside at a random one.
 KILLS = [("pinned", 1), None, ("written", 5), None]

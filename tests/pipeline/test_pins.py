@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import PipelineError
 from penstock.matching import SnapshotRef
 from penstock.pipeline import pins as module
-from penstock.pipeline.pins import Pin, Pins, local_path, query_id, write_atomically
+from penstock.pipeline.pins import Pin, Pins, create_atomically, local_path, query_id
 
 REF = SnapshotRef("/snapshots", 3, 17)
 
@@ -36,12 +36,12 @@ def test_a_pin_survives_its_journey_through_json():
     assert Pin.from_json(pin(9).to_json()) == pin(9)
 
 
-def test_a_crash_before_the_rename_leaves_no_pin(checkpoint, monkeypatch):
+def test_a_crash_before_it_has_its_name_leaves_no_pin(checkpoint, monkeypatch):
     def crash(*_: object) -> None:
         raise OSError("crash")
 
     with monkeypatch.context() as patched:
-        patched.setattr(module.os, "replace", crash)
+        patched.setattr(module.os, "link", crash)
         with pytest.raises(OSError, match="crash"):
             Pins(checkpoint).find_or_make(0, lambda: pin(0))
     assert Pins(checkpoint).find(0) is None
@@ -53,13 +53,18 @@ def test_a_full_disk_leaves_no_half_a_file(tmp_path, monkeypatch):
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    path = tmp_path / "file"
-    write_atomically(path, "old")
     monkeypatch.setattr(module.os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        write_atomically(path, "new")
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file"]
+        create_atomically(tmp_path / "file", "text")
+    assert os.listdir(tmp_path) == []
+
+
+def test_of_two_drivers_that_pin_the_same_batch_the_first_wins(checkpoint):
+    def slow() -> Pin:
+        Pins(checkpoint).find_or_make(0, lambda: pin(0, now=1))
+        return pin(0, now=2)
+
+    assert Pins(checkpoint).find_or_make(0, slow)[0] == pin(0, now=1)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"batch": 0}', '{"batch": "x"}'])

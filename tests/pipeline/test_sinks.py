@@ -4,7 +4,6 @@ import json
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.functions import udf
 
 from penstock.errors import PipelineError
 from penstock.pipeline import (
@@ -58,10 +57,7 @@ def test_a_replay_of_a_complete_micro_batch_is_skipped(spark, rows, tmp_path, fo
 
 
 def test_half_a_micro_batch_is_not_seen_and_its_replay_starts_over(spark, rows, tmp_path):
-    def crash(id_: int) -> int:
-        raise RuntimeError("crash")
-
-    broken = rows.withColumn("id", udf(crash, "bigint")("id"))
+    broken = rows.selectExpr("raise_error('crash') as id", "subscription")
     sink = FileSink(str(tmp_path))
     sink.write(rows, Batch("q", 0))
     with pytest.raises(PySparkException, match="crash"):

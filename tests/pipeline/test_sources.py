@@ -255,6 +255,11 @@ def test_a_folder_that_is_not_there_is_named(spark, tmp_path):
         Source("json", str(tmp_path / "nowhere"), "id bigint").read(spark)
 
 
+def test_a_type_that_the_format_cannot_have_is_named(spark, tmp_path):
+    with pytest.raises(SchemaError, match="can't hold 'venue' of type struct"):
+        Source("csv", tmp_path, "venue struct<country: string>").read(spark)
+
+
 def test_a_schema_that_spark_cannot_read_is_named(spark, tmp_path):
     with pytest.raises(SchemaError, match="not a schema"):
         Source("json", str(tmp_path), "id bigdecimal(").read(spark)

@@ -16,6 +16,7 @@ The object is picklable: with Spark Connect it runs in a process of the server, 
 
 import logging
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,10 @@ NOTIFICATION_ID = StructField("notification_id", StringType(), nullable=False)
 ADDED = (NOTIFICATION_ID, *PAIR)
 """The columns that a notification has before those of its event."""
 
-_UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts of a job that has ended
+_UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts if a sink can't tell whether it ran
+_COMMITTED_AFTER = 5.0  # seconds for Spark to commit a micro-batch that has ended
 _PRUNE_EVERY = 50  # micro-batches
+_SNAPSHOTS_KEPT = 10  # besides those that are still needed
 
 
 @dataclass
@@ -54,6 +57,11 @@ class _State:
     refused: int = 0
     refusals: tuple[str, ...] = ()
     stale: str | None = None
+    number: int | None = None  # the micro-batch worked on last
+    idle: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.idle.set()
 
 
 @dataclass
@@ -74,16 +82,40 @@ class MicroBatches:
     _state: _State = field(default_factory=_State, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_state": _State()}
+        return {name: value for name, value in self.__dict__.items() if name != "_state"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _state=_State())
+
+    def wait_until_idle(self, timeout: float) -> None:
+        """Wait until the micro-batch that is being worked on in this process has ended, and Spark has committed it."""
+        self._state.idle.wait(timeout)
+        commit = Path(self.checkpoint) / "commits" / str(self._state.number)
+        deadline = time.monotonic() + _COMMITTED_AFTER
+        while (
+            self._state.number is not None
+            and self._state.idle.is_set()
+            and not commit.exists()
+            and time.monotonic() < deadline
+        ):
+            time.sleep(0.01)
 
     def __call__(self, frame: DataFrame, number: int) -> None:
+        self._state.number = number
+        self._state.idle.clear()
+        try:
+            self._run(frame, number)
+        finally:
+            self._state.idle.set()
+
+    def _run(self, frame: DataFrame, number: int) -> None:
         query = query_id(self.checkpoint)
         pin, replayed = Pins(self.checkpoint).find_or_make(number, lambda: self._pin(query, number))
         counted = _Counts(self.event_time)
         notifications = self._notifications(counted.events(frame), pin, query)
         ran = self.sink.write(counted.matches(notifications), Batch(query, number))
         done = now_micros()
-        counts = counted.get() if ran else None
+        counts = counted.get(ran)
         # Not counted: the sink skipped a batch that it had. Whether there were bad records isn't known then.
         if self.records is not None and (counts is None or counts["dead_letters"]):
             letters = dead_letters(frame, self.records, number, pin.now)
@@ -157,7 +189,7 @@ class MicroBatches:
         pins.prune(committed=number - 1)
         store = self._store(query)
         in_use = [pins.find(n) for n in pins.batches() if n >= number - 1]
-        store.prune(in_use=frozenset(p.snapshot.version for p in in_use if p is not None))
+        store.prune(_SNAPSHOTS_KEPT, frozenset(p.snapshot.version for p in in_use if p is not None))
 
     # --- what it opens --------------------------------------------------------------------------
 
@@ -229,17 +261,22 @@ class _Counts:
             wanted.append(F.percentile_approx(micros, list(QUANTILES), 1000).alias("times"))
         return notifications.observe(self._after, *wanted)
 
-    def get(self) -> dict[str, Any] | None:
+    def get(self, ran: bool | None) -> dict[str, Any] | None:
         """The counts; None if the sink didn't run the batch."""
-        before = _observed(self._before)
-        after = None if before is None else _observed(self._after)
-        return None if before is None or after is None else {**before, **after}
+        if ran is False:
+            return None
+        wait = None if ran else _UNOBSERVED_AFTER
+        before = _observed(self._before, wait)
+        after = _observed(self._after, wait) if before else None
+        return {**before, **after} if before and after else None
 
 
-def _observed(observation: Observation) -> dict[str, Any] | None:
-    """What was observed. Spark would wait for ever for a job that never ran (Delta skips a batch that it has)."""
+def _observed(observation: Observation, wait: float | None) -> dict[str, Any] | None:
+    """What was observed, waiting for it at most some seconds: for a job that never ran, Spark would wait for ever."""
+    if wait is None:
+        return observation.get
     found: list[dict[str, Any]] = []
     thread = threading.Thread(target=lambda: found.append(observation.get), daemon=True)
     thread.start()
-    thread.join(_UNOBSERVED_AFTER)
+    thread.join(wait)
     return found[0] if found else None

@@ -17,11 +17,9 @@ import shutil
 import tempfile
 import threading
 import time
-import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -149,7 +147,7 @@ def _is_carried(type_: DataType) -> bool:
 
 # --- on the driver ------------------------------------------------------------------------------
 
-_scratch: "weakref.WeakKeyDictionary[Any, Path]" = weakref.WeakKeyDictionary()
+_scratch: dict[str, Path] = {}  # by the identity of a registry
 _scratch_lock = threading.Lock()
 
 
@@ -176,15 +174,15 @@ def snapshot_store(
 
 
 def _scratch_folder(source: SubscriptionSource) -> Path:
-    """One temporary folder per registry object, so that a second `match` finds the snapshot of the first.
+    """One temporary folder per registry, so that a second `match` finds the snapshot of the first.
 
     It lasts as long as the process: a DataFrame that was matched may be run at any time.
     """
     with _scratch_lock:
-        folder = _scratch.get(source)
+        folder = _scratch.get(source.identity)
         if folder is None:
             folder = Path(tempfile.mkdtemp(prefix="penstock-snapshots-"))
-            _scratch[source] = folder
+            _scratch[source.identity] = folder
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return folder
 

@@ -8,7 +8,7 @@
 Spark replays a micro-batch that it hasn't committed with the same events, but it knows nothing of subscriptions. A pin
 makes the other half repeatable: a replay reads it, and so matches the same events with the same snapshot at the same
 `now`, and yields the same notifications. A pin is made after Spark has logged the offsets of its batch and before the
-batch does anything, and is written to a temporary file, synced and renamed: it is there whole, or not at all.
+batch does anything; it is written to a temporary file, synced, and given its name: it is there whole, or not at all.
 
 Pins stay for a while after their batch is committed, as a record of what was matched with what.
 """
@@ -73,9 +73,10 @@ class Pins:
         if (found := self.find(batch)) is not None:
             self._check_owner(found)
             return found, True
-        pin = make()
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path(batch), pin.to_json() + "\n")
+        create_atomically(self._path(batch), make().to_json() + "\n")
+        pin = self.find(batch)
+        assert pin is not None, "just written, by us or by another driver that was faster"
         return pin, False
 
     def find(self, batch: int) -> Pin | None:
@@ -147,22 +148,17 @@ def is_remote(path: str | Path) -> bool:
     return "://" in str(path) and not str(path).startswith("file:")
 
 
-def write_atomically(path: Path, text: str, *, replace: bool = True) -> None:
-    """Write a file so that it is there whole or not at all, whatever happens meanwhile.
-
-    With `replace=False` a file that is there already is left alone: of two writers, one wins.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+def create_atomically(path: Path, text: str) -> None:
+    """Make a file that is there whole or not at all, whatever happens meanwhile. One that is there already stays: of
+    two writers, the first wins."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
         with open(temporary, "x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        if replace:
-            os.replace(temporary, path)
-        else:
-            with contextlib.suppress(FileExistsError):
-                os.link(temporary, path)
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     _sync_folder(path.parent)

@@ -18,6 +18,9 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import PipelineError
 
+# Spark recognises a micro-batch that `stop` interrupted by a regular expression over the error's text, which overflows
+# the usual stack if the text is long.
+_DEEP_STACKS = "-Xss16m"
 _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",  # a time without a zone is UTC, as in the language
@@ -60,7 +63,7 @@ def local_session(
     if quiet:
         given = settings.get("spark.driver.extraJavaOptions", "")
         settings["spark.driver.extraJavaOptions"] = (
-            f"-Dlog4j2.configurationFile={_log_file()} {given}".strip()
+            f"{_DEEP_STACKS} -Dlog4j2.configurationFile={_log_file()} {given}".strip()
         )
     return _built(SparkSession.builder.master(master), name, settings)
 

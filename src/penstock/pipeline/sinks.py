@@ -25,7 +25,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import PipelineError
-from penstock.pipeline.pins import is_remote, local_path, write_atomically
+from penstock.pipeline.pins import create_atomically, is_remote, local_path
 
 EXACTLY_ONCE = "exactly once"
 AT_LEAST_ONCE = "at least once"
@@ -54,8 +54,11 @@ class Sink(Protocol):
         """Raise a `PipelineError` for whatever can be known to fail, before the pipeline starts."""
         ...
 
-    def write(self, rows: DataFrame, batch: Batch) -> bool:
-        """Write a micro-batch: run `rows` with one action, all of them. False if it had the batch, and didn't."""
+    def write(self, rows: DataFrame, batch: Batch) -> bool | None:
+        """Write a micro-batch, with one action that runs all the rows.
+
+        True if it did that; False if it had the batch already and ran nothing; None if it can't tell.
+        """
         ...
 
 
@@ -130,7 +133,7 @@ class DeltaSink:
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
         try:
-            _ = spark.read.format("delta").load(self.path).schema  # Connect looks only when it must
+            _ = spark.read.format("delta").load(self.path).schema  # Connect looks only then
         except (PySparkException, Py4JError) as error:
             if "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise PipelineError(
@@ -141,7 +144,7 @@ class DeltaSink:
                 ) from error
             # No table there yet: the first micro-batch makes it.
 
-    def write(self, rows: DataFrame, batch: Batch) -> bool:
+    def write(self, rows: DataFrame, batch: Batch) -> None:
         (
             rows.write.format("delta")
             .mode("append")
@@ -149,7 +152,6 @@ class DeltaSink:
             .option("txnVersion", batch.id)
             .save(self.path)
         )
-        return True  # or not: Delta doesn't tell
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ def claim(spark: SparkSession, path: str, query: str) -> None:
         else:
             file = local_path(path, "sink") / _CLAIM
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(file, text, replace=False)
+            create_atomically(file, text)
             owner = _local_owner(path)
     if owner not in (None, query):
         raise PipelineError(

@@ -20,7 +20,15 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everyone uses
-from pyspark.sql.types import ArrayType, DataType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from penstock.errors import PipelineError, SchemaError
 
@@ -63,6 +71,8 @@ class Source:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.path is not None:
+            object.__setattr__(self, "path", str(self.path))  # a Path will do
         if problems := self.problems():
             raise PipelineError("source: " + "; ".join(problems))
 
@@ -90,6 +100,14 @@ class Source:
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame of its records: event columns, and RAW, REASON or KEY where it has them."""
+        frame = self._read(spark)
+        try:
+            _ = frame.schema  # Connect looks at a plan only when it must
+        except PySparkException as error:
+            raise PipelineError(f"source {self.format}: {_first_line(error)}") from error
+        return frame
+
+    def _read(self, spark: SparkSession) -> DataFrame:
         if not _is_text(self):
             return self._load(spark, self.format)
         schema = _struct(spark, self.ddl)
@@ -111,7 +129,7 @@ class Source:
             reader = reader.schema(self.ddl)
         try:
             frame = reader.load() if self.path is None else reader.load(self.path)
-            _ = frame.schema  # Connect looks only when it must
+            _ = frame.schema  # Connect looks at a plan only when it must
             return frame
         except (PySparkException, Py4JError) as error:
             raise PipelineError(_load_problem(self, error)) from error
@@ -212,6 +230,11 @@ def _json(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Colum
 
 
 def _csv(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column, Column]:
+    nested = [f for f in schema.fields if isinstance(f.dataType, StructType | ArrayType | MapType)]
+    if nested:
+        raise SchemaError(
+            f"a CSV record can't hold {nested[0].name!r} of type {nested[0].dataType.simpleString()}"
+        )
     shape = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
     ddl = ", ".join(f"{_quoted(f.name)} {_sql_type(f.dataType)}" for f in shape.fields)
     parsed = F.from_csv(F.ltrim("value", F.lit("\ufeff")), ddl, _permissive(options))

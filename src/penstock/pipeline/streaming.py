@@ -7,6 +7,7 @@ A pipeline is a description; `start` turns it into a Spark streaming query whose
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -90,17 +91,17 @@ class Pipeline:
         reports: Reports = (
             ConnectReports(uuid.uuid4().hex[:12]) if is_connect(spark) else LocalReports()
         )
-        batches = self._batches(spark, source, frame, schema, reports)
         metrics = Metrics(self.metrics)
         listener = Listener(metrics, lambda batch: reports.take(spark, batch))
-        spark.streams.addListener(listener)
-        try:
+        with ExitStack() as at_the_end:
+            registry = self._registry(spark, at_the_end)
+            batches = self._batches(source, frame, schema, reports, registry)
+            spark.streams.addListener(listener)
+            at_the_end.callback(spark.streams.removeListener, listener)
             query = self._query(frame, batches, trigger)
-        except BaseException:
-            spark.streams.removeListener(listener)
-            raise
-        listener.follow(str(query.id))
-        return RunningPipeline(query, spark, metrics, listener)
+            listener.follow(str(query.id))
+            here = None if is_connect(spark) else batches
+            return RunningPipeline(query, metrics, listener, here, at_the_end.pop_all())
 
     def _source(self) -> Source | DataFrame:
         source = source_of(self.source)
@@ -131,11 +132,11 @@ class Pipeline:
 
     def _batches(
         self,
-        spark: SparkSession,
         source: Source | DataFrame,
         frame: DataFrame,
         schema: StructType,
         reports: Reports,
+        registry: SubscriptionSource | str,
     ) -> MicroBatches:
         checkpoint = str(local_path(self.checkpoint, "checkpoint").absolute())
         records = None
@@ -143,7 +144,7 @@ class Pipeline:
             kind = source.record if source.format in CARRIERS else source.format
             records = Records(kind, schema, separator_of(source.options))
         return MicroBatches(
-            subscriptions=self._subscriptions(spark),
+            subscriptions=registry,
             schema=schema,
             sink=self.sink,
             dead_letter=self.dead_letter or FileSink(f"{checkpoint}/penstock/dead-letters", "json"),
@@ -156,14 +157,14 @@ class Pipeline:
             reports=reports,
         )
 
-    def _subscriptions(self, spark: SparkSession) -> SubscriptionSource | str:
-        """The registry itself, or what the server opens it by. Opened here too, so that a wrong URL is said now."""
+    def _registry(self, spark: SparkSession, at_the_end: ExitStack) -> SubscriptionSource | str:
+        """The registry itself; with Spark Connect, what the server opens it by."""
         if is_connect(spark):
             url = _url(self.subscriptions)
             assert url is not None, "checked"
             return url
         if isinstance(self.subscriptions, str):
-            return Subscriptions.open(self.subscriptions, create=False)
+            return at_the_end.enter_context(Subscriptions.open(self.subscriptions, create=False))
         return self.subscriptions
 
     def _query(self, frame: DataFrame, batches: MicroBatches, trigger: Trigger) -> StreamingQuery:
@@ -186,12 +187,18 @@ class RunningPipeline:
     """A pipeline that was started: its query, its figures, and how to end it. As a context manager it stops itself."""
 
     def __init__(
-        self, query: StreamingQuery, spark: SparkSession, metrics: Metrics, listener: Listener
+        self,
+        query: StreamingQuery,
+        metrics: Metrics,
+        listener: Listener,
+        batches: MicroBatches | None,  # None if they run in another process
+        at_the_end: ExitStack,
     ) -> None:
         self.query = query
         self.metrics = metrics
-        self._spark = spark
-        self._listener: Listener | None = listener
+        self._listener = listener
+        self._batches = batches
+        self._at_the_end = at_the_end
 
     def __enter__(self) -> Self:
         return self
@@ -212,6 +219,16 @@ class RunningPipeline:
     def stop(self, timeout: float = 30.0) -> None:
         """Stop after the micro-batch that is being worked on. One that takes over `timeout` seconds is broken off, and
         replayed when the pipeline is started again."""
+        if self._batches is not None:
+            # Not "when no trigger is active": a pipeline that can't keep up has one at every moment. Right after a
+            # micro-batch Spark is between two of them, where it can be interrupted without harm or noise.
+            self._batches.wait_until_idle(timeout)
+        else:
+            self._wait_for_trigger(timeout)
+        self.query.stop()
+        self._finish()
+
+    def _wait_for_trigger(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while (
             self.query.isActive
@@ -219,8 +236,6 @@ class RunningPipeline:
             and time.monotonic() < deadline
         ):
             time.sleep(0.01)
-        self.query.stop()
-        self._finish()
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until it ends, or `timeout` seconds; whether it has ended. A `PipelineError` if it failed."""
@@ -243,11 +258,8 @@ class RunningPipeline:
             raise PipelineError(f"the pipeline failed: {_cause(error)}") from error
 
     def _finish(self) -> None:
-        if self._listener is None:
-            return
-        listener, self._listener = self._listener, None
-        listener.terminated.wait(_LAST_WORDS)
-        self._spark.streams.removeListener(listener)
+        self._listener.terminated.wait(_LAST_WORDS)
+        self._at_the_end.close()
 
 
 def _url(subscriptions: SubscriptionSource | str) -> str | None:
