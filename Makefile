@@ -18,6 +18,7 @@ test: $(READY)
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python -m benchmarks.load
 
 format: $(READY)
 	$(BIN)/ruff format .

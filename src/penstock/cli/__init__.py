@@ -55,7 +55,7 @@ def program(
 
 @guarded()
 def demo(
-    seconds: Annotated[int, typer.Option(min=1, help="How long it takes.")] = 60,
+    seconds: Annotated[int, typer.Option(min=1, help="How long it streams.")] = 40,
     folder: Annotated[
         Path | None, typer.Option(help="Where its output goes.", show_default=False)
     ] = None,

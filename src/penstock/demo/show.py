@@ -28,7 +28,7 @@ from penstock.pipeline import FileSink, Pipeline, RunningPipeline, local_session
 
 SUBSCRIPTIONS = 20_000
 TICKS_PER_SECOND = 1_000
-SECONDS = 35
+SECONDS = 40
 _MARK = ".penstock-demo"  # says that a folder is ours to delete
 
 
