@@ -3,8 +3,12 @@
 `postgresql()` gives the URL of a PostgreSQL server of its own, in a temporary folder. It uses the
 programs it finds (PATH, `/usr/lib/postgresql/*/bin`), installs them with apt where that is
 possible, and else raises `NoServer` with the reason.
+
+`kafka()` gives the address of a Kafka broker of its own, and the jars that Spark reads it with. Maven fetches both,
+from wherever it is set up to fetch; without Maven, or without the jars, `NoServer` is raised with the reason.
 """
 
+import base64
 import contextlib
 import os
 import pwd
@@ -14,6 +18,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 START_SECONDS = 60
@@ -149,3 +155,140 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+# --- Kafka --------------------------------------------------------------------------------------
+
+_KAFKA = "3.9.2"  # whose clients Spark's Kafka source is made for
+_POOL = "2.13.1"  # of commons-pool2, likewise
+_TOKENS = (
+    "4.0.0"  # later ones can't be had from every mirror; only delegation tokens need more of it
+)
+_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A broker, and what a Spark session needs to read from it."""
+
+    address: str
+    spark_jars: tuple[Path, ...]
+
+
+@contextlib.contextmanager
+def kafka() -> Iterator[Kafka]:
+    """A Kafka broker that makes topics of two partitions when they are first written to."""
+    java = _java()
+    folder = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
+    try:
+        jars = _kafka_jars(folder)
+        port = _configure_kafka(folder)
+        command = [
+            *(java, *_QUICK, f"-Dlog4j.configuration=file:{folder}/log4j.properties"),
+            *("-cp", os.pathsep.join(map(str, jars))),
+        ]
+        cluster = base64.urlsafe_b64encode(b"penstock-tests-0").decode().rstrip("=")
+        settings = folder / "server.properties"
+        _run(None, [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", settings])
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(
+                [*command, "kafka.Kafka", settings],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+            )
+        try:
+            _wait_for_kafka(server, folder / "log")
+            yield Kafka(f"127.0.0.1:{port}", tuple(jar for jar in jars if _is_for_spark(jar)))
+        finally:
+            server.kill()
+            server.wait(timeout=START_SECONDS)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
+    if java is None:
+        raise NoServer("Kafka needs Java, and there is none")
+    return java
+
+
+def _kafka_jars(folder: Path) -> list[Path]:
+    """The jars of the broker and of Spark's Kafka source, in Maven's own store."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NoServer("Kafka's jars come from Maven, and there is no mvn")
+    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+    needed = [
+        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", version("pyspark"), alone),
+        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", _TOKENS, alone),
+        ("org.apache.commons", "commons-pool2", _POOL, alone),
+        ("org.apache.kafka", "kafka_2.13", _KAFKA, ""),
+        ("org.slf4j", "slf4j-reload4j", "1.7.36", ""),
+    ]
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+        f"<version>{number}</version>{rest}</dependency>\n"
+        for group, name, number, rest in needed
+    )
+    (folder / "pom.xml").write_text(
+        "<project><modelVersion>4.0.0</modelVersion>"
+        "<groupId>penstock</groupId><artifactId>tests</artifactId><version>1</version>"
+        f"<dependencies>\n{dependencies}</dependencies></project>\n"
+    )
+    found = folder / "classpath"
+    command = [
+        *(maven, "-q", "-B", "-f", str(folder / "pom.xml"), "dependency:build-classpath"),
+        *("-DincludeScope=runtime", f"-Dmdep.outputFile={found}"),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise NoServer(f"mvn took more than {INSTALL_SECONDS} s to fetch Kafka's jars") from None
+    if done.returncode or not found.exists():
+        problem = (done.stdout + done.stderr).strip() or f"it exited with {done.returncode}"
+        raise NoServer(f"mvn can't fetch Kafka's jars: {problem.splitlines()[0][:500]}")
+    return [Path(jar) for jar in found.read_text().strip().split(os.pathsep)]
+
+
+def _is_for_spark(jar: Path) -> bool:
+    return jar.name.startswith(("spark-", "kafka-clients-", "commons-pool2-"))
+
+
+def _configure_kafka(folder: Path) -> int:
+    """One node that is broker and controller, without ZooKeeper: its port."""
+    port, controller = _free_port(), _free_port()
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": folder / "data",
+        "num.partitions": 2,
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 1,
+        "group.initial.rebalance.delay.ms": 0,
+    }
+    lines = "".join(f"{name}={value}\n" for name, value in settings.items())
+    (folder / "server.properties").write_text(lines)
+    (folder / "log4j.properties").write_text(
+        "log4j.rootLogger=INFO, out\n"
+        "log4j.appender.out=org.apache.log4j.ConsoleAppender\n"
+        "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
+        "log4j.appender.out.layout.ConversionPattern=%p %m%n\n"
+    )
+    return port
+
+
+def _wait_for_kafka(server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while "Kafka Server started" not in log.read_text(errors="replace"):
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise NoServer(f"Kafka didn't start: {log.read_text(errors='replace')[-1000:]}")
+        time.sleep(0.1)

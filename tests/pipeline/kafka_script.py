@@ -1,0 +1,72 @@
+"""A pipeline from a Kafka topic, stopped, started again and replayed. Run by test_kafka.py."""
+
+import json
+import sys
+from pathlib import Path
+
+from penstock.pipeline import CallableSink, Source, local_session
+from penstock.pipeline.pins import query_id
+
+from .elsewhere import tell
+from .scenes import SCHEMA, delivered, forget_commit, market, pipeline, run, tick
+
+TOPIC = "ticks"
+
+
+def main(folder: Path, address: str, jars: str) -> None:
+    spark = local_session("local[2]", config={"spark.jars": jars})
+
+    def send(*records: tuple) -> None:
+        """Put (partition, value) into the topic; offsets follow the order given."""
+        rows = [(p, v.encode() if isinstance(v, str) else v) for p, v in records]
+        frame = spark.createDataFrame(rows, "partition int, value binary").coalesce(1)
+        frame.write.format("kafka").options(**broker, topic=TOPIC).save()
+
+    broker = {"kafka.bootstrap.servers": address}
+    options = {**broker, "subscribe": TOPIC, "startingOffsets": "earliest"}
+    source = Source("kafka", schema=SCHEMA, options=options)
+    subs = market()
+    subs.subscribe("alice", "price > 5")
+    subs.subscribe("bob", "symbol = 'B'")
+
+    def deliver(where: Path, **changes) -> list:
+        where.mkdir(exist_ok=True)
+        metrics = run(pipeline(where, spark, subs, source=source, **changes))
+        return [
+            (b.report.batch, b.report.replayed, b.report.events, b.report.dead_letters)
+            for b in metrics.batches
+        ]
+
+    calls: list[dict] = []
+    called = {"where": folder / "calls", "sink": CallableSink(calls.append)}
+    same = json.dumps(tick(1, price=6))
+    send(
+        *((0, same), (0, "oops"), (0, same), (0, json.dumps(tick(2, "B", 7)))),
+        *((1, json.dumps(tick(3))), (1, '{"id": "x"}'), (1, b"\xff"), (1, None)),
+        (1, json.dumps(tick(4, "B"))),
+    )
+    runs = [deliver(folder)]
+    call_runs = [deliver(**called)]
+    send((0, json.dumps(tick(5, "B"))), (1, '{"id": 6'), (1, json.dumps(tick(7))))
+    runs += [deliver(folder), deliver(folder)]
+    forget_commit(folder, 1)
+    runs.append(deliver(folder))
+    forget_commit(folder / "calls", 0)
+    first = [*calls]
+    call_runs.append(deliver(**called))
+    letters = (folder / "checkpoint/penstock/dead-letters").glob("batch=*/*.json")
+    dead = [json.loads(line) for file in letters for line in file.read_text().splitlines()]
+    tell(
+        runs=runs,
+        delivered=delivered(folder / "out"),
+        dead=sorted((d["batch_id"], d["raw"], d["encoding"], d["reason"]) for d in dead),
+        query=query_id(folder / "calls/checkpoint"),
+        call_runs=call_runs,
+        first=[(c["id"], c["subscription"], c["notification_id"]) for c in first],
+        again=[(c["id"], c["subscription"], c["notification_id"]) for c in calls[len(first) :]],
+    )
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
