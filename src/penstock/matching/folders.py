@@ -96,7 +96,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def write_file(path: Path, text: str) -> None:
     """Write a file and bring it to the disk."""
-    with path.open("w") as out:
+    with path.open("w", encoding="utf-8") as out:
         out.write(text)
         out.flush()
         _sync(out.fileno())

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from penstock.errors import PipelineError
 from penstock.matching import SnapshotRef
+from penstock.matching.folders import sync_folder, write_file
 
 KEPT = 1000
 """Pins kept: ten times the batches whose logs Spark keeps."""
@@ -153,20 +154,9 @@ def create_atomically(path: Path, text: str) -> None:
     two writers, the first wins."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
-        with open(temporary, "x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        write_file(temporary, text)
         with contextlib.suppress(FileExistsError):
             os.link(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(path.parent)
