@@ -79,8 +79,8 @@ CONJUNCTION = st.dictionaries(
 
 @settings(max_examples=200, deadline=None)
 @given(conjunctions=st.lists(CONJUNCTION, max_size=12))
-def test_sharing_keeps_each_distinct_predicate_and_conjunction_once(conjunctions):
-    """Put together again, the shared form says what was asked, and nothing stands in it twice."""
+def test_sharing_keeps_each_distinct_conjunction_once(conjunctions):
+    """Put together again, the shared form says what was asked, the most selective first, and nothing twice."""
     tests = [(c, a, r) for c, asked in enumerate(conjunctions) for a, r in asked.items()]
     ranges = [bounds for _, _, r in tests for bounds in r]
     shared = share(
@@ -93,23 +93,35 @@ def test_sharing_keeps_each_distinct_predicate_and_conjunction_once(conjunctions
         ),
         np.arange(len(conjunctions)),
         np.array([99, 99, 99]),
+        derived_from=3,
     )
-    predicates = [
-        (
-            int(shared.predicate_attribute[p]),
-            tuple(
-                (int(shared.range_low[r]), int(shared.range_high[r]))
-                for r in range(shared.predicate_start[p], shared.predicate_start[p + 1])
-            ),
+    sets = [
+        tuple(
+            (int(shared.set_low[r]), int(shared.set_high[r]))
+            for r in range(shared.set_start[s], shared.set_start[s + 1])
         )
-        for p in range(len(shared.predicate_attribute))
+        for s in range(len(shared.set_attribute))
     ]
-    assert len(set(predicates)) == len(predicates)
+    assert len({(int(a), s) for a, s in zip(shared.set_attribute, sets, strict=True)}) == len(sets)
+
+    def predicate(p):
+        attribute = int(shared.predicate_attribute[p])
+        bounds = int(shared.predicate_low[p]), int(shared.predicate_high[p])
+        if attribute >= 0:
+            return attribute, (bounds,)
+        ranges = sets[~attribute]
+        assert bounds == (ranges[0][0], ranges[-1][1])
+        return int(shared.set_attribute[~attribute]), ranges
+
     found: dict[int, frozenset] = {}
     distinct = []
     for c in range(len(shared.conjunction_start) - 1):
         first, past = shared.conjunction_start[c : c + 2]
-        content = frozenset(predicates[p] for p in shared.conjunction_predicate[first:past])
+        asked = [predicate(p) for p in range(first, past)]
+        cells = [sum(b - a + 1 for a, b in ranges) for _, ranges in asked]
+        assert cells == sorted(cells)
+        content = frozenset(asked)
+        assert len(content) == len(asked)
         distinct.append(content)
         for s in shared.fan_subscription[shared.fan_start[c] : shared.fan_start[c + 1]]:
             found[int(s)] = content

@@ -56,7 +56,7 @@ def cost_warnings(plan: Plan) -> list[str]:
         )
     indexable = _indexable(plan)
     alone = [
-        not indexable[plan.conjunction_predicate[a:b]].any()
+        not indexable[a:b].any()
         for a, b in zip(plan.conjunction_start[:-1], plan.conjunction_start[1:], strict=True)
     ]
     if any(alone):
@@ -69,8 +69,9 @@ def cost_warnings(plan: Plan) -> list[str]:
 
 def _indexable(plan: Plan) -> Flags:
     """A predicate that leaves out a whole side of its attribute's values."""
-    first = plan.range_low[plan.predicate_start[:-1]]
-    last = plan.range_high[plan.predicate_start[1:] - 1]
-    everything: Flags = (first <= 1) & (last == plan.last_cells[plan.predicate_attribute])
-    real: Flags = plan.predicate_attribute < len(plan.domains)
+    attribute = plan.tested_attribute
+    everything: Flags = (plan.predicate_low <= 1) & (
+        plan.predicate_high == plan.last_cells[attribute]
+    )
+    real: Flags = attribute < len(plan.domains)
     return real & ~everything

@@ -103,7 +103,8 @@ def compile_groups(
     )
     derived = DerivedAttributes(tuple(blocks.plain), tuple(elements), *pools.memberships)
     last_cells = np.array([d.last for d in domains] + [TRUE] * len(derived), np.int64)
-    shared = share(CellTests(conjunction, attribute, ranges, low, high), owners, last_cells)
+    tests = CellTests(conjunction, attribute, ranges, low, high)
+    shared = share(tests, owners, last_cells, derived_from=len(domains))
     nobody = ByteStrings(np.zeros(len(ids) + 1, np.int64), np.empty(0, np.uint8))
     return Plan(
         schema=schema,

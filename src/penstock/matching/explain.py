@@ -113,7 +113,7 @@ def explain(
     plan = compile_shapes([Shape.of(text, form) for form in forms], schema)
     batch = event_batch(event, schema, plan.columns)
     engine = NAIVE(plan, {})
-    satisfied = engine.match(plan.encode(batch)).conjunctions
+    satisfied = engine.match(plan.encode(batch)).conjunction
     true_rows = set()
     for conjunction in satisfied:
         first, past = plan.fan_start[conjunction], plan.fan_start[conjunction + 1]

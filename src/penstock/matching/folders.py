@@ -19,7 +19,7 @@ import numpy as np
 from penstock.errors import SnapshotError
 from penstock.matching.plan import AnyArray
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 _BLOCK = 1 << 22
 

@@ -14,33 +14,44 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import UnknownSubscription
-from penstock.matching.engines import engine_class
+from penstock.matching.collect import collect
+from penstock.matching.engines import Engine, engine_class
+from penstock.matching.engines.batch import BLOCK
 from penstock.matching.events import event_batch
 from penstock.matching.explain import Explanation, explain
 from penstock.matching.jit import kernel
 from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.plan import Plan
+from penstock.matching.rows import FOREVER
 from penstock.matching.stats import Stats, measure
 
 _CELL_BYTES = 1 << 25  # a chunk of events has at most this much of cells: 32 MiB
+_NONE_GONE = np.empty(0, np.bool_)
+_NO_LEASES = np.empty(0, np.int64)
+_NOBODY = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A plan, and which of its subscriptions are gone (changed or removed by a later layer)."""
+    """A plan, and which of its subscriptions are gone (changed or removed by a later layer; empty: none)."""
 
     plan: Plan
     gone: Flags
+    first_expiry: int
 
     @staticmethod
     def of(plan: Plan, removed: Int64s | None = None) -> "Layer":
         """A layer without the subscriptions of these ids."""
-        gone = np.zeros(len(plan.ids), np.bool_)
+        gone = _NONE_GONE
         if removed is not None and len(removed) and len(plan.ids):
+            gone = np.zeros(len(plan.ids), np.bool_)
             positions = np.searchsorted(plan.ids, removed)
             positions = np.minimum(positions, len(plan.ids) - 1)
             gone[positions[plan.ids[positions] == removed]] = True
-        return Layer(plan, gone)
+        return Layer(plan, gone, int(plan.expires.min()) if len(plan.expires) else FOREVER)
+
+    def is_gone(self, position: int) -> bool:
+        return bool(len(self.gone) and self.gone[position])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +96,7 @@ class Matcher:
                 for name, array in layer.plan.index.items()
                 if name.startswith(prefix)
             }
-            self._engines.append(kind(layer.plan, index or kind.build(layer.plan)))
+            self._engines.append(kind(layer.plan, index or kind.build(layer.plan, {})))
         self._bases = np.cumsum([0] + [len(layer.plan.ids) for layer in self.layers])
 
     @property
@@ -118,7 +129,7 @@ class Matcher:
         """Why an event matches a subscription or doesn't: which predicates held, which failed, on what value."""
         for layer in reversed(self.layers):
             position = layer.plan.position(sid)
-            if position is not None and not layer.gone[position]:
+            if position is not None and not layer.is_gone(position):
                 moment = clock() if now is None else now
                 return explain(
                     sid,
@@ -143,23 +154,8 @@ class Matcher:
         moment = clock() if now is None else now
         merged: Matches | None = None
         for layer, engine, base in zip(self.layers, self._engines, self._bases, strict=False):
-            starts: list[Int64s] = [np.zeros(1, np.int64)]
-            positions: list[Int32s] = []
-            for chunk in _chunks(batch, layer.plan):
-                satisfied = engine.match(layer.plan.encode(chunk))
-                start, position = _fan_out(
-                    satisfied.start,
-                    satisfied.conjunctions,
-                    layer.plan.fan_start,
-                    layer.plan.fan_subscription,
-                    layer.plan.expires,
-                    moment,
-                    layer.gone,
-                )
-                starts.append(start[1:] + starts[-1][-1])
-                positions.append(position)
-            position = np.concatenate(positions) if positions else np.empty(0, np.int32)
-            found = Matches(np.concatenate(starts), layer.plan.ids[position], position + base)
+            start, position = _layer_matches(layer, engine, batch, moment)
+            found = Matches(start, layer.plan.ids[position], position + base)
             merged = found if merged is None else _merged(merged, found)
         assert merged is not None
         return merged
@@ -179,6 +175,36 @@ class Matcher:
         return pa.chunked_array(found).combine_chunks().take(pa.array(back)).cast(pa.string())
 
 
+def _layer_matches(
+    layer: Layer, engine: Engine, batch: pa.RecordBatch, now: int
+) -> tuple[Int64s, Int32s]:
+    """The matches of one layer: where each event's begin, and the positions of the subscriptions."""
+    plan = layer.plan
+    expires = plan.expires if now >= layer.first_expiry else _NO_LEASES
+    starts: list[Int64s] = [np.zeros(1, np.int64)]
+    positions: list[Int32s] = []
+    for chunk in _chunks(batch, plan):
+        cells = plan.encode(chunk)
+        for first in range(0, chunk.num_rows, BLOCK):
+            block = np.ascontiguousarray(cells[:, first : first + BLOCK])
+            hits = engine.match(block)
+            start, position = collect(
+                hits.event,
+                hits.conjunction,
+                block.shape[1],
+                plan.fan_start,
+                plan.fan_subscription,
+                expires,
+                now,
+                layer.gone,
+            )
+            starts.append(start[1:] + starts[-1][-1])
+            positions.append(position)
+    if len(positions) == 1:
+        return start, position
+    return np.concatenate(starts), np.concatenate([_NOBODY, *positions])
+
+
 def _chunks(batch: pa.RecordBatch, plan: Plan) -> Iterator[pa.RecordBatch]:
     size = max(64, _CELL_BYTES // (4 * max(1, plan.attributes)))
     for first in range(0, batch.num_rows, size):
@@ -189,45 +215,6 @@ def _merged(a: Matches, b: Matches) -> Matches:
     if not len(b.ids):
         return a
     return Matches(*_merge(a.start, a.ids, a.position, b.start, b.ids, b.position))
-
-
-@kernel
-def _fan_out(
-    start: Int64s,
-    conjunctions: Int32s,
-    fan_start: Int64s,
-    fan_subscription: Int32s,
-    expires: Int64s,
-    now: int,
-    gone: Flags,
-) -> tuple[Int64s, Int32s]:
-    """The subscriptions of the satisfied conjunctions: alive, ascending, each once."""
-    events = len(start) - 1
-    out_start = np.zeros(events + 1, np.int64)
-    total = 0
-    for i in range(len(conjunctions)):
-        total += fan_start[conjunctions[i] + 1] - fan_start[conjunctions[i]]
-    out = np.empty(total, np.int32)
-    count = 0
-    for e in range(events):
-        first = count
-        for i in range(start[e], start[e + 1]):
-            c = conjunctions[i]
-            for j in range(fan_start[c], fan_start[c + 1]):
-                s = fan_subscription[j]
-                if expires[s] > now and not gone[s]:
-                    out[count] = s
-                    count += 1
-        mine = out[first:count]
-        mine.sort()
-        kept = first
-        for i in range(first, count):
-            if i == first or out[i] != out[kept - 1]:
-                out[kept] = out[i]
-                kept += 1
-        count = kept
-        out_start[e + 1] = count
-    return out_start, out[:count]
 
 
 @kernel

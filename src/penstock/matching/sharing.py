@@ -1,7 +1,16 @@
-"""Each distinct predicate once, each distinct conjunction once.
+"""Each distinct conjunction once, in the order in which they are looked for.
 
-Sorting finds equal predicates; equal conjunctions are found by a 64-bit hash of their predicate numbers and then
-compared for real, so that a collision costs a little memory and never a wrong match.
+    1. Inside a conjunction the predicates stand by how much of their attribute they accept, the most selective first.
+       That one is its *access predicate*: the one an index finds it by.
+    2. Conjunctions stand by their access predicate: attribute, then class of width, then lowest cell. Those that are
+       found together lie together, and equal ones are neighbours, so that one pass keeps each once.
+
+A class of width holds the predicates of 2**(k - 1) to 2**k - 1 cells more than one; class 0 are the points. Inside a
+class all that accept a cell have their lowest cell at most 2**k - 1 before it: one short run of the order, without any
+postings. Not an interval tree: it would cost more bytes than the conjunctions.
+
+Equal conjunctions are brought together by a 64-bit hash and then compared for real, so that a collision costs a little
+memory and never a wrong match.
 """
 
 from dataclasses import dataclass
@@ -9,14 +18,21 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
 
 UInt64s = npt.NDArray[np.uint64]
+Float64s = npt.NDArray[np.float64]
+
+_UNKNOWN_COVERAGE = 0.5  # of a derived attribute or of IS NULL nothing is known: rather any range
 
 
 @dataclass(frozen=True, slots=True)
 class CellTests:
-    """What the conjunctions ask, one entry per conjunction and attribute, with its ranges end to end."""
+    """What the conjunctions ask, one entry per conjunction and attribute, with its ranges end to end.
+
+    Entries are ascending by conjunction.
+    """
 
     conjunction: Int64s
     attribute: Int64s
@@ -29,31 +45,45 @@ class CellTests:
 class Shared:
     """The arrays of the same names in `plan.Plan`."""
 
+    conjunction_start: Int32s
     predicate_attribute: Int32s
-    predicate_start: Int64s
-    range_low: Int32s
-    range_high: Int32s
-    conjunction_start: Int64s
-    conjunction_predicate: Int32s
-    fan_start: Int64s
+    predicate_low: Int32s
+    predicate_high: Int32s
+    set_attribute: Int32s
+    set_start: Int32s
+    set_low: Int32s
+    set_high: Int32s
+    fan_start: Int32s
     fan_subscription: Int32s
 
 
-def share(tests: CellTests, subscription: Int64s, last_cells: Int64s) -> Shared:
-    """Number the distinct predicates and conjunctions. `subscription` is the owner of each conjunction."""
+def share(tests: CellTests, subscription: Int64s, last_cells: Int64s, derived_from: int) -> Shared:
+    """Order predicates and conjunctions, each distinct one once.
+
+    `subscription` is the owner of each conjunction; attributes from `derived_from` on are derived.
+    """
     tests = _without_tautologies(tests, last_cells)
-    predicate, predicate_arrays = _predicates(tests)
-    start, member = _rows(tests.conjunction, predicate, len(subscription))
-    representative = _representatives(start, member)
-    distinct, number = np.unique(representative, return_inverse=True)
-    lengths = (start[1:] - start[:-1])[distinct]
-    fan_start, fan = _rows(number.astype(np.int64), subscription, len(distinct))
+    count = len(subscription)
+    attribute, low, high, sets = _with_sets(tests)
+    coverage = _coverage(tests, last_cells, derived_from)
+    start = offsets(np.bincount(tests.conjunction, minlength=count)).astype(np.int64)
+    place, tests_kept, group, span, second, digest = _arrange(
+        start, attribute, low, high, coverage, tests.attribute
+    )
+    order = np.lexsort((subscription, digest, second, span, group))
+    first, fan_start, fan = _distinct(
+        order, subscription, start, place, tests_kept, attribute, low, high, digest
+    )
+    lengths = tests_kept[first]
+    chosen = place[_ranges(start[first], lengths)]
     return Shared(
-        *predicate_arrays,
-        conjunction_start=offsets(lengths),
-        conjunction_predicate=member[_ranges(start[distinct], lengths)].astype(np.int32),
+        conjunction_start=offsets(lengths).astype(np.int32),
+        predicate_attribute=attribute[chosen],
+        predicate_low=low[chosen],
+        predicate_high=high[chosen],
+        **sets,
         fan_start=fan_start,
-        fan_subscription=fan.astype(np.int32),
+        fan_subscription=fan,
     )
 
 
@@ -91,76 +121,172 @@ def _without_tautologies(tests: CellTests, last_cells: Int64s) -> CellTests:
     )
 
 
-def _predicates(tests: CellTests) -> tuple[Int64s, tuple[Int32s, Int64s, Int32s, Int32s]]:
-    """The predicate of each test, and the predicates: those of one range first, then the others."""
-    first = offsets(tests.ranges)[:-1]
-    single = np.flatnonzero(tests.ranges == 1)
-    low, high = tests.low[first[single]], tests.high[first[single]]
-    span = low.astype(np.int64) << 32 | high
-    attribute = tests.attribute[single]
-    order = np.lexsort((span, attribute))
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (np.diff(span[order]) != 0) | (np.diff(attribute[order]) != 0)
-    predicate = np.empty(len(tests.attribute), np.int64)
-    predicate[single[order]] = np.cumsum(new) - 1
-    chosen = order[new]
-
-    several: dict[tuple[int, bytes], int] = {}
-    lows, highs = [low[chosen]], [high[chosen]]
+def _with_sets(tests: CellTests) -> tuple[Int32s, Int32s, Int32s, dict[str, Int32s]]:
+    """Attribute, lowest and highest cell of every test; of one with several ranges ~number of the set."""
+    first = offsets(tests.ranges)
+    attribute = tests.attribute.astype(np.int32)
+    low = tests.low[first[:-1]] if len(attribute) else np.empty(0, np.int32)
+    high = tests.high[first[1:] - 1] if len(attribute) else np.empty(0, np.int32)
+    numbers: dict[tuple[int, bytes], int] = {}
+    lows: list[Int32s] = []
+    highs: list[Int32s] = []
     for test in np.flatnonzero(tests.ranges > 1):
-        run = slice(first[test], first[test] + tests.ranges[test])
-        key = (
-            int(tests.attribute[test]),
-            tests.low[run].tobytes() + tests.high[run].tobytes(),
-        )
-        if key not in several:
-            several[key] = len(chosen) + len(several)
+        run = slice(first[test], first[test + 1])
+        key = int(tests.attribute[test]), tests.low[run].tobytes() + tests.high[run].tobytes()
+        if key not in numbers:
+            numbers[key] = len(numbers)
             lows.append(tests.low[run])
             highs.append(tests.high[run])
-        predicate[test] = several[key]
-    sizes = np.array([1] * len(chosen) + [len(key[1]) // 8 for key in several], np.int64)
-    attributes = np.array([key[0] for key in several], np.int32)
-    return predicate, (
-        np.concatenate([attribute[chosen].astype(np.int32), attributes]),
-        offsets(sizes),
-        np.concatenate(lows),
-        np.concatenate(highs),
+        attribute[test] = ~numbers[key]
+    nothing = np.empty(0, np.int32)
+    return (
+        attribute,
+        low,
+        high,
+        {
+            "set_attribute": np.array([key[0] for key in numbers], np.int32),
+            "set_start": offsets(np.array([len(x) for x in lows], np.int64)).astype(np.int32),
+            "set_low": np.concatenate([nothing, *lows]),
+            "set_high": np.concatenate([nothing, *highs]),
+        },
     )
 
 
-def _rows(row: Int64s, value: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    """Values by row, ascending and without repetition inside a row: where each row begins, and the values."""
-    order = np.lexsort((value, row))
-    row, value = row[order], value[order]
-    new = np.ones(len(row), np.bool_)
-    new[1:] = (np.diff(row) != 0) | (np.diff(value) != 0)
-    row, value = row[new], value[new]
-    return offsets(np.bincount(row, minlength=count).astype(np.int64)), value
+def _coverage(tests: CellTests, last_cells: Int64s, derived_from: int) -> Float64s:
+    """The share of its attribute's cells that each test accepts."""
+    first = offsets(tests.ranges)
+    sums = offsets((tests.high - tests.low + 1).astype(np.int64))
+    covered = sums[first[1:]] - sums[first[:-1]]
+    share_ = covered / (last_cells[tests.attribute] + 1)
+    null = (covered == 1) & (tests.low[first[:-1]] == 0) if len(covered) else False
+    unknown = (tests.attribute >= derived_from) | null
+    found: Float64s = np.where(unknown, np.maximum(share_, _UNKNOWN_COVERAGE), share_)
+    return found
 
 
-def _representatives(start: Int64s, member: Int64s) -> Int64s:
-    """For every conjunction the first that is equal to it."""
-    lengths = np.diff(start)
-    count = len(lengths)
-    with np.errstate(over="ignore"):
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mixed(member), dtype=np.uint64)])
-        key = sums[start[1:]] - sums[start[:-1]] + _mixed(lengths)
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    candidate = first[inverse]
-    equal = lengths[candidate] == lengths
-    mine = _ranges(start[:-1], lengths)
-    theirs = _ranges(start[candidate], np.where(equal, lengths, 0))
-    owner = np.repeat(np.arange(count), lengths)
-    comparable = equal[owner]
-    different = member[mine[comparable]] != member[theirs]
-    equal[owner[comparable][different]] = False
-    return np.where(equal, candidate, np.arange(count))
+@kernel
+def width_class(low: int, high: int) -> int:
+    """The number of binary digits of how many cells a range has more than one."""
+    width = high - low
+    digits = 0
+    while width:
+        width >>= 1
+        digits += 1
+    return digits
 
 
-def _mixed(numbers: Int64s) -> UInt64s:
-    """Scatter small numbers over 64 bits (the finaliser of splitmix64)."""
-    with np.errstate(over="ignore"):
-        x = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
+@kernel
+def _arrange(
+    start: Int64s,
+    attribute: Int32s,
+    low: Int32s,
+    high: Int32s,
+    coverage: Float64s,
+    real_attribute: Int64s,
+) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s, UInt64s]:
+    """Order the tests of each conjunction, and give the keys that order the conjunctions.
+
+    `place` are the numbers of the tests in their new order, of which each conjunction keeps the first so many.
+    """
+    count = len(start) - 1
+    place = np.arange(len(attribute))
+    kept = np.zeros(count, np.int64)
+    group = np.full(count, -1, np.int64)
+    span = np.zeros(count, np.int64)
+    second = np.zeros(count, np.int64)
+    digest = np.zeros(count, np.uint64)
+    for c in range(count):
+        first = start[c]
+        past = first
+        for i in range(first, start[c + 1]):
+            test = place[i]
+            j = past
+            while j > first:
+                other = place[j - 1]
+                if coverage[other] < coverage[test] or (
+                    coverage[other] == coverage[test]
+                    and (
+                        real_attribute[other] < real_attribute[test]
+                        or (
+                            real_attribute[other] == real_attribute[test]
+                            and low[other] <= low[test]
+                        )
+                    )
+                ):
+                    break
+                j -= 1
+            # The same test of a derived attribute may come twice.
+            other = place[j - 1] if j > first else -1
+            if (
+                other >= 0
+                and attribute[other] == attribute[test]
+                and low[other] == low[test]
+                and high[other] == high[test]
+            ):
+                continue
+            for k in range(past, j, -1):
+                place[k] = place[k - 1]
+            place[j] = test
+            past += 1
+        kept[c] = past - first
+        if past > first:
+            t = place[first]
+            group[c] = real_attribute[t] << 6 | width_class(low[t], high[t])
+            span[c] = np.int64(low[t]) << 32 | high[t]
+        if past > first + 1:
+            t = place[first + 1]
+            second[c] = real_attribute[t] << 32 | low[t]
+        mixed = np.uint64(0)
+        for i in range(first, past):
+            t = place[i]
+            for word in (attribute[t], low[t], high[t]):
+                mixed = _mix(mixed ^ np.uint64(word & 0xFFFFFFFF))
+        digest[c] = mixed
+    return place, kept, group, span, second, digest
+
+
+@kernel
+def _mix(x: np.uint64) -> np.uint64:
+    """Scatter over 64 bits (the constants are splitmix64's)."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def _distinct(
+    order: Int64s,
+    subscription: Int64s,
+    start: Int64s,
+    place: Int64s,
+    kept: Int64s,
+    attribute: Int32s,
+    low: Int32s,
+    high: Int32s,
+    digest: UInt64s,
+) -> tuple[Int64s, Int32s, Int32s]:
+    """The first of each run of equal conjunctions, and the subscriptions of the run, each once."""
+    first = np.empty(len(order), np.int64)
+    fan_start = np.empty(len(order) + 1, np.int32)
+    fan = np.empty(len(order), np.int32)
+    found = total = 0
+    for c in order:
+        same = False
+        if found:
+            other = first[found - 1]
+            same = digest[other] == digest[c] and kept[other] == kept[c]
+            i = 0
+            while same and i < kept[c]:
+                s, t = place[start[other] + i], place[start[c] + i]
+                same = attribute[s] == attribute[t] and low[s] == low[t] and high[s] == high[t]
+                i += 1
+        if not same:
+            first[found] = c
+            fan_start[found] = total
+            found += 1
+        if not same or fan[total - 1] != subscription[c]:
+            fan[total] = subscription[c]
+            total += 1
+    fan_start[found] = total
+    return first[:found].copy(), fan_start[: found + 1].copy(), fan[:total].copy()

@@ -195,7 +195,7 @@ class SnapshotStore:
 
     def _store(self, plan: Plan, more: dict[str, Int64s]) -> str:
         kind = engine_class(self.engine)
-        index = {f"index.{kind.name}.{n}": a for n, a in kind.build(plan).items()}
+        index = {f"index.{kind.name}.{n}": a for n, a in kind.build(plan, {}).items()}
         name = uuid.uuid4().hex
         write_folder(self._plans / name, plan.header(), plan.arrays() | index | more)
         return name

@@ -1,12 +1,12 @@
 """The engines by name. All give the same rows; `auto` picks one."""
 
 from penstock.errors import PenstockError
-from penstock.matching.engines.access import AccessEngine
-from penstock.matching.engines.interface import Engine, Satisfied
+from penstock.matching.engines.batch import BatchEngine
+from penstock.matching.engines.interface import Engine, Hits
 from penstock.matching.engines.naive import NaiveEngine
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (NaiveEngine, AccessEngine)}
-DEFAULT = AccessEngine.name
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (NaiveEngine, BatchEngine)}
+DEFAULT = BatchEngine.name
 NAIVE = NaiveEngine
 
 
@@ -18,4 +18,4 @@ def engine_class(name: str) -> type[Engine]:
     return ENGINES[chosen]
 
 
-__all__ = ["DEFAULT", "ENGINES", "NAIVE", "Engine", "Satisfied", "engine_class"]
+__all__ = ["DEFAULT", "ENGINES", "NAIVE", "Engine", "Hits", "engine_class"]

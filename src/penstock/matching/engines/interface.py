@@ -7,36 +7,43 @@ before it and fanning out after it are the same for all, so that engines can be 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from penstock.matching.kernels import Int32s, Int64s
+from penstock.matching.kernels import Int32s
 from penstock.matching.plan import AnyArray, Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Satisfied:
-    """The conjunctions that hold: those of event e are conjunctions[start[e]:start[e + 1]], each once, in any order."""
+class Hits:
+    """Which event satisfies which conjunction: pairs in any order, each once.
 
-    start: Int64s
-    conjunctions: Int32s
+    Pairs, not lists per event: an engine that works through conjunctions finds them in another order than one that
+    works through events, and `collect` has to sort them by subscription anyhow.
+    """
+
+    event: Int32s
+    conjunction: Int32s
 
 
 class Engine(Protocol):
     """One way of finding the conjunctions that hold.
 
     `build` may precompute arrays; they are kept with the plan, mapped by every worker, and given to the constructor.
-    Built arrays depend on the plan only. An engine is safe to use from several threads.
+    Built arrays depend on the plan and the options only. An engine is safe to use from several threads.
     """
 
-    name: str
+    name: ClassVar[str]
+    options: ClassVar[
+        Mapping[str, tuple[str, ...]]
+    ]  # the values that each may have, the default first
 
     def __init__(self, plan: Plan, index: Mapping[str, AnyArray]) -> None: ...
 
     @staticmethod
-    def build(plan: Plan) -> dict[str, AnyArray]:
-        """The arrays this engine wants beside the plan's."""
+    def build(plan: Plan, options: Mapping[str, str]) -> dict[str, AnyArray]:
+        """The arrays this engine wants beside the plan's. `options` has a value for each."""
         ...
 
-    def match(self, cells: Int32s) -> Satisfied:
+    def match(self, cells: Int32s) -> Hits:
         """The conjunctions that hold, for every event of a batch."""
         ...

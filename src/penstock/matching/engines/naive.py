@@ -4,72 +4,83 @@ Slow and obvious on purpose. All other engines must give the same rows.
 """
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numba as nb
 import numpy as np
 
-from penstock.matching.engines.interface import Satisfied
+from penstock.matching.engines.interface import Hits
 from penstock.matching.jit import kernel
-from penstock.matching.kernels import Int32s, Int64s
+from penstock.matching.kernels import Int32s
 from penstock.matching.plan import AnyArray, Plan
 
 
 class NaiveEngine:
     """Tests everything."""
 
-    name = "naive"
+    name: ClassVar[str] = "naive"
+    options: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def __init__(self, plan: Plan, index: Mapping[str, AnyArray]) -> None:
         self._plan = plan
 
     @staticmethod
-    def build(plan: Plan) -> dict[str, AnyArray]:
+    def build(plan: Plan, options: Mapping[str, str]) -> dict[str, AnyArray]:
         return {}
 
-    def match(self, cells: Int32s) -> Satisfied:
+    def match(self, cells: Int32s) -> Hits:
         plan = self._plan
-        start, found = _match(
-            cells,
-            plan.predicate_attribute,
-            plan.predicate_start,
-            plan.range_low,
-            plan.range_high,
-            plan.conjunction_start,
-            plan.conjunction_predicate,
+        return Hits(
+            *_match(
+                cells,
+                plan.conjunction_start,
+                plan.predicate_attribute,
+                plan.predicate_low,
+                plan.predicate_high,
+                plan.set_attribute,
+                plan.set_start,
+                plan.set_low,
+                plan.set_high,
+            )
         )
-        return Satisfied(start, found)
 
 
 @kernel
 def _match(
     cells: Int32s,
+    conjunction_start: Int32s,
     predicate_attribute: Int32s,
-    predicate_start: Int64s,
-    range_low: Int32s,
-    range_high: Int32s,
-    conjunction_start: Int64s,
-    conjunction_predicate: Int32s,
-) -> tuple[Int64s, Int32s]:
-    events = cells.shape[1]
-    start = np.zeros(events + 1, np.int64)
+    predicate_low: Int32s,
+    predicate_high: Int32s,
+    set_attribute: Int32s,
+    set_start: Int32s,
+    set_low: Int32s,
+    set_high: Int32s,
+) -> tuple[Int32s, Int32s]:
+    found_event = nb.typed.List.empty_list(nb.int32)
     found = nb.typed.List.empty_list(nb.int32)
-    for e in range(events):
+    for e in range(cells.shape[1]):
         for c in range(len(conjunction_start) - 1):
             holds = True
-            for i in range(conjunction_start[c], conjunction_start[c + 1]):
-                p = conjunction_predicate[i]
-                cell = cells[predicate_attribute[p], e]
-                inside = False
-                for r in range(predicate_start[p], predicate_start[p + 1]):
-                    if range_low[r] <= cell <= range_high[r]:
-                        inside = True
-                if not inside:
-                    holds = False
+            for p in range(conjunction_start[c], conjunction_start[c + 1]):
+                if predicate_attribute[p] >= 0:
+                    cell = cells[predicate_attribute[p], e]
+                    holds &= predicate_low[p] <= cell <= predicate_high[p]
+                else:
+                    s = ~predicate_attribute[p]
+                    cell = cells[set_attribute[s], e]
+                    inside = False
+                    for r in range(set_start[s], set_start[s + 1]):
+                        inside |= set_low[r] <= cell <= set_high[r]
+                    holds &= inside
+                if not holds:
                     break
             if holds:
+                found_event.append(nb.int32(e))
                 found.append(nb.int32(c))
-        start[e + 1] = len(found)
-    result = np.empty(len(found), np.int32)
+    event = np.empty(len(found), np.int32)
+    conjunction = np.empty(len(found), np.int32)
     for i in range(len(found)):
-        result[i] = found[i]
-    return start, result
+        event[i] = found_event[i]
+        conjunction[i] = found[i]
+    return event, conjunction

@@ -1,0 +1,339 @@
+"""Bit-parallel over a batch of events: one bit per event, one AND per predicate and 64 events.
+
+For every attribute that is an access attribute (see `entries`), the events of a block are put into the order of their
+cells of it. An access predicate then accepts one *run* of events, r0 .. r1, and most conjunctions need not look at the
+rest. What of the run satisfies the other predicates is found in one of two ways:
+
+    a short run      event by event
+    a longer one     64 events at a time: the events below a *band* of another attribute b are a bitmap, in the order
+                     of the access attribute; the events in a range of bands are the difference of two such prefixes
+
+                     order by a      0 … r0 ▒▒▒▒▒▒▒▒▒ r1 … 4095       only these words are read
+                     prefix of b     01001101 11010110 …              events whose band of b is below the range
+                     prefix of b     01101101 11011111 …              … or in it
+
+A band is a cell where an attribute has few, otherwise as many events of the block as there are to a 64th of it: there
+are never more than 65 prefixes however many predicates there are, they adapt to the events, and a block's worth of them
+stays in the cache. Bands are coarser than cells, and only three predicates take part, so what is left, a few events, is
+verified against all of them.
+
+Points (equalities) are not gone through at all: the cells that a block has lead to them.
+
+Not a bitmap per predicate: there are hundreds of thousands of them, and most would be used once. Not a bitmap per rank
+(4,096 per attribute, exact): building them cost more than verifying what is left over.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba.cpython.unsafe.numbers import trailing_zeros
+
+from penstock.matching.engines.entries import (
+    Conjunctions,
+    Entries,
+    build_entries,
+    first_from,
+    grown,
+    look_up,
+    verified,
+)
+from penstock.matching.engines.interface import Hits
+from penstock.matching.jit import kernel
+from penstock.matching.kernels import Int32s, Int64s
+from penstock.matching.plan import AnyArray, Plan
+
+BLOCK = 4096  # events of a block: 64 words
+_FEW = 48  # from so many events on, a block is worth its preparation
+_SHORT = 12  # a run of at most so many events is verified event by event
+_BANDS = 64
+_LEAST_USES = 8  # a prefix table is built for an attribute that so many conjunctions of an access attribute test
+_MOST_SLOTS = 96  # … and for at most so many attributes: 3 MB
+
+UInt64s = npt.NDArray[np.uint64]
+
+
+class Slots(NamedTuple):
+    """For the n-th access attribute: the attributes whose prefixes are worth building, start[n] .. start[n + 1]."""
+
+    access: Int32s
+    group_start: Int32s  # the groups of each access attribute
+    start: Int32s
+    attribute: Int32s
+
+
+class BatchEngine:
+    """See the module. Few events are looked up one by one, in the same index."""
+
+    name: ClassVar[str] = "batch"
+    options: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+    def __init__(self, plan: Plan, index: Mapping[str, AnyArray]) -> None:
+        self._conjunctions = Conjunctions.of(plan)
+        self._entries = Entries(*(index[name] for name in Entries._fields))
+        self._slots = Slots(*(index[f"slot_{name}"] for name in Slots._fields))
+        self._last = plan.last_cells
+
+    @staticmethod
+    def build(plan: Plan, options: Mapping[str, str]) -> dict[str, AnyArray]:
+        index = build_entries(plan)
+        attribute = index["group_attribute"]
+        first = np.flatnonzero(np.diff(attribute, prepend=-1)).astype(np.int32)
+        slots = Slots(
+            attribute[first],
+            np.append(first, len(attribute)).astype(np.int32),
+            *_uses(first, Entries(*index.values()), Conjunctions.of(plan), plan.attributes),
+        )
+        return index | {f"slot_{name}": value for name, value in slots._asdict().items()}
+
+    def match(self, cells: Int32s) -> Hits:
+        if cells.shape[1] < _FEW:
+            return Hits(*look_up(cells, self._entries, self._conjunctions))
+        return Hits(*_match(cells, self._entries, self._conjunctions, self._slots, self._last))
+
+
+@kernel
+def _uses(
+    first: Int32s, entries: Entries, conjunctions: Conjunctions, attributes: int
+) -> tuple[Int32s, Int32s]:
+    start = np.zeros(len(first) + 1, np.int32)
+    chosen = np.empty(16, np.int32)
+    total = 0
+    for n in range(len(first)):
+        uses = np.zeros(attributes, np.int64)
+        group_past = first[n + 1] if n + 1 < len(first) else len(entries.group_attribute)
+        for i in range(entries.group_start[first[n]], entries.group_start[group_past]):
+            c = entries.conjunction[i]
+            for p in range(conjunctions.start[c] + 1, conjunctions.start[c + 1]):
+                a = conjunctions.attribute[p]
+                uses[a if a >= 0 else conjunctions.set_attribute[~a]] += 1
+        order = np.argsort(-uses)[:_MOST_SLOTS]
+        for a in order:
+            if uses[a] < _LEAST_USES:
+                break
+            if total == len(chosen):
+                chosen = grown(chosen, total + 1)
+            chosen[total] = a
+            total += 1
+        start[n + 1] = total
+    return start, chosen[:total].copy()
+
+
+@kernel
+def _match(
+    cells: Int32s, entries: Entries, conjunctions: Conjunctions, slots: Slots, last: Int64s
+) -> tuple[Int32s, Int32s]:
+    events = cells.shape[1]
+    words = (events + 63) >> 6
+    shift = 0
+    while events > _BANDS << shift:
+        shift += 1
+    # rank[base[a] + x]: how many events are in a cell of attribute a below x
+    base = np.zeros(len(last) + 1, np.int64)
+    for a in range(len(last)):
+        base[a + 1] = base[a] + last[a] + 2
+    rank = np.zeros(base[-1], np.int32)
+    ranked = np.zeros(len(last), np.bool_)
+    perm = np.empty(events, np.int32)
+    most = 0
+    for n in range(len(slots.access)):
+        most = max(most, slots.start[n + 1] - slots.start[n])
+    # The last slot accepts everything: its prefix 0 is empty, its prefix 1 full.
+    prefixes = np.empty((most + 1) * (_BANDS + 1) * words, np.uint64)
+    anything = most * (_BANDS + 1) * words
+    prefixes[anything : anything + words] = np.uint64(0)
+    prefixes[anything + words : anything + 2 * words] = ~np.uint64(0)
+    slot_of = np.full(len(last), -1, np.int64)
+    work = np.empty((0, 3), np.int32)
+    event, found = np.empty(1024, np.int32), np.empty(1024, np.int32)
+    count = 0
+    if len(conjunctions.start) > 1 and conjunctions.start[1] == 0:
+        event, found = grown(event, events), grown(found, events)
+        for e in range(events):
+            event[e], found[e] = e, 0
+        count = events
+    for n in range(len(slots.access)):
+        a = slots.access[n]
+        if not ranked[a]:
+            _rank(cells[a], rank[base[a] : base[a + 1]])
+            ranked[a] = True
+        _order(cells[a], rank[base[a] : base[a + 1]], perm)
+        first_group, past_group = slots.group_start[n], slots.group_start[n + 1]
+        most_work = entries.group_start[past_group] - entries.group_start[first_group]
+        if most_work > len(work):
+            work = np.empty((most_work, 3), np.int32)
+        items, longer = 0, 0
+        for g in range(first_group, past_group):
+            ranks = rank[base[a] : base[a + 1]]
+            if entries.group_width[g] == 0:
+                items = _points(entries, g, cells[a], ranks, perm, work, items)
+            else:
+                items = _ranges(entries, g, ranks, work, items)
+        for i in range(items):
+            longer += work[i, 2] - work[i, 1] > _SHORT
+        if longer >= _LEAST_USES:
+            for s in range(slots.start[n], slots.start[n + 1]):
+                b = slots.attribute[s]
+                slot = (s - slots.start[n]) * (_BANDS + 1) * words
+                slot_of[b] = slot
+                if not ranked[b]:
+                    _rank(cells[b], rank[base[b] : base[b + 1]])
+                    ranked[b] = True
+                _prefixes(
+                    cells[b],
+                    perm,
+                    rank[base[b] : base[b + 1]],
+                    shift if last[b] >= _BANDS else -1,
+                    words,
+                    prefixes[slot : slot + (_BANDS + 1) * words],
+                )
+        count, event, found = _run(
+            work, items, perm, cells, entries, conjunctions, rank, base, slot_of, shift, last,
+            words, prefixes, anything, count, event, found,
+        )  # fmt: skip
+        for s in range(slots.start[n], slots.start[n + 1]):
+            slot_of[slots.attribute[s]] = -1
+    return event[:count], found[:count]
+
+
+@kernel
+def _rank(cells: Int32s, ranks: Int32s) -> None:
+    """For every cell the number of events in cells below it."""
+    for e in range(len(cells)):
+        ranks[cells[e] + 1] += 1
+    for x in range(1, len(ranks)):
+        ranks[x] += ranks[x - 1]
+
+
+@kernel
+def _order(cells: Int32s, ranks: Int32s, perm: Int32s) -> None:
+    """The events by their cell. `ranks` is used as a set of counters and restored."""
+    for e in range(len(cells)):
+        perm[ranks[cells[e]]] = e
+        ranks[cells[e]] += 1
+    for x in range(len(ranks) - 1, 0, -1):
+        ranks[x] = ranks[x - 1]
+    ranks[0] = 0
+
+
+@kernel
+def _points(
+    entries: Entries, g: int, cells: Int32s, ranks: Int32s, perm: Int32s, work: Int32s, items: int
+) -> int:
+    """The entries of a group of points whose cell has an event, with the run of those events."""
+    first = 0
+    while first < len(perm):
+        cell = cells[perm[first]]
+        past = ranks[cell + 1]
+        for i in range(first_from(entries, g, cell), entries.group_start[g + 1]):
+            if entries.low[i] != cell:
+                break
+            work[items, 0], work[items, 1], work[items, 2] = i, first, past
+            items += 1
+        first = past
+    return items
+
+
+@kernel
+def _ranges(entries: Entries, g: int, ranks: Int32s, work: Int32s, items: int) -> int:
+    """The entries of a group whose range has an event, with the run of those events."""
+    for i in range(entries.group_start[g], entries.group_start[g + 1]):
+        first, past = ranks[entries.low[i]], ranks[entries.high[i] + 1]
+        work[items, 0], work[items, 1], work[items, 2] = i, first, past
+        items += first < past
+    return items
+
+
+@kernel
+def _prefixes(
+    cells: Int32s, perm: Int32s, ranks: Int32s, shift: int, words: int, out: UInt64s
+) -> None:
+    """Bitmap k: the events, in the order of `perm`, whose band is below k. Without a shift bands are cells."""
+    out[:] = np.uint64(0)
+    for j in range(len(perm)):
+        cell = cells[perm[j]]
+        band = cell if shift < 0 else ranks[cell] >> shift
+        out[(band + 1) * words + (j >> 6)] |= np.uint64(1) << np.uint64(j & 63)
+    for i in range(words, len(out)):
+        out[i] |= out[i - words]
+
+
+@kernel
+def _run(
+    work: Int32s,
+    items: int,
+    perm: Int32s,
+    cells: Int32s,
+    entries: Entries,
+    conjunctions: Conjunctions,
+    rank: Int32s,
+    base: Int64s,
+    slot_of: Int64s,
+    shift: int,
+    last: Int64s,
+    words: int,
+    prefixes: UInt64s,
+    anything: int,
+    count: int,
+    event: Int32s,
+    found: Int32s,
+) -> tuple[int, Int32s, Int32s]:
+    """Verify each entry of the work list for the events of its run."""
+    below, upto = np.empty(3, np.uint64), np.empty(3, np.uint64)
+    for item in range(items):
+        i, r0, r1 = work[item, 0], work[item, 1], work[item, 2]
+        c = entries.conjunction[i]
+        first, past = conjunctions.start[c] + 1, conjunctions.start[c + 1]
+        if count + r1 - r0 > len(found):
+            event, found = grown(event, count + r1 - r0), grown(found, count + r1 - r0)
+        if r1 - r0 <= _SHORT or first == past:
+            for j in range(r0, r1):
+                e = perm[j]
+                event[count], found[count] = e, c
+                count += verified(cells, e, first, past, conjunctions)
+            continue
+        used = 0
+        for p in range(first, past):
+            a = conjunctions.attribute[p]
+            if a < 0:
+                a = conjunctions.set_attribute[~a]
+            slot = slot_of[a]
+            if slot < 0:
+                continue
+            low, high = conjunctions.low[p], conjunctions.high[p]
+            if last[a] >= _BANDS:
+                low, high = rank[base[a] + low], rank[base[a] + high + 1]
+                if low >= high:
+                    used = -1
+                    break
+                low, high = low >> shift, (high - 1) >> shift
+            below[used] = slot + low * words
+            upto[used] = slot + (high + 1) * words
+            used += 1
+            if used == 3:
+                break
+        if used < 0:
+            continue
+        for k in range(used, 3):
+            below[k], upto[k] = anything, anything + words
+        l0, l1, l2 = below[0], below[1], below[2]
+        u0, u1, u2 = upto[0], upto[1], upto[2]
+        mask = ~np.uint64(0) << np.uint64(r0 & 63)
+        for w in range(np.uint64(r0 >> 6), np.uint64(((r1 - 1) >> 6) + 1)):
+            bits = (
+                (prefixes[u0 + w] ^ prefixes[l0 + w])
+                & (prefixes[u1 + w] ^ prefixes[l1 + w])
+                & (prefixes[u2 + w] ^ prefixes[l2 + w])
+                & mask
+            )
+            mask = ~np.uint64(0)
+            while bits:
+                j = np.int64(w << np.uint64(6)) + trailing_zeros(bits)
+                bits &= bits - np.uint64(1)
+                if j >= r1:
+                    break
+                e = perm[j]
+                event[count], found[count] = e, c
+                count += verified(cells, e, first, past, conjunctions)
+    return count, event, found

@@ -1,0 +1,230 @@
+"""The index of access predicates: which conjunctions can hold, given one cell of an event?
+
+Every conjunction is found by its most selective predicate alone, its access predicate, and then verified against the
+others. An *entry* is a range of cells with the conjunction that it leads to (of a set, one entry per range). Entries
+stand by attribute, class of width and lowest cell, as `sharing` has it, in *groups* of one attribute and class:
+
+    group, ranges of 5 to 8 cells      low   3  4  4  9 11 12 15 17 18 20 …
+    an event in cell 16                            └────────────┘        16 - 7 <= low <= 16
+
+All entries of a group that accept a cell lie in one run of it, which begins at most the group's width before the cell;
+at least half of a run's width is accepted by any of them. A small table says where a run begins. So the index costs
+twelve bytes per entry and the table four, and no range is posted twice, as it would be in a segment tree.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.matching.jit import kernel
+from penstock.matching.kernels import Int32s, Int64s
+from penstock.matching.plan import AnyArray, Plan
+from penstock.matching.sharing import offsets, width_class
+
+
+class Conjunctions(NamedTuple):
+    """The plan's conjunctions, as kernels take them."""
+
+    start: Int32s
+    attribute: Int32s
+    low: Int32s
+    high: Int32s
+    set_attribute: Int32s
+    set_start: Int32s
+    set_low: Int32s
+    set_high: Int32s
+
+    @staticmethod
+    def of(plan: Plan) -> "Conjunctions":
+        return Conjunctions(
+            plan.conjunction_start,
+            plan.predicate_attribute,
+            plan.predicate_low,
+            plan.predicate_high,
+            plan.set_attribute,
+            plan.set_start,
+            plan.set_low,
+            plan.set_high,
+        )
+
+
+class Entries(NamedTuple):
+    """Entry i: cells low[i] .. high[i] lead to conjunction[i]. Group g: entries group_start[g] .. group_start[g + 1].
+
+    The entries of group g with low >= x begin between table[group_table[g] + (x >> group_shift[g])] and the next.
+    """
+
+    low: Int32s
+    high: Int32s
+    conjunction: Int32s
+    group_attribute: Int32s
+    group_width: Int32s  # the largest high - low
+    group_start: Int32s
+    group_table: Int32s
+    group_shift: Int32s
+    table: Int32s
+
+    @staticmethod
+    def of(plan: Plan) -> "Entries":
+        return Entries(*build_entries(plan).values())
+
+
+def build_entries(plan: Plan) -> dict[str, AnyArray]:
+    """The arrays of `Entries` by name."""
+    low, high, conjunction, key = _entries(*Conjunctions.of(plan))
+    if len(plan.set_attribute):
+        order = np.lexsort((low, key))
+        low, high, conjunction, key = low[order], high[order], conjunction[order], key[order]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    start = np.append(first, len(key)).astype(np.int32)
+    attribute, digits = key[first] >> 6, key[first] & 63
+    # A table has at most one place per entry, but for small groups.
+    sizes = np.maximum(np.diff(start), 16).astype(np.int64)
+    cells = plan.last_cells[attribute] + 2 if len(attribute) else np.empty(0, np.int64)
+    shift = np.maximum(0, np.ceil(np.log2(np.maximum(1, cells / sizes)))).astype(np.int64)
+    places = offsets((cells >> shift) + 2)
+    return {
+        "low": low,
+        "high": high,
+        "conjunction": conjunction,
+        "group_attribute": attribute.astype(np.int32),
+        "group_width": ((1 << digits) - 1).astype(np.int32),
+        "group_start": start,
+        "group_table": places[:-1].astype(np.int32),
+        "group_shift": shift.astype(np.int32),
+        "table": _tables(low, start, places, shift),
+    }
+
+
+@kernel
+def _entries(
+    start: Int32s,
+    attribute: Int32s,
+    low: Int32s,
+    high: Int32s,
+    set_attribute: Int32s,
+    set_start: Int32s,
+    set_low: Int32s,
+    set_high: Int32s,
+) -> tuple[Int32s, Int32s, Int32s, Int64s]:
+    total = 0
+    for c in range(len(start) - 1):
+        if start[c] < start[c + 1]:
+            a = attribute[start[c]]
+            total += 1 if a >= 0 else set_start[~a + 1] - set_start[~a]
+    entry_low, entry_high = np.empty(total, np.int32), np.empty(total, np.int32)
+    conjunction, key = np.empty(total, np.int32), np.empty(total, np.int64)
+    i = 0
+    for c in range(len(start) - 1):
+        if start[c] == start[c + 1]:
+            continue
+        p = start[c]
+        a = attribute[p]
+        if a >= 0:
+            entry_low[i], entry_high[i], conjunction[i] = low[p], high[p], c
+            key[i] = np.int64(a) << 6 | width_class(low[p], high[p])
+            i += 1
+            continue
+        for r in range(set_start[~a], set_start[~a + 1]):
+            entry_low[i], entry_high[i], conjunction[i] = set_low[r], set_high[r], c
+            key[i] = np.int64(set_attribute[~a]) << 6 | width_class(set_low[r], set_high[r])
+            i += 1
+    return entry_low, entry_high, conjunction, key
+
+
+@kernel
+def _tables(low: Int32s, start: Int32s, places: Int64s, shift: Int64s) -> Int32s:
+    table = np.empty(places[-1], np.int32)
+    for g in range(len(start) - 1):
+        entry = start[g]
+        for place in range(places[g], places[g + 1]):
+            while entry < start[g + 1] and low[entry] < (place - places[g]) << shift[g]:
+                entry += 1
+            table[place] = entry
+    return table
+
+
+@kernel
+def first_from(entries: Entries, g: int, cell: int) -> int:
+    """The first entry of a group with low >= cell, which may be one past the last cell."""
+    place = entries.group_table[g] + (cell >> entries.group_shift[g])
+    first, past = entries.table[place], entries.table[place + 1]
+    while first < past:
+        middle = (first + past) >> 1
+        if entries.low[middle] < cell:
+            first = middle + 1
+        else:
+            past = middle
+    return first
+
+
+@kernel
+def in_set(cell: int, s: int, conjunctions: Conjunctions) -> bool:
+    """Does a set of ranges have a cell?"""
+    first, past = conjunctions.set_start[s], conjunctions.set_start[s + 1]
+    while first < past:
+        middle = (first + past) >> 1
+        if conjunctions.set_high[middle] < cell:
+            first = middle + 1
+        elif conjunctions.set_low[middle] > cell:
+            past = middle
+        else:
+            return True
+    return False
+
+
+@kernel
+def verified(cells: Int32s, e: int, first: int, past: int, conjunctions: Conjunctions) -> bool:
+    """Do the predicates first .. past hold for event e?"""
+    for p in range(first, past):
+        a = conjunctions.attribute[p]
+        s = -1
+        if a < 0:
+            s = ~a
+            a = conjunctions.set_attribute[s]
+        cell = cells[a, e]
+        if cell < conjunctions.low[p] or cell > conjunctions.high[p]:
+            return False
+        if s >= 0 and not in_set(cell, s, conjunctions):
+            return False
+    return True
+
+
+@kernel
+def grown(array: Int32s, needed: int) -> Int32s:
+    """A copy with room for at least so many."""
+    larger = np.empty(max(needed, 2 * len(array)), np.int32)
+    larger[: len(array)] = array
+    return larger
+
+
+@kernel
+def look_up(cells: Int32s, entries: Entries, conjunctions: Conjunctions) -> tuple[Int32s, Int32s]:
+    """Event by event: the runs of every group, each entry verified. No batch is needed."""
+    events = cells.shape[1]
+    always = 1 if len(conjunctions.start) > 1 and conjunctions.start[1] == 0 else 0
+    event, found = np.empty(64, np.int32), np.empty(64, np.int32)
+    count = 0
+    for e in range(events):
+        if always:
+            if count == len(found):
+                event, found = grown(event, count + 1), grown(found, count + 1)
+            event[count], found[count] = e, 0
+            count += 1
+        for g in range(len(entries.group_attribute)):
+            cell = cells[entries.group_attribute[g], e]
+            first = first_from(entries, g, max(0, cell - entries.group_width[g]))
+            past = first_from(entries, g, cell + 1)
+            if count + past - first > len(found):
+                needed = count + past - first
+                event, found = grown(event, needed), grown(found, needed)
+            for i in range(first, past):
+                if entries.high[i] < cell:
+                    continue
+                c = entries.conjunction[i]
+                if verified(
+                    cells, e, conjunctions.start[c] + 1, conjunctions.start[c + 1], conjunctions
+                ):
+                    event[count], found[count] = e, c
+                    count += 1
+    return event[:count], found[:count]
