@@ -2,21 +2,28 @@
 
 A subscription that every event must be tested against costs as much as thousands that an index finds. Whoever adds one
 is told, in words, before it is there.
+
+The answer is what a plan of this one subscription would show, but no plan is made: its arrays take a millisecond to set
+up, whatever is in them. The cells of one filter are few, so that a set of them is the bits of one integer, and
+intersections are `&`.
 """
 
-from collections.abc import Sequence
-
-import numpy as np
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import islice
+from typing import Any
 
 from penstock.errors import FilterError
-from penstock.language.infer import infer
+from penstock.language.normal import SignedTest, Term
 from penstock.language.schema import Schema
-from penstock.language.shapes import Progress, Shapes
-from penstock.matching.compile import compile_groups
-from penstock.matching.kernels import Flags
-from penstock.matching.plan import Plan
+from penstock.language.shapes import Filter, Progress, Shapes
+from penstock.language.tree import Comparison, Contains, Factor, Pattern
 
 MANY_CONJUNCTIONS = 64
+
+Path = tuple[str, ...]
+_Key = int | bytes
+_Literal = tuple[_Key, _Key, int]  # lo, hi and over, as in `language.literals.Bounds`
+_Test = tuple[Path | None, Any]
 
 
 def check(text: str, schema: Schema | None = None) -> list[str]:
@@ -27,39 +34,35 @@ def check(text: str, schema: Schema | None = None) -> list[str]:
     >>> check("price > 5 AND price < 3")
     ['never matches: its conditions contradict each other']
     """
-    schema = infer(text) if schema is None else schema
-    grouped = Shapes.under(schema).group([text])
-    if grouped.errors:
-        raise grouped.errors[0][1]
-    return cost_warnings(compile_groups(grouped, schema, np.zeros(1, np.int64)))
+    shapes = Shapes.under(schema)
+    found = shapes.one(text)
+    try:
+        bounds = [column.pool.bound(literal) for column, literal in found.literals]
+    except ValueError:
+        raise shapes.error(text) from None
+    return _warnings(_Cells(found, bounds))
 
 
 def check_many(
     texts: Sequence[str | None], schema: Schema | None = None, progress: Progress | None = None
 ) -> list[tuple[int, FilterError]]:
-    """Check many filters, sharing one parse among those of one shape. Returns the bad ones by position."""
-    return Shapes.under(schema).group(texts, progress).errors
+    """Check many filters, reading what they have in common once. Returns the bad ones by position."""
+    return Shapes.under(schema).read(texts, progress).errors
 
 
-def cost_warnings(plan: Plan) -> list[str]:
-    """What is expensive about a plan of one subscription."""
-    lengths = np.diff(plan.conjunction_start)
-    if not len(lengths):
+def _warnings(cells: "_Cells") -> list[str]:
+    conjunctions = set(cells.conjunctions())
+    if not conjunctions:
         return ["never matches: its conditions contradict each other"]
-    if not lengths.all():
+    if frozenset() in conjunctions:
         return ["matches every event"]
     warnings = []
-    if len(lengths) > MANY_CONJUNCTIONS:
+    if len(conjunctions) > MANY_CONJUNCTIONS:
         warnings.append(
-            f"is a disjunction of {len(lengths)} conjunctions, each of which is matched for itself: "
+            f"is a disjunction of {len(conjunctions)} conjunctions, each of which is matched for itself: "
             "IN lists and several subscriptions are cheaper"
         )
-    indexable = _indexable(plan)
-    alone = [
-        not indexable[a:b].any()
-        for a, b in zip(plan.conjunction_start[:-1], plan.conjunction_start[1:], strict=True)
-    ]
-    if any(alone):
+    if not all(any(cells.indexable(test) for test in tests) for tests in conjunctions):
         warnings.append(
             "has no predicate that an index can use (an equality, a range or a prefix): "
             "every event is tested against it"
@@ -67,11 +70,117 @@ def cost_warnings(plan: Plan) -> list[str]:
     return warnings
 
 
-def _indexable(plan: Plan) -> Flags:
-    """A predicate that leaves out a whole side of its attribute's values."""
-    attribute = plan.tested_attribute
-    everything: Flags = (plan.predicate_low <= 1) & (
-        plan.predicate_high == plan.last_cells[attribute]
-    )
-    real: Flags = attribute < len(plan.domains)
-    return real & ~everything
+class _Cells:
+    """The cells of one filter (see `kernels`), and what its conjunctions ask of them.
+
+    A *test* is what a conjunction asks of one attribute: the path and the set of cells, or something that is no set of
+    cells, with None for the path.
+    """
+
+    def __init__(self, found: Filter, bounds: Sequence[_Literal]) -> None:
+        literals = iter(bounds)
+        self._conjunctions = [
+            [(term, list(islice(literals, _width(term)))) for term in conjunction]
+            for conjunction in found.conjunctions
+        ]
+        cuts: dict[Path, set[_Key]] = {}
+        for conjunction in self._conjunctions:
+            for term, own in conjunction:
+                if isinstance(term, Factor):
+                    keys = cuts.setdefault(term.attribute.path, set())
+                    for low, high, _ in own:
+                        keys.add(low)
+                        keys.add(high)
+        self._cell = {
+            path: {key: 2 * n + 2 for n, key in enumerate(sorted(keys))}  # type: ignore[type-var]
+            for path, keys in cuts.items()
+        }
+
+    def conjunctions(self) -> Iterator[frozenset[_Test]]:
+        """The tests of each conjunction that doesn't contradict itself, without those that are always true."""
+        for conjunction in self._conjunctions:
+            sets: dict[Path, int] = {}
+            others: list[_Test] = []
+            for term, own in conjunction:
+                if isinstance(term, Factor):
+                    path = term.attribute.path
+                    sets[path] = sets.get(path, -1) & self._set(term, own)
+                else:
+                    others.append((None, (_identity(term), own[0] if own else None)))
+            if all(sets.values()):
+                always = {path: (2 << self._last(path)) - 1 for path in sets}
+                tests = ((p, cells) for p, cells in sets.items() if cells != always[p])
+                yield frozenset([*tests, *others])
+
+    def indexable(self, test: _Test) -> bool:
+        """Whether a test leaves out a whole side of its attribute's values."""
+        path, cells = test
+        if path is None:
+            return False
+        first, last = (cells & -cells).bit_length() - 1, cells.bit_length() - 1
+        return first > 1 or last < self._last(path)
+
+    def _last(self, path: Path) -> int:
+        return 2 * len(self._cell[path]) + 1
+
+    def _set(self, factor: Factor, own: Sequence[_Literal]) -> int:
+        path = factor.attribute.path
+        cell, last = self._cell[path], self._last(path)
+        ranges = []
+        for piece, (lo, hi, over) in zip(factor.pieces, own, strict=True):
+            low, high = cell[lo], cell[hi]
+            if piece.order == "prefix":
+                high = last if over else high - 1
+            elif over:
+                low, high = (last + 1, last) if over > 0 else (1, 0)
+            ranges.append(_range(piece.order, low, high, last))
+        cells = _union(ranges, last)
+        if factor.negated:
+            cells = (2 << last) - 2 & ~cells
+        return cells | factor.null
+
+
+def _range(order: str, low: int, high: int, last: int) -> tuple[int, int]:
+    """The cells of a piece, where those of its literal are low .. high."""
+    match order:
+        case "<":
+            return 1, low - 1
+        case "<=":
+            return 1, high
+        case ">":
+            return high + 1, last
+        case ">=":
+            return low, last
+    return low, high
+
+
+def _union(ranges: Sequence[tuple[int, int]], last: int) -> int:
+    if len(ranges) < 64:
+        cells = 0
+        for low, high in ranges:
+            if low <= high:
+                cells |= (2 << high) - (1 << low)
+        return cells
+    digits = bytearray(b"0") * (last + 1)  # in time linear in their number, not quadratic
+    for low, high in ranges:
+        if low <= high:
+            digits[last - high : last - low + 1] = b"1" * (high - low + 1)
+    return int(digits, 2)
+
+
+def _width(term: Term) -> int:
+    """How many literals a term has."""
+    if isinstance(term, Factor):
+        return len(term.pieces)
+    return 1 if isinstance(term.test, Contains) else 0
+
+
+def _identity(term: SignedTest) -> Hashable:
+    """What tests have in common that are one and the same derived attribute, but for the literal."""
+    match term.test:
+        case Contains(attribute):
+            return attribute, term.holds
+        case Pattern(attribute, pattern, escape):
+            return attribute, pattern, escape, term.holds
+        case Comparison(left, order, right):
+            return left, order, right, term.holds

@@ -1,18 +1,23 @@
 """From hits to matches: whose conjunctions are these, who is still alive, each once, ascending for every event.
 
-Hits come in an engine's order. Sorting the subscriptions of every event by comparisons would cost more than finding
-them where there are hundreds, so they are sorted by distribution: all pairs by the leading digits of the subscription,
-then, stably, by event. What is left to do inside an event are a few neighbours.
+Hits come in an engine's order. They are first dealt out to their events. Sorting the subscriptions of an event by
+comparisons would then cost more than finding them where there are hundreds; instead they are marked in a bitmap of two
+levels and read off again, which sorts them and drops repetitions at a few nanoseconds each:
+
+    level 1      1 0 0 1 …                    which words of level 0 have a bit
+    level 0      0010…  0000…  0000…  1001…   a bit per subscription
 """
 
 import numpy as np
+import numpy.typing as npt
+from numba.cpython.unsafe.numbers import trailing_zeros
 
 from penstock.matching.jit import kernel
 from penstock.matching.kernels import Flags, Int32s, Int64s
 
-_BUCKETS = 2048
-_MANY_PAIRS = 4096  # from here on, and …
-_MANY_PER_EVENT = 24  # … from here on, distribution beats insertion
+UInt64s = npt.NDArray[np.uint64]
+
+_FEW = 24  # up to so many matches of an event are sorted by insertion
 
 
 @kernel
@@ -25,111 +30,87 @@ def collect(
     expires: Int64s,
     now: int,
     gone: Flags,
+    subscriptions: int,
 ) -> tuple[Int64s, Int32s]:
     """Where the subscriptions of each event begin, and the subscriptions, as positions in the plan.
 
     An empty `expires` means that no lease has ended, an empty `gone` that nobody has left.
     """
-    pair_event, subscription = _fan_out(
-        event, conjunction, fan_start, fan_subscription, expires, now, gone
-    )
-    if len(subscription) > max(_MANY_PAIRS, _MANY_PER_EVENT * events):
-        pair_event, subscription = _distribute(pair_event, subscription)
     start = np.zeros(events + 1, np.int64)
-    for i in range(len(pair_event)):
-        start[pair_event[i] + 1] += 1
+    for i in range(len(event)):
+        c = conjunction[i]
+        start[event[i] + 1] += fan_start[c + 1] - fan_start[c]
+    most = 0
     for e in range(events):
+        most = max(most, start[e + 1])
         start[e + 1] += start[e]
-    out = np.empty(len(subscription), np.int32)
-    for i in range(len(pair_event)):
-        e = pair_event[i]
-        out[start[e]] = subscription[i]
-        start[e] += 1
-    # Every start has moved to its end, which is the next one's start.
-    kept = first = 0
+    out = np.empty(start[events], np.int32)
+    past = start[:-1].copy()
+    check_lease, check_gone = len(expires) > 0, len(gone) > 0
+    for i in range(len(event)):
+        c = conjunction[i]
+        place = past[event[i]]
+        for j in range(fan_start[c], fan_start[c + 1]):
+            s = fan_subscription[j]
+            out[place] = s
+            alive = not (check_lease and expires[s] <= now) and not (check_gone and gone[s])
+            place += alive
+        past[event[i]] = place
+
+    words = (subscriptions >> 6) + 1 if most > _FEW else 0
+    level0 = np.zeros(words, np.uint64)
+    level1 = np.zeros((words >> 6) + 1, np.uint64)
+    kept = 0
     for e in range(events):
-        past = start[e]
-        start[e] = kept
-        kept = _sorted_once(out, first, past, kept)
-        first = past
+        first, start[e] = start[e], kept
+        if past[e] - first > _FEW:
+            kept = _sort_marking(out, first, past[e], kept, level0, level1)
+        else:
+            kept = _sort_inserting(out, first, past[e], kept)
     start[events] = kept
     return start, out[:kept]
 
 
 @kernel
-def _fan_out(
-    event: Int32s,
-    conjunction: Int32s,
-    fan_start: Int32s,
-    fan_subscription: Int32s,
-    expires: Int64s,
-    now: int,
-    gone: Flags,
-) -> tuple[Int32s, Int32s]:
-    total = 0
-    for c in conjunction:
-        total += fan_start[c + 1] - fan_start[c]
-    pair_event, subscription = np.empty(total, np.int32), np.empty(total, np.int32)
-    check_lease, check_gone = len(expires) > 0, len(gone) > 0
-    count = 0
-    for i in range(len(conjunction)):
-        c = conjunction[i]
-        for j in range(fan_start[c], fan_start[c + 1]):
-            s = fan_subscription[j]
-            if check_lease and expires[s] <= now:
-                continue
-            if check_gone and gone[s]:
-                continue
-            pair_event[count], subscription[count] = event[i], s
-            count += 1
-    return pair_event[:count], subscription[:count]
-
-
-@kernel
-def _distribute(event: Int32s, subscription: Int32s) -> tuple[Int32s, Int32s]:
-    largest = 0
-    for s in subscription:
-        largest = max(largest, s)
-    shift = 0
-    while largest >> shift >= _BUCKETS:
-        shift += 1
-    place = np.zeros(_BUCKETS + 1, np.int64)
-    for s in subscription:
-        place[(s >> shift) + 1] += 1
-    for b in range(_BUCKETS):
-        place[b + 1] += place[b]
-    out_event, out = np.empty(len(event), np.int32), np.empty(len(event), np.int32)
-    for i in range(len(subscription)):
-        b = subscription[i] >> shift
-        out_event[place[b]], out[place[b]] = event[i], subscription[i]
-        place[b] += 1
-    return out_event, out
-
-
-@kernel
-def _sorted_once(values: Int32s, first: int, past: int, kept: int) -> int:
-    """Sort values[first:past], and move it without repetitions to values[kept:]. Returns where that ends."""
-    if past - first > 256 and not _nearly_sorted(values, first, past):
-        values[first:past].sort()
-    else:
-        for i in range(first + 1, past):
-            value = values[i]
-            j = i
-            while j > first and values[j - 1] > value:
-                values[j] = values[j - 1]
-                j -= 1
-            values[j] = value
+def _sort_inserting(values: Int32s, first: int, past: int, kept: int) -> int:
+    """Sort values[first:past], without repetitions, into values[kept:]; kept <= first. Returns where that ends."""
     begin = kept
     for i in range(first, past):
-        if kept == begin or values[i] != values[kept - 1]:
-            values[kept] = values[i]
-            kept += 1
+        value = values[i]
+        j = kept
+        while j > begin and values[j - 1] > value:
+            j -= 1
+        if j > begin and values[j - 1] == value:
+            continue
+        for k in range(kept, j, -1):
+            values[k] = values[k - 1]
+        values[j] = value
+        kept += 1
     return kept
 
 
 @kernel
-def _nearly_sorted(values: Int32s, first: int, past: int) -> bool:
-    wrong = 0
-    for i in range(first + 1, past):
-        wrong += values[i] < values[i - 1]
-    return 8 * wrong < past - first
+def _sort_marking(
+    values: Int32s, first: int, past: int, kept: int, level0: UInt64s, level1: UInt64s
+) -> int:
+    """The same, through the bitmap, which is empty before and after."""
+    one = np.uint64(1)
+    for i in range(first, past):
+        word = values[i] >> 6
+        level0[word] |= one << np.uint64(values[i] & 63)
+        level1[word >> 6] |= one << np.uint64(word & 63)
+    for upper in range(len(level1)):
+        marks = level1[upper]
+        if not marks:
+            continue
+        level1[upper] = np.uint64(0)
+        while marks:
+            word = (upper << 6) + trailing_zeros(marks)
+            marks &= marks - one
+            bits = level0[word]
+            level0[word] = np.uint64(0)
+            while bits:
+                values[kept] = (word << 6) + trailing_zeros(bits)
+                bits &= bits - one
+                kept += 1
+    return kept

@@ -197,6 +197,7 @@ def _layer_matches(
                 expires,
                 now,
                 layer.gone,
+                len(plan.ids),
             )
             starts.append(start[1:] + starts[-1][-1])
             positions.append(position)

@@ -36,19 +36,22 @@ from penstock.matching.engines.entries import (
     build_entries,
     first_from,
     grown,
+    in_set,
     look_up,
-    verified,
 )
 from penstock.matching.engines.interface import Hits
 from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan
 
-BLOCK = 4096  # events of a block: 64 words
+BLOCK = 10_240  # events of a block at most: Spark hands over 10,000 at a time
 _FEW = 48  # from so many events on, a block is worth its preparation
 _SHORT = 12  # a run of at most so many events is verified event by event
 _BANDS = 64
 _LEAST_USES = 8  # a prefix table is built for an attribute that so many conjunctions of an access attribute test
+_LEFT = 4096  # pairs of event and conjunction that are verified together
+_MOST_ANDS = 8
+_ANY_CELL = np.int32(2**31 - 1)
 _MOST_SLOTS = 96  # … and for at most so many attributes: 3 MB
 
 UInt64s = npt.NDArray[np.uint64]
@@ -279,19 +282,43 @@ def _run(
     event: Int32s,
     found: Int32s,
 ) -> tuple[int, Int32s, Int32s]:
-    """Verify each entry of the work list for the events of its run."""
-    below, upto = np.empty(3, np.uint64), np.empty(3, np.uint64)
+    """Verify each entry of the work list for the events of its run.
+
+    Bits are found first and verified later, some thousands at a time: a loop that does both stalls at every bit.
+    """
+    below, upto = np.empty(_MOST_ANDS, np.uint64), np.empty(_MOST_ANDS, np.uint64)
+    word, word_bits = np.empty(words, np.uint64), np.empty(words, np.uint64)
+    left_conjunction, left_place = (
+        np.empty(_LEFT + 64 * words, np.int32),
+        np.empty(_LEFT + 64 * words, np.int32),
+    )
+    left = 0
     for item in range(items):
         i, r0, r1 = work[item, 0], work[item, 1], work[item, 2]
         c = entries.conjunction[i]
         first, past = conjunctions.start[c] + 1, conjunctions.start[c + 1]
-        if count + r1 - r0 > len(found):
-            event, found = grown(event, count + r1 - r0), grown(found, count + r1 - r0)
+        if left > _LEFT:
+            if count + left > len(found):
+                event, found = grown(event, count + left), grown(found, count + left)
+            count = _verify(
+                left_conjunction, left_place, left, perm, cells, conjunctions, event, found, count
+            )
+            left = 0
         if r1 - r0 <= _SHORT or first == past:
+            a, low, high = 0, np.int32(0), _ANY_CELL
+            if first < past:
+                a, low, high = (
+                    conjunctions.attribute[first],
+                    conjunctions.low[first],
+                    conjunctions.high[first],
+                )
+                if a < 0:
+                    a = conjunctions.set_attribute[~a]
             for j in range(r0, r1):
-                e = perm[j]
-                event[count], found[count] = e, c
-                count += verified(cells, e, first, past, conjunctions)
+                cell = cells[a, perm[j]]
+                if low <= cell <= high:
+                    left_conjunction[left], left_place[left] = c, j
+                    left += 1
             continue
         used = 0
         for p in range(first, past):
@@ -311,7 +338,7 @@ def _run(
             below[used] = slot + low * words
             upto[used] = slot + (high + 1) * words
             used += 1
-            if used == 3:
+            if used == _MOST_ANDS:
                 break
         if used < 0:
             continue
@@ -320,6 +347,7 @@ def _run(
         l0, l1, l2 = below[0], below[1], below[2]
         u0, u1, u2 = upto[0], upto[1], upto[2]
         mask = ~np.uint64(0) << np.uint64(r0 & 63)
+        some = 0
         for w in range(np.uint64(r0 >> 6), np.uint64(((r1 - 1) >> 6) + 1)):
             bits = (
                 (prefixes[u0 + w] ^ prefixes[l0 + w])
@@ -328,12 +356,51 @@ def _run(
                 & mask
             )
             mask = ~np.uint64(0)
+            word[some], word_bits[some] = w, bits
+            some += bits != 0
+        for k in range(some):
+            bits = word_bits[k]
+            for more in range(3, used):
+                bits &= prefixes[upto[more] + word[k]] ^ prefixes[below[more] + word[k]]
+            place = np.int32(word[k] << np.uint64(6))
             while bits:
-                j = np.int64(w << np.uint64(6)) + trailing_zeros(bits)
+                left_conjunction[left], left_place[left] = c, place + trailing_zeros(bits)
                 bits &= bits - np.uint64(1)
-                if j >= r1:
-                    break
-                e = perm[j]
-                event[count], found[count] = e, c
-                count += verified(cells, e, first, past, conjunctions)
+                left += 1
+        # The last word may have events past the run: they come last.
+        while left and left_place[left - 1] >= r1 and left_conjunction[left - 1] == c:
+            left -= 1
+    if count + left > len(found):
+        event, found = grown(event, count + left), grown(found, count + left)
+    count = _verify(
+        left_conjunction, left_place, left, perm, cells, conjunctions, event, found, count
+    )
     return count, event, found
+
+
+@kernel
+def _verify(
+    conjunction: Int32s,
+    place: Int32s,
+    left: int,
+    perm: Int32s,
+    cells: Int32s,
+    conjunctions: Conjunctions,
+    event: Int32s,
+    found: Int32s,
+    count: int,
+) -> int:
+    """Keep the pairs of conjunction and event whose predicates hold, all but the access predicate."""
+    for i in range(left):
+        c, e = conjunction[i], perm[place[i]]
+        holds = True
+        for p in range(conjunctions.start[c] + 1, conjunctions.start[c + 1]):
+            a = conjunctions.attribute[p]
+            if a >= 0:
+                cell = cells[a, e]
+                holds &= (conjunctions.low[p] <= cell) & (cell <= conjunctions.high[p])
+            else:
+                holds &= in_set(cells[conjunctions.set_attribute[~a], e], ~a, conjunctions)
+        event[count], found[count] = e, c
+        count += holds
+    return count

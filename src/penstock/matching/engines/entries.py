@@ -174,15 +174,15 @@ def in_set(cell: int, s: int, conjunctions: Conjunctions) -> bool:
 
 
 @kernel
-def verified(cells: Int32s, e: int, first: int, past: int, conjunctions: Conjunctions) -> bool:
-    """Do the predicates first .. past hold for event e?"""
+def verified(one: Int32s, first: int, past: int, conjunctions: Conjunctions) -> bool:
+    """Do the predicates first .. past hold for one event?"""
     for p in range(first, past):
         a = conjunctions.attribute[p]
         s = -1
         if a < 0:
             s = ~a
             a = conjunctions.set_attribute[s]
-        cell = cells[a, e]
+        cell = one[a]
         if cell < conjunctions.low[p] or cell > conjunctions.high[p]:
             return False
         if s >= 0 and not in_set(cell, s, conjunctions):
@@ -201,30 +201,60 @@ def grown(array: Int32s, needed: int) -> Int32s:
 @kernel
 def look_up(cells: Int32s, entries: Entries, conjunctions: Conjunctions) -> tuple[Int32s, Int32s]:
     """Event by event: the runs of every group, each entry verified. No batch is needed."""
-    events = cells.shape[1]
     always = 1 if len(conjunctions.start) > 1 and conjunctions.start[1] == 0 else 0
-    event, found = np.empty(64, np.int32), np.empty(64, np.int32)
+    one = np.empty(cells.shape[0], np.int32)
+    event, found = np.empty(256, np.int32), np.empty(256, np.int32)
     count = 0
-    for e in range(events):
-        if always:
-            if count == len(found):
-                event, found = grown(event, count + 1), grown(found, count + 1)
-            event[count], found[count] = e, 0
-            count += 1
+    for e in range(cells.shape[1]):
+        for a in range(cells.shape[0]):
+            one[a] = cells[a, e]
+        if count + always > len(found):
+            event, found = grown(event, count + 1), grown(found, count + 1)
+        found[count : count + always] = 0
+        before = count
+        count += always
         for g in range(len(entries.group_attribute)):
-            cell = cells[entries.group_attribute[g], e]
+            cell = one[entries.group_attribute[g]]
             first = first_from(entries, g, max(0, cell - entries.group_width[g]))
             past = first_from(entries, g, cell + 1)
             if count + past - first > len(found):
                 needed = count + past - first
                 event, found = grown(event, needed), grown(found, needed)
-            for i in range(first, past):
-                if entries.high[i] < cell:
-                    continue
-                c = entries.conjunction[i]
-                if verified(
-                    cells, e, conjunctions.start[c] + 1, conjunctions.start[c + 1], conjunctions
-                ):
-                    event[count], found[count] = e, c
-                    count += 1
+            count = _verified_run(first, past, cell, one, entries, conjunctions, found, count)
+        event[before:count] = e
     return event[:count], found[:count]
+
+
+@kernel
+def _verified_run(
+    first: int,
+    past: int,
+    cell: int,
+    one: Int32s,
+    entries: Entries,
+    conjunctions: Conjunctions,
+    found: Int32s,
+    count: int,
+) -> int:
+    """Keep the conjunctions of a run that hold. Two sweeps: most fail the second predicate, without a branch."""
+    kept = count
+    for i in range(first, past):
+        c = entries.conjunction[i]
+        p = conjunctions.start[c] + 1
+        alone = p == conjunctions.start[c + 1]
+        p -= alone  # the access predicate once more
+        a = conjunctions.attribute[p]
+        if a < 0:
+            a = conjunctions.set_attribute[~a]
+        other = one[a]
+        found[kept] = c
+        kept += (
+            (cell <= entries.high[i])
+            & (conjunctions.low[p] <= other)
+            & (other <= conjunctions.high[p])
+        )
+    for i in range(count, kept):
+        c = found[i]
+        found[count] = c
+        count += verified(one, conjunctions.start[c] + 1, conjunctions.start[c + 1], conjunctions)
+    return count
