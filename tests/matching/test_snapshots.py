@@ -192,7 +192,7 @@ def fresh(ref: SnapshotRef) -> Matcher:
     return open_matcher(ref)
 
 
-@pytest.mark.parametrize("name", ["ids.npy", "domain.0.npy", "predicate_low.npy", "manifest.json"])
+@pytest.mark.parametrize("name", ["ids.npy", "domains.numbers.npy", "predicate_low.npy", "manifest.json"])
 def test_a_missing_file_is_named(published, name):
     """Every file counts."""
     ref, plan = published

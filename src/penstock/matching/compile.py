@@ -32,7 +32,7 @@ from penstock.matching.derived import (
     PatternTest,
     PlainTest,
 )
-from penstock.matching.domains import ByteStrings, Domain, build_domain
+from penstock.matching.domains import ByteStrings, Cuts, Domain, build_domain
 from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER, Rows
@@ -109,6 +109,7 @@ def compile_groups(
     return Plan(
         schema=schema,
         domains=tuple(domains),
+        cuts=Cuts.of(domains),
         derived=derived,
         ids=ids,
         expires=np.full(len(ids), FOREVER, np.int64),

@@ -122,9 +122,65 @@ class Domain:
         return 2 * np.searchsorted(self.cuts, keys).astype(np.int64) + 2
 
 
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """The cuts of all domains end to end, so that one array, one file and one kernel call serve them all.
+
+    Domain d of the numbers (of everything that has 64-bit keys) has numbers[start[d] : start[d + 1]], likewise those
+    of the texts; `of` tells the two apart.
+    """
+
+    numbers: Int64s
+    number_start: Int64s
+    texts: ByteStrings
+    text_start: Int64s
+
+    @staticmethod
+    def of(domains: Sequence[Domain]) -> "Cuts":
+        numbers = [d.cuts for d in domains if not isinstance(d.cuts, ByteStrings)]
+        texts = [d.cuts for d in domains if isinstance(d.cuts, ByteStrings)]
+        sizes = [t.offsets[-1] - t.offsets[0] for t in texts]
+        shifts = np.cumsum([0, *sizes])
+        parts = [
+            t.offsets[:-1] - t.offsets[0] + shift for t, shift in zip(texts, shifts, strict=False)
+        ]
+        return Cuts(
+            np.concatenate([np.empty(0, np.int64), *numbers]),
+            np.cumsum([0, *map(len, numbers)]).astype(np.int64),
+            ByteStrings(
+                np.concatenate([*parts, shifts[-1:]]).astype(np.int64),
+                np.concatenate(
+                    [np.empty(0, np.uint8), *(t.data[t.offsets[0] : t.offsets[-1]] for t in texts)]
+                ),
+            ),
+            np.cumsum([0, *map(len, texts)]).astype(np.int64),
+        )
+
+    def domains(self, kinds: Sequence[tuple[tuple[str, ...], Type]]) -> tuple[Domain, ...]:
+        """The domains again, as views: for each its path and type, in the order of `of`."""
+        found: list[Domain] = []
+        number = text = 0
+        for path, type_ in kinds:
+            if has_text_keys(type_):
+                first, past = self.text_start[text], self.text_start[text + 1]
+                offsets = self.texts.offsets[first : past + 1]
+                found.append(Domain(path, type_, ByteStrings(offsets, self.texts.data)))
+                text += 1
+            else:
+                first, past = self.number_start[number], self.number_start[number + 1]
+                found.append(Domain(path, type_, self.numbers[first:past]))
+                number += 1
+        return tuple(found)
+
+
+def has_text_keys(type_: Type) -> bool:
+    """Are the keys of this type byte strings? Otherwise they are 64-bit integers."""
+    return isinstance(type_, Scalar) and (type_.kind is Kind.STRING or type_.is_wide)
+
+
 def build_domain(path: tuple[str, ...], type_: Type, bounds: Sequence[Bounds]) -> Domain:
     """The domain whose cuts are all these bounds."""
-    if isinstance(type_, Scalar) and (type_.kind is Kind.STRING or type_.is_wide):
+    if has_text_keys(type_):
         arrays = [keys for b in bounds for keys in (b.lo, b.hi)]
         merged = pa.chunked_array(arrays, pa.large_binary()).combine_chunks().unique()
         ordered = merged.take(pc.sort_indices(merged))
@@ -143,7 +199,7 @@ def key_column(column: pa.Array, type_: Type, name: str) -> tuple[Keys, Flags]:
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
         none = np.zeros(len(column), np.bool_)
-        if type_.kind is Kind.STRING or type_.is_wide:
+        if has_text_keys(type_):
             return ByteStrings(np.zeros(len(column) + 1, np.int64), np.empty(0, np.uint8)), none
         return np.zeros(len(column), np.int64), none
     valid = _ALL_VALID

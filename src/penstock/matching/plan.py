@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from penstock.language.schema import Array, Attribute, Schema
 from penstock.matching.derived import DerivedAttributes
-from penstock.matching.domains import ByteStrings, Domain, descend
+from penstock.matching.domains import ByteStrings, Cuts, Domain, descend
 from penstock.matching.kernels import Int32s, Int64s
 
 AnyArray = npt.NDArray[Any]
@@ -41,6 +41,7 @@ class Plan:
 
     schema: Schema
     domains: tuple[Domain, ...]
+    cuts: Cuts  # of all domains, end to end
     derived: DerivedAttributes
     conjunction_start: Int32s
     predicate_attribute: Int32s
@@ -140,10 +141,8 @@ class Plan:
                 found[field.name] = value
             elif isinstance(value, ByteStrings):
                 found |= _string_arrays(field.name, value)
-        for number, domain in enumerate(self.domains):
-            found |= _key_arrays(f"domain.{number}", domain)
-        for number, domain in enumerate(self.derived.elements):
-            found |= _key_arrays(f"element.{number}", domain)
+        found |= _cut_arrays("domains", self.cuts)
+        found |= _cut_arrays("elements", Cuts.of(self.derived.elements))
         found |= self.derived.arrays()
         found |= {f"index.{name}": array for name, array in self.index.items()}
         return found
@@ -162,12 +161,12 @@ class Plan:
         """The plan again, from what `header` and `arrays` gave."""
         schema = Schema.from_json(json.dumps(header["schema"]))
 
-        def domain(kind: str, number: int, path: list[str]) -> Domain:
-            type_ = _attribute(schema, tuple(path)).type
-            scalar = type_.element if kind == "element" and isinstance(type_, Array) else type_
-            return Domain(tuple(path), scalar, _keys(f"{kind}.{number}", arrays))
-
-        elements = tuple(domain("element", n, p) for n, p in enumerate(header["elements"]))
+        domains = [(tuple(p), _attribute(schema, tuple(p)).type) for p in header["domains"]]
+        arrays_of = [(tuple(p), _attribute(schema, tuple(p)).type) for p in header["elements"]]
+        cuts = _cuts("domains", arrays)
+        elements = _cuts("elements", arrays).domains(
+            [(path, t.element if isinstance(t, Array) else t) for path, t in arrays_of]
+        )
         plain = {
             f.name: arrays[f.name]
             for f in fields(Plan)
@@ -175,7 +174,8 @@ class Plan:
         }
         return Plan(
             schema=schema,
-            domains=tuple(domain("domain", n, p) for n, p in enumerate(header["domains"])),
+            domains=cuts.domains(domains),
+            cuts=cuts,
             derived=DerivedAttributes.assemble(header["derived"], elements, arrays, schema),
             subscribers=_byte_strings("subscribers", arrays),
             filters=_byte_strings("filters", arrays),
@@ -215,11 +215,19 @@ def _byte_strings(name: str, arrays: Mapping[str, AnyArray]) -> ByteStrings:
     return ByteStrings(arrays[f"{name}.offsets"], arrays[f"{name}.data"])
 
 
-def _key_arrays(name: str, domain: Domain) -> dict[str, AnyArray]:
-    if isinstance(domain.cuts, ByteStrings):
-        return _string_arrays(name, domain.cuts)
-    return {name: domain.cuts}
+def _cut_arrays(name: str, cuts: Cuts) -> dict[str, AnyArray]:
+    return {
+        f"{name}.numbers": cuts.numbers,
+        f"{name}.number_start": cuts.number_start,
+        f"{name}.text_start": cuts.text_start,
+        **_string_arrays(f"{name}.texts", cuts.texts),
+    }
 
 
-def _keys(name: str, arrays: Mapping[str, AnyArray]) -> Int64s | ByteStrings:
-    return arrays[name] if name in arrays else _byte_strings(name, arrays)
+def _cuts(name: str, arrays: Mapping[str, AnyArray]) -> Cuts:
+    return Cuts(
+        arrays[f"{name}.numbers"],
+        arrays[f"{name}.number_start"],
+        _byte_strings(f"{name}.texts", arrays),
+        arrays[f"{name}.text_start"],
+    )
