@@ -1,1 +1,5 @@
-"""Frozen workloads, measured in one run and reported as ratios. `make bench` runs them; tests never assert a time."""
+"""`make bench`, and where its results go. What is measured, and how, is `penstock.bench`; tests never assert a time."""
+
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"

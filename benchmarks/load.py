@@ -8,23 +8,21 @@ import json
 import tempfile
 import time
 import warnings
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import penstock
-from benchmarks.workloads import stock
+from benchmarks import RESULTS
+from penstock.bench.workloads import WORKLOADS
 from penstock.matching import SnapshotStore, open_matcher
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.load", description=__doc__)
     parser.add_argument("--subscriptions", type=int, default=1_000_000)
     arguments = parser.parse_args()
-    workload = stock(arguments.subscriptions, events=1)
+    workload = WORKLOADS["stock"](arguments.subscriptions, 1)
     seconds: dict[str, float] = {}
     began = 0.0
 

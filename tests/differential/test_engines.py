@@ -15,7 +15,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.language import Schema
-from penstock.matching import ENGINES, FOREVER, Matcher, Rows, compile_plan
+from penstock.matching import FOREVER, Matcher, Rows, compile_plan, variants
+from penstock.matching.events import event_batch
+from penstock.matching.single import EventEncoder
 
 from .events import SCHEMA, random_events
 from .filters import RandomFilters
@@ -128,7 +130,7 @@ def test_where_keeps_what_the_select_list_says(workload: Workload) -> None:
         )
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, "auto"])
+@pytest.mark.parametrize("engine", [*variants(), "auto"])
 def test_batches_match_what_duckdb_keeps(workload: Workload, engine: str) -> None:
     """`match_batch`, in batches of several sizes, equals DuckDB's WHERE to the row."""
     matcher = workload.matcher(engine)
@@ -143,7 +145,7 @@ def test_batches_match_what_duckdb_keeps(workload: Workload, engine: str) -> Non
     assert not (found := differences(workload, range(table.num_rows), got)), found
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, "auto"])
+@pytest.mark.parametrize("engine", [*variants(), "auto"])
 def test_single_events_match_what_duckdb_keeps(workload: Workload, engine: str) -> None:
     """`match` of one Python event equals DuckDB's WHERE."""
     rows = workload.near()[:SINGLE]
@@ -152,7 +154,18 @@ def test_single_events_match_what_duckdb_keeps(workload: Workload, engine: str) 
     assert not (found := differences(workload, rows, got)), found
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, "auto"])
+def test_single_events_have_the_cells_of_batches(workload: Workload) -> None:
+    """Read from a mapping, without Arrow, an event has the very cells that a batch of one has."""
+    (layer,) = workload.matcher("naive").layers
+    encoder = EventEncoder(layer.plan)
+    for row in workload.near():
+        event = workload.events.slice(row, 1).to_pylist()[0]
+        batch = event_batch(event, layer.plan.schema, layer.plan.columns)
+        different = np.flatnonzero(encoder.cells(event) != layer.plan.encode(batch))
+        assert not len(different), (event, different)
+
+
+@pytest.mark.parametrize("engine", [*variants(), "auto"])
 def test_pairs_are_the_lists_unrolled(workload: Workload, engine: str) -> None:
     """`match_pairs` says the same as `match_batch`, one row per event and subscription."""
     matcher = workload.matcher(engine)

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 
 from penstock.errors import PenstockError, SchemaError
 from penstock.language import Schema
-from penstock.matching import ENGINES, FOREVER, Matcher, Rows, compile_plan
+from penstock.matching import FOREVER, Matcher, Rows, compile_plan, variants
 
 SCHEMA = Schema.of({"a": "int", "b": "int", "s": "string", "tags": "array<string>"})
 NOW = 1_000
 
 
-@pytest.fixture(params=[*ENGINES, "auto"])
+@pytest.fixture(params=[*variants(), "auto"])
 def engine(request):
     return request.param
 
@@ -212,7 +212,7 @@ def test_all_engines_give_the_rows_of_the_naive_one(filters, events):
         }
     )
     expected = matcher_of(numbered, "naive").match_batch(batch).to_pylist()
-    for name in ENGINES:
+    for name in variants():
         matcher = matcher_of(numbered, name)
         assert matcher.match_batch(batch).to_pylist() == expected, name
         singles = [matcher.match(dict(zip("abs", event, strict=True))) for event in events]

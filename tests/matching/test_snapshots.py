@@ -125,13 +125,102 @@ def test_a_large_change_makes_a_new_base(tmp_path, monkeypatch):
     for sid in range(20):
         source.put(sid, f"a = {sid}")
     store.publish(source, SCHEMA)
-    for sid in range(10):
+    for sid in range(20):
         source.put(100 + sid, f"a = {sid}")
     ref = store.publish(source, SCHEMA).ref
     content = json.loads((tmp_path / "versions" / f"{ref.version:010d}.json").read_text())
     assert content["overlay"] is None
-    assert content["base_size"] == 30
+    assert content["base_size"] == 40
     assert open_matcher(ref).match({"a": 5}) == [5, 105]
+
+
+def test_compaction_happens_aside(tmp_path, monkeypatch):
+    """Past the first bound the publisher gets an overlay at once, and a new base appears while others read."""
+    monkeypatch.setattr(snapshots, "_OVERLAY_LEAST", 3)
+    source, store = Source(), SnapshotStore(tmp_path)
+    for sid in range(20):
+        source.put(sid, f"a = {sid}")
+    first = store.publish(source, SCHEMA).ref
+    compiling, go_on = threading.Event(), threading.Event()
+    compiled = snapshots.compile_plan
+
+    def slow(rows, *arguments):
+        if len(rows) > 20:  # the new base
+            compiling.set()
+            assert go_on.wait(30)
+        return compiled(rows, *arguments)
+
+    monkeypatch.setattr(snapshots, "compile_plan", slow)
+    for sid in range(5):
+        source.put(100 + sid, f"a = {sid}")
+    ref = store.publish(source, SCHEMA).ref
+    assert content_of(ref)["base"] == content_of(first)["base"]
+    assert open_matcher(ref).match({"a": 4}) == [4, 104]
+    assert compiling.wait(30)
+    source.put(200, "a = 4")  # while it compiles
+    later = store.publish(source, SCHEMA).ref
+    assert open_matcher(later).match({"a": 4}) == [4, 104, 200]
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "penstock-compaction":
+            thread.join(30)
+    newest = store.latest()
+    assert newest.sequence == later.sequence
+    assert content_of(newest)["base"] != content_of(first)["base"]
+    assert open_matcher(newest).match({"a": 4}) == [4, 104, 200]
+
+
+def content_of(ref):
+    return json.loads((Path(ref.path) / "versions" / f"{ref.version:010d}.json").read_text())
+
+
+def test_a_failed_compaction_loses_nothing(tmp_path, monkeypatch, caplog):
+    """The overlay goes on, the failure is logged, and the next publish tries again."""
+    monkeypatch.setattr(snapshots, "_OVERLAY_LEAST", 3)
+    source, store = Source(), SnapshotStore(tmp_path)
+    for sid in range(20):
+        source.put(sid, f"a = {sid}")
+    store.publish(source, SCHEMA)
+
+    def broken(*_):
+        raise OSError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SnapshotStore, "_base", broken)
+        for sid in range(5):
+            source.put(100 + sid, f"a = {sid}")
+        ref = store.publish(source, SCHEMA).ref
+        for thread in threading.enumerate():
+            if thread.name == "penstock-compaction":
+                thread.join(30)
+    assert open_matcher(ref).match({"a": 4}) == [4, 104]
+    assert "no room" in caplog.text
+    assert store.compact(source, SCHEMA).ref.version == ref.version + 1
+
+
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["put", "remove", "publish", "compact"]), st.integers(0, 9)),
+    max_size=30,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=CHANGES)
+def test_any_sequence_of_changes_gives_what_a_fresh_compile_gives(steps, tmp_path_factory):
+    """Added, removed, overlaid, compacted in any order: the newest version matches as a fresh plan does."""
+    source, store = Source(), SnapshotStore(tmp_path_factory.mktemp("snapshots"))
+    batch = pa.record_batch({"a": pa.array([*range(10), None]), "s": ["x"] * 11})
+    for number, (step, sid) in enumerate(steps):
+        if step == "put":
+            source.put(sid, f"a >= {number % 7} AND a <= {sid}")
+        elif step == "remove" and sid in source.live:
+            source.remove(sid)
+        elif step in ("publish", "compact"):
+            publish = store.publish if step == "publish" else store.compact
+            ref = publish(source, SCHEMA).ref
+            plan, _ = compile_plan(source.active(), open_matcher(ref).schema)
+            expected = Matcher(plan, engine="naive").match_batch(batch)
+            assert open_matcher(ref).match_batch(batch).equals(expected)
 
 
 @settings(max_examples=40, deadline=None)
@@ -192,7 +281,9 @@ def fresh(ref: SnapshotRef) -> Matcher:
     return open_matcher(ref)
 
 
-@pytest.mark.parametrize("name", ["ids.npy", "domains.numbers.npy", "predicate_low.npy", "manifest.json"])
+@pytest.mark.parametrize(
+    "name", ["ids.npy", "domains.numbers.npy", "predicate_low.npy", "manifest.json"]
+)
 def test_a_missing_file_is_named(published, name):
     """Every file counts."""
     ref, plan = published

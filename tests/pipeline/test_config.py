@@ -90,7 +90,7 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path):
         "source.schema: attribute 'price': 'doble' is not a type",
         "sink.format 'parket': did you mean 'parquet'?",
         "trigger 'often': give an interval like '1 second'",
-        "engine 'warp'",
+        "no engine 'warp'",
         "checkpoint is text, not a number (5)",
         "event_time is text, not a list",
     ):

@@ -197,9 +197,9 @@ class TestFanOut:
 
     def test_slices_shrink_when_events_match_a_lot_and_grow_again(self):
         step = frames._next_step(1024, 1024, 1024 * self.SUBSCRIBERS)
-        assert step * self.SUBSCRIBERS <= frames._PAIRS
+        assert step * self.SUBSCRIBERS <= frames._AIM
         assert frames._next_step(step, step, 0) == 2 * step
-        assert frames._next_step(1, 1, 10 * frames._PAIRS) == 1
+        assert frames._next_step(1, 1, 10 * frames._AIM) == 1
 
     def test_the_slices_of_a_batch_put_together_are_the_batch(self, ref):
         events = pa.record_batch({"price": np.arange(-5000, 5000, dtype=float)})

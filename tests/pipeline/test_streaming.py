@@ -7,7 +7,7 @@ import time
 import pytest
 
 import penstock
-from penstock.errors import PipelineError, RegistryError, SchemaError
+from penstock.errors import PenstockError, PipelineError, RegistryError, SchemaError
 from penstock.pipeline import CallableSink, FileSink, batch
 from penstock.pipeline.pins import Pins
 
@@ -265,7 +265,7 @@ def test_old_snapshots_go_but_not_those_still_needed(spark, tmp_path, monkeypatc
     ("changes", "error", "named"),
     [
         ({"trigger": "often"}, PipelineError, "trigger 'often'"),
-        ({"engine": "warp"}, PipelineError, "no engine 'warp'"),
+        ({"engine": "warp"}, PenstockError, "no engine 'warp'"),
         ({"event_time": "when"}, PipelineError, "event_time: the events have no attribute 'when'"),
         ({"event_id": "id.x"}, PipelineError, "event_id: the events have no attribute 'id.x'"),
         ({"sink": print}, PipelineError, "not a sink"),

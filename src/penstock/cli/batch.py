@@ -35,6 +35,7 @@ from penstock.cli.spark import session, task_bar
 from penstock.cli.subscriptions import Columns, is_file, open_subscriptions
 from penstock.cli.target import OUT_FORMATS, STDOUT, Target
 from penstock.cli.terminal import count, guarded, put, put_json, refused_text, say, warn
+from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -270,9 +271,12 @@ def _choice(value: str, choices: tuple[str, ...], option: str) -> str:
 
 
 def _check_engine(engine: str) -> None:
-    from penstock.matching import ENGINES
+    from penstock.matching import check_engine
 
-    _choice(engine, ("auto", *ENGINES), "--engine")
+    try:
+        check_engine(engine)
+    except PenstockError as error:
+        raise typer.BadParameter(str(error), param_hint="--engine") from None
 
 
 def _check_subscriptions(source: str) -> None:

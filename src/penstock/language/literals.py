@@ -15,7 +15,8 @@ Whole columns of literals are converted at once; single values take the slow roa
 import datetime
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -26,10 +27,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.language.digits import doubles, scaled_integers
 from penstock.language.schema import Kind, Scalar
+from penstock.language.texts import Int64s, Texts
 from penstock.language.tree import LiteralKind
 
-Int64s = npt.NDArray[np.int64]
 Keys = Any  # Int64s | pa.LargeBinaryArray
 DAY = 86_400_000_000  # microseconds
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -77,54 +79,70 @@ class Unreadable:
 
 
 def bounds(
-    kind: LiteralKind, negative: bool, texts: Sequence[str], type_: Scalar
+    kind: LiteralKind, negative: bool, texts: pa.LargeBinaryArray, type_: Scalar
 ) -> tuple[Bounds, list[Unreadable]]:
     """The bounds of literals of one kind, a minus sign before them or not, for an attribute of `type_`.
 
-    >>> found, _ = bounds(LiteralKind.DECIMAL, False, ["2.5", "3.0"], Scalar(Kind.INTEGER))
+    >>> found, _ = bounds(LiteralKind.DECIMAL, False, column(["2.5", "3.0"]), Scalar(Kind.INTEGER))
     >>> found.lo.tolist(), found.hi.tolist()
     ([3, 3], [2, 3])
     """
     match type_.kind:
         case Kind.STRING:
-            keys = pa.array([t.encode() for t in texts], pa.large_binary())
-            return Bounds(keys, keys), []
+            return Bounds(texts, texts), []
         case Kind.BOOLEAN:
-            return _same(np.array([t == "true" for t in texts], np.int64)), []
+            return _same(np.array([t == b"true" for t in texts.to_pylist()], np.int64)), []
         case Kind.DATE | Kind.TIMESTAMP:
             return _times(kind, texts, type_.kind)
-    unreadable = _no_numbers(kind, texts, type_.kind)
-    if unreadable:
-        bad = {one.position for one in unreadable}
-        texts = ["0" if i in bad else text for i, text in enumerate(texts)]
-    if type_.kind is Kind.DOUBLE:
-        return _same(double_keys(_floats(texts, negative))), unreadable
-    return _numbers(kind, negative, texts, type_), unreadable
+    return _numbers(kind, negative, texts, type_)
 
 
-def _no_numbers(kind: LiteralKind, texts: Sequence[str], type_: Kind) -> list[Unreadable]:
-    """The numbers that are too long to be worth reading, or too large for the double they are compared as."""
-    long = [Unreadable(i, TOO_MANY_DIGITS) for i, t in enumerate(texts) if len(t) > MAX_DIGITS]
-    if kind is LiteralKind.DOUBLE or type_ is Kind.DOUBLE:
-        return long + [
-            Unreadable(i, "the number is too large for a double")
-            for i, text in enumerate(texts)
-            if len(text) <= MAX_DIGITS and math.isinf(float(text))
-        ]
-    return long
+def bound(
+    kind: LiteralKind, negative: bool, text: str, type_: Scalar
+) -> tuple[int | bytes, int | bytes, int]:
+    """`lo`, `hi` and `over` of a single literal. ValueError if it isn't one of its type.
+
+    >>> bound(LiteralKind.DECIMAL, False, "2.5", Scalar(Kind.INTEGER))
+    (3, 2, 0)
+    """
+    match type_.kind:
+        case Kind.STRING:
+            key = text.encode()
+            return key, key, 0
+        case Kind.BOOLEAN:
+            truth = int(text == "true")
+            return truth, truth, 0
+        case Kind.DATE | Kind.TIMESTAMP:
+            return *_time_range(kind, text, type_.kind), 0
+    return _number_range(kind, negative, text, type_)
 
 
-def prefix_bounds(heads: Sequence[str]) -> Bounds:
+def column(texts: Sequence[str]) -> pa.LargeBinaryArray:
+    """Literals as `bounds` takes them."""
+    return pa.array([t.encode() for t in texts], pa.large_binary())
+
+
+def prefix_bounds(heads: pa.LargeBinaryArray) -> Bounds:
     """The bounds of the strings that begin with each head: from it up to the first string past them all."""
-    encoded = [h.encode() for h in heads]
+    texts = Texts.of(heads)
+    first, end = texts.offsets[0], texts.offsets[-1]
+    offsets = texts.offsets - first
+    empty = offsets[1:] == offsets[:-1]
     # UTF-8 has no byte 0xFF, so the last byte can always be raised; the result need not be UTF-8 itself.
-    past = [h[:-1] + bytes((h[-1] + 1,)) if h else b"" for h in encoded]
-    over = np.array([not h for h in encoded], np.int8)
-    return Bounds(
-        pa.array(encoded, pa.large_binary()),
-        pa.array(past, pa.large_binary()),
-        over if over.any() else None,
-    )
+    past = texts.data[first:end].copy()
+    past[offsets[1:][~empty] - 1] += 1
+    over = empty.astype(np.int8)
+    return Bounds(heads, Texts(past, offsets).array(), over if over.any() else None)
+
+
+def prefix_bound(head: str) -> tuple[bytes, bytes, int]:
+    """The same for a single head.
+
+    >>> prefix_bound("GOO")
+    (b'GOO', b'GOP', 0)
+    """
+    key = head.encode()
+    return (key, key[:-1] + bytes((key[-1] + 1,)), 0) if key else (key, key, 1)
 
 
 def double_keys(values: npt.NDArray[np.float64]) -> Int64s:
@@ -132,6 +150,12 @@ def double_keys(values: npt.NDArray[np.float64]) -> Int64s:
     canonical = np.where(np.isnan(values), np.nan, values + 0.0)  # -0.0 + 0.0 is 0.0
     bits = canonical.view(np.int64)
     return np.where(bits >= 0, bits, bits ^ np.int64(INT64_MAX))
+
+
+def double_key(value: float) -> int:
+    """The same for a single value that is no NaN."""
+    bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
+    return bits if bits >= 0 else bits ^ INT64_MAX
 
 
 def wide_key(number: int) -> bytes:
@@ -143,28 +167,54 @@ def _same(keys: Int64s) -> Bounds:
     return Bounds(keys, keys)
 
 
-def _floats(texts: Sequence[str], negative: bool) -> npt.NDArray[np.float64]:
-    values = np.array([float(t) for t in texts], np.float64)
-    return -values if negative else values
+# --- numbers -----------------------------------------------------------------------------------
 
 
-# --- integers and decimals ---------------------------------------------------------------------
-
-
-def _numbers(kind: LiteralKind, negative: bool, texts: Sequence[str], type_: Scalar) -> Bounds:
-    if kind is LiteralKind.INTEGER and type_.kind is Kind.INTEGER:
-        try:
-            keys = np.array(texts, dtype="U").astype(np.int64) if len(texts) > 64 else None
-        except (OverflowError, ValueError):
-            keys = None
-        if keys is not None:
-            return _same(-keys if negative else keys)
-    sign = -1 if negative else 1
-    if kind is LiteralKind.DOUBLE:
-        pairs = [_double_range(sign * float(t), type_.scale) for t in texts]
+def _numbers(
+    kind: LiteralKind, negative: bool, texts: pa.LargeBinaryArray, type_: Scalar
+) -> tuple[Bounds, list[Unreadable]]:
+    """Whole columns by kernel; what that isn't sure of, number by number."""
+    column = Texts.of(texts)
+    lo: Keys
+    hi: Keys
+    if type_.kind is Kind.DOUBLE:
+        values, sure = doubles(column.data, column.offsets, negative)
+        lo = hi = double_keys(values)
+    elif kind is LiteralKind.DOUBLE or type_.is_wide:
+        lo = np.zeros(len(texts), object if type_.is_wide else np.int64)
+        hi = lo.copy()
+        sure = np.zeros(len(texts), np.bool_)
     else:
-        pairs = [_exact_range(t, sign, type_.scale) for t in texts]
-    return _pack([lo for lo, _ in pairs], [hi for _, hi in pairs], type_)
+        lo, hi, sure = scaled_integers(column.data, column.offsets, negative, type_.scale)
+    over = np.zeros(len(texts), np.int8)
+    unreadable: list[Unreadable] = []
+    for position in np.flatnonzero(~sure).tolist():
+        try:
+            one = _number_range(kind, negative, texts[position].as_py().decode(), type_)
+        except ValueError as error:
+            unreadable.append(Unreadable(position, str(error)))
+            one = _packed(0, 0, type_)
+        lo[position], hi[position], over[position] = one
+    if type_.is_wide:
+        lo, hi = pa.array(lo, pa.large_binary()), pa.array(hi, pa.large_binary())
+    return Bounds(lo, hi, over if over.any() else None), unreadable
+
+
+def _number_range(
+    kind: LiteralKind, negative: bool, text: str, type_: Scalar
+) -> tuple[int | bytes, int | bytes, int]:
+    if len(text) > MAX_DIGITS:
+        raise ValueError(TOO_MANY_DIGITS)
+    sign = -1 if negative else 1
+    if kind is not LiteralKind.DOUBLE and type_.kind is not Kind.DOUBLE:
+        return _packed(*_exact_range(text, sign, type_.scale), type_)
+    value = sign * float(text)
+    if math.isinf(value):
+        raise ValueError("the number is too large for a double")
+    if type_.kind is Kind.DOUBLE:
+        key = double_key(value)
+        return key, key, 0
+    return _packed(*_double_range(value, type_.scale), type_)
 
 
 def _exact_range(text: str, sign: int, scale: int) -> tuple[int, int]:
@@ -199,39 +249,39 @@ def _double_range(value: float, scale: int) -> tuple[int, int]:
     return first(lambda x: x >= value), first(lambda x: x > value) - 1
 
 
-def _pack(lo: Sequence[int], hi: Sequence[int], type_: Scalar) -> Bounds:
+def _packed(lo: int, hi: int, type_: Scalar) -> tuple[int | bytes, int | bytes, int]:
     if type_.is_wide:
-        return Bounds(_wide(lo), _wide(hi))
+        return _wide(lo), _wide(hi), 0
+    over = 0
     if (
-        type_.kind is Kind.DECIMAL
-    ):  # at most 18 digits: what is beyond 64 bits is beyond every value
-        return Bounds(_clip(lo), _clip(hi))
-    over = np.array(
-        [1 if high >= INT64_MAX and low > INT64_MAX else -1 if high < INT64_MIN else 0
-         for low, high in zip(lo, hi, strict=True)],
-        np.int8,
-    )  # fmt: skip
-    return Bounds(_clip(lo), _clip(hi), over if over.any() else None)
+        type_.kind is not Kind.DECIMAL
+    ):  # with at most 18 digits, what is beyond 64 bits is beyond every value
+        over = 1 if hi >= INT64_MAX and lo > INT64_MAX else -1 if hi < INT64_MIN else 0
+    return _clip(lo), _clip(hi), over
 
 
-def _clip(numbers: Iterable[int]) -> Int64s:
-    return np.array([min(max(n, INT64_MIN), INT64_MAX) for n in numbers], np.int64)
+def _clip(number: int) -> int:
+    return min(max(number, INT64_MIN), INT64_MAX)
 
 
-def _wide(numbers: Iterable[int]) -> pa.LargeBinaryArray:
-    limited = (min(max(n, -_WIDE_LIMIT), _WIDE_LIMIT) for n in numbers)
-    return pa.array([wide_key(n) for n in limited], pa.large_binary())
+def _wide(number: int) -> bytes:
+    return wide_key(min(max(number, -_WIDE_LIMIT), _WIDE_LIMIT))
 
 
 # --- dates and timestamps ----------------------------------------------------------------------
 
 
 def _times(
-    literal: LiteralKind, texts: Sequence[str], kind: Kind
+    literal: LiteralKind, texts: pa.LargeBinaryArray, kind: Kind
 ) -> tuple[Bounds, list[Unreadable]]:
-    as_date = literal is LiteralKind.DATE or (literal is LiteralKind.STRING and kind is Kind.DATE)
-    zoned = literal is not LiteralKind.TIMESTAMP
-    values, bad = _dates(texts) if as_date else _timestamps(texts, zoned)
+    as_date, zoned = _reading(literal, kind)
+    form, type_ = (_PLAIN_DATE, pa.date32()) if as_date else (_PLAIN_TIMESTAMP, pa.timestamp("us"))
+    found = _by_arrow(texts, form, type_)
+    bad: list[Unreadable] = []
+    if found is None:
+        values, bad = _each(texts, _time_reader(as_date, zoned))
+    else:
+        values = found.cast(pa.int32() if as_date else pa.int64()).to_numpy().astype(np.int64)
     if as_date == (kind is Kind.DATE):
         return _same(values), bad
     if as_date:
@@ -239,23 +289,31 @@ def _times(
     return Bounds(-(-values // DAY), values // DAY), bad
 
 
-def _dates(texts: Sequence[str]) -> tuple[Int64s, list[Unreadable]]:
-    days = _by_arrow(texts, _PLAIN_DATE, pa.date32())
-    if days is not None:
-        return days.cast(pa.int32()).to_numpy().astype(np.int64), []
-    return _each(texts, read_date)
+def _time_range(literal: LiteralKind, text: str, kind: Kind) -> tuple[int, int]:
+    as_date, zoned = _reading(literal, kind)
+    value = _time_reader(as_date, zoned)(text)
+    if as_date == (kind is Kind.DATE):
+        return value, value
+    if as_date:
+        return value * DAY, value * DAY
+    return -(-value // DAY), value // DAY
 
 
-def _timestamps(texts: Sequence[str], zoned: bool) -> tuple[Int64s, list[Unreadable]]:
-    instants = _by_arrow(texts, _PLAIN_TIMESTAMP, pa.timestamp("us"))
-    if instants is not None:
-        return instants.cast(pa.int64()).to_numpy(), []
-    return _each(texts, read_timestamp if zoned else _read_plain_timestamp)
+def _reading(literal: LiteralKind, kind: Kind) -> tuple[bool, bool]:
+    """Whether a literal is read as a date, and whether it may have a time zone."""
+    as_date = literal is LiteralKind.DATE or (literal is LiteralKind.STRING and kind is Kind.DATE)
+    return as_date, literal is not LiteralKind.TIMESTAMP
 
 
-def _by_arrow(texts: Sequence[str], pattern: str, type_: pa.DataType) -> pa.Array | None:
+def _time_reader(as_date: bool, zoned: bool) -> Callable[[str], int]:
+    if as_date:
+        return read_date
+    return read_timestamp if zoned else _read_plain_timestamp
+
+
+def _by_arrow(texts: pa.LargeBinaryArray, pattern: str, type_: pa.DataType) -> pa.Array | None:
     """All texts at once, if they are of the plain form and Arrow can read them."""
-    array = pa.array(texts, pa.string())
+    array = texts.cast(pa.large_string())
     if not pc.all(pc.match_substring_regex(array, pattern)).as_py():
         return None
     if pc.any(pc.starts_with(array, "0000")).as_py():
@@ -273,12 +331,14 @@ def _read_plain_timestamp(text: str) -> int:
     return read_timestamp(text)
 
 
-def _each(texts: Sequence[str], read: Callable[[str], int]) -> tuple[Int64s, list[Unreadable]]:
+def _each(
+    texts: pa.LargeBinaryArray, read: Callable[[str], int]
+) -> tuple[Int64s, list[Unreadable]]:
     values = np.zeros(len(texts), np.int64)
     bad: list[Unreadable] = []
-    for position, text in enumerate(texts):
+    for position, text in enumerate(texts.to_pylist()):
         try:
-            values[position] = read(text)
+            values[position] = read(text.decode())
         except ValueError as error:
             bad.append(Unreadable(position, str(error)))
     return values, bad

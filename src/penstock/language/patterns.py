@@ -68,3 +68,46 @@ def to_regex(pattern: str, escape: str | None = None) -> str:
             out.append(re.escape(character))
         position += 1
     return "(?s)^" + "".join(out) + "$"
+
+
+@dataclass(frozen=True, slots=True)
+class LikePieces:
+    """A pattern without `_`: the literal pieces between its `%`, at least two."""
+
+    pieces: tuple[str, ...]
+
+    def match(self, text: str) -> bool:
+        """The first piece begins the text, the last ends it, the others are found in between, from left to right."""
+        first, *middle, last = self.pieces
+        position, end = len(first), len(text) - len(last)
+        if position > end or not text.startswith(first) or not text.endswith(last):
+            return False
+        for piece in middle:
+            position = text.find(piece, position, end)
+            if position < 0:
+                return False
+            position += len(piece)
+        return True
+
+
+def pieces_of(pattern: str, escape: str | None = None) -> LikePieces | None:
+    """The pieces of a pattern, for one text at a time; None if it has a `_` or no `%`.
+
+    >>> pieces_of("%a!%%b", escape="!")
+    LikePieces(pieces=('', 'a%', 'b'))
+    """
+    pieces = [""]
+    position = 0
+    while position < len(pattern):
+        character = pattern[position]
+        if character == escape:
+            position += 1
+            pieces[-1] += pattern[position]
+        elif character == "_":
+            return None
+        elif character == "%":
+            pieces.append("")
+        else:
+            pieces[-1] += character
+        position += 1
+    return LikePieces(tuple(pieces)) if len(pieces) > 1 else None

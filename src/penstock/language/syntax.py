@@ -17,7 +17,7 @@ MAX_DEPTH = 100  # levels of parentheses and NOT
 MAX_CONDITIONS = 10_000  # ANDs and ORs
 MAX_ELEMENTS = 100_000  # literals in all the IN lists of one filter
 DIALECT = "duckdb"
-_UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
+UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
 CONTAINS_NAMES = {"array_contains", "list_contains", "array_has", "list_has"}
 
 
@@ -28,7 +28,7 @@ def syntax(text: str) -> exp.Expr:
             text[:100],
             f"the filter is too long: {len(text):,} characters, at most {MAX_TEXT:,} are allowed",
         )
-    unprintable = _UNPRINTABLE.search(text)
+    unprintable = UNPRINTABLE.search(text)
     if unprintable is not None:
         shown = text.encode("utf-8", "replace").decode().replace("\0", "?")
         raise FilterError(shown, "NUL and lone surrogates are not text", *unprintable.span())
@@ -64,6 +64,7 @@ def _check_tokens(text: str) -> int:
     """
     depth = ands = ors = commas = 0
     prefixes = 0  # NOTs and signs in a row: each is a level, too
+    is_step = False  # of a path: then AND is a name
     for token in sqlglot.tokenize(text, dialect=DIALECT):
         kind = token.token_type
         if kind in _FORBIDDEN:
@@ -72,8 +73,9 @@ def _check_tokens(text: str) -> int:
             )
         depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
         prefixes = prefixes + 1 if kind in _PREFIXES else 0
-        ands += kind is TokenType.AND
-        ors += kind is TokenType.OR
+        ands += kind is TokenType.AND and not is_step
+        ors += kind is TokenType.OR and not is_step
+        is_step = kind is TokenType.DOT
         commas += kind is TokenType.COMMA
         if depth + prefixes > MAX_DEPTH:
             raise too_deep(text)

@@ -2,7 +2,7 @@
 
 from penstock.matching.check import check, check_many
 from penstock.matching.compile import compile_plan
-from penstock.matching.engines import ENGINES
+from penstock.matching.engines import ENGINES, check_engine, variants
 from penstock.matching.explain import Explanation
 from penstock.matching.matcher import Matcher, clock
 from penstock.matching.plan import Plan
@@ -24,8 +24,10 @@ __all__ = [
     "Stats",
     "SubscriptionSource",
     "check",
+    "check_engine",
     "check_many",
     "clock",
     "compile_plan",
     "open_matcher",
+    "variants",
 ]

@@ -8,14 +8,14 @@ up, whatever is in them. The cells of one filter are few, so that a set of them 
 intersections are `&`.
 """
 
+import itertools
 from collections.abc import Hashable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from penstock.errors import FilterError
 from penstock.language.normal import SignedTest, Term
 from penstock.language.schema import Schema
-from penstock.language.shapes import Filter, Progress, Shapes
+from penstock.language.shapes import Progress, Shapes
 from penstock.language.tree import Comparison, Contains, Factor, Pattern
 
 MANY_CONJUNCTIONS = 64
@@ -23,6 +23,7 @@ MANY_CONJUNCTIONS = 64
 Path = tuple[str, ...]
 _Key = int | bytes
 _Literal = tuple[_Key, _Key, int]  # lo, hi and over, as in `language.literals.Bounds`
+_Bound = tuple[Term, list[_Literal]]
 _Test = tuple[Path | None, Any]
 
 
@@ -37,10 +38,13 @@ def check(text: str, schema: Schema | None = None) -> list[str]:
     shapes = Shapes.under(schema)
     found = shapes.one(text)
     try:
-        bounds = [column.pool.bound(literal) for column, literal in found.literals]
+        conjunctions = [
+            [(term, [c.pool.bound(written) for c, written in own]) for term, own in conjunction]
+            for conjunction in found
+        ]
     except ValueError:
         raise shapes.error(text) from None
-    return _warnings(_Cells(found, bounds))
+    return _warnings(_Cells(conjunctions))
 
 
 def check_many(
@@ -77,22 +81,17 @@ class _Cells:
     cells, with None for the path.
     """
 
-    def __init__(self, found: Filter, bounds: Sequence[_Literal]) -> None:
-        literals = iter(bounds)
-        self._conjunctions = [
-            [(term, list(islice(literals, _width(term)))) for term in conjunction]
-            for conjunction in found.conjunctions
-        ]
+    def __init__(self, conjunctions: list[list[_Bound]]) -> None:
+        self._conjunctions = conjunctions
         cuts: dict[Path, set[_Key]] = {}
-        for conjunction in self._conjunctions:
-            for term, own in conjunction:
-                if isinstance(term, Factor):
-                    keys = cuts.setdefault(term.attribute.path, set())
-                    for low, high, _ in own:
-                        keys.add(low)
-                        keys.add(high)
+        for term, literals in itertools.chain.from_iterable(conjunctions):
+            if isinstance(term, Factor):
+                keys = cuts.setdefault(term.attribute.path, set())
+                for low, high, _ in literals:
+                    keys.add(low)
+                    keys.add(high)
         self._cell = {
-            path: {key: 2 * n + 2 for n, key in enumerate(sorted(keys))}  # type: ignore[type-var]
+            path: {key: 2 * n + 2 for n, key in enumerate(sorted(keys))}
             for path, keys in cuts.items()
         }
 
@@ -118,7 +117,7 @@ class _Cells:
         if path is None:
             return False
         first, last = (cells & -cells).bit_length() - 1, cells.bit_length() - 1
-        return first > 1 or last < self._last(path)
+        return bool(first > 1 or last < self._last(path))
 
     def _last(self, path: Path) -> int:
         return 2 * len(self._cell[path]) + 1
@@ -166,13 +165,6 @@ def _union(ranges: Sequence[tuple[int, int]], last: int) -> int:
         if low <= high:
             digits[last - high : last - low + 1] = b"1" * (high - low + 1)
     return int(digits, 2)
-
-
-def _width(term: Term) -> int:
-    """How many literals a term has."""
-    if isinstance(term, Factor):
-        return len(term.pieces)
-    return 1 if isinstance(term.test, Contains) else 0
 
 
 def _identity(term: SignedTest) -> Hashable:

@@ -107,7 +107,10 @@ class DerivedAttributes:
         """Evaluate every test on a batch."""
         for number, test in enumerate(self.plain):
             test.cells(batch, out[number])
-        members = out[len(self.plain) :]
+        self.member_cells(batch, out[len(self.plain) :])
+
+    def member_cells(self, batch: pa.RecordBatch, members: Int32s) -> None:
+        """Evaluate the array memberships on a batch."""
         for number, domain in enumerate(self.elements):
             mine = np.flatnonzero(self.array == number)
             column = descend(batch, domain.path)

@@ -31,7 +31,7 @@ def event_batch(event: Mapping[str, Any], schema: Schema, columns: Iterable[str]
     types = dict(schema.root.fields)
     names = list(columns)
     arrays = [
-        pa.array([_value(event.get(name), types[name], name)], arrow_type(types[name]))
+        pa.array([event_value(event.get(name), types[name], name)], arrow_type(types[name]))
         for name in names
     ]
     # A batch needs a column to have a row.
@@ -40,18 +40,19 @@ def event_batch(event: Mapping[str, Any], schema: Schema, columns: Iterable[str]
     return pa.RecordBatch.from_arrays(arrays, names)
 
 
-def _value(value: Any, type_: Type, name: str) -> Any:
+def event_value(value: Any, type_: Type, name: str) -> Any:
+    """A value of an event as Arrow takes it for this type; SchemaError if it is none."""
     if value is None:
         return None
     match type_:
         case Struct(fields) if isinstance(value, Mapping):
             return {
-                n: _value(value.get(n), t, f"{name}.{n}")
+                n: event_value(value.get(n), t, f"{name}.{n}")
                 for n, t in fields
                 if not isinstance(t, Unusable)
             }
         case Array(element) if isinstance(value, list | tuple):
-            return [_value(v, element, f"{name}[]") for v in value]
+            return [event_value(v, element, f"{name}[]") for v in value]
         case Scalar(kind):
             try:
                 return _scalar(value, kind, type_)

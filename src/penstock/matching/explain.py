@@ -29,7 +29,7 @@ from penstock.language.tree import (
     leaves,
 )
 from penstock.matching.compile import compile_shapes
-from penstock.matching.engines import NAIVE
+from penstock.matching.engines.naive import NaiveEngine
 from penstock.matching.events import event_batch
 
 Truth = bool | None
@@ -112,7 +112,7 @@ def explain(
     forms = [form for leaf, _ in found for form in (leaf, Not(leaf))]
     plan = compile_shapes([Shape.of(text, form) for form in forms], schema)
     batch = event_batch(event, schema, plan.columns)
-    engine = NAIVE(plan, {})
+    engine = NaiveEngine(plan, {})
     satisfied = engine.match(plan.encode(batch)).conjunction
     true_rows = set()
     for conjunction in satisfied:

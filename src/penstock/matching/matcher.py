@@ -2,30 +2,32 @@
 
 It stands on a snapshot, which is one plan or several *layers* of them (a base, and an overlay of later changes), and
 does what is the same for every engine: cells before, fan-out, leases and sorting after. It holds no state that changes,
-so any number of threads may use one.
+so any number of threads may use one; with `threads` it uses several itself, a block of events each.
 """
 
+import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import UnknownSubscription
+from penstock.errors import SchemaError, UnknownSubscription
 from penstock.matching.collect import collect
-from penstock.matching.engines import Engine, engine_class
-from penstock.matching.engines.batch import BLOCK
-from penstock.matching.events import event_batch
+from penstock.matching.engines import Engine, Hits, choose
+from penstock.matching.engines.batch import BLOCK, BatchEngine
 from penstock.matching.explain import Explanation, explain
 from penstock.matching.jit import kernel
 from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER
+from penstock.matching.single import EventEncoder
 from penstock.matching.stats import Stats, measure
 
-_CELL_BYTES = 1 << 25  # a chunk of events has at most this much of cells: 32 MiB
+_CELL_BYTES = 1 << 25  # a block of events has at most this much of cells: 32 MiB
 _NONE_GONE = np.empty(0, np.bool_)
 _NO_LEASES = np.empty(0, np.int64)
 _NOBODY = np.empty(0, np.int32)
@@ -65,6 +67,11 @@ class Matches:
     ids: Int64s
     position: Int64s
 
+    def lists(self) -> pa.ListArray:
+        """One ascending list of ids per event."""
+        offsets = pa.array(self.start.astype(np.int32, casting="same_kind"))
+        return pa.ListArray.from_arrays(offsets, pa.array(self.ids))
+
 
 def clock() -> int:
     """UTC microseconds."""
@@ -84,20 +91,35 @@ class Matcher:
     []
     """
 
-    def __init__(self, layers: Plan | Sequence[Layer], engine: str = "auto") -> None:
+    def __init__(
+        self, layers: Plan | Sequence[Layer], engine: str = "auto", threads: int = 1
+    ) -> None:
         self.layers = (Layer.of(layers),) if isinstance(layers, Plan) else tuple(layers)
-        kind = engine_class(engine)
-        self.engine = kind.name
-        self._engines = []
-        for layer in self.layers:
-            prefix = f"{kind.name}."
-            index = {
-                name.removeprefix(prefix): array
-                for name, array in layer.plan.index.items()
-                if name.startswith(prefix)
-            }
-            self._engines.append(kind(layer.plan, index or kind.build(layer.plan, {})))
+        self._choices = [choose(engine, layer.plan) for layer in self.layers]
+        self._indexes = [
+            choice.index(layer.plan)
+            for choice, layer in zip(self._choices, self.layers, strict=True)
+        ]
+        self._engines: list[Engine] = [
+            choice.kind(layer.plan, index)
+            for choice, layer, index in zip(self._choices, self.layers, self._indexes, strict=True)
+        ]
+        self._singles = [
+            (
+                layer,
+                engine,
+                engine.one_event(layer.gone) if isinstance(engine, BatchEngine) else None,
+                EventEncoder(layer.plan),
+            )
+            for layer, engine in zip(self.layers, self._engines, strict=True)
+        ]
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._bases = np.cumsum([0] + [len(layer.plan.ids) for layer in self.layers])
+
+    @property
+    def engine(self) -> str:
+        """The engine of the base, with its options."""
+        return self._choices[0].label
 
     @property
     def schema(self) -> Any:
@@ -105,20 +127,37 @@ class Matcher:
 
     def match(self, event: Mapping[str, Any], now: int | None = None) -> list[int]:
         """The ids of the subscriptions that one event matches, ascending. `now`: UTC microseconds, for leases."""
-        columns = sorted({name for layer in self.layers for name in layer.plan.columns})
-        batch = event_batch(event, self.schema, columns)
-        found: list[int] = self._matches(batch, now).ids.tolist()
-        return found
+        if not isinstance(event, Mapping):
+            raise SchemaError(f"an event is a mapping of attributes to values, not {event!r}")
+        moment = clock() if now is None else now
+        found: list[int] = []
+        for layer, engine, one, encoder in self._singles:
+            cells = encoder.cells(event)
+            if one is not None:
+                found += one.ids(cells, moment).tolist()
+            else:
+                _, position = _collected(layer, engine.match(cells), 1, moment)
+                found += layer.plan.ids[position].tolist()
+        return found if len(self.layers) == 1 else sorted(found)
 
     def match_batch(self, batch: pa.RecordBatch, now: int | None = None) -> pa.ListArray:
         """The ids for every event of an Arrow batch: one ascending list per event."""
-        found = self._matches(batch, now)
-        offsets = pa.array(found.start.astype(np.int32, casting="same_kind"))
-        return pa.ListArray.from_arrays(offsets, pa.array(found.ids))
+        return self.matches(batch, now).lists()
+
+    def matches(self, batch: pa.RecordBatch, now: int | None = None) -> Matches:
+        """The matches of a batch in flat arrays, positions and all."""
+        moment = clock() if now is None else now
+        together: Matches | None = None
+        for layer, engine, base in zip(self.layers, self._engines, self._bases, strict=False):
+            start, position = _layer_matches(layer, engine, batch, moment, self._pool)
+            found = Matches(start, layer.plan.ids[position], position + base)
+            together = found if together is None else merged(together, found)
+        assert together is not None
+        return together
 
     def match_pairs(self, batch: pa.RecordBatch, now: int | None = None) -> pa.RecordBatch:
         """One row per match: the event's row number, the subscription, and its subscriber."""
-        found = self._matches(batch, now)
+        found = self.matches(batch, now)
         event = np.repeat(np.arange(batch.num_rows), np.diff(found.start))
         return pa.RecordBatch.from_arrays(
             [pa.array(event), pa.array(found.ids), self._subscribers(found.position)],
@@ -146,19 +185,9 @@ class Matcher:
 
     def stats(self) -> Stats:
         """How large the plan is, and what of."""
-        return measure(self.layers, self.engine)
+        return measure(self.layers, self._choices[0], self._indexes)
 
     # --- inside --------------------------------------------------------------------------------
-
-    def _matches(self, batch: pa.RecordBatch, now: int | None) -> Matches:
-        moment = clock() if now is None else now
-        merged: Matches | None = None
-        for layer, engine, base in zip(self.layers, self._engines, self._bases, strict=False):
-            start, position = _layer_matches(layer, engine, batch, moment)
-            found = Matches(start, layer.plan.ids[position], position + base)
-            merged = found if merged is None else _merged(merged, found)
-        assert merged is not None
-        return merged
 
     def _subscribers(self, position: Int64s) -> pa.Array:
         if len(self.layers) == 1:
@@ -176,43 +205,48 @@ class Matcher:
 
 
 def _layer_matches(
-    layer: Layer, engine: Engine, batch: pa.RecordBatch, now: int
+    layer: Layer, engine: Engine, batch: pa.RecordBatch, now: int, pool: ThreadPoolExecutor | None
 ) -> tuple[Int64s, Int32s]:
     """The matches of one layer: where each event's begin, and the positions of the subscriptions."""
-    plan = layer.plan
-    expires = plan.expires if now >= layer.first_expiry else _NO_LEASES
+
+    def block(events: pa.RecordBatch) -> tuple[Int64s, Int32s]:
+        return _collected(layer, engine.match(layer.plan.encode(events)), events.num_rows, now)
+
+    found = list((pool.map if pool else map)(block, _blocks(batch, layer.plan)))
+    if len(found) == 1:
+        return found[0]
     starts: list[Int64s] = [np.zeros(1, np.int64)]
-    positions: list[Int32s] = []
-    for chunk in _chunks(batch, plan):
-        cells = plan.encode(chunk)
-        for first in range(0, chunk.num_rows, BLOCK):
-            block = np.ascontiguousarray(cells[:, first : first + BLOCK])
-            hits = engine.match(block)
-            start, position = collect(
-                hits.event,
-                hits.conjunction,
-                block.shape[1],
-                plan.fan_start,
-                plan.fan_subscription,
-                expires,
-                now,
-                layer.gone,
-                len(plan.ids),
-            )
-            starts.append(start[1:] + starts[-1][-1])
-            positions.append(position)
-    if len(positions) == 1:
-        return start, position
-    return np.concatenate(starts), np.concatenate([_NOBODY, *positions])
+    for start, _ in found:
+        starts.append(start[1:] + starts[-1][-1])
+    return np.concatenate(starts), np.concatenate([_NOBODY, *(position for _, position in found)])
 
 
-def _chunks(batch: pa.RecordBatch, plan: Plan) -> Iterator[pa.RecordBatch]:
-    size = max(64, _CELL_BYTES // (4 * max(1, plan.attributes)))
-    for first in range(0, batch.num_rows, size):
-        yield batch.slice(first, size)
+def _collected(layer: Layer, hits: Hits, events: int, now: int) -> tuple[Int64s, Int32s]:
+    plan = layer.plan
+    return collect(
+        hits.event,
+        hits.conjunction,
+        events,
+        plan.fan_start,
+        plan.fan_subscription,
+        plan.expires if now >= layer.first_expiry else _NO_LEASES,
+        now,
+        layer.gone,
+        len(plan.ids),
+    )
 
 
-def _merged(a: Matches, b: Matches) -> Matches:
+def _blocks(batch: pa.RecordBatch, plan: Plan) -> Iterator[pa.RecordBatch]:
+    """Slices of about equal size, small enough for the engines' caches and for the memory of wide plans."""
+    most = max(64, min(BLOCK, _CELL_BYTES // (4 * max(1, plan.attributes))))
+    count = -(-batch.num_rows // most)
+    bounds = [batch.num_rows * n // count for n in range(count + 1)] if count else [0]
+    for first, past in itertools.pairwise(bounds):
+        yield batch.slice(first, past - first)
+
+
+def merged(a: Matches, b: Matches) -> Matches:
+    """The matches of two sets of subscriptions, none of which is in both."""
     if not len(b.ids):
         return a
     return Matches(*_merge(a.start, a.ids, a.position, b.start, b.ids, b.position))

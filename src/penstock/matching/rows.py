@@ -44,6 +44,27 @@ class Rows:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def take(self, positions: npt.NDArray[np.int64]) -> "Rows":
+        """The rows at these positions."""
+        where = pa.array(positions)
+        return Rows(
+            self.sequence,
+            self.ids[positions],
+            self.subscribers.take(where),
+            self.filters.take(where),
+            self.expires[positions],
+        )
+
+    def plus(self, other: "Rows") -> "Rows":
+        """These rows and others."""
+        return Rows(
+            max(self.sequence, other.sequence),
+            np.concatenate([self.ids, other.ids]),
+            pa.concat_arrays([self.subscribers, other.subscribers]),
+            pa.concat_arrays([self.filters, other.filters]),
+            np.concatenate([self.expires, other.expires]),
+        )
+
     @staticmethod
     def of(rows: list[tuple[int, str, str, int]], sequence: int = 0) -> "Rows":
         """Rows from tuples of (id, subscriber, filter, expires): for small sets and tests.

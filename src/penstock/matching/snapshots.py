@@ -7,17 +7,20 @@
 
 A small change is an overlay: what was added or renewed since the base is compiled into a small plan of its own, what
 was removed or renewed is taken out of the base by id. So a new version costs as much as what changed since the base,
-not as much as the base. When the overlay has grown to a tenth of the base, everything is compiled into a new base.
+not as much as the base. When the overlay has grown to a tenth of the base, everything is compiled into a new base, in
+the background: whoever publishes meanwhile gets a larger overlay, not a pause, and readers never notice.
 
 A version is published by linking its finished file to the next free number: of two publishers one wins, the other takes
-the next number, and no reader ever sees half of one.
+the next number unless what it has is older by now, and no reader ever sees half of one or goes back in time.
 """
 
 import contextlib
 import functools
 import json
+import logging
 import os
 import shutil
+import threading
 import time
 import uuid
 from dataclasses import asdict, dataclass
@@ -29,7 +32,7 @@ import numpy as np
 from penstock.errors import FilterError, SnapshotError
 from penstock.language.schema import Schema, SchemaLike
 from penstock.matching.compile import Errors, Progress, compile_plan
-from penstock.matching.engines import engine_class
+from penstock.matching.engines import choose
 from penstock.matching.folders import (
     FORMAT,
     read_folder,
@@ -41,10 +44,15 @@ from penstock.matching.folders import (
 from penstock.matching.kernels import Int64s
 from penstock.matching.matcher import Layer, Matcher
 from penstock.matching.plan import Plan
-from penstock.matching.rows import SubscriptionSource
+from penstock.matching.rows import Changes, SubscriptionSource
 
 _OVERLAY_SHARE = 10  # a new base when the overlay exceeds one tenth of it …
 _OVERLAY_LEAST = 10_000  # … and this many changes
+_OVERLAY_MOST = 4  # past so many times that the publisher waits for the new base: it is faster than the compaction
+
+_log = logging.getLogger(__name__)
+_compacting: set[Path] = set()  # the folders that this process is compacting
+_compacting_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,32 +110,38 @@ class SnapshotStore:
         self._claim(source.identity, schema)
         latest = self.latest()
         if latest is None:
-            return self._publish_base(source, schema, progress)
+            return self._publish(self._base(source, schema, progress))
         current = self._read(latest.version)
         sequence = source.sequence()
         if sequence == latest.sequence:
             return Published(latest, _read_errors(current))
         if sequence < latest.sequence:
             # The registry went back, as one restored from a backup does: the base may be of a past that isn't.
-            return self._publish_base(source, schema, progress)
+            return self._publish(self._base(source, schema, progress), back=True)
         changes = source.changes(current["base_sequence"])
-        if len(changes) > max(_OVERLAY_LEAST, current["base_size"] // _OVERLAY_SHARE):
-            return self._publish_base(source, schema, progress)
-        overlay, errors = compile_plan(changes.upserts, schema)
-        gone = np.union1d(changes.removed, changes.upserts.ids)
-        replaced = set(gone.tolist())
-        base_errors = [e for e in current["base_errors"] if e[0] not in replaced]
-        return self._publish(
-            {
-                "base": current["base"],
-                "base_sequence": current["base_sequence"],
-                "base_size": current["base_size"],
-                "base_errors": current["base_errors"],
-                "overlay": self._store(overlay, {"removed": gone}),
-                "sequence": changes.sequence,
-                "errors": base_errors + _write_errors(errors),
-            }
-        )
+        enough = max(_OVERLAY_LEAST, current["base_size"] // _OVERLAY_SHARE)
+        if len(changes) > _OVERLAY_MOST * enough:
+            return self._publish(self._base(source, schema, progress))
+        if len(changes) > enough:
+            self._compact_aside(source, schema)
+        return self._publish(self._overlay(current, changes, schema))
+
+    def compact(
+        self, source: SubscriptionSource, schema: SchemaLike, progress: Progress | None = None
+    ) -> Published:
+        """Compile everything into a new base. `publish` does this on its own, in the background, when it pays."""
+        schema = Schema.of(schema)
+        self._claim(source.identity, schema)
+        base = self._base(source, schema, progress)
+        content = base
+        while True:
+            # Others may publish later changes while this compiles: the new version must have them, too.
+            changes = source.changes(base["base_sequence"])
+            if len(changes):
+                content = self._overlay(base, changes, schema)
+            published = self._publish(content)
+            if self._read(published.ref.version)["base"] == base["base"]:
+                return published
 
     def prune(self, keep: int = 10, in_use: frozenset[int] = frozenset()) -> int:
         """Delete all but the newest versions and those in use, and the plans that no version needs. How many went."""
@@ -175,39 +189,72 @@ class SnapshotStore:
                 f"{self.folder} has snapshots for another schema: use a folder of its own for each"
             )
 
-    def _publish_base(
+    def _base(
         self, source: SubscriptionSource, schema: Schema, progress: Progress | None
-    ) -> Published:
+    ) -> dict[str, Any]:
+        """The content of a version that is a base only."""
         rows = source.active()
         plan, errors = compile_plan(rows, schema, progress)
         written = _write_errors(errors)
-        return self._publish(
-            {
-                "base": self._store(plan, {}),
-                "base_sequence": rows.sequence,
-                "base_size": len(rows),
-                "base_errors": written,
-                "overlay": None,
-                "sequence": rows.sequence,
-                "errors": written,
-            }
-        )
+        return {
+            "base": self._store(plan, {}),
+            "base_sequence": rows.sequence,
+            "base_size": len(rows),
+            "base_errors": written,
+            "overlay": None,
+            "sequence": rows.sequence,
+            "errors": written,
+        }
+
+    def _overlay(self, base: dict[str, Any], changes: Changes, schema: Schema) -> dict[str, Any]:
+        """The content of a version that is a base, of this or of another version, and what changed since."""
+        overlay, errors = compile_plan(changes.upserts, schema)
+        gone = np.union1d(changes.removed, changes.upserts.ids)
+        replaced = set(gone.tolist())
+        kept = [e for e in base["base_errors"] if e[0] not in replaced]
+        return {name: base[name] for name in base if name.startswith("base")} | {
+            "overlay": self._store(overlay, {"removed": gone}),
+            "sequence": changes.sequence,
+            "errors": kept + _write_errors(errors),
+        }
+
+    def _compact_aside(self, source: SubscriptionSource, schema: Schema) -> None:
+        """Compact in the background, unless this process is at it already."""
+
+        def work() -> None:
+            try:
+                self.compact(source, schema)
+            except Exception:  # noqa: BLE001
+                # Nothing is lost: the overlay goes on growing, and the next publish tries again.
+                _log.exception("compaction of %s failed", self.folder)
+            finally:
+                with _compacting_lock:
+                    _compacting.discard(self.folder)
+
+        with _compacting_lock:
+            if self.folder in _compacting:
+                return
+            _compacting.add(self.folder)
+        threading.Thread(target=work, name="penstock-compaction", daemon=True).start()
 
     def _store(self, plan: Plan, more: dict[str, Int64s]) -> str:
-        kind = engine_class(self.engine)
-        index = {f"index.{kind.name}.{n}": a for n, a in kind.build(plan, {}).items()}
+        choice = choose(self.engine, plan)
+        index = {f"index.{choice.label}.{n}": a for n, a in choice.index(plan).items()}
         name = uuid.uuid4().hex
         write_folder(self._plans / name, plan.header(), plan.arrays() | index | more)
         return name
 
-    def _publish(self, content: dict[str, Any]) -> Published:
+    def _publish(self, content: dict[str, Any], back: bool = False) -> Published:
+        """Make this the newest version, unless another publisher has a later one by now: then that one serves."""
         content = {"format": FORMAT} | content
-        latest = self.latest()
-        number = latest.version + 1 if latest else 1
-        while not self._link(content, self._version(number)):
-            number += 1
-        ref = SnapshotRef(str(self.folder), number, content["sequence"])
-        return Published(ref, _read_errors(content))
+        while True:
+            latest = self.latest()
+            if latest is not None and latest.sequence > content["sequence"] and not back:
+                return Published(latest, _read_errors(self._read(latest.version)))
+            number = latest.version + 1 if latest else 1
+            if self._link(content, self._version(number)):
+                ref = SnapshotRef(str(self.folder), number, content["sequence"])
+                return Published(ref, _read_errors(content))
 
     def _link(self, content: dict[str, Any], path: Path) -> bool:
         """Publish a JSON file under a name that nobody has taken; False if somebody has."""

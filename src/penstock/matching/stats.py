@@ -1,20 +1,26 @@
 """How large a plan is, and what of: for `Matcher.stats()`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.matching.engines import Choice
     from penstock.matching.matcher import Layer
+    from penstock.matching.plan import AnyArray
 
 _TEXTS = ("subscribers.", "filters.")  # kept for people, never touched by a match
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The size of a matcher. `bytes` are those a match may touch, `text_bytes` the names and filters beside them."""
+    """The size of a matcher. `bytes` are those a match may touch, `index_bytes` the engine's share of them.
+
+    `text_bytes` are the names and filters beside them. `reason` says why this engine.
+    """
 
     engine: str
+    reason: str
     subscriptions: int
     removed: int
     conjunctions: int
@@ -23,6 +29,7 @@ class Stats:
     derived_attributes: int
     cells: int
     bytes: int
+    index_bytes: int
     text_bytes: int
     bytes_per_subscription: float
     layers: int
@@ -31,15 +38,24 @@ class Stats:
         return asdict(self)
 
 
-def measure(layers: "Sequence[Layer]", engine: str) -> Stats:
-    """Add up the layers of a snapshot."""
+def measure(
+    layers: "Sequence[Layer]", choice: "Choice", indexes: "Sequence[Mapping[str, AnyArray]]"
+) -> Stats:
+    """Add up the layers of a snapshot, and what their engines keep beside them."""
     plans = [layer.plan for layer in layers]
-    sizes = [(name, array.nbytes) for plan in plans for name, array in plan.arrays().items()]
-    total = sum(size for name, size in sizes if not name.startswith(_TEXTS))
+    sizes = [
+        (name, array.nbytes)
+        for plan in plans
+        for name, array in plan.arrays().items()
+        if not name.startswith("index.")
+    ]
+    index_bytes = sum(array.nbytes for index in indexes for array in index.values())
+    total = index_bytes + sum(size for name, size in sizes if not name.startswith(_TEXTS))
     removed = sum(int(layer.gone.sum()) for layer in layers)
     subscriptions = sum(len(plan.ids) for plan in plans) - removed
     return Stats(
-        engine=engine,
+        engine=choice.label,
+        reason=choice.reason,
         subscriptions=subscriptions,
         removed=removed,
         conjunctions=sum(plan.conjunctions for plan in plans),
@@ -48,6 +64,7 @@ def measure(layers: "Sequence[Layer]", engine: str) -> Stats:
         derived_attributes=sum(len(plan.derived) for plan in plans),
         cells=sum(int(plan.last_cells.sum()) for plan in plans),
         bytes=total,
+        index_bytes=index_bytes,
         text_bytes=sum(size for name, size in sizes if name.startswith(_TEXTS)),
         bytes_per_subscription=round(total / max(1, subscriptions), 1),
         layers=len(plans),

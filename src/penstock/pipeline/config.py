@@ -36,9 +36,9 @@ import yaml
 from pyspark.sql import SparkSession
 from sqlglot.errors import SqlglotError
 
-from penstock.errors import ConfigError, PipelineError, SchemaError
+from penstock.errors import ConfigError, PenstockError, PipelineError, SchemaError
 from penstock.language import Schema
-from penstock.matching import ENGINES
+from penstock.matching import check_engine
 from penstock.pipeline.pins import is_remote, local_path
 from penstock.pipeline.session import local_session
 from penstock.pipeline.sinks import (
@@ -300,8 +300,11 @@ def _check_values(
             trigger_of(trigger)
         except PipelineError as error:
             problems.append(str(error))
-    if engine is not None and engine not in ("auto", *ENGINES):
-        problems.append(f"engine {engine!r}: {_one_of(engine, ('auto', *ENGINES))}")
+    if engine is not None:
+        try:
+            check_engine(engine)
+        except PenstockError as error:
+            problems.append(str(error))
     for key in ("checkpoint", "snapshots"):
         if (path := texts[key]) is not None:
             _check_folder(path, key, problems)

@@ -50,7 +50,8 @@ PAIR = (
 
 _FIRST_EVENTS = 1024  # events in the first slice, before anything is known about the fan-out
 _MOST_EVENTS = 1 << 16
-_PAIRS = 1 << 17  # pairs that a slice aims at, and that an output batch holds at most
+_AIM = 1 << 21  # matches that a slice aims at: 16 MiB of ids; engines want many events at a time
+_PAIRS = 1 << 17  # rows of an output batch, where there is one per pair
 _BYTES = 32 << 20  # an output batch of wide events holds fewer pairs than that
 
 
@@ -222,7 +223,7 @@ class _Work:
 
 def _next_step(step: int, events: int, found: int) -> int:
     """How many events to match next: twice as many, unless their pairs would pass the target."""
-    fitting = _PAIRS * events // found if found else _MOST_EVENTS
+    fitting = _AIM * events // found if found else _MOST_EVENTS
     return max(1, min(step * 2, fitting, _MOST_EVENTS))
 
 

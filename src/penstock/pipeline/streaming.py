@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.errors import PipelineError
-from penstock.matching import ENGINES
+from penstock.matching import check_engine
 from penstock.matching.rows import SubscriptionSource
 from penstock.pipeline.batch import ADDED, MicroBatches
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
@@ -79,8 +79,7 @@ class Pipeline:
     def start(self) -> "RunningPipeline":
         """Check everything that can be checked, then start."""
         trigger = trigger_of(self.trigger)
-        if self.engine != "auto" and self.engine not in ENGINES:
-            raise PipelineError(f"no engine {self.engine!r}: there are auto, {', '.join(ENGINES)}")
+        check_engine(self.engine)
         source = self._source()
         spark = (
             source.sparkSession if isinstance(source, DataFrame) else self.spark or local_session()

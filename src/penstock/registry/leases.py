@@ -9,6 +9,7 @@ matching although nobody did anything.
 A bare number is refused: seconds, minutes or days would be a guess.
 """
 
+import functools
 import re
 import time
 from datetime import timedelta
@@ -79,6 +80,7 @@ def lease_end(now: int, lease: Lease) -> int:
     return min(now + lease_length(lease), FOREVER)
 
 
+@functools.lru_cache(maxsize=256)
 def _read(lease: str) -> int:
     text = lease.lower()
     total, position = Decimal(0), 0

@@ -1,11 +1,13 @@
 """Questions to the tables that readers and writers both ask. Each takes an open transaction."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     ColumnElement,
     Connection,
     and_,
@@ -36,6 +38,10 @@ record_columns = (
 )
 
 
+_head = select(registry.c.identity, registry.c.schema, registry.c.sequence, registry.c.last_id)
+_locked_head = _head.with_for_update()
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """The registry's one row."""
@@ -46,9 +52,14 @@ class Head:
     last_id: int
 
 
-def live(now: int) -> ColumnElement[bool]:
+def live(now: int | BindParameter[int]) -> ColumnElement[bool]:
     """The condition that a subscription is there and its lease hasn't ended."""
     return and_(not_(_s.removed), _s.expires > now)
+
+
+_find = select(*record_columns).where(
+    _s.id == bindparam("sid", type_=BigInteger), live(bindparam("now", type_=BigInteger))
+)
 
 
 def among(ids: Ids) -> ColumnElement[bool]:
@@ -57,19 +68,16 @@ def among(ids: Ids) -> ColumnElement[bool]:
     return _s.id.in_(bindparam("ids", ids.tolist(), expanding=True, literal_execute=True))
 
 
-def read_head(connection: Connection, lock: bool = False) -> Head:
+def read_head(database: Database, connection: Connection, lock: bool = False) -> Head:
     """The registry's row; with `lock`, nobody else gets to write until the transaction ends."""
-    c = registry.c
-    statement = select(c.identity, c.schema, c.sequence, c.last_id)
     # SQLite knows no FOR UPDATE, so SQLAlchemy leaves it out: BEGIN IMMEDIATE has locked already.
-    row = connection.execute(statement.with_for_update() if lock else statement).one()
+    row: Any = database.run(connection, _locked_head if lock else _head)
     return Head(*row)
 
 
-def find(connection: Connection, sid: int, now: int) -> Record | None:
+def find(database: Database, connection: Connection, sid: int, now: int) -> Record | None:
     """The live subscription with this id."""
-    statement = select(*record_columns).where(_s.id == sid, live(now))
-    row = connection.execute(statement).one_or_none()
+    row: Any = database.run(connection, _find, sid=sid, now=now)
     return None if row is None else Record(*row)
 
 

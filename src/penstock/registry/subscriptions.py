@@ -28,7 +28,7 @@ from penstock.errors import (
 )
 from penstock.language import Schema, SchemaLike
 from penstock.matching import check
-from penstock.matching.rows import Changes, Rows
+from penstock.matching.rows import FOREVER, Changes, Rows
 from penstock.registry.databases import database_of
 from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length, utc_now
 from penstock.registry.limits import as_int64, check_texts
@@ -155,7 +155,7 @@ class Subscriptions:
         (1, 64)
         """
         check_texts(subscriber, filter)
-        lease_length(lease)
+        length = lease_length(lease)
         ticket = new_ticket()
         known = self._known
         for warning in check(filter, known.schema):
@@ -164,9 +164,8 @@ class Subscriptions:
             with self._store.turn() as turn:
                 if turn.schema == known.text:
                     now = self._clock()
-                    sid = turn.add(
-                        subscriber, filter, ticket_hash(ticket), now, lease_end(now, lease)
-                    )
+                    end = min(now + length, FOREVER)
+                    sid = turn.add(subscriber, filter, ticket_hash(ticket), now, end)
                     break
             # Somebody gave the registry its schema meanwhile.
             known = self._known = read_schema(self._store)
@@ -340,8 +339,10 @@ class Subscriptions:
         """
         return self._store.changes(since)
 
-    def compile(self, schema: SchemaLike | None = None, engine: str = "auto") -> "Matcher":
-        """A matcher for the subscriptions as they are now.
+    def compile(
+        self, schema: SchemaLike | None = None, engine: str = "auto", threads: int = 1
+    ) -> "Matcher":
+        """A matcher for the subscriptions as they are now; with several threads for large batches.
 
         Raises SubscriptionErrors with all that don't fit the schema.
 
@@ -355,7 +356,7 @@ class Subscriptions:
         plan, errors = compile_plan(rows, self._event_schema(schema))
         if errors:
             raise SubscriptionErrors(errors)
-        return Matcher(plan, engine=engine)
+        return Matcher(plan, engine=engine, threads=threads)
 
     def snapshot(self, schema: SchemaLike | None, folder: str | os.PathLike[str]) -> "Published":
         """Publish the subscriptions as they are now into a folder of snapshots.

@@ -28,6 +28,23 @@ ASSIGNED_BELOW = 2**62
 _CHUNK = 50_000  # rows turned from Arrow into Python at a time
 _s = subscriptions.c
 
+_add = insert(subscriptions)
+_renew = (
+    update(subscriptions)
+    .where(_s.id == bindparam("renewed"))
+    .values(expires=bindparam("until"), sequence=bindparam("number"))
+)
+_remove = (
+    update(subscriptions)
+    .where(_s.id == bindparam("gone"))
+    .values(subscriber=None, filter=None, ticket=None, removed=True, sequence=bindparam("number"))
+)
+_count = update(registry).values(
+    schema=bindparam("now_schema"),
+    sequence=bindparam("now_sequence"),
+    last_id=bindparam("now_last_id"),
+)
+
 
 class Turn:
     """A writing transaction that holds the registry's row: until it ends, only it changes things."""
@@ -35,59 +52,47 @@ class Turn:
     def __init__(self, database: Database, connection: Connection) -> None:
         self._database = database
         self._connection = connection
-        self._before = read_head(connection, lock=True)
+        self._before = read_head(database, connection, lock=True)
         self.sequence = self._before.sequence
         self.last_id = self._before.last_id
         self.schema = self._before.schema
 
     def find(self, sid: int, now: int) -> Record | None:
         """The live subscription with this id."""
-        return find(self._connection, sid, now)
+        return find(self._database, self._connection, sid, now)
 
     def add(
         self, subscriber: str, text: str, ticket: bytes | None, created: int, expires: int
     ) -> int:
         """Add a subscription; its id."""
         sid = self.take_ids(1)
-        self._connection.execute(
-            insert(subscriptions).values(
-                id=sid,
-                subscriber=subscriber,
-                filter=text,
-                ticket=ticket,
-                created=created,
-                expires=expires,
-                sequence=self._next(),
-                removed=False,
-            )
+        self._database.run(
+            self._connection,
+            _add,
+            id=sid,
+            subscriber=subscriber,
+            filter=text,
+            ticket=ticket,
+            created=created,
+            expires=expires,
+            sequence=self._next(),
+            removed=False,
         )
         return sid
 
     def renew(self, record: Record, expires: int) -> Record:
         """Give a subscription a new lease end."""
         renewed = replace(record, expires=expires, sequence=self._next())
-        self._connection.execute(
-            update(subscriptions)
-            .where(_s.id == record.id)
-            .values(expires=expires, sequence=renewed.sequence)
+        self._database.run(
+            self._connection, _renew, renewed=record.id, until=expires, number=renewed.sequence
         )
         return renewed
 
     def remove(self, ids: Sequence[int]) -> None:
         """Leave only tombstones of these subscriptions."""
         if ids:
-            self._connection.execute(
-                update(subscriptions)
-                .where(_s.id == bindparam("gone"))
-                .values(
-                    subscriber=None,
-                    filter=None,
-                    ticket=None,
-                    removed=True,
-                    sequence=bindparam("number"),
-                ),
-                [{"gone": sid, "number": self._next()} for sid in ids],
-            )
+            gone = [{"gone": sid, "number": self._next()} for sid in ids]
+            self._connection.execute(_remove, gone)
 
     def expired(self, now: int) -> list[int]:
         """The ids of subscriptions whose lease has ended and that still take room."""
@@ -159,8 +164,10 @@ class Turn:
         """Write the counters back, last thing before the commit."""
         after = Head(self._before.identity, self.schema, self.sequence, self.last_id)
         if after != self._before:
-            self._connection.execute(
-                update(registry).values(
-                    schema=self.schema, sequence=self.sequence, last_id=self.last_id
-                )
+            self._database.run(
+                self._connection,
+                _count,
+                now_schema=self.schema,
+                now_sequence=self.sequence,
+                now_last_id=self.last_id,
             )

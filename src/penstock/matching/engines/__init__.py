@@ -1,21 +1,102 @@
-"""The engines by name. All give the same rows; `auto` picks one."""
+"""The engines by name. All give the same rows; `auto` picks one by the shape of the plan.
+
+An engine is named with its options, if any: `tree`, `tree:collapse=no`, `tree:collapse=no,successors=no`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.matching.engines.batch import BatchEngine
 from penstock.matching.engines.interface import Engine, Hits
 from penstock.matching.engines.naive import NaiveEngine
+from penstock.matching.plan import AnyArray, Plan, read_only
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (NaiveEngine, BatchEngine)}
-DEFAULT = BatchEngine.name
-NAIVE = NaiveEngine
+AUTO = "auto"
 
 
-def engine_class(name: str) -> type[Engine]:
-    """The engine of a name, or the default for `auto`."""
-    chosen = DEFAULT if name == "auto" else name
-    if chosen not in ENGINES:
-        raise PenstockError(f"no engine {name!r}: there are auto, {', '.join(sorted(ENGINES))}")
-    return ENGINES[chosen]
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An engine, a value for each of its options, and why it was chosen."""
+
+    kind: type[Engine]
+    options: Mapping[str, str]
+    reason: str
+
+    @property
+    def label(self) -> str:
+        """The name, with the options that differ from the default."""
+        changed = [
+            f"{name}={value}"
+            for name, value in self.options.items()
+            if value != self.kind.options[name][0]
+        ]
+        return self.kind.name + (":" + ",".join(changed) if changed else "")
+
+    def index(self, plan: Plan) -> dict[str, AnyArray]:
+        """The arrays of this engine, from the plan if it was stored with them."""
+        prefix = f"{self.label}."
+        stored = {
+            name.removeprefix(prefix): array
+            for name, array in plan.index.items()
+            if name.startswith(prefix)
+        }
+        built = stored or self.kind.build(plan, self.options)
+        return {name: read_only(array) for name, array in built.items()}
 
 
-__all__ = ["DEFAULT", "ENGINES", "NAIVE", "Engine", "Hits", "engine_class"]
+def choose(text: str, plan: Plan) -> Choice:
+    """The engine that a text names, or for `auto` the one that suits the plan."""
+    return _automatic(plan) if text == AUTO else named(text)
+
+
+def named(text: str) -> Choice:
+    """The engine that a text names; PenstockError if there is none."""
+    name, _, rest = text.partition(":")
+    if name not in ENGINES:
+        raise PenstockError(f"no engine {name!r}: there are {', '.join([AUTO, *sorted(ENGINES)])}")
+    kind = ENGINES[name]
+    options = {option: values[0] for option, values in kind.options.items()}
+    for part in filter(None, rest.split(",")):
+        option, _, value = part.partition("=")
+        if value not in kind.options.get(option, ()):
+            known = "; ".join(f"{o}={'|'.join(v)}" for o, v in kind.options.items())
+            raise PenstockError(f"engine {name!r} has no option {part!r}: {known or 'it has none'}")
+        options[option] = value
+    return Choice(kind, options, "asked for")
+
+
+def check_engine(text: str) -> None:
+    """PenstockError if a text names no engine."""
+    if text != AUTO:
+        named(text)
+
+
+def variants() -> list[str]:
+    """Every engine, and every engine with one option changed."""
+    return [
+        label
+        for name, kind in ENGINES.items()
+        for label in (
+            name,
+            *(f"{name}:{o}={value}" for o, values in kind.options.items() for value in values[1:]),
+        )
+    ]
+
+
+def _automatic(plan: Plan) -> Choice:
+    conjunctions = plan.conjunctions
+    widths = plan.predicate_high - plan.predicate_low
+    points = float(np.mean(widths == 0)) if len(widths) else 0.0
+    return Choice(
+        BatchEngine,
+        {},
+        f"{conjunctions:,} conjunctions, {points:.0%} of their predicates points: "
+        "bit-parallel for batches, its index for single events",
+    )
+
+
+__all__ = ["AUTO", "ENGINES", "Choice", "Engine", "Hits", "check_engine", "choose", "variants"]

@@ -40,8 +40,9 @@ from penstock.matching.engines.entries import (
     look_up,
 )
 from penstock.matching.engines.interface import Hits
+from penstock.matching.engines.one import OneEvent
 from penstock.matching.jit import kernel
-from penstock.matching.kernels import Int32s, Int64s
+from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan
 
 BLOCK = 10_240  # events of a block at most: Spark hands over 10,000 at a time
@@ -77,6 +78,7 @@ class BatchEngine:
         self._entries = Entries(*(index[name] for name in Entries._fields))
         self._slots = Slots(*(index[f"slot_{name}"] for name in Slots._fields))
         self._last = plan.last_cells
+        self._plan = plan
 
     @staticmethod
     def build(plan: Plan, options: Mapping[str, str]) -> dict[str, AnyArray]:
@@ -89,6 +91,10 @@ class BatchEngine:
             *_uses(first, Entries(*index.values()), Conjunctions.of(plan), plan.attributes),
         )
         return index | {f"slot_{name}": value for name, value in slots._asdict().items()}
+
+    def one_event(self, gone: Flags) -> OneEvent:
+        """The short way for single events, all the way to the ids of those that aren't gone."""
+        return OneEvent(self._plan, self._entries, self._conjunctions, gone)
 
     def match(self, cells: Int32s) -> Hits:
         if cells.shape[1] < _FEW:

@@ -155,7 +155,7 @@ def first_from(entries: Entries, g: int, cell: int) -> int:
             first = middle + 1
         else:
             past = middle
-    return first
+    return int(first)
 
 
 @kernel

@@ -1,0 +1,292 @@
+"""`penstock bench`: how fast it is here, and what it is compared with.
+
+`make bench` is `penstock bench matching` with all workloads and sizes, and a folder for the results.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from penstock.bench import settings
+from penstock.cli.options import SPARK
+from penstock.cli.terminal import REFUSED, complain, guarded, put_json, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from penstock.bench.trial import Trial
+
+_WIDTH = 130  # of tables, where there is no terminal to ask
+
+bench = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+Workloads = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload",
+        "-w",
+        metavar="NAME",
+        help="Which; several by repeating it or with commas. Default: all of them.",
+        show_default=False,
+    ),
+]
+Master = Annotated[
+    str, typer.Option(metavar="URL", help="Spark on this machine.", rich_help_panel=SPARK)
+]
+
+
+@bench.callback()
+def group() -> None:
+    """Measure frozen workloads, against what else could match them.
+
+    Examples:
+    penstock bench matching --workload ranges --subscriptions 1000000 --no-spark
+    penstock bench spark --workload ranges
+    """
+
+
+@bench.command()
+@guarded()
+def matching(
+    workload: Workloads = None,
+    subscriptions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--subscriptions",
+            "-n",
+            metavar="NUMBER",
+            help="How many; also 10K or 1M. Default: 10K, 100K and 1M.",
+            show_default=False,
+        ),
+    ] = None,
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--engine",
+            "--engines",
+            metavar="NAME",
+            help="Which engines. Default: all of them.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.01, help="For each figure.")
+    ] = settings.BUDGET,
+    patience: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", help="What would take longer to set up is left out, and told."
+        ),
+    ] = settings.PATIENCE,
+    batch: Annotated[
+        int, typer.Option(metavar="EVENTS", min=1, help="Events that an engine gets at once.")
+    ] = settings.BATCH,
+    no_duckdb: Annotated[bool, typer.Option("--no-duckdb", help="Without DuckDB's join.")] = False,
+    no_spark: Annotated[
+        bool,
+        typer.Option("--no-spark", help="Without Spark's join and Penstock on Spark."),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="JSON, plots and a summary.", show_default=False
+        ),
+    ] = None,
+    master: Master = settings.MASTER,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON on standard output instead of tables.")
+    ] = False,
+) -> None:
+    """Match the same events with every engine, a DuckDB join and Spark's broadcast join.
+
+    Prints the cost of an event in a batch and on its own, how many times as
+    long the naive engine and DuckDB take, how the cost grows with the number
+    of subscriptions, memory, and which of the figures to beat are beaten.
+    DuckDB and plots need: pip install 'penstock\\[bench]'.
+    Exit code 1 if contestants disagree about the matches.
+
+    Examples:
+    penstock bench matching --workload ranges --subscriptions 1000000
+    penstock bench matching -w stock,mixed -n 10K -n 100K --engine auto --no-spark
+    """
+    from penstock.bench.contestants import engine_names
+    from penstock.bench.report import aims_sheet, growth_sheet, trial_sheet
+    from penstock.bench.results import write_summary, write_workload
+    from penstock.bench.trial import Options, trials
+
+    names = _workloads(workload)
+    sizes = [_size(text) for text in _split(subscriptions)] or list(settings.SIZES)
+    engines = tuple(engine_names(_split(engine)))
+    console = _console()
+    found: dict[str, list[Trial]] = {}
+    with _spark(None if no_spark else master) as spark, _Steps() as step:
+        options = Options(engines, not no_duckdb, spark, budget, patience, batch)
+        for name in names:
+            mine = found.setdefault(name, [])
+            for trial in trials(name, sizes, options, step):
+                mine.append(trial)
+                with step.aside():
+                    if as_json:
+                        put_json(trial.to_dict())
+                    else:
+                        trial_sheet(trial).show(console)
+            if len(mine) > 1 and not as_json:
+                with step.aside():
+                    growth_sheet(mine).show(console)
+            if out is not None:
+                write_workload(out, mine)
+                write_summary(out, found)
+    if not as_json and (aims := aims_sheet(t for mine in found.values() for t in mine)):
+        aims.show(console)
+    if out is not None:
+        say(f"written: {out}/summary.md, and what it sums up")
+    _check_agreement([t for mine in found.values() for t in mine])
+
+
+@bench.command()
+@guarded()
+def spark(
+    workload: Workloads = None,
+    subscriptions: Annotated[
+        str, typer.Option("--subscriptions", "-n", metavar="NUMBER", help="How many.")
+    ] = str(settings.OVERHEAD_SUBSCRIPTIONS),
+    events: Annotated[str, typer.Option(metavar="NUMBER", help="How many.")] = str(
+        settings.OVERHEAD_EVENTS
+    ),
+    engine: Annotated[str, typer.Option(metavar="NAME", help="Matching engine.")] = "auto",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="For spark.json.", show_default=False),
+    ] = None,
+    master: Master = settings.MASTER,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON on standard output instead of a table.")
+    ] = False,
+) -> None:
+    """Measure what Spark costs around an engine: the same events, on Spark and in one process.
+
+    Examples:
+    penstock bench spark
+    penstock bench spark --workload stock --events 100K
+    """
+    from penstock.bench.contestants import engine_names
+    from penstock.bench.overhead import measure_overhead, overhead_sheet
+    from penstock.bench.results import write_overhead
+
+    names = _workloads(workload) if workload else list(settings.OVERHEAD_WORKLOADS)
+    engine_names([engine])
+    sizes = _size(subscriptions), _size(events)
+    with _spark(master) as session, _Steps() as step:
+        found = [measure_overhead(session, name, *sizes, engine, step) for name in names]
+    if as_json:
+        for overhead in found:
+            put_json(overhead.to_dict())
+    else:
+        overhead_sheet(found).show(_console())
+    if out is not None:
+        say(f"written: {write_overhead(out, found)}")
+
+
+# --- parts --------------------------------------------------------------------------------------
+
+
+def _split(texts: Sequence[str] | None) -> list[str]:
+    """Options that may be repeated, or hold several values.
+
+    >>> _split(["a,b", "c"])
+    ['a', 'b', 'c']
+    """
+    return [part for text in texts or () for part in text.split(",") if part]
+
+
+def _size(text: str) -> int:
+    """A number of things, as people write it.
+
+    >>> _size("1000"), _size("10K"), _size("1M"), _size("10_000")
+    (1000, 10000, 1000000, 10000)
+    """
+    unit = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
+    try:
+        number = int(text[:-1] if unit > 1 else text) * unit
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise typer.BadParameter(f"{text!r} is no number like 1000, 10K or 1M")
+    return number
+
+
+def _workloads(texts: Sequence[str] | None) -> list[str]:
+    from penstock.bench.workloads import WORKLOADS
+
+    names = _split(texts) or list(WORKLOADS)
+    for name in names:
+        if name not in WORKLOADS:
+            raise typer.BadParameter(
+                f"{name!r}: there are {', '.join(WORKLOADS)}", param_hint="--workload"
+            )
+    return names
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(file=sys.stdout, width=_WIDTH)
+
+
+@contextmanager
+def _spark(master: str | None) -> Iterator[Any]:
+    """A session with room for a million rules, or none."""
+    if master is None:
+        yield None
+        return
+    from penstock.cli.spark import session
+
+    with session(master, "penstock bench", {"spark.driver.memory": "6g"}) as spark:
+        yield spark
+
+
+class _Steps:
+    """On a terminal, a line that says what is being done and for how long; elsewhere nothing."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            redirect_stdout=False,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._progress.add_task("starting", total=None)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def __call__(self, text: str) -> None:
+        self._progress.reset(self._task, description=text)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take the line away while something else is printed."""
+        self._progress.stop()
+        yield
+        self._progress.start()
+
+
+def _check_agreement(trials: "Sequence[Trial]") -> None:
+    disagreements = [text for trial in trials for text in trial.disagreements]
+    if disagreements:
+        complain("the contestants disagree\n" + "\n".join(disagreements))
+        raise typer.Exit(REFUSED)

@@ -1,0 +1,214 @@
+"""Atoms: what a part of a plain conjunction means, whatever its literals.
+
+Ten attributes and five operators are fifty atoms, and more conjunctions than anybody can parse. So where a filter is
+nothing but a conjunction of simple predicates, each of these is read for itself, once per skeleton (`skeletons`), and
+the conjunction is put together from what was read.
+
+sqlglot does the reading, as ever. That a part means the same alone and in its conjunction is not taken for granted:
+
+  - the skeleton must be one of a few forms in which AND, OR and NOT have no other place than the known ones;
+  - sqlglot must read it between two other conditions as it reads it alone;
+  - its normal form must be a single conjunction, so that the whole is the conjunction of its parts.
+
+What fails any of this has no atom, and its filter is parsed as a whole: so errors never come from here, either.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from penstock.errors import FilterError
+from penstock.language.infer import infer
+from penstock.language.normal import SignedTest, Term, normal_form
+from penstock.language.operands import SlotNeededError
+from penstock.language.parser import parse
+from penstock.language.pools import Column, columns_of
+from penstock.language.schema import Attribute, Schema, Type
+from penstock.language.skeletons import EXACT, PREFIX, skeletons
+from penstock.language.syntax import CONTAINS_NAMES, syntax
+from penstock.language.texts import Texts
+from penstock.language.tokens import DECIMAL, DOUBLE, INTEGER, STRING
+from penstock.language.tree import Comparison, Factor
+
+# One literal of each kind, to have a skeleton parsed: which one it is makes no difference to the tree.
+_SAMPLES = {
+    STRING: "'x'",
+    INTEGER: "1",
+    DECIMAL: "1.5",
+    DOUBLE: "1e0",
+    EXACT: "'x'",
+    PREFIX: "'x%'",
+}
+_REMEMBERED = 20_000  # skeletons, with an atom or without
+_MARKER = re.compile(r"[\x01-\x06]")
+
+_NAME = r'(?:[^\W\d]\w*|"(?:[^"]|"")+")'
+_PATH = rf"{_NAME}(?:\.{_NAME})*"
+_LITERAL = r"(?:[-+] ?[\x02-\x04]|[\x01-\x04]|(?:DATE|TIMESTAMP|TIMESTAMPTZ) \x01|TRUE|FALSE)"
+_ORDER = r"(?:=|==|<>|!=|<|<=|>|>=)"
+_FORM = re.compile(
+    rf"(?P<list>{_PATH} (?:NOT )?IN ?\([-+]?[\x01-\x04]\))"
+    rf"|{_PATH} (?:NOT )?IN ?\( ?{_LITERAL}(?: ?, ?{_LITERAL})* ?\)"
+    rf"|{_PATH} ?{_ORDER} ?(?:{_LITERAL}|{_PATH})"
+    rf"|{_LITERAL} ?{_ORDER} ?{_PATH}"
+    rf"|{_PATH} BETWEEN ?{_LITERAL} AND ?{_LITERAL}"
+    rf"|{_PATH} (?:NOT )?LIKE ?(?:[\x05\x06]|'(?:[^']|'')*')"
+    rf"|{_PATH} IS (?:NOT )?(?:NULL|TRUE|FALSE|DISTINCT FROM ?{_LITERAL})"
+    rf"|(?:{'|'.join(sorted(CONTAINS_NAMES))}) ?\( ?{_PATH} ?, ?{_LITERAL} ?\)"
+    rf"|{_PATH}",
+    re.IGNORECASE,
+)
+
+
+Bound = tuple[Term, list[tuple[Column, str]]]
+"""A term of one filter: its literals, and the text of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A part of a conjunction without its literals.
+
+    `columns` are the literals of each term. The slot of one is its place among the literals of the text; one without a
+    slot is always the same. If `repeats`, there may be any number of literals in the text, and the single piece of the
+    single term stands for all of them.
+    """
+
+    terms: tuple[Term, ...]
+    columns: tuple[tuple[Column, ...], ...]
+    repeats: bool
+
+    def bind(self, written: Sequence[str]) -> list[Bound]:
+        """The terms, and their literals as they are written in one text."""
+        if self.repeats and len(written) > 1:
+            (factor,), ((column,),) = self.terms, self.columns
+            assert isinstance(factor, Factor)
+            several = replace(factor, pieces=factor.pieces * len(written))
+            return [(several, [(column, column.read(one)) for one in written])]
+        return [
+            (term, [(column, column.text(written)) for column in columns])
+            for term, columns in zip(self.terms, self.columns, strict=True)
+        ]
+
+    def attributes(self) -> set[Attribute]:
+        """The attributes it looks at."""
+        found: set[Attribute] = set()
+        for term in self.terms:
+            if not isinstance(term, SignedTest):
+                found.add(term.attribute)
+            elif isinstance(term.test, Comparison):
+                found |= {term.test.left, term.test.right}
+            else:
+                found.add(term.test.attribute)
+        return found
+
+
+def read_atom(skeleton: bytes, schema: Schema | None) -> Atom | None:
+    """The atom of a skeleton under a schema, or under the one that it implies; None if it has to be read in company.
+
+    >>> read_atom(b"price BETWEEN \\x02 AND \\x03", Schema.of({"price": "double"})).terms[0].pieces[0].order
+    '>='
+    >>> read_atom(b"NOT price > \\x02", Schema.of({"price": "double"})) is None
+    True
+    """
+    form = skeleton.decode()
+    bare = form[1:-1].strip() if form[:1] == "(" and form[-1:] == ")" else form
+    known = _FORM.fullmatch(bare)
+    if known is None:
+        return None
+    text, slots = _sample(form)
+    try:
+        if not _reads_alike(text):
+            return None
+        tree = parse(text, schema or infer(text), slots)
+        conjunctions = normal_form(text, tree)
+    except (FilterError, SlotNeededError):
+        return None
+    if len(conjunctions) != 1 or not conjunctions[0]:
+        return None
+    terms = conjunctions[0]
+    atom = Atom(terms, tuple(columns_of([t]) for t in terms), known["list"] is not None)
+    # Without a schema, an attribute has the type of what it is compared with: if that is another one, who knows.
+    return atom if schema is not None or len(atom.attributes()) == 1 else None
+
+
+def _sample(form: str) -> tuple[str, dict[int, int]]:
+    """A text with this skeleton, and the slots of its literals by offset."""
+    slots: dict[int, int] = {}
+    text = ""
+    last = 0
+    for slot, marker in enumerate(_MARKER.finditer(form)):
+        text += form[last : marker.start()]
+        slots[len(text)] = slot
+        text += _SAMPLES[ord(marker[0])]
+        last = marker.end()
+    return text + form[last:], slots
+
+
+def _reads_alike(text: str) -> bool:
+    """Whether sqlglot reads a condition between two others as it reads it alone."""
+    whole = syntax(f"TRUE AND {text} AND TRUE")
+    ends = whole.this, whole.expression
+    return (
+        isinstance(whole, exp.And)
+        and isinstance(ends[0], exp.And)
+        and isinstance(ends[0].this, exp.Boolean)
+        and isinstance(ends[1], exp.Boolean)
+        and bool(ends[0].expression == syntax(text))
+    )
+
+
+class Atoms:
+    """The atoms met so far under one schema; without one, each is read under the schema it implies."""
+
+    def __init__(self, schema: Schema | None) -> None:
+        self.schema = schema
+        self._atoms: dict[bytes, Atom | None] = {}
+
+    def find(self, skeleton: bytes) -> Atom | None:
+        """The atom of a skeleton, from memory if it can be."""
+        if skeleton in self._atoms:
+            return self._atoms[skeleton]
+        if len(self._atoms) >= _REMEMBERED:
+            self._atoms.clear()
+        atom = read_atom(skeleton, self.schema)
+        if len(skeleton) < 4096:  # long ones are rare and would fill the memory with themselves
+            self._atoms[skeleton] = atom
+        return atom
+
+    def of(self, text: str) -> list[Bound] | None:
+        """The terms of one filter with their literals, or None if it is no plain conjunction.
+
+        `conjunctions` does the same for many filters; for one, its arrays cost more than they save.
+        """
+        try:
+            parts = skeletons(Texts.one(text))
+        except UnicodeEncodeError:
+            return None
+        if not parts.cut[0]:
+            return None
+        data, offset = parts.data.tobytes(), parts.offset.tolist()
+        first = parts.literal_start.tolist()
+        source = text.encode()
+        begin, end = parts.begin.tolist(), parts.end.tolist()
+        atoms: list[Atom] = []
+        found: list[Bound] = []
+        for part in range(len(first) - 1):
+            atom = self.find(data[offset[part] : offset[part + 1]])
+            if atom is None:
+                return None
+            atoms.append(atom)
+            literals = range(first[part], first[part + 1])
+            found += atom.bind([source[begin[n] : end[n]].decode() for n in literals])
+        return found if self.schema is not None or _one_type_each(atoms) else None
+
+
+def _one_type_each(atoms: Iterable[Atom]) -> bool:
+    """Whether atoms that were read without a schema agree on the types of their attributes."""
+    types: dict[tuple[str, ...], Type] = {}
+    for attribute in (attribute for atom in atoms for attribute in atom.attributes()):
+        if types.setdefault(attribute.path, attribute.type) != attribute.type:
+            return False
+    structs = {path[:depth] for path in types for depth in range(1, len(path))}
+    return structs.isdisjoint(types)

@@ -1,0 +1,214 @@
+"""Plain conjunctions in columns: filters put together from atoms, without an object for any of them.
+
+    conjunction i   of the filter rows[i]: terms start[i] .. start[i + 1], those of one attribute together, tests last
+    term t          terms[term[t]], with pieces piece_start[t] .. piece_start[t + 1]
+    piece p         columns[piece[p]]: the literal at position[p] of its pool
+
+`terms` and `columns` are the distinct ones, a few dozen as a rule; `columns` are those of all the terms, end to end.
+Where a filter has a list of literals (`IN`), its pieces share a column.
+
+The alternative, a shape for every combination of atoms, has about as many shapes as there are filters where people
+pick their own attributes, and each would cost a parse and a handful of objects.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.language.atoms import Atom, Atoms
+from penstock.language.layout import agree, gather, lay_out, offsets, pool_places
+from penstock.language.normal import Term
+from penstock.language.pools import Column, Pool, PoolKey
+from penstock.language.skeletons import Skeletons, skeletons
+from penstock.language.texts import Bytes, Flags, Int32s, Int64s, Texts
+from penstock.language.tree import Factor
+
+_CHUNK = 1 << 18  # bytes of filters taken at a time: with their tokens, about what a cache holds
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunctions:
+    """See the module."""
+
+    rows: Int64s
+    start: Int64s
+    term: Int32s
+    piece_start: Int64s
+    piece: Int32s
+    position: Int64s
+    terms: tuple[Term, ...]
+    columns: tuple[Column, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @staticmethod
+    def none() -> "Conjunctions":
+        """No conjunctions."""
+        empty, start = np.empty(0, np.int64), np.zeros(1, np.int64)
+        numbers = empty.astype(np.int32)
+        return Conjunctions(empty, start, numbers, start, numbers, empty, (), ())
+
+    def rows_of(self, key: PoolKey, positions: Sequence[int]) -> list[int]:
+        """The filters that gave a pool the literals at these positions."""
+        pooled = np.array([column.pool == key for column in self.columns], np.bool_)
+        piece = np.flatnonzero(pooled[self.piece] & np.isin(self.position, positions))
+        piece = piece[np.argsort(self.position[piece], kind="stable")]
+        term = np.searchsorted(self.piece_start, piece, "right") - 1
+        found: list[int] = self.rows[np.searchsorted(self.start, term, "right") - 1].tolist()
+        return found
+
+
+def plain_conjunctions(
+    texts: Texts, atoms: Atoms, pools: dict[PoolKey, Pool], progress: Progress | None = None
+) -> Conjunctions:
+    """The filters that are plain conjunctions. Their literals go to `pools`, which must be empty."""
+    parts = _Parts(atoms)
+    row = shift = 0
+    for chunk in texts.chunks(_CHUNK):
+        parts.add(skeletons(chunk), row, shift)
+        row += len(chunk)
+        shift += len(chunk.data)
+        if progress is not None:
+            progress(len(chunk))
+    if not any(map(len, parts.rows)):
+        return Conjunctions.none()
+    return parts.conjunctions(texts.data[texts.offsets[0] :], pools)
+
+
+class _Parts:
+    """The parts of plain conjunctions, chunk by chunk: which atom each is, and where its literals stand."""
+
+    def __init__(self, atoms: Atoms) -> None:
+        self.atoms = atoms
+        self.number: dict[bytes, int] = {}  # of the atom of a skeleton; negative if it has none
+        self.distinct: list[Atom] = []
+        self.rows: list[Int64s] = []
+        self.parts: list[Int64s] = []  # how many, per conjunction
+        self.atom: list[Int32s] = []  # per part
+        self.literals: list[Int64s] = []  # how many, per part
+        self.kind: list[Bytes] = []  # per literal
+        self.begin: list[Int64s] = []
+        self.end: list[Int64s] = []
+
+    def add(self, found: Skeletons, row: int, shift: int) -> None:
+        """The filters of a chunk all of whose parts are atoms. It begins with filter `row`, at byte `shift`."""
+        names = Texts(found.data, found.offset).array().dictionary_encode()
+        numbers = np.array([self._number(n) for n in names.dictionary.to_pylist()], np.int32)
+        atom: Int32s = numbers[names.indices.to_numpy()]
+        parts, literals = np.diff(found.part_start), np.diff(found.literal_start)
+        strange = offsets(atom < 0)[found.part_start]
+        plain: Flags = found.cut & (strange[1:] == strange[:-1])
+        if self.atoms.schema is None:
+            plain &= agree(found.part_start, atom, *_types(self.distinct))
+        of_plain = np.repeat(plain, parts)
+        lifted = np.repeat(of_plain, literals)
+        self.rows.append(row + np.flatnonzero(plain))
+        self.parts.append(parts[plain])
+        self.atom.append(atom[of_plain])
+        self.literals.append(literals[of_plain])
+        self.kind.append(found.kind[lifted])
+        self.begin.append(found.begin[lifted].astype(np.int64) + shift)
+        self.end.append(found.end[lifted].astype(np.int64) + shift)
+
+    def _number(self, skeleton: bytes) -> int:
+        number = self.number.get(skeleton)
+        if number is None:
+            atom = self.atoms.find(skeleton)
+            number = -1 if atom is None else len(self.distinct)
+            self.number[skeleton] = number
+            if atom is not None:
+                self.distinct.append(atom)
+        return number
+
+    def conjunctions(self, data: Bytes, pools: dict[PoolKey, Pool]) -> Conjunctions:
+        """All of them, and their literals in pools. `data` is what all chunks were taken from."""
+        atom = np.concatenate(self.atom)
+        used = np.bincount(atom, minlength=len(self.distinct)) > 0
+        atom = (np.cumsum(used) - 1).astype(np.int32)[atom]
+        distinct = [one for one, is_used in zip(self.distinct, used, strict=True) if is_used]
+        terms = tuple(term for one in distinct for term in one.terms)
+        of_terms = [columns for one in distinct for columns in one.columns]
+        columns = tuple(itertools.chain.from_iterable(of_terms))
+        keys = list(dict.fromkeys(column.pool for column in columns))
+        literal_start = offsets(np.concatenate(self.literals))
+        repeats, slot_start, slot_pool = _slots(distinct, keys)
+        pool, position, sizes = pool_places(
+            atom, literal_start, repeats, slot_start, slot_pool, len(keys)
+        )
+        first = offsets(sizes)
+        lifted = gather(
+            data,
+            np.concatenate(self.kind),
+            np.concatenate(self.begin),
+            np.concatenate(self.end),
+            first[pool] + position,
+        )
+        literals = Texts(*lifted).array()
+        for number, key in enumerate(keys):
+            pools[key] = Pool(literals.slice(int(first[number]), int(sizes[number])))
+        fixed = [pools[c.pool].keep(c.literal) if c.literal.slot is None else 0 for c in columns]
+        return Conjunctions(
+            np.concatenate(self.rows),
+            *lay_out(
+                offsets(np.concatenate(self.parts)),
+                atom,
+                literal_start,
+                position,
+                repeats,
+                offsets([len(one.terms) for one in distinct]),
+                _ranks(terms),
+                offsets([len(own) for own in of_terms]),
+                np.array(
+                    [-1 if c.literal.slot is None else c.literal.slot for c in columns], np.int64
+                ),
+                np.array(fixed, np.int64),
+            ),
+            terms,
+            columns,
+        )
+
+
+def _slots(atoms: Sequence[Atom], keys: Sequence[PoolKey]) -> tuple[Flags, Int64s, Int64s]:
+    """Which atoms repeat their literal; the pools of their literals in the order of the text, end to end."""
+    number = {key: n for n, key in enumerate(keys)}
+    lifted = [
+        sorted(
+            (c.literal.slot, number[c.pool])
+            for own in atom.columns
+            for c in own
+            if c.literal.slot is not None
+        )
+        for atom in atoms
+    ]
+    # Every literal of an atom is the literal of one column: the parser sees to that.
+    return (
+        np.array([atom.repeats for atom in atoms], np.bool_),
+        offsets([len(own) for own in lifted]),
+        np.array([pool for own in lifted for _, pool in own], np.int64),
+    )
+
+
+def _ranks(terms: Sequence[Term]) -> Int64s:
+    """Factors by the path of their attribute, tests after them."""
+    paths = sorted({term.attribute.path for term in terms if isinstance(term, Factor)})
+    rank = {path: number for number, path in enumerate(paths)}
+    return np.array(
+        [rank[term.attribute.path] if isinstance(term, Factor) else len(rank) for term in terms],
+        np.int64,
+    )
+
+
+def _types(atoms: Sequence[Atom]) -> tuple[Int64s, Int64s]:
+    """The attribute of each atom and its type, in numbers; a negative one where it is a struct for other atoms."""
+    attributes = [attribute for atom in atoms for attribute in atom.attributes()]
+    path = {p: n for n, p in enumerate(dict.fromkeys(a.path for a in attributes))}
+    types = {t: n for n, t in enumerate(dict.fromkeys(a.type for a in attributes))}
+    structs = {p[:depth] for p in path for depth in range(1, len(p))}
+    return (
+        np.array([path[a.path] for a in attributes], np.int64),
+        np.array([-1 if a.path in structs else types[a.type] for a in attributes], np.int64),
+    )

@@ -1,0 +1,291 @@
+"""One event, given as a mapping, to cells: microseconds, without Arrow.
+
+What a broker has is one event at a time. An Arrow batch of one row costs more than matching it, so the common kinds of
+values (integers, doubles, booleans, dates, timestamps, strings) are read from the mapping into two small arrays, and
+one kernel finds all their cells. What is rarer (decimals, arrays, attributes compared with each other, patterns with
+`_`) takes the way of a batch, with the columns that it needs.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import SchemaError
+from penstock.language.literals import double_key
+from penstock.language.patterns import pieces_of
+from penstock.language.schema import Kind, Scalar, Schema
+from penstock.matching.derived import FALSE, TRUE, UNKNOWN, PatternTest
+from penstock.matching.domains import ByteStrings, descend
+from penstock.matching.events import event_batch, event_value
+from penstock.matching.jit import kernel
+from penstock.matching.kernels import Bytes, Int32s, Int64s, byte_cells
+from penstock.matching.plan import Plan
+
+_NAN_KEY = int(np.array([np.nan]).view(np.int64)[0])
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_INT64 = 1 << 63
+_INTEGERS = {int}
+
+Key = Callable[[Any], int]
+
+
+class EventEncoder:
+    """Turns one event into a column of cells, the same that `Plan.encode` gives for a batch of one."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._numbers: list[tuple[tuple[str, ...], Scalar, Key]] = []
+        self._texts: list[tuple[tuple[str, ...], Scalar]] = []
+        self._slow: list[int] = []  # the attributes that take the way of a batch
+        number_spans: list[tuple[int, int, int]] = []  # row, first and past cut
+        text_spans: list[tuple[int, int, int]] = []
+        number = text = 0
+        for row, domain in enumerate(plan.domains):
+            type_, count = domain.type, len(domain.cuts)
+            if isinstance(type_, Scalar) and type_.kind is Kind.STRING:
+                self._texts.append((domain.path, type_))
+                text_spans.append((row, text, text + count))
+            elif isinstance(type_, Scalar) and type_.kind in _KEYS:
+                self._numbers.append((domain.path, type_, _KEYS[type_.kind]))
+                number_spans.append((row, number, number + count))
+            else:
+                self._slow.append(row)
+            if isinstance(domain.cuts, ByteStrings):
+                text += count
+            else:
+                number += count
+        integers = all(
+            len(path) == 1 and type_.kind is Kind.INTEGER for path, type_, _ in self._numbers
+        )
+        self._integer_names = [path[0] for path, _, _ in self._numbers] if integers else []
+        self._number_spans = np.array(number_spans, np.int64).reshape(-1, 3)
+        self._text_spans = np.array(text_spans, np.int64).reshape(-1, 3)
+        base = len(plan.domains)
+        self._patterns = [
+            (base + n, test, pieces)
+            for n, test in enumerate(plan.derived.plain)
+            if isinstance(test, PatternTest)
+            and (pieces := pieces_of(test.pattern, test.escape)) is not None
+        ]
+        easy = {row for row, _, _ in self._patterns}
+        self._tests = [
+            (base + n, test) for n, test in enumerate(plan.derived.plain) if base + n not in easy
+        ]
+        names = {plan.domains[row].path[0] for row in self._slow}
+        for _, test in self._tests:
+            paths = (
+                [test.path] if isinstance(test, PatternTest) else [test.left.path, test.right.path]
+            )
+            names |= {path[0] for path in paths}
+        names |= {domain.path[0] for domain in plan.derived.elements}
+        self._columns = sorted(names)
+
+    def cells(self, event: Mapping[str, Any]) -> Int32s:
+        """The cells of one event: as many rows as the plan has attributes, one column."""
+        plan = self._plan
+        out = np.empty((plan.attributes, 1), np.int32)
+        if self._numbers:
+            self._number_cells(event, out)
+        if self._texts:
+            self._text_cells(event, out)
+        for row, test, pieces in self._patterns:
+            value = _text(_descend(event, test.path), Scalar(Kind.STRING), test.path)
+            out[row, 0] = UNKNOWN if value is None else TRUE if pieces.match(value) else FALSE
+        if self._columns:
+            self._rest(event, out)
+        return out
+
+    def _number_cells(self, event: Mapping[str, Any], out: Int32s) -> None:
+        nulls: list[int] = []
+        keys = self._all_integers(event)
+        if keys is None:
+            found: list[int] = []
+            for path, type_, key in self._numbers:
+                value = event.get(path[0]) if len(path) == 1 else _descend(event, path)
+                if value is None:
+                    nulls.append(len(found))
+                    found.append(0)
+                else:
+                    found.append(_checked(value, type_, path, key))
+            keys = np.array(found, np.int64)
+        spans = self._number_spans
+        _number_cells(keys, self._plan.cuts.numbers, spans, out)
+        for place in nulls:
+            out[spans[place, 0], 0] = 0
+
+    def _all_integers(self, event: Mapping[str, Any]) -> Int64s | None:
+        """The keys, if all the numbers asked for are integers and the event has them all: the quickest case."""
+        if not self._integer_names:
+            return None
+        values = [event.get(name) for name in self._integer_names]
+        if set(map(type, values)) != _INTEGERS:
+            return None
+        try:
+            return np.array(values, np.int64)
+        except OverflowError:
+            return None
+
+    def _text_cells(self, event: Mapping[str, Any], out: Int32s) -> None:
+        texts: list[bytes] = []
+        lengths: list[int] = []
+        for path, type_ in self._texts:
+            value = event.get(path[0]) if len(path) == 1 else _descend(event, path)
+            text = _text(value, type_, path)
+            data = b"" if text is None else text.encode()
+            texts.append(data)
+            lengths.append(-1 if text is None else len(data))
+        cuts = self._plan.cuts.texts
+        _text_cells(
+            np.frombuffer(b"".join(texts) or b"\0", np.uint8),
+            np.array(lengths, np.int64),
+            cuts.offsets,
+            cuts.data,
+            self._text_spans,
+            out,
+        )
+
+    def _rest(self, event: Mapping[str, Any], out: Int32s) -> None:
+        """What takes the way of a batch."""
+        plan = self._plan
+        batch = event_batch(event, plan.schema, self._columns)
+        for row in self._slow:
+            column = descend(batch, plan.domains[row].path)
+            assert column is not None
+            plan.domains[row].cells(column, out[row])
+        for row, test in self._tests:
+            test.cells(batch, out[row])
+        if len(plan.derived.array):
+            plan.derived.member_cells(batch, out[len(plan.domains) + len(plan.derived.plain) :])
+
+
+KeyReader = Callable[[Mapping[str, Any]], int | bytes | None]
+
+
+def key_reader(schema: Schema, path: tuple[str, ...]) -> KeyReader | None:
+    """How to read the key of one attribute from an event, None being NULL; None if it isn't of a common kind."""
+    attribute = schema.find(path)
+    if attribute is None or not isinstance(attribute.type, Scalar):
+        return None
+    type_ = attribute.type
+    if type_.kind is Kind.STRING:
+
+        def read_text(event: Mapping[str, Any]) -> bytes | None:
+            text = _text(_descend(event, path), type_, path)
+            return None if text is None else text.encode()
+
+        return read_text
+    if type_.kind not in _KEYS:
+        return None
+    key = _KEYS[type_.kind]
+
+    def read_number(event: Mapping[str, Any]) -> int | None:
+        value = _descend(event, path)
+        return None if value is None else _checked(value, type_, path, key)
+
+    return read_number
+
+
+def _descend(event: Any, path: tuple[str, ...]) -> Any:
+    for depth, step in enumerate(path):
+        if event is None:
+            return None
+        if not isinstance(event, Mapping):
+            name = ".".join(path[:depth])
+            raise SchemaError(f"attribute {name!r}: expected a struct, found {event!r}")
+        event = event.get(step)
+    return event
+
+
+def _checked(value: Any, type_: Scalar, path: tuple[str, ...], key: Key) -> int:
+    """The key of a value; if it isn't plainly of the type, what an event may also say (a date as text, …)."""
+    try:
+        return key(value)
+    except (TypeError, OverflowError):
+        converted = event_value(value, type_, ".".join(path))
+        # A timestamp written as text is read into microseconds, which are its key.
+        return converted if type(converted) is int else key(converted)
+
+
+def _text(value: Any, type_: Scalar, path: tuple[str, ...]) -> str | None:
+    if value is None or (type(value) is str and value.isascii()):
+        return value
+    text: str = event_value(value, type_, ".".join(path))
+    return text
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError
+    if not -_INT64 <= value < _INT64:
+        raise OverflowError
+    return value
+
+
+def _double(value: Any) -> int:
+    if type(value) is not float:
+        raise TypeError
+    return double_key(value) if value == value else _NAN_KEY
+
+
+def _boolean(value: Any) -> int:
+    if type(value) is not bool:
+        raise TypeError
+    return int(value)
+
+
+def _date(value: Any) -> int:
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise TypeError
+    return value.toordinal() - _EPOCH_DAY
+
+
+def _timestamp(value: Any) -> int:
+    if not isinstance(value, datetime):
+        raise TypeError
+    passed = (value if value.tzinfo is not None else value.replace(tzinfo=UTC)) - _EPOCH
+    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
+
+
+_KEYS: dict[Kind, Key] = {
+    Kind.INTEGER: _integer,
+    Kind.DOUBLE: _double,
+    Kind.BOOLEAN: _boolean,
+    Kind.DATE: _date,
+    Kind.TIMESTAMP: _timestamp,
+}
+
+
+@kernel
+def _number_cells(keys: Int64s, cuts: Int64s, spans: Int64s, out: Int32s) -> None:
+    for d in range(len(keys)):
+        key = keys[d]
+        first, past = spans[d, 1], spans[d, 2]
+        low, high = first, past
+        while low < high:
+            middle = (low + high) >> 1
+            if cuts[middle] < key:
+                low = middle + 1
+            else:
+                high = middle
+        point = low < past and cuts[low] == key
+        out[spans[d, 0], 0] = 2 * (low - first) + (2 if point else 1)
+
+
+@kernel
+def _text_cells(
+    data: Bytes, lengths: Int64s, cut_offsets: Int64s, cut_data: Bytes, spans: Int64s, out: Int32s
+) -> None:
+    """A length of -1 is NULL."""
+    valid = np.empty(0, np.bool_)
+    where = np.zeros(2, np.int64)
+    for d in range(len(lengths)):
+        row, first, past = spans[d]
+        if lengths[d] < 0:
+            out[row, 0] = 0
+            continue
+        where[1] = where[0] + lengths[d]
+        byte_cells(where, data, valid, cut_offsets[first : past + 1], cut_data, out[row])
+        where[0] = where[1]
