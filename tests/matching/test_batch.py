@@ -85,3 +85,30 @@ def test_more_attributes_than_slots(monkeypatch):
     assert np.diff(engine._slots.start).max() <= batch._MOST_SLOTS
     naive = NaiveEngine(plan, {}).match(cells)
     assert found(plan, engine.match(cells)) == found(plan, naive)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 99))
+def test_long_runs_of_one_point_are_parted(data, seed):
+    """Hundreds of conjunctions with the same access point, second predicates of every kind: single events find theirs."""
+    cuts = [1, 4, 30]
+    second = data.draw(
+        st.lists(
+            st.tuples(st.integers(1, 2), st.integers(1, 8), st.integers(0, 3)),
+            min_size=1,
+            max_size=30,
+        )
+    )
+    rng = np.random.default_rng(seed)
+    conjunctions = []
+    for _ in range(250):
+        asked = {0: [(2, 2)]}
+        if rng.random() < 0.95:
+            a, low, width = second[rng.integers(len(second))]
+            asked[a] = [(low, min(low + width, 2 * cuts[a] + 1))]
+            if rng.random() < 0.2:
+                asked[3 - a] = [(int(rng.integers(0, 5)), 7)]
+        conjunctions.append(asked)
+    plan = plan_of(conjunctions, cuts)
+    cells = random_cells(cuts, 40, seed)
+    assert found(plan, engine_of(plan).match(cells)) == expected(conjunctions, cells)

@@ -10,6 +10,10 @@ stand by attribute, class of width and lowest cell, as `sharing` has it, in *gro
 All entries of a group that accept a cell lie in one run of it, which begins at most the group's width before the cell;
 at least half of a run's width is accepted by any of them. A small table says where a run begins. So the index costs
 twelve bytes per entry and the table four, and no range is posted twice, as it would be in a segment tree.
+
+Where many conjunctions have the same point for access (five values, a million subscriptions), one cell leads to a long
+run. Such runs are parted by the second predicate, which is what they are ordered by next: *parts* of one attribute and
+ascending lowest cell, of which an event wants only those up to its cell, and of points only those at it.
 """
 
 from typing import NamedTuple
@@ -20,6 +24,9 @@ from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan
 from penstock.matching.sharing import offsets, width_class
+
+_LONG = 32  # from here on a run of one point is parted
+_NO_SECOND = np.int32(-1 - 2**30)
 
 
 class Conjunctions(NamedTuple):
@@ -63,6 +70,11 @@ class Entries(NamedTuple):
     group_table: Int32s
     group_shift: Int32s
     table: Int32s
+    group_parts: Int32s  # where in run_part the runs of a group of points are, by cell; -1: its runs are short
+    run_part: Int32s  # the first part of the run at a cell; those of the next cell follow
+    part_start: Int32s  # its first entry
+    second_low: Int32s  # of each entry's second predicate, if there are parts at all
+    part_attribute: Int32s  # of the second predicate, ~ if not all are points; or _NO_SECOND
 
     @staticmethod
     def of(plan: Plan) -> "Entries":
@@ -83,6 +95,7 @@ def build_entries(plan: Plan) -> dict[str, AnyArray]:
     cells = plan.last_cells[attribute] + 2 if len(attribute) else np.empty(0, np.int64)
     shift = np.maximum(0, np.ceil(np.log2(np.maximum(1, cells / sizes)))).astype(np.int64)
     places = offsets((cells >> shift) + 2)
+    parts = _parts(low, conjunction, start, attribute, digits, cells, Conjunctions.of(plan))
     return {
         "low": low,
         "high": high,
@@ -93,6 +106,11 @@ def build_entries(plan: Plan) -> dict[str, AnyArray]:
         "group_table": places[:-1].astype(np.int32),
         "group_shift": shift.astype(np.int32),
         "table": _tables(low, start, places, shift),
+        "group_parts": parts[0],
+        "run_part": parts[1],
+        "part_start": parts[2],
+        "second_low": parts[3],
+        "part_attribute": parts[4],
     }
 
 
@@ -142,6 +160,68 @@ def _tables(low: Int32s, start: Int32s, places: Int64s, shift: Int64s) -> Int32s
                 entry += 1
             table[place] = entry
     return table
+
+
+@kernel
+def _parts(
+    low: Int32s,
+    conjunction: Int32s,
+    start: Int32s,
+    attribute: Int64s,
+    digits: Int64s,
+    cells: Int64s,
+    conjunctions: "Conjunctions",
+) -> tuple[Int32s, Int32s, Int32s, Int32s, Int32s]:
+    """Part the runs of those groups of points that have at least `_LONG` entries per cell."""
+    groups = len(start) - 1
+    group_parts = np.full(groups, -1, np.int32)
+    places, entries = 0, 0
+    for g in range(groups):
+        if digits[g] == 0 and start[g + 1] - start[g] >= _LONG * cells[g] // 2:
+            group_parts[g] = places
+            places += cells[g] + 1
+            entries += start[g + 1] - start[g]
+    run_part = np.empty(places + 1, np.int32)
+    part_start, part_attribute = np.empty(entries + 1, np.int32), np.empty(entries + 1, np.int32)
+    second_low = np.zeros(len(low) if entries else 0, np.int32)
+    parts = place = 0
+    for g in range(groups):
+        if group_parts[g] < 0:
+            continue
+        i = start[g]
+        for cell in range(cells[g] + 1):
+            run_part[place] = parts
+            place += 1
+            fresh = True
+            last_attribute, last_low = np.int32(0), np.int32(0)
+            while i < start[g + 1] and low[i] == cell:
+                c = conjunction[i]
+                p = conjunctions.start[c] + 1
+                a, lowest, point = _NO_SECOND, np.int32(0), True
+                if p < conjunctions.start[c + 1]:
+                    a, lowest = conjunctions.attribute[p], conjunctions.low[p]
+                    point = lowest == conjunctions.high[p]
+                    if a < 0:
+                        a = conjunctions.set_attribute[~a]
+                second_low[i] = lowest
+                if fresh or a != last_attribute or lowest < last_low:
+                    part_start[parts] = i
+                    part_attribute[parts] = a
+                    parts += 1
+                    fresh = False
+                if not point and part_attribute[parts - 1] >= 0:
+                    part_attribute[parts - 1] = ~a
+                last_attribute, last_low = a, lowest
+                i += 1
+    run_part[place] = parts
+    part_start[parts] = start[groups] if groups else 0
+    return (
+        group_parts,
+        run_part,
+        part_start[: parts + 1].copy(),
+        second_low,
+        part_attribute[:parts].copy(),
+    )
 
 
 @kernel
@@ -220,9 +300,41 @@ def look_up(cells: Int32s, entries: Entries, conjunctions: Conjunctions) -> tupl
             if count + past - first > len(found):
                 needed = count + past - first
                 event, found = grown(event, needed), grown(found, needed)
-            count = _verified_run(first, past, cell, one, entries, conjunctions, found, count)
+            if entries.group_parts[g] < 0 or past - first < _LONG:
+                count = _verified_run(first, past, cell, one, entries, conjunctions, found, count)
+                continue
+            place = entries.group_parts[g] + cell
+            for part in range(entries.run_part[place], entries.run_part[place + 1]):
+                part_first, part_past = entries.part_start[part], past
+                if part + 1 < entries.run_part[place + 1]:
+                    part_past = entries.part_start[part + 1]
+                a = entries.part_attribute[part]
+                if a != _NO_SECOND:
+                    part_first, part_past = _within(
+                        entries.second_low, part_first, part_past, one[max(a, ~a)], a >= 0
+                    )
+                count = _verified_run(
+                    part_first, part_past, cell, one, entries, conjunctions, found, count
+                )
         event[before:count] = e
     return event[:count], found[:count]
+
+
+@kernel
+def _within(low: Int32s, first: int, past: int, cell: int, points: bool) -> tuple[int, int]:
+    """Of a part, the entries whose second predicate begins at the cell or, unless all are points, before it."""
+    begin = first
+    while first < past:
+        middle = (first + past) >> 1
+        if low[middle] <= cell:
+            first = middle + 1
+        else:
+            past = middle
+    if not points:
+        return begin, first
+    while first > begin and low[first - 1] == cell:
+        first -= 1
+    return first, past
 
 
 @kernel

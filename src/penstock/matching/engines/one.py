@@ -23,7 +23,7 @@ from penstock.matching.plan import AnyArray, Plan
 _ENTRIES = len(Entries._fields)
 _CONJUNCTIONS = len(Conjunctions._fields)
 _FAN = _ENTRIES + _CONJUNCTIONS
-assert (_ENTRIES, _CONJUNCTIONS) == (9, 8)  # `_ids` names them one by one
+assert (_ENTRIES, _CONJUNCTIONS) == (14, 8)  # `_ids` names them one by one
 
 
 class OneEvent:
@@ -95,6 +95,11 @@ def _ids(addresses: Int64s, cells: Int32s, now: int) -> Int64s:
         _int32s(addresses, 6),
         _int32s(addresses, 7),
         _int32s(addresses, 8),
+        _int32s(addresses, 9),
+        _int32s(addresses, 10),
+        _int32s(addresses, 11),
+        _int32s(addresses, 12),
+        _int32s(addresses, 13),
     )
     conjunctions = Conjunctions(
         _int32s(addresses, _ENTRIES),
