@@ -90,7 +90,7 @@ def test_more_attributes_than_slots(monkeypatch):
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 99))
 def test_long_runs_of_one_point_are_parted(data, seed):
-    """Hundreds of conjunctions with the same access point, second predicates of every kind: single events find theirs."""
+    """Hundreds of conjunctions with one access point, second predicates of every kind: single events find theirs."""
     cuts = [1, 4, 30]
     second = data.draw(
         st.lists(

@@ -16,6 +16,7 @@ What fails any of this has no atom, and its filter is parsed as a whole: so erro
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -42,6 +43,7 @@ _SAMPLES = {
     PREFIX: "'x%'",
 }
 _REMEMBERED = 20_000  # skeletons, with an atom or without
+_UNKNOWN: Any = object()
 _MARKER = re.compile(r"[\x01-\x06]")
 
 _NAME = r'(?:[^\W\d]\w*|"(?:[^"]|"")+")'
@@ -168,8 +170,11 @@ class Atoms:
 
     def find(self, skeleton: bytes) -> Atom | None:
         """The atom of a skeleton, from memory if it can be."""
-        if skeleton in self._atoms:
-            return self._atoms[skeleton]
+        atom: Atom | None = self._atoms.get(
+            skeleton, _UNKNOWN
+        )  # at once: another thread may clear it
+        if atom is not _UNKNOWN:
+            return atom
         if len(self._atoms) >= _REMEMBERED:
             self._atoms.clear()
         atom = read_atom(skeleton, self.schema)

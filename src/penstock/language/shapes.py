@@ -16,6 +16,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,11 +37,13 @@ from penstock.language.tree import Factor, Tree
 __all__ = ["Column", "Group", "Grouped", "Pool", "PoolKey", "Shape", "Shapes", "pool_shapes"]
 
 _CACHED_SHAPES = 20_000
+_UNKNOWN: Any = object()
 _EXACT_ERRORS = (
     1_000  # refused filters parsed once more each, so that the error has its own position
 )
 
-Progress = Callable[[int], None]
+Progress = Callable[[int], None]  # is told how many more filters are read
+Filters = Any  # Sequence[str | None] | pa.Array | pa.ChunkedArray: to mypy, Arrow has no types
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ class Shapes:
         plain = self._atoms.of(text)
         if plain is not None:
             return [plain]
-        _, lifted, shape = self._find(text)
+        _, lifted, shape = self._find(text, *lift(text))
         if not isinstance(shape, Shape):
             raise self.error(text)
         literals = ((column, column.text(lifted)) for column in shape.columns)
@@ -130,9 +133,7 @@ class Shapes:
             for conjunction in shape.conjunctions
         ]
 
-    def read(
-        self, filters: Sequence[str | None] | pa.Array, progress: Progress | None = None
-    ) -> Grouped:
+    def read(self, filters: Filters, progress: Progress | None = None) -> Grouped:
         """Read filters. Those that can't be subscribed are told by row, with the reason.
 
         >>> found = Shapes(None).read(["a > 5 AND b = 1", "a > 5 OR b = 1", "a >"])
@@ -145,9 +146,7 @@ class Shapes:
         others[plain.rows] = False
         return self._grouped(filters, np.flatnonzero(others).tolist(), pools, plain)
 
-    def group(
-        self, filters: Sequence[str | None] | pa.Array, progress: Progress | None = None
-    ) -> Grouped:
+    def group(self, filters: Filters, progress: Progress | None = None) -> Grouped:
         """The same with every filter in a group, plain conjunction or not."""
         found = self._grouped(filters, range(len(filters)), {}, Conjunctions.none())
         if progress is not None:
@@ -169,7 +168,7 @@ class Shapes:
 
     def _grouped(
         self,
-        filters: Sequence[str | None] | pa.Array,
+        filters: Filters,
         rows: Iterable[int],
         pools: dict[PoolKey, Pool],
         plain: Conjunctions,
@@ -181,12 +180,13 @@ class Shapes:
             if text is None:
                 refused[row] = "the filter is NULL"
                 continue
-            key, lifted, shape = self._find(text)
-            if isinstance(shape, FilterError):
-                refused[row] = shape.reason
-                continue
+            key, lifted = lift(text)
             group = gathered.get(key)
             if group is None:
+                key, lifted, shape = self._find(text, key, lifted)
+                if isinstance(shape, FilterError):
+                    refused[row] = shape.reason
+                    continue
                 group = gathered.setdefault(key, Group(shape))
             group.rows.append(row)
             group.lifted.append(lifted)
@@ -197,9 +197,10 @@ class Shapes:
                 refused.setdefault(row, reason)
         return Grouped(groups, pools, starts, self._explain(filters, refused), plain)
 
-    def _find(self, text: str) -> tuple[Key, tuple[str, ...], Shape | FilterError]:
-        """The shape of a filter, its key, and the literals lifted out of it."""
-        key, lifted = lift(text)
+    def _find(
+        self, text: str, key: Key, lifted: tuple[str, ...]
+    ) -> tuple[Key, tuple[str, ...], Shape | FilterError]:
+        """The shape of a filter. If it can't share a parse after all, the text is its key, and nothing is lifted."""
         shape = self._shape(key, text, lifted)
         if shape is None:
             key, lifted = (text,), ()
@@ -209,11 +210,12 @@ class Shapes:
 
     def _shape(self, key: Key, text: str, lifted: tuple[str, ...]) -> Shape | FilterError | None:
         """None if filters of this shape can't share one parse."""
-        if key in self._shapes:
-            return self._shapes[key]
+        shape: Shape | FilterError | None
+        shape = self._shapes.get(key, _UNKNOWN)  # at once: another thread may clear it
+        if shape is not _UNKNOWN:
+            return shape
         if len(self._shapes) >= _CACHED_SHAPES:
             self._shapes.clear()
-        shape: Shape | FilterError | None
         try:
             tree = parse(text, self.schema or infer(text), slots_of(text, lifted))
             shape = Shape.of(text, tree)
@@ -225,9 +227,7 @@ class Shapes:
             self._shapes[key] = shape
         return shape
 
-    def _explain(
-        self, filters: Sequence[str | None] | pa.Array, refused: dict[int, str]
-    ) -> list[tuple[int, FilterError]]:
+    def _explain(self, filters: Filters, refused: dict[int, str]) -> list[tuple[int, FilterError]]:
         errors: list[tuple[int, FilterError]] = []
         for row in sorted(refused):
             text = _text(filters, row)
@@ -287,12 +287,13 @@ def _attribute_order(term: Term) -> tuple[bool, tuple[str, ...]]:
     return (False, term.attribute.path) if isinstance(term, Factor) else (True, ())
 
 
-def _text(filters: Sequence[str | None] | pa.Array, row: int) -> str | None:
+def _text(filters: Filters, row: int) -> str | None:
     found = filters[row]
-    return found.as_py() if isinstance(found, pa.Scalar) else found
+    text: str | None = found.as_py() if isinstance(found, pa.Scalar) else found
+    return text
 
 
-def _column(filters: Sequence[str | None] | pa.Array) -> pa.Array:
+def _column(filters: Filters) -> pa.Array:
     """Filters in Arrow; NULL where one is NULL or can't be UTF-8."""
     if isinstance(filters, pa.ChunkedArray):
         return pa.concat_arrays(filters.chunks) if filters.num_chunks else pa.array([], pa.string())

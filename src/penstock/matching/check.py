@@ -15,7 +15,7 @@ from typing import Any
 from penstock.errors import FilterError
 from penstock.language.normal import SignedTest, Term
 from penstock.language.schema import Schema
-from penstock.language.shapes import Progress, Shapes
+from penstock.language.shapes import Filters, Progress, Shapes
 from penstock.language.tree import Comparison, Contains, Factor, Pattern
 
 MANY_CONJUNCTIONS = 64
@@ -48,7 +48,7 @@ def check(text: str, schema: Schema | None = None) -> list[str]:
 
 
 def check_many(
-    texts: Sequence[str | None], schema: Schema | None = None, progress: Progress | None = None
+    texts: Filters, schema: Schema | None = None, progress: Progress | None = None
 ) -> list[tuple[int, FilterError]]:
     """Check many filters, reading what they have in common once. Returns the bad ones by position."""
     return Shapes.under(schema).read(texts, progress).errors

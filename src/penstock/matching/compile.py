@@ -9,6 +9,7 @@ Filters arrive grouped by shape (`language.shapes`), their literals in pools, so
 There is no Python object per subscription, but for sets of several ranges (IN lists, negations).
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -18,8 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import FilterError
+from penstock.language.conjunctions import Conjunctions
 from penstock.language.literals import Bounds
-from penstock.language.normal import Conjunction, SignedTest
+from penstock.language.normal import Conjunction, SignedTest, Term
+from penstock.language.pools import width
 from penstock.language.schema import Attribute, Schema
 from penstock.language.shapes import Group, Grouped, PoolKey, Shape, Shapes, pool_shapes
 from penstock.language.tree import Comparison, Contains, Factor, Pattern
@@ -42,6 +45,7 @@ Progress = Callable[[int], None]
 Errors = list[tuple[int, FilterError]]
 Path = tuple[str, ...]
 
+_FROM_PIECE = -(1 << 62)  # the place of a derived attribute that a literal says
 _ORDERS = {
     "=": kernel.EQUAL,
     "prefix": kernel.EQUAL,
@@ -66,8 +70,7 @@ def compile_plan(
     ids = rows.ids[order]
     if len(ids) and (ids[1:] == ids[:-1]).any():
         raise ValueError("subscription ids are not unique")
-    texts = rows.filters.take(pa.array(order)).to_pylist()
-    grouped = Shapes.under(schema).group(texts, progress)
+    grouped = Shapes.under(schema).read(rows.filters.take(pa.array(order)), progress)
     kept = np.ones(len(ids), np.bool_)
     kept[[row for row, _ in grouped.errors]] = False
     order = order[kept]
@@ -95,6 +98,7 @@ def compile_groups(
     blocks = _Blocks(pools, {domain.path: n for n, domain in enumerate(domains)})
     for group, starts in zip(grouped.groups, grouped.starts, strict=True):
         blocks.add(group, starts)
+    blocks.add_plain(grouped.plain)
     rows = _joined(blocks.rows, np.int64)
     owners, conjunction, attribute, ranges, low, high = kernel.intersect(
         owner=rows if position is None else position[rows],
@@ -135,10 +139,13 @@ def _joined(parts: Sequence[Any], dtype: type) -> npt.NDArray[Any]:
 def _discretise(grouped: Grouped) -> tuple[list[Domain], list[Domain]]:
     """Cut every attribute, and the elements of every array, at the constants they are compared with."""
     attributes: dict[Path, Attribute] = {}
-    for shape in {id(g.shape): g.shape for g in grouped.groups}.values():
-        for term in (term for conjunction in shape.conjunctions for term in conjunction):
-            if isinstance(term, Factor):
-                attributes.setdefault(term.attribute.path, term.attribute)
+    shapes = {id(g.shape): g.shape for g in grouped.groups}.values()
+    shaped = (
+        term for shape in shapes for conjunction in shape.conjunctions for term in conjunction
+    )
+    for term in itertools.chain(shaped, grouped.plain.terms):
+        if isinstance(term, Factor):
+            attributes.setdefault(term.attribute.path, term.attribute)
     bounds: dict[Path, list[Bounds]] = {path: [] for path in attributes}
     elements: dict[Path, tuple[PoolKey, list[Bounds]]] = {}
     for key, pool in grouped.pools.items():
@@ -179,7 +186,7 @@ class _Pools:
             for column, found in zip((low, high), cells(pool.bounds), strict=True):
                 column.append(found)
             self.start[key] = total
-            total += len(pool.texts)
+            total += len(pool)
         self.low, self.high = _joined(low, np.int32), _joined(high, np.int32)
         keys = np.array(list(numbers), np.int32).reshape(-1, 3)
         self.memberships = [np.ascontiguousarray(keys[:, i]) for i in range(3)]
@@ -206,7 +213,8 @@ class _Blocks:
     pools: _Pools
     number: dict[Path, int]
     plain: dict[PlainTest, int] = field(default_factory=dict)
-    rows: list[list[int]] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
+    shape_rows: list[int] = field(default_factory=list)  # how many, per block of a shape
     factors: list[int] = field(default_factory=list)  # per block
     attribute: list[int] = field(default_factory=list)
     negated: list[bool] = field(default_factory=list)
@@ -219,6 +227,7 @@ class _Blocks:
     fixed_place: list[int] = field(default_factory=list)  # of a plain test its number, as -1, -2 …
     fixed_stride: list[int] = field(default_factory=list)
     fixed_cell: list[int] = field(default_factory=list)
+    plain_arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     def add(self, group: Group, starts: Sequence[int]) -> None:
         """One block for each conjunction of a shape."""
@@ -230,6 +239,55 @@ class _Blocks:
         for conjunction in group.shape.conjunctions:
             self._add_block(conjunction, literal)
             self.rows.append(group.rows)
+            self.shape_rows.append(len(group.rows))
+
+    def add_plain(self, plain: Conjunctions) -> None:
+        """One block of one row for each plain conjunction: what `add` would make of them, in columns."""
+        if not len(plain):
+            return
+        self.rows.append(plain.rows)
+        # Each distinct term once, as if it were a block of its own; then copied to where it is used.
+        terms = _Blocks(self.pools, self.number, self.plain)
+        for term in plain.terms:
+            terms.add_term(term)
+        factor = np.array([isinstance(term, Factor) for term in plain.terms], np.bool_)
+        number = np.where(factor, np.cumsum(factor), np.cumsum(~factor)) - 1  # among its kind
+        is_factor = factor[plain.term]
+        used_factor, used_fixed = number[plain.term[is_factor]], number[plain.term[~is_factor]]
+        base = np.array([self.pools.start[c.pool] for c in plain.columns], np.int64)
+        place = base[plain.piece] + plain.position if len(base) else np.empty(0, np.int64)
+        pieces = np.diff(plain.piece_start)
+        of_factor = np.repeat(is_factor, pieces)
+        first_piece = plain.piece_start[:-1][~is_factor]
+        fixed_place = np.array(terms.fixed_place, np.int64)[used_fixed]
+        contains = fixed_place == _FROM_PIECE
+        fixed_place[contains] = place[first_piece[contains]]
+        factors = offsets(is_factor.astype(np.int64))[plain.start]
+        lengths = np.diff(plain.start)
+        self.plain_arrays = {
+            "rows": np.ones(len(plain), np.int64),
+            "factors": np.diff(factors),
+            "attribute": np.array(terms.attribute, np.int64)[used_factor],
+            "negated": np.array(terms.negated, np.bool_)[used_factor],
+            "null": np.array(terms.null, np.bool_)[used_factor],
+            "pieces": pieces[is_factor],
+            "order": np.array(_orders(plain), np.int64)[plain.piece[of_factor]],
+            "place": place[of_factor],
+            "stride": np.zeros(int(of_factor.sum()), np.int64),
+            "fixed": lengths - np.diff(factors),
+            "fixed_place": fixed_place,
+            "fixed_stride": np.zeros(len(fixed_place), np.int64),
+            "fixed_cell": np.array(terms.fixed_cell, np.int64)[used_fixed],
+        }
+
+    def add_term(self, term: Term) -> None:
+        """A term without its literals."""
+        if isinstance(term, SignedTest):
+            self._add_fixed(term, itertools.repeat((_FROM_PIECE, 0)))
+        else:
+            self.attribute.append(self.number[term.attribute.path])
+            self.negated.append(term.negated)
+            self.null.append(term.null)
 
     def _add_block(self, conjunction: Conjunction, literal: Any) -> None:
         factors = 0
@@ -269,24 +327,41 @@ class _Blocks:
         # `derived` is all memberships, then all plain tests; attributes are numbered the other way round.
         member = _joined(self.pools.member, np.int32)
         domains, plain = len(self.number), len(self.plain)
-        place = np.array(self.fixed_place, np.int64)
+        place = self._column("fixed_place", np.int64)
         return {
-            "row_start": offsets(np.array([len(r) for r in self.rows], np.int64)),
-            "factor_start": offsets(np.array(self.factors, np.int64)),
-            "attribute": np.array(self.attribute, np.int32),
-            "negated": np.array(self.negated, np.bool_),
-            "null": np.array(self.null, np.bool_),
-            "piece_start": offsets(np.array(self.pieces, np.int64)),
-            "order": np.array(self.order, np.int8),
-            "place": np.array(self.place, np.int64),
-            "stride": np.array(self.stride, np.int8),
+            "row_start": offsets(self._column("rows", np.int64)),
+            "factor_start": offsets(self._column("factors", np.int64)),
+            "attribute": self._column("attribute", np.int32),
+            "negated": self._column("negated", np.bool_),
+            "null": self._column("null", np.bool_),
+            "piece_start": offsets(self._column("pieces", np.int64)),
+            "order": self._column("order", np.int8),
+            "place": self._column("place", np.int64),
+            "stride": self._column("stride", np.int8),
             "low": self.pools.low,
             "high": self.pools.high,
-            "fixed_start": offsets(np.array(self.fixed, np.int64)),
+            "fixed_start": offsets(self._column("fixed", np.int64)),
             "fixed_place": np.where(place < 0, len(member) - 1 - place, place),
-            "fixed_stride": np.array(self.fixed_stride, np.int8),
-            "fixed_cell": np.array(self.fixed_cell, np.int8),
+            "fixed_stride": self._column("fixed_stride", np.int8),
+            "fixed_cell": self._column("fixed_cell", np.int8),
             "derived": np.concatenate(
                 [member + (domains + plain), np.arange(domains, domains + plain, dtype=np.int32)]
             ).astype(np.int32),
         }
+
+    def _column(self, name: str, dtype: type) -> npt.NDArray[Any]:
+        """A column of the blocks of shapes, then of plain conjunctions."""
+        mine = self.shape_rows if name == "rows" else getattr(self, name)
+        other = self.plain_arrays.get(name, np.empty(0, dtype))
+        return np.concatenate([np.array(mine, dtype), other.astype(dtype)])
+
+
+def _orders(plain: Conjunctions) -> list[int]:
+    """The order of each column's piece; of those that aren't pieces of a factor any."""
+    found: list[int] = []
+    for term in plain.terms:
+        if isinstance(term, Factor):
+            found += [_ORDERS[piece.order] for piece in term.pieces]
+        else:
+            found += [0] * width(term)
+    return found
