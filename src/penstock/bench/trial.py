@@ -205,7 +205,7 @@ def _trial(name: str, size: int, options: Options, patience: _Patience, step: St
 def compile_timed(workload: Workload) -> tuple[Plan, Compiled]:
     """The plan of a workload, and what it took. Shapes are read anew: what an earlier size has left doesn't count."""
     began = time.perf_counter()
-    grouped = Shapes(workload.schema).read(workload.rows.filters.to_pylist())
+    grouped = Shapes(workload.schema).read(workload.rows.filters)
     parsed = time.perf_counter()
     if grouped.errors:
         raise SubscriptionErrors(grouped.errors)

@@ -4,6 +4,7 @@ from penstock.matching.check import check, check_many
 from penstock.matching.compile import compile_plan
 from penstock.matching.engines import ENGINES, check_engine, variants
 from penstock.matching.explain import Explanation
+from penstock.matching.live import LiveMatcher
 from penstock.matching.matcher import Matcher, clock
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER, Changes, Rows, SubscriptionSource
@@ -15,6 +16,7 @@ __all__ = [
     "FOREVER",
     "Changes",
     "Explanation",
+    "LiveMatcher",
     "Matcher",
     "Plan",
     "Published",

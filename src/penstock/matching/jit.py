@@ -1,13 +1,5 @@
-"""How kernels are compiled: without Python objects, kept on disk, and without the interpreter's lock."""
+"""Kernels are compiled as those of `language` are."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from penstock.language.jit import kernel
 
-import numba
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def kernel(function: F) -> F:
-    """Compile a function over flat arrays with Numba."""
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
+__all__ = ["kernel"]

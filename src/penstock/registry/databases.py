@@ -22,14 +22,13 @@ import sqlite3
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from sqlalchemy import (
-    ClauseElement,
     Connection,
     Engine,
     Integer,
@@ -101,7 +100,6 @@ class Database(ABC):
     def __init__(self) -> None:
         self._process = os.getpid()
         self._turn: AbstractContextManager[Any] = nullcontext()
-        self._written: dict[ClauseElement, tuple[str, Sequence[str] | None]] = {}
 
     def __str__(self) -> str:
         return "in memory" if self.url is None else self.url.render_as_string(hide_password=True)
@@ -132,24 +130,6 @@ class Database(ABC):
         with self.writing() as connection:
             self._lock_creation(connection)
             yield connection
-
-    def run(self, connection: Connection, statement: ClauseElement, **values: object) -> Row | None:
-        """Execute a statement that is a constant of its module; the one row that it gives, if it gives any.
-
-        SQLAlchemy takes 30 to 200 µs to build a statement, to find that it knows it and to wrap what it gives:
-        several times what SQLite takes to execute it. So it is put into words once, and goes past it from then on.
-        """
-        if statement not in self._written:
-            compiled = statement.compile(dialect=self.engine.dialect)
-            self._written[statement] = (str(compiled), getattr(compiled, "positiontup", None))
-        words, names = self._written[statement]
-        cursor: Any = connection.connection.cursor()
-        try:
-            cursor.execute(words, values if names is None else [values[name] for name in names])
-            row: Row | None = None if cursor.description is None else cursor.fetchone()
-        finally:
-            cursor.close()
-        return row
 
     def fetch(self, connection: Connection, statement: Select[Any]) -> pa.Table:
         """The rows of a statement in Arrow. Its columns are text or integers."""
@@ -237,8 +217,8 @@ class SQLite(Database):
 
     @contextmanager
     def _in_memory(self) -> Iterator[Connection]:
-        # Who has the turn has the connection. To check it out and in would take as long as a
-        # subscription does.
+        # Who has the turn has the connection. To check it out of the pool and in again would be a
+        # tenth of what a subscription takes.
         if self._kept is None:
             self._kept = self.engine.connect()
         try:

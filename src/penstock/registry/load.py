@@ -166,8 +166,14 @@ def _filter_errors(
     advance: Advance,
 ) -> Errors:
     good = np.delete(np.arange(len(filters)), list(known))
-    texts = (filters.take(good) if known else filters).to_pylist()
-    found = check_many(texts, schema, progress=advance)
+    done = 0
+
+    def checked(count: int) -> None:
+        nonlocal done
+        done += count
+        advance(done)
+
+    found = check_many(filters.take(good) if known else filters, schema, progress=checked)
     advance(len(filters))
     return {int(good[row]): error for row, error in found}
 

@@ -1,7 +1,6 @@
 """Questions to the tables that readers and writers both ask. Each takes an open transaction."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from sqlalchemy import (
 
 from penstock.registry.databases import Database
 from penstock.registry.records import Record
+from penstock.registry.statements import Statement
 from penstock.registry.tables import registry, subscriptions
 
 Ids = npt.NDArray[np.int64]
@@ -38,8 +38,8 @@ record_columns = (
 )
 
 
-_head = select(registry.c.identity, registry.c.schema, registry.c.sequence, registry.c.last_id)
-_locked_head = _head.with_for_update()
+_row = select(registry.c.identity, registry.c.schema, registry.c.sequence, registry.c.last_id)
+_head, _locked_head = Statement(_row), Statement(_row.with_for_update())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,10 @@ def live(now: int | BindParameter[int]) -> ColumnElement[bool]:
     return and_(not_(_s.removed), _s.expires > now)
 
 
-_find = select(*record_columns).where(
-    _s.id == bindparam("sid", type_=BigInteger), live(bindparam("now", type_=BigInteger))
+_find = Statement(
+    select(*record_columns).where(
+        _s.id == bindparam("sid", type_=BigInteger), live(bindparam("now", type_=BigInteger))
+    )
 )
 
 
@@ -68,16 +70,15 @@ def among(ids: Ids) -> ColumnElement[bool]:
     return _s.id.in_(bindparam("ids", ids.tolist(), expanding=True, literal_execute=True))
 
 
-def read_head(database: Database, connection: Connection, lock: bool = False) -> Head:
+def read_head(connection: Connection, lock: bool = False) -> Head:
     """The registry's row; with `lock`, nobody else gets to write until the transaction ends."""
     # SQLite knows no FOR UPDATE, so SQLAlchemy leaves it out: BEGIN IMMEDIATE has locked already.
-    row: Any = database.run(connection, _locked_head if lock else _head)
-    return Head(*row)
+    return Head(*(_locked_head if lock else _head).run(connection))
 
 
-def find(database: Database, connection: Connection, sid: int, now: int) -> Record | None:
+def find(connection: Connection, sid: int, now: int) -> Record | None:
     """The live subscription with this id."""
-    row: Any = database.run(connection, _find, sid=sid, now=now)
+    row = _find.run(connection, sid=sid, now=now)
     return None if row is None else Record(*row)
 
 

@@ -45,7 +45,7 @@ def keep_schema(store: Store, schema: Schema, now: int) -> Known:
     known = read_schema(store)
     while known.schema is None:
         rows = store.active(now)
-        errors = check_many(rows.filters.to_pylist(), schema)
+        errors = check_many(rows.filters, schema)
         if errors:
             raise SubscriptionErrors([(int(rows.ids[row]), error) for row, error in errors])
         with store.turn() as turn:
@@ -58,4 +58,4 @@ def keep_schema(store: Store, schema: Schema, now: int) -> Known:
             f"  its own: {known.schema}\n  given:   {schema}\n"
             "open it without a schema, or with its own"
         )
-    return known
+    return Known(known.text, schema)  # not its twin: caches find the same one at a glance

@@ -45,12 +45,12 @@ class Store:
     def head(self) -> Head:
         """What the registry is, and where its counters stand."""
         with self._reading() as connection:
-            return read_head(self.database, connection)
+            return read_head(connection)
 
     def find(self, sid: int, now: int) -> Record | None:
         """The live subscription with this id."""
         with self._reading() as connection:
-            return find(self.database, connection, sid, now)
+            return find(connection, sid, now)
 
     def page(
         self, after: int | None, subscriber: str | None, now: int | None, size: int
@@ -78,14 +78,14 @@ class Store:
     def active(self, now: int) -> Rows:
         """All live subscriptions in order of id, at one sequence number."""
         with self._reading() as connection:
-            sequence = read_head(self.database, connection).sequence
+            sequence = read_head(connection).sequence
             statement = select(*_rows_columns).where(live(now))
             return _rows(self.database.fetch(connection, statement), sequence)
 
     def changes(self, since: int) -> Changes:
         """The last state of each subscription changed after `since`."""
         with self._reading() as connection:
-            sequence = read_head(self.database, connection).sequence
+            sequence = read_head(connection).sequence
             if since > sequence:
                 raise RegistryError(
                     f"there are no changes since {since}: the last one in {self.database} is "

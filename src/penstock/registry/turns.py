@@ -20,6 +20,7 @@ from penstock.errors import RegistryError
 from penstock.registry.databases import Database, Row
 from penstock.registry.queries import FEW, Head, Ids, among, find, present, read_head
 from penstock.registry.records import Record
+from penstock.registry.statements import Statement
 from penstock.registry.tables import registry, subscriptions
 
 ASSIGNED_BELOW = 2**62
@@ -28,8 +29,8 @@ ASSIGNED_BELOW = 2**62
 _CHUNK = 50_000  # rows turned from Arrow into Python at a time
 _s = subscriptions.c
 
-_add = insert(subscriptions)
-_renew = (
+_add = Statement(insert(subscriptions))
+_renew = Statement(
     update(subscriptions)
     .where(_s.id == bindparam("renewed"))
     .values(expires=bindparam("until"), sequence=bindparam("number"))
@@ -39,10 +40,12 @@ _remove = (
     .where(_s.id == bindparam("gone"))
     .values(subscriber=None, filter=None, ticket=None, removed=True, sequence=bindparam("number"))
 )
-_count = update(registry).values(
-    schema=bindparam("now_schema"),
-    sequence=bindparam("now_sequence"),
-    last_id=bindparam("now_last_id"),
+_count = Statement(
+    update(registry).values(
+        schema=bindparam("now_schema"),
+        sequence=bindparam("now_sequence"),
+        last_id=bindparam("now_last_id"),
+    )
 )
 
 
@@ -52,23 +55,22 @@ class Turn:
     def __init__(self, database: Database, connection: Connection) -> None:
         self._database = database
         self._connection = connection
-        self._before = read_head(database, connection, lock=True)
+        self._before = read_head(connection, lock=True)
         self.sequence = self._before.sequence
         self.last_id = self._before.last_id
         self.schema = self._before.schema
 
     def find(self, sid: int, now: int) -> Record | None:
         """The live subscription with this id."""
-        return find(self._database, self._connection, sid, now)
+        return find(self._connection, sid, now)
 
     def add(
         self, subscriber: str, text: str, ticket: bytes | None, created: int, expires: int
     ) -> int:
         """Add a subscription; its id."""
         sid = self.take_ids(1)
-        self._database.run(
+        _add.run(
             self._connection,
-            _add,
             id=sid,
             subscriber=subscriber,
             filter=text,
@@ -83,9 +85,7 @@ class Turn:
     def renew(self, record: Record, expires: int) -> Record:
         """Give a subscription a new lease end."""
         renewed = replace(record, expires=expires, sequence=self._next())
-        self._database.run(
-            self._connection, _renew, renewed=record.id, until=expires, number=renewed.sequence
-        )
+        _renew.run(self._connection, renewed=record.id, until=expires, number=renewed.sequence)
         return renewed
 
     def remove(self, ids: Sequence[int]) -> None:
@@ -164,9 +164,8 @@ class Turn:
         """Write the counters back, last thing before the commit."""
         after = Head(self._before.identity, self.schema, self.sequence, self.last_id)
         if after != self._before:
-            self._database.run(
+            _count.run(
                 self._connection,
-                _count,
                 now_schema=self.schema,
                 now_sequence=self.sequence,
                 now_last_id=self.last_id,

@@ -11,10 +11,14 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.matching.engines.batch import BatchEngine
 from penstock.matching.engines.interface import Engine, Hits
+from penstock.matching.engines.mbd import MbdEngine
 from penstock.matching.engines.naive import NaiveEngine
+from penstock.matching.engines.tree import TreeEngine
 from penstock.matching.plan import AnyArray, Plan, read_only
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (NaiveEngine, BatchEngine)}
+ENGINES: dict[str, type[Engine]] = {
+    engine.name: engine for engine in (NaiveEngine, TreeEngine, MbdEngine, BatchEngine)
+}
 AUTO = "auto"
 
 

@@ -1,0 +1,459 @@
+"""The diagram for a block of events: one bit per event, every node once.
+
+For each attribute that lowest nodes test, the events are put into its order, in which a lowest node is true for one run
+of them (see `mbd_tables`). From there the diagram is climbed depth first: a node's bits are those of the node below it,
+AND those of its predicate; where none is left, nothing above is visited. Only the nodes on the way up to the current
+one have bits, as a list of the words that aren't zero. So memory is bounded by the longest conjunction, whatever the
+size of the diagram, and a node costs as many ANDs as there are words left below it.
+
+Where bits are a superset, because of wide bands, events are verified at the outputs, by their ranks. An attribute that
+few nodes test gets no table; their events are tested one by one. A chain of nodes without a branch or an output is
+climbed three nodes at a step: the ANDs without the stores.
+
+Not a bitmap per node: the diagram of a million conjunctions has three million nodes, and a block 64 words and more. Not
+one order of events for all: most words of a lowest node, and of all above it, would be zero.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numba.cpython.unsafe.numbers import trailing_zeros
+
+from penstock.matching.engines.entries import Conjunctions, grown, in_set
+from penstock.matching.engines.mbd_diagram import TRUE, Diagram
+from penstock.matching.engines.mbd_tables import (
+    BANDS,
+    RUN,
+    TABLE,
+    Block,
+    UInt16s,
+    bands,
+    fill_table,
+    order_events,
+    prepare_block,
+    rank_events,
+    ranks_of_cells,
+    set_of,
+)
+from penstock.matching.jit import kernel
+from penstock.matching.kernels import Int32s, Int64s
+from penstock.matching.plan import AnyArray, Plan, read_only
+from penstock.matching.predicate_index import PredicateIndex, UInt64s
+
+_LEAST_USES = (
+    8  # of an attribute, above the lowest nodes of another, for a table to come into question
+)
+_MOST_RANGES = 16  # the events of a set with more ranges are tested one by one
+
+
+class Lowest(NamedTuple):
+    """The n-th attribute that lowest nodes test: these are first[n] .. first[n + 1].
+
+    Attributes that are tested above them are tested[i], by uses[i] nodes, i from table_start[n] to table_start[n + 1].
+    """
+
+    attribute: Int32s
+    first: Int32s
+    table_start: Int32s
+    tested: Int32s
+    uses: Int32s
+
+    @staticmethod
+    def of(arrays: Mapping[str, AnyArray]) -> "Lowest":
+        """From what `build_lowest` built, perhaps mapped from files."""
+        return Lowest(*(read_only(arrays[f"lowest_{name}"]) for name in Lowest._fields))
+
+
+def build_lowest(plan: Plan, diagram: Diagram, number: Int32s) -> dict[str, AnyArray]:
+    """The arrays of `Lowest` by name; `number` is the number of each predicate of the plan's conjunctions."""
+    attribute_of = np.zeros(int(number.max(initial=-1)) + 1, np.int32)
+    attribute_of[number] = plan.tested_attribute
+    higher = int(diagram.above[1])
+    attribute = attribute_of[diagram.predicate[1:higher]]
+    changes = np.diff(attribute, prepend=-1) != 0
+    group = np.zeros(len(diagram.predicate), np.int64)
+    group[1:higher] = np.cumsum(changes) - 1
+    _spread_upwards(diagram.above, group)
+    pairs, uses = np.unique(
+        group[higher:] * plan.attributes + attribute_of[diagram.predicate[higher:]],
+        return_counts=True,
+    )
+    pairs, uses = pairs[uses >= _LEAST_USES], uses[uses >= _LEAST_USES]
+    first = np.flatnonzero(changes)
+    starts = np.searchsorted(pairs, np.arange(len(first) + 1) * plan.attributes)
+    return {
+        "lowest_attribute": attribute[first],
+        "lowest_first": np.append(first + 1, higher).astype(np.int32),
+        "lowest_table_start": starts.astype(np.int32),
+        "lowest_tested": (pairs % max(1, plan.attributes)).astype(np.int32),
+        "lowest_uses": uses.astype(np.int32),
+    }
+
+
+@kernel
+def _spread_upwards(above: Int32s, group: Int64s) -> None:
+    """Give every node the group of the lowest one under it."""
+    for n in range(1, len(group)):
+        for m in range(above[n], above[n + 1]):
+            group[m] = group[n]
+
+
+class Stack(NamedTuple):
+    """The way up. At every depth: the next node above, where these end, and where the words of the one below them end.
+
+    `at` is the next lowest node, and the depth, which is -1 before that. Words have their numbers beside them; there is
+    room for all at every depth. `path` are the predicates so far whose bits are a superset (table or ~set, first and
+    past rank); path_end says where they end.
+    """
+
+    at: Int64s
+    next_node: Int64s
+    past_node: Int64s
+    past_word: Int64s
+    path_end: Int64s
+    path: Int64s
+    word: UInt64s
+    bits: UInt64s
+
+
+@kernel
+def _empty_stack(longest: int, words: int) -> Stack:
+    depths = longest + 1
+    return Stack(
+        np.zeros(2, np.int64),
+        np.zeros(depths, np.int64),
+        np.zeros(depths, np.int64),
+        np.zeros(depths, np.int64),
+        np.zeros(depths, np.int64),
+        np.empty((depths, 3), np.int64),
+        np.empty(depths * words, np.uint64),
+        np.empty(depths * words, np.uint64),
+    )
+
+
+@kernel
+def match_block(
+    cells: Int32s,
+    index: PredicateIndex,
+    set_predicate: Int32s,
+    diagram: Diagram,
+    lowest: Lowest,
+    conjunctions: Conjunctions,
+    last: Int64s,
+    longest: int,
+) -> tuple[Int32s, Int32s]:
+    """The pairs of event and conjunction for a block. `longest`: the most predicates that a conjunction has."""
+    events = cells.shape[1]
+    ranks = rank_events(cells, last)
+    block = prepare_block(cells, ranks, lowest.tested, index, set_predicate, conjunctions, last)
+    stack = _empty_stack(longest, block.words)
+    order = np.empty(events, np.int32)
+    event, found = np.arange(events).astype(np.int32), np.zeros(events, np.int32)
+    count = events if diagram.output[TRUE] >= 0 else 0
+    for n in range(len(lowest.attribute)):
+        a, first, past = lowest.attribute[n], lowest.first[n], lowest.first[n + 1]
+        order_events(cells, ranks, a, order)
+        cell_ranks = ranks_of_cells(ranks, a, last[a])
+        in_runs = _events_in_runs(diagram.predicate[first:past], block.known, cell_ranks, events)
+        block.filled[:] = False
+        for i in range(lowest.table_start[n], lowest.table_start[n + 1]):
+            # To fill a table costs about as much as to test each event once.
+            if lowest.uses[i] * in_runs > events * (past - first):
+                fill_table(block, block.table_of[lowest.tested[i]], order)
+        stack.at[0], stack.at[1] = first, -1
+        while stack.at[0] < past or stack.at[1] >= 0:
+            if count + events > len(found):
+                event, found = grown(event, count + events), grown(found, count + events)
+            count = _climb(
+                past, stack, index, diagram, conjunctions, block, cell_ranks, cells, order,
+                event, found, count,
+            )  # fmt: skip
+    return event[:count], found[:count]
+
+
+@kernel
+def _events_in_runs(predicate: Int32s, known: Int32s, cell_ranks: Int32s, events: int) -> int:
+    """How many events the lowest nodes with these predicates have, all together. Sets count as if they had all."""
+    total = 0
+    for p in predicate:
+        first, past = known[p, RUN] >> 16, known[p, RUN] & 0xFFFF
+        if set_of(known[p, TABLE]) >= 0:
+            total += events
+        elif len(cell_ranks):
+            total += cell_ranks[past] - cell_ranks[first]
+        else:
+            total += past - first
+    return total
+
+
+@kernel
+def _climb(
+    past_lowest: int,
+    stack: Stack,
+    index: PredicateIndex,
+    diagram: Diagram,
+    conjunctions: Conjunctions,
+    block: Block,
+    cell_ranks: Int32s,
+    cells: Int32s,
+    order: Int32s,
+    event: Int32s,
+    found: Int32s,
+    count: int,
+) -> int:
+    """Visit lowest nodes, and what is above them, until all are done or there may be no room for more pairs.
+
+    Begins and goes on where the stack says. Returns how many pairs there are.
+    """
+    # The arrays of tuples get names of their own: a loop that takes them from a tuple counts references at every turn.
+    at, next_node, past_node, past_word, path_end, path, word, bits = stack
+    predicate, above, output = diagram.predicate, diagram.above, diagram.output
+    set_start, set_attribute = conjunctions.set_start, conjunctions.set_attribute
+    words, known, range_run, table_of, attribute, shift, rank, tables, filled = block
+    low, high = index.low, index.high
+    narrow = len(cell_ranks) > 0
+    zeros, ones = len(tables) - 2 * words, len(tables) - words
+    node, depth = at[0], at[1]
+    while count + len(order) <= len(found):
+        if depth < 0:
+            if node == past_lowest:
+                break
+            n = node
+            node += 1
+            start, past, ways = 0, 0, 0
+            run, s = known[predicate[n], RUN], set_of(known[predicate[n], TABLE])
+            for r in range(set_start[s] if s >= 0 else 0, set_start[s + 1] if s >= 0 else 1):
+                if s >= 0:
+                    run = range_run[r]
+                first, end = run >> 16, run & 0xFFFF
+                if narrow:
+                    first, end = cell_ranks[first], cell_ranks[end]
+                past = _append_run(first, end, word, bits, past)
+        else:
+            n = next_node[depth]
+            if n == past_node[depth]:
+                depth -= 1
+                continue
+            next_node[depth] = n + 1
+            source, past_source, ways = depth * words, past_word[depth], path_end[depth]
+            start = source + words
+            t, run = known[predicate[n], TABLE], known[predicate[n], RUN]
+            if t >= 0 and filled[t]:
+                below, up_to, ways = _rows(t, run, shift[t], words, path, ways)
+                below1, up_to1, below2, up_to2 = zeros, ones, zeros, ones
+                steps = 0
+                up = above[n]
+                while steps < 2 and above[n + 1] - up == 1 and output[n] < 0:
+                    t, run = known[predicate[up], TABLE], known[predicate[up], RUN]
+                    if t < 0 or not filled[t]:
+                        break
+                    n = up
+                    up = above[n]
+                    below2, up_to2 = below1, up_to1
+                    below1, up_to1, ways = _rows(t, run, shift[t], words, path, ways)
+                    steps += 1
+                if steps:
+                    past = _and_three(
+                        tables, below, up_to, below1, up_to1, below2, up_to2, word, bits, source,
+                        past_source, start,
+                    )  # fmt: skip
+                else:
+                    past = _and_one(tables, below, up_to, word, bits, source, past_source, start)
+            else:
+                s = set_of(t)
+                a = set_attribute[s] if s >= 0 else attribute[t] if t >= 0 else ~t >> 1
+                t = table_of[a]
+                few = s >= 0 and set_start[s + 1] - set_start[s] <= _MOST_RANGES
+                if few and t >= 0 and filled[t]:
+                    path[ways, 0] = ~s
+                    ways += shift[t] > 0
+                    past = _and_ranges(
+                        tables, t, shift[t], words, range_run, set_start[s], set_start[s + 1], word,
+                        bits, source, past_source, start,
+                    )  # fmt: skip
+                else:
+                    past = _and_tested(
+                        a, low[predicate[n]], high[predicate[n]], s, conjunctions, cells, order,
+                        word, bits, source, past_source, start,
+                    )  # fmt: skip
+        if past == start:
+            continue
+        depth += 1
+        past_word[depth], path_end[depth] = past, ways
+        next_node[depth], past_node[depth] = above[n], above[n + 1]
+        conjunction = output[n]
+        if conjunction >= 0:
+            for k in range(start, past):
+                x, place = bits[k], np.int64(word[k] << np.uint64(6))
+                while x:
+                    e = order[place + trailing_zeros(x)]
+                    x &= x - np.uint64(1)
+                    event[count], found[count] = e, conjunction
+                    count += _verified(e, path, ways, rank, cells, set_attribute, conjunctions)
+    at[0], at[1] = node, depth
+    return count
+
+
+# --- bits -----------------------------------------------------------------------------------------
+
+
+@kernel
+def _append_run(first: int, past: int, word: UInt64s, bits: UInt64s, some: int) -> int:
+    """Append the places first .. past, which come after all that are there. Returns where the words end."""
+    for w in range(first >> 6, (past + 63) >> 6):
+        mask = ~np.uint64(0)
+        if w == first >> 6:
+            mask <<= np.uint64(first & 63)
+        if w == past >> 6:
+            mask &= ~(~np.uint64(0) << np.uint64(past & 63))
+        if some and word[some - 1] == w:
+            some -= 1
+            mask |= bits[some]
+        word[some], bits[some] = w, mask
+        some += mask != 0
+    return some
+
+
+@kernel
+def _rows(
+    t: int, run: int, shift: int, words: int, path: Int64s, ways: int
+) -> tuple[int, int, int]:
+    """Where the two rows of a predicate begin in the tables. If they give a superset, the path gets longer."""
+    path[ways, 0], path[ways, 1], path[ways, 2] = t, run >> 16, run & 0xFFFF
+    below, up_to = bands(run, shift)
+    row = int(t) * (BANDS + 1)
+    return (row + below) * words, (row + up_to) * words, ways + (shift > 0)
+
+
+@kernel
+def _and_one(
+    tables: UInt64s,
+    below: int,
+    up_to: int,
+    word: UInt64s,
+    bits: UInt64s,
+    source: int,
+    past_source: int,
+    some: int,
+) -> int:
+    """The words source .. past_source AND the difference of two rows, from `some` on. Returns where the words end."""
+    l0, u0 = np.uint64(below), np.uint64(up_to)
+    for k in range(source, past_source):
+        w = word[k]
+        x = bits[k] & (tables[u0 + w] ^ tables[l0 + w])
+        word[some], bits[some] = w, x
+        some += x != 0
+    return some
+
+
+@kernel
+def _and_three(
+    tables: UInt64s,
+    below: int,
+    up_to: int,
+    below1: int,
+    up_to1: int,
+    below2: int,
+    up_to2: int,
+    word: UInt64s,
+    bits: UInt64s,
+    source: int,
+    past_source: int,
+    some: int,
+) -> int:
+    """The same for three pairs of rows."""
+    l0, u0, l1, u1 = np.uint64(below), np.uint64(up_to), np.uint64(below1), np.uint64(up_to1)
+    l2, u2 = np.uint64(below2), np.uint64(up_to2)
+    for k in range(source, past_source):
+        w = word[k]
+        x = (
+            bits[k]
+            & (tables[u0 + w] ^ tables[l0 + w])
+            & (tables[u1 + w] ^ tables[l1 + w])
+            & (tables[u2 + w] ^ tables[l2 + w])
+        )
+        word[some], bits[some] = w, x
+        some += x != 0
+    return some
+
+
+@kernel
+def _and_ranges(
+    tables: UInt64s,
+    t: int,
+    shift: int,
+    words: int,
+    range_run: Int32s,
+    first: int,
+    past: int,
+    word: UInt64s,
+    bits: UInt64s,
+    source: int,
+    past_source: int,
+    some: int,
+) -> int:
+    """The same for a set of ranges, first .. past."""
+    row = t * (BANDS + 1)
+    for k in range(source, past_source):
+        w = np.int64(word[k])
+        x = np.uint64(0)
+        for r in range(first, past):
+            below, up_to = bands(range_run[r], shift)
+            x |= tables[(row + up_to) * words + w] ^ tables[(row + below) * words + w]
+        x &= bits[k]
+        word[some], bits[some] = word[k], x
+        some += x != 0
+    return some
+
+
+@kernel
+def _and_tested(
+    a: int,
+    low: int,
+    high: int,
+    s: int,
+    conjunctions: Conjunctions,
+    cells: Int32s,
+    order: Int32s,
+    word: UInt64s,
+    bits: UInt64s,
+    source: int,
+    past_source: int,
+    some: int,
+) -> int:
+    """The same for a range of cells or, if s >= 0, a set, event by event."""
+    for k in range(source, past_source):
+        x, kept, place = bits[k], np.uint64(0), np.int64(word[k] << np.uint64(6))
+        while x:
+            cell = cells[a, order[place + trailing_zeros(x)]]
+            holds = (low <= cell) & (cell <= high)
+            if holds and s >= 0:
+                holds = in_set(cell, s, conjunctions)
+            others = x & (x - np.uint64(1))
+            kept |= (x ^ others) * np.uint64(holds)
+            x = others
+        word[some], bits[some] = word[k], kept
+        some += kept != 0
+    return some
+
+
+@kernel
+def _verified(
+    e: int,
+    path: Int64s,
+    ways: int,
+    rank: UInt16s,
+    cells: Int32s,
+    set_attribute: Int32s,
+    conjunctions: Conjunctions,
+) -> bool:
+    """Does an event satisfy the predicates of the path?"""
+    holds = True
+    for i in range(ways):
+        t = path[i, 0]
+        if t >= 0:
+            holds &= (path[i, 1] <= rank[t, e]) & (rank[t, e] < path[i, 2])
+        else:
+            holds &= in_set(cells[set_attribute[~t], e], ~t, conjunctions)
+    return holds

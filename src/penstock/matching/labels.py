@@ -1,0 +1,72 @@
+"""Cells that new constants never renumber: for an index that grows one subscription at a time.
+
+In a plan a cell is a place among all the constants of an attribute, so one more constant would move all cells after it.
+Here every constant has a *label*, an integer far from those of its neighbours, and a new one gets a label between them:
+
+    constants        10          20          30                   10          20    25    30
+    labels           1<<60       2<<60       3<<60         ─▶     1<<60       2<<60  …    3<<60
+
+A value equal to a constant has its label, any other value the label of the constant below it plus one, NULL 0. So a
+predicate is a range of labels, exactly, for good. After some forty constants that each halve what the one before left,
+no number is left in between: that is an error, and whoever keeps labels starts anew.
+"""
+
+from bisect import bisect_left
+
+Key = int | bytes
+
+NULL = 0
+LOWEST, HIGHEST = (
+    1,
+    (1 << 62) - 1,
+)  # labels of values below and above all constants lie between them
+_STEP = 1 << 40  # between the outermost constant and a new one beyond it
+
+
+class NoRoomError(Exception):
+    """No label is left between two constants."""
+
+
+class Labels:
+    """The labels of one attribute's constants.
+
+    >>> labels = Labels()
+    >>> ten, thirty = labels.add(10), labels.add(30)
+    >>> ten < labels.add(20) < thirty
+    True
+    >>> labels.of(20) < labels.of(25) < labels.of(30)
+    True
+    """
+
+    def __init__(self) -> None:
+        self._keys: list[Key] = []
+        self._labels: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def of(self, key: Key) -> int:
+        """The label of a value."""
+        place = bisect_left(self._keys, key)
+        if place < len(self._keys) and self._keys[place] == key:
+            return self._labels[place]
+        return self._labels[place - 1] + 1 if place else LOWEST
+
+    def add(self, key: Key) -> int:
+        """The label of a constant, a new one if it has none. NoRoomError if there is none left."""
+        place = bisect_left(self._keys, key)
+        if place < len(self._keys) and self._keys[place] == key:
+            return self._labels[place]
+        below = self._labels[place - 1] if place else LOWEST
+        above = self._labels[place] if place < len(self._keys) else HIGHEST
+        label = (below + above) // 2
+        if self._keys and place == len(self._keys):
+            label = min(label, below + _STEP)
+        elif self._keys and place == 0:
+            label = max(label, above - _STEP)
+        # One number on each side of a label is for the values in between.
+        if label - below < 2 or above - label < 2:
+            raise NoRoomError
+        self._keys.insert(place, key)
+        self._labels.insert(place, label)
+        return label

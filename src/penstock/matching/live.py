@@ -1,0 +1,370 @@
+"""A matcher whose subscriptions come and go one at a time, each change seen by the next match: for brokers.
+
+    base        a plan, with its index: never changed, but for who has left
+    growing     what was added since: in a tree that grows (`engines.tree_grow`), by labels instead of cells (`labels`)
+    odd         what no tree of ranges can hold (patterns, arrays, wide decimals, large sets): a small plan, compiled
+                anew when it is asked
+
+One event goes through all three, at a cost that grows with what was added as the tree's does. For a batch, the
+additions are compiled into a plan beside the base. When there are many, everything is compiled into a new base in the
+background: the old one serves until then, and what changes meanwhile is put on top of the new one.
+
+A lock guards the additions, for microseconds; nothing waits for a compilation.
+"""
+
+import itertools
+import logging
+import math
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SubscriptionErrors, UnknownSubscription
+from penstock.language.schema import Schema, SchemaLike
+from penstock.language.shapes import Shapes
+from penstock.matching.compile import compile_plan
+from penstock.matching.engines.tree_grow import GrowingTree
+from penstock.matching.filter_cells import FilterCells, Path
+from penstock.matching.kernels import Flags, Int32s, Int64s
+from penstock.matching.labels import HIGHEST, LOWEST, NULL, Labels, NoRoomError
+from penstock.matching.matcher import Layer, Matcher, clock, merged
+from penstock.matching.rows import FOREVER, Rows
+from penstock.matching.single import KeyReader, key_reader
+
+_log = logging.getLogger(__name__)
+
+_MANY = 10_000  # additions, or a tenth of the base: then everything is compiled
+_SHARE = 10
+_ODD = 9  # an odd one counts as ten: all of them are compiled again when one changes
+_MOST_BOXES = 16  # a conjunction with sets is as many conjunctions of ranges
+
+
+class Subscription(NamedTuple):
+    """What was added."""
+
+    sid: int
+    subscriber: str
+    text: str
+    expires: int
+
+
+@dataclass(slots=True)
+class _Growing:
+    """The additions that a tree can hold, and how to find them again."""
+
+    schema: Schema
+    tree: GrowingTree = field(default_factory=GrowingTree)
+    attribute: dict[Path, int] = field(default_factory=dict)
+    readers: list[KeyReader] = field(default_factory=list)
+    labels: list[Labels] = field(default_factory=list)
+    owner: dict[int, int] = field(default_factory=dict)  # box -> subscription
+    boxes: dict[int, list[int]] = field(default_factory=dict)  # subscription -> boxes
+    numbers: Any = field(default_factory=itertools.count)
+
+    def add(self, sid: int, cells: FilterCells) -> bool:
+        """Put a filter into the tree; False if it can't hold it."""
+        boxes = self._boxes_of(cells)
+        if boxes is None:
+            return False
+        numbers = self.boxes.setdefault(sid, [])
+        for box in boxes:
+            number = next(self.numbers)
+            self.tree.insert(number, *_columns(box))
+            self.owner[number] = sid
+            numbers.append(number)
+        return True
+
+    def remove(self, sid: int) -> bool:
+        """Take a subscription out; False if it isn't here."""
+        numbers = self.boxes.pop(sid, None)
+        for number in numbers or ():
+            self.tree.remove(number)
+            del self.owner[number]
+        return numbers is not None
+
+    def match(self, event: Mapping[str, Any]) -> set[int]:
+        cells = np.empty((len(self.readers), 1), np.int64)
+        for n, (reader, labels) in enumerate(zip(self.readers, self.labels, strict=True)):
+            key = reader(event)
+            cells[n, 0] = NULL if key is None else labels.of(key)
+        return {self.owner[number] for number in self.tree.match(cells).tolist()}
+
+    def _boxes_of(self, cells: FilterCells) -> list["_Box"] | None:
+        """The filter as a union of boxes: for each attribute a range of labels."""
+        boxes: list[_Box] = []
+        for tests in cells.conjunctions():
+            ranges: dict[Path, list[tuple[int, int]]] = {}
+            for path, bits in tests:
+                if path is None or not self._knows(path):
+                    return None
+                ranges[path] = _ranges(bits)
+            if math.prod(map(len, ranges.values())) > _MOST_BOXES:
+                return None
+            for chosen in itertools.product(*ranges.values()):
+                box = {}
+                for path, (low, high) in zip(ranges, chosen, strict=True):
+                    number = self.attribute[path]
+                    try:
+                        bounds = label_range(self.labels[number], cells.cuts(path), low, high)
+                    except NoRoomError:
+                        return None
+                    box[number] = bounds
+                boxes.append(box)
+        return boxes
+
+    def _knows(self, path: Path) -> bool:
+        """Whether the attribute is of a kind with labels; numbered, if it is new."""
+        if path in self.attribute:
+            return True
+        reader = key_reader(self.schema, path)
+        if reader is None:
+            return False
+        self.attribute[path] = len(self.readers)
+        self.readers.append(reader)
+        self.labels.append(Labels())
+        return True
+
+
+_Box = dict[int, tuple[int, int]]
+
+
+def _columns(box: _Box) -> tuple[Int32s, Int64s, Int64s]:
+    return (
+        np.array(list(box), np.int32),
+        np.array([low for low, _ in box.values()], np.int64),
+        np.array([high for _, high in box.values()], np.int64),
+    )
+
+
+def _ranges(bits: int) -> list[tuple[int, int]]:
+    """The runs of ones of a set of cells."""
+    found: list[tuple[int, int]] = []
+    first = 0
+    while bits:
+        zeros = (bits & -bits).bit_length() - 1
+        bits >>= zeros
+        ones = (~bits & (bits + 1)).bit_length() - 1
+        found.append((first + zeros, first + zeros + ones - 1))
+        bits >>= ones
+        first += zeros + ones
+    return found
+
+
+def label_range(
+    labels: Labels, cuts: Sequence[int | bytes], low: int, high: int
+) -> tuple[int, int]:
+    """Labels of the cells low .. high among a filter's own cuts: even cells are cuts, odd ones lie between them."""
+    if low == 0:
+        first = NULL
+    elif low == 1:
+        first = LOWEST
+    else:
+        first = labels.add(cuts[(low - 2) // 2]) + low % 2
+    if high == 0:
+        last = NULL
+    elif high % 2 == 0:
+        last = labels.add(cuts[(high - 2) // 2])
+    elif high == 2 * len(cuts) + 1:
+        last = HIGHEST
+    else:
+        last = labels.add(cuts[(high - 1) // 2]) - 1
+    return first, last
+
+
+class LiveMatcher:
+    """See the module.
+
+    >>> live = LiveMatcher({"symbol": "string", "price": "double"})
+    >>> live.add(1, "symbol = 'GOOG' AND price > 500")
+    >>> live.match({"symbol": "GOOG", "price": 550.0})
+    [1]
+    >>> live.remove(1)
+    >>> live.match({"symbol": "GOOG", "price": 550.0})
+    []
+    """
+
+    def __init__(
+        self, schema: SchemaLike, rows: Rows | None = None, engine: str = "auto", threads: int = 1
+    ) -> None:
+        self.schema = Schema.of(schema)
+        self._engine, self._threads = engine, threads
+        self._shapes = Shapes.under(self.schema)
+        self._lock = threading.Lock()
+        self._compaction: threading.Thread | None = None
+        self._state = self._over(Rows.of([]) if rows is None else rows)
+
+    def __len__(self) -> int:
+        with self._lock:
+            state = self._state
+            return len(state.base_ids) - state.left + len(state.added)
+
+    def add(self, sid: int, text: str, subscriber: str = "", expires: int = FOREVER) -> None:
+        """Add a subscription, or replace the one of this id. FilterError if it doesn't fit the schema."""
+        cells = FilterCells.of(text, self._shapes)
+        with self._lock:
+            self._state.take_out(sid)
+            self._state.put(Subscription(sid, subscriber, text, expires), cells)
+        self._compact_if_many()
+
+    def remove(self, sid: int) -> None:
+        """Take a subscription out. UnknownSubscription if it isn't here."""
+        with self._lock:
+            if not self._state.take_out(sid):
+                raise UnknownSubscription(f"no subscription {sid} in this matcher")
+        self._compact_if_many()
+
+    def match(self, event: Mapping[str, Any], now: int | None = None) -> list[int]:
+        """The ids of the subscriptions that one event matches, ascending."""
+        moment = clock() if now is None else now
+        with self._lock:
+            state = self._state
+            added = state.added
+            found = [s for s in state.growing.match(event) if added[s].expires > moment]
+            odd = state.odd_rows()
+        found += state.base.match(event, moment)
+        if odd is not None:
+            found += self._compiled(odd).match(event, moment)
+        return sorted(found)
+
+    def match_batch(self, batch: pa.RecordBatch, now: int | None = None) -> pa.ListArray:
+        """The ids for every event of an Arrow batch: one ascending list per event."""
+        moment = clock() if now is None else now
+        with self._lock:
+            state = self._state
+            rows = state.added_rows()
+        found = state.base.matches(batch, moment)
+        if rows is not None:
+            found = merged(found, self._compiled(rows).matches(batch, moment))
+        return found.lists()
+
+    def compact(self) -> None:
+        """Compile everything into a new base. Others go on matching, adding and removing meanwhile."""
+        with self._lock:
+            before = self._state
+            rows = before.all_rows()
+            before.log = []
+        try:
+            after = self._over(rows)
+        except BaseException:
+            with self._lock:
+                before.log = None
+            raise
+        with self._lock:
+            for sid, put in before.log or ():
+                after.take_out(sid)
+                if put is not None:
+                    after.put(*put)
+            self._state = after
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _over(self, rows: Rows) -> "_State":
+        plan, errors = compile_plan(rows, self.schema)
+        if errors:
+            raise SubscriptionErrors(errors)
+        gone = np.zeros(len(plan.ids), np.bool_)
+        layer = Layer(plan, gone, Layer.of(plan).first_expiry)
+        base = Matcher([layer], self._engine, self._threads)
+        return _State(base, rows, plan.ids, gone, _Growing(self.schema))
+
+    def _compiled(self, rows: "_Kept") -> Matcher:
+        """The matcher of a few subscriptions; compiled once for each state of them, outside the lock."""
+        if rows.matcher is None:
+            plan, _ = compile_plan(rows.rows, self.schema)
+            rows.matcher = Matcher(plan, self._engine, self._threads)
+        return rows.matcher
+
+    def _compact_if_many(self) -> None:
+        with self._lock:
+            state = self._state
+            changes = len(state.added) + _ODD * len(state.odd) + state.left
+            if changes <= max(_MANY, len(state.base_ids) // _SHARE) or self._compaction is not None:
+                return
+            self._compaction = threading.Thread(
+                target=self._compact_aside, name="penstock-live-compaction", daemon=True
+            )
+        self._compaction.start()
+
+    def _compact_aside(self) -> None:
+        try:
+            self.compact()
+        except Exception:  # noqa: BLE001
+            # Nothing is lost: the additions go on growing, and the next change tries again.
+            _log.exception("compaction failed")
+        finally:
+            self._compaction = None
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Subscriptions as they were at one moment, and their matcher when somebody has compiled it."""
+
+    rows: Rows
+    matcher: Matcher | None = None
+
+
+@dataclass(slots=True)
+class _State:
+    """A base, who has left it, and what was added. Guarded by the matcher's lock, but for the base."""
+
+    base: Matcher
+    base_rows: Rows
+    base_ids: Int64s
+    gone: Flags
+    growing: _Growing
+    left: int = 0
+    added: dict[int, Subscription] = field(default_factory=dict)
+    odd: set[int] = field(default_factory=set)
+    kept_odd: _Kept | None = None
+    kept_added: _Kept | None = None
+    log: list[tuple[int, tuple[Subscription, FilterCells] | None]] | None = None
+
+    def put(self, subscription: Subscription, cells: FilterCells) -> None:
+        sid = subscription.sid
+        self.added[sid] = subscription
+        self.kept_added = None
+        if not self.growing.add(sid, cells):
+            self.odd.add(sid)
+            self.kept_odd = None
+        if self.log is not None:
+            self.log.append((sid, (subscription, cells)))
+
+    def take_out(self, sid: int) -> bool:
+        """Take a subscription out, wherever it is; False if it is nowhere."""
+        if self.log is not None:
+            self.log.append((sid, None))
+        if self.added.pop(sid, None) is not None:
+            self.kept_added = None
+            if not self.growing.remove(sid):
+                self.odd.remove(sid)
+                self.kept_odd = None
+            return True
+        place = int(np.searchsorted(self.base_ids, sid))
+        if place == len(self.base_ids) or self.base_ids[place] != sid or self.gone[place]:
+            return False
+        self.gone[place] = True
+        self.left += 1
+        return True
+
+    def odd_rows(self) -> _Kept | None:
+        if self.odd and self.kept_odd is None:
+            self.kept_odd = _Kept(_rows(self.added[sid] for sid in self.odd))
+        return self.kept_odd if self.odd else None
+
+    def added_rows(self) -> _Kept | None:
+        if self.added and self.kept_added is None:
+            self.kept_added = _Kept(_rows(self.added.values()))
+        return self.kept_added if self.added else None
+
+    def all_rows(self) -> Rows:
+        """Everything that is in it now."""
+        order = np.argsort(self.base_rows.ids, kind="stable")
+        return self.base_rows.take(order[~self.gone]).plus(_rows(self.added.values()))
+
+
+def _rows(subscriptions: Iterable[Subscription]) -> Rows:
+    return Rows.of([(s.sid, s.subscriber, s.text, s.expires) for s in subscriptions])
