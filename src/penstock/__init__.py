@@ -4,6 +4,7 @@
     sid, ticket = subs.subscribe("alice", "symbol = 'GOOG' AND price BETWEEN 500 AND 600")
     matcher = subs.compile({"symbol": "string", "price": "double"})
     matcher.match({"symbol": "GOOG", "price": 550})       one event -> sorted ids
+    live = subs.live(); live.follow(subs)                 the same, while subscriptions come and go
 
     penstock.match(events_df, subs)                       a Spark DataFrame, batch or streaming
     penstock.Pipeline(source=…, subscriptions=…, sink=…, checkpoint=…).start()
@@ -32,7 +33,7 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.language import Schema
-    from penstock.matching import Matcher, SnapshotRef
+    from penstock.matching import LiveMatcher, Matcher, SnapshotRef
     from penstock.pipeline import (
         CallableSink,
         ConsoleSink,
@@ -47,6 +48,7 @@ __version__ = "0.1.0"
 
 _ROOMS = {
     "Schema": "language",
+    "LiveMatcher": "matching",
     "Matcher": "matching",
     "SnapshotRef": "matching",
     "Subscriptions": "registry",
@@ -78,6 +80,7 @@ __all__ = [
     "FileSink",
     "FilterError",
     "LeaseError",
+    "LiveMatcher",
     "Matcher",
     "PenstockError",
     "Pipeline",

@@ -166,7 +166,9 @@ def test_one_matcher_serves_many_threads(engine):
 
 def test_an_unknown_engine_is_an_error_that_lists_them():
     """A misspelt engine is told apart from a missing one."""
-    with pytest.raises(PenstockError, match="no engine 'fast': there are auto, batch, mbd, naive, tree"):
+    with pytest.raises(
+        PenstockError, match="no engine 'fast': there are auto, batch, mbd, naive, tree"
+    ):
         matcher_of({}, "fast")
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+import penstock
 from penstock.errors import FilterError, UnknownSubscription
 from penstock.language import Schema
 from penstock.matching import FOREVER, LiveMatcher, Matcher, Rows, compile_plan, live
@@ -91,6 +92,20 @@ def test_leases_end():
     matcher.add(3, "s LIKE '%x' OR a = 1", expires=300)
     ended = [matcher.match({"a": 1}, now=now) for now in (99, 100, 200, 300)]
     assert ended == [[1, 2, 3], [2, 3], [3], []]
+
+
+def test_it_follows_a_registry():
+    """What was subscribed, renewed and unsubscribed since is taken over, and following again changes nothing."""
+    subs = penstock.Subscriptions()
+    kept, _ = subs.subscribe("ann", "a = 1")
+    gone, ticket = subs.subscribe("bob", "a = 1")
+    matcher = subs.live(SCHEMA)
+    subs.unsubscribe(gone, ticket)
+    new, _ = subs.subscribe("cy", "a >= 1")
+    assert matcher.match({"a": 1}) == [kept, gone]
+    for _ in range(2):
+        matcher.follow(subs)
+        assert matcher.match({"a": 1}) == [kept, new]
 
 
 def test_what_is_refused_changes_nothing():

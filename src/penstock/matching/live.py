@@ -32,7 +32,7 @@ from penstock.matching.filter_cells import FilterCells, Path
 from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.labels import HIGHEST, LOWEST, NULL, Labels, NoRoomError
 from penstock.matching.matcher import Layer, Matcher, clock, merged
-from penstock.matching.rows import FOREVER, Rows
+from penstock.matching.rows import FOREVER, Rows, SubscriptionSource
 from penstock.matching.single import KeyReader, key_reader
 
 _log = logging.getLogger(__name__)
@@ -195,6 +195,7 @@ class LiveMatcher:
         self._shapes = Shapes.under(self.schema)
         self._lock = threading.Lock()
         self._compaction: threading.Thread | None = None
+        self.sequence = 0 if rows is None else rows.sequence
         self._state = self._over(Rows.of([]) if rows is None else rows)
 
     def __len__(self) -> int:
@@ -240,6 +241,23 @@ class LiveMatcher:
         if rows is not None:
             found = merged(found, self._compiled(rows).matches(batch, moment))
         return found.lists()
+
+    def follow(self, source: SubscriptionSource) -> None:
+        """Take over what has changed in a registry since this matcher was made of it, or last followed it."""
+        changes = source.changes(self.sequence)
+        for sid in changes.removed.tolist():
+            with self._lock:
+                self._state.take_out(sid)
+        rows = changes.upserts
+        for sid, subscriber, text, expires in zip(
+            rows.ids.tolist(),
+            rows.subscribers.to_pylist(),
+            rows.filters.to_pylist(),
+            rows.expires.tolist(),
+            strict=True,
+        ):
+            self.add(sid, text, subscriber, expires)
+        self.sequence = changes.sequence
 
     def compact(self) -> None:
         """Compile everything into a new base. Others go on matching, adding and removing meanwhile."""

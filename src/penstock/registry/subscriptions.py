@@ -46,7 +46,7 @@ from penstock.registry.tickets import new_ticket, ticket_fits, ticket_hash
 from penstock.registry.turns import Turn
 
 if TYPE_CHECKING:
-    from penstock.matching import Matcher, Published
+    from penstock.matching import LiveMatcher, Matcher, Published
 
 _PAGE = 1_000  # subscriptions that `list` reads at a time
 
@@ -357,6 +357,21 @@ class Subscriptions:
         if errors:
             raise SubscriptionErrors(errors)
         return Matcher(plan, engine=engine, threads=threads)
+
+    def live(
+        self, schema: SchemaLike | None = None, engine: str = "auto", threads: int = 1
+    ) -> "LiveMatcher":
+        """A matcher that can follow later changes, each in microseconds; see `LiveMatcher`.
+
+        >>> subs = Subscriptions(); live = subs.live({"price": "double"})
+        >>> sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> live.follow(subs)
+        >>> live.match({"price": 6.0})
+        [1]
+        """
+        from penstock.matching import LiveMatcher
+
+        return LiveMatcher(self._event_schema(schema), self.active(), engine, threads)
 
     def snapshot(self, schema: SchemaLike | None, folder: str | os.PathLike[str]) -> "Published":
         """Publish the subscriptions as they are now into a folder of snapshots.

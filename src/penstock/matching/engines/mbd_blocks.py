@@ -229,7 +229,8 @@ def _climb(
                 first, end = run >> 16, run & 0xFFFF
                 if narrow:
                     first, end = cell_ranks[first], cell_ranks[end]
-                past = _append_run(first, end, word, bits, past)
+                if first < end:
+                    past = _append_run(first, end, word, bits, past)
         else:
             n = next_node[depth]
             if n == past_node[depth]:
@@ -301,17 +302,15 @@ def _climb(
 @kernel
 def _append_run(first: int, past: int, word: UInt64s, bits: UInt64s, some: int) -> int:
     """Append the places first .. past, which come after all that are there. Returns where the words end."""
+    before = bits[some - 1] if some and word[some - 1] == first >> 6 else np.uint64(0)
+    some -= before != 0
+    begin = some
     for w in range(first >> 6, (past + 63) >> 6):
-        mask = ~np.uint64(0)
-        if w == first >> 6:
-            mask <<= np.uint64(first & 63)
-        if w == past >> 6:
-            mask &= ~(~np.uint64(0) << np.uint64(past & 63))
-        if some and word[some - 1] == w:
-            some -= 1
-            mask |= bits[some]
-        word[some], bits[some] = w, mask
-        some += mask != 0
+        word[some], bits[some] = w, ~np.uint64(0)
+        some += 1
+    bits[begin] &= ~np.uint64(0) << np.uint64(first & 63)
+    bits[some - 1] &= ~np.uint64(0) >> np.uint64(-past & 63)
+    bits[begin] |= before
     return some
 
 
