@@ -172,6 +172,37 @@ def test_an_unknown_engine_is_an_error_that_lists_them():
         matcher_of({}, "fast")
 
 
+def test_auto_says_why():
+    """A thousand subscriptions to the same few points share a diagram; ranges don't; the reason has the figures."""
+    points = matcher_of({sid: f"a = {sid % 2} AND b = {sid // 2 % 2}" for sid in range(4)}, "auto")
+    assert points.engine == "batch"
+    assert "4 conjunctions, 100% of their predicates points, 2.0 for each constant" in (
+        points.stats().reason
+    )
+    many = {sid: " AND ".join(f"x{n} = {sid >> n & 1}" for n in range(12)) for sid in range(4096)}
+    schema = Schema.of({f"x{n}": "int" for n in range(12)})
+    shared = matcher_of(many, "auto", schema)
+    assert shared.engine == "mbd"
+    assert "much to share" in shared.stats().reason
+    assert shared.match({f"x{n}": 5 >> n & 1 for n in range(12)}) == [5]
+    ranges = matcher_of({sid: f"a BETWEEN {sid} AND {sid + 9}" for sid in range(50)}, "auto")
+    assert ranges.engine == "batch"
+    assert matcher_of({}, "tree:collapse=no").stats().reason == "asked for"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("tree:collapse=perhaps", "engine 'tree' has no option 'collapse=perhaps': .*collapse=yes"),
+        ("batch:speed=9", "engine 'batch' has no option 'speed=9': it has none"),
+    ],
+)
+def test_an_unknown_option_is_an_error_that_lists_them(name, message):
+    """So is a value that an option can't have."""
+    with pytest.raises(PenstockError, match=message):
+        matcher_of({}, name)
+
+
 COMPARISONS = st.builds(
     "{} {} {}".format,
     st.sampled_from(["a", "b"]),

@@ -4,7 +4,7 @@ An engine is named with its options, if any: `tree`, `tree:collapse=no`, `tree:c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,9 @@ ENGINES: dict[str, type[Engine]] = {
     engine.name: engine for engine in (NaiveEngine, TreeEngine, MbdEngine, BatchEngine)
 }
 AUTO = "auto"
+
+_MOSTLY = 0.9
+_OFTEN = 500.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +95,23 @@ def variants() -> list[str]:
 
 
 def _automatic(plan: Plan) -> Choice:
-    conjunctions = plan.conjunctions
+    """`mbd` where the same few points are asked for again and again, `batch` for everything else.
+
+    Measured on the frozen workloads: with equalities on 5 or 10 values the diagram needs a fifth to a thirtieth of what
+    the index needs for one event, and no more in blocks; with 1,000 values they are about equal; with ranges, which are
+    hardly ever the same twice, `batch` is ahead.
+    """
     widths = plan.predicate_high - plan.predicate_low
     points = float(np.mean(widths == 0)) if len(widths) else 0.0
-    return Choice(
-        BatchEngine,
-        {},
-        f"{conjunctions:,} conjunctions, {points:.0%} of their predicates points: "
-        "bit-parallel for batches, its index for single events",
+    constants = len(plan.cuts.numbers) + len(plan.cuts.texts)
+    uses = len(widths) / max(1, constants)
+    facts = (
+        f"{plan.conjunctions:,} conjunctions, {points:.0%} of their predicates points, "
+        f"{uses:,.1f} for each constant"
     )
+    if points >= _MOSTLY and uses >= _OFTEN:
+        return replace(named(MbdEngine.name), reason=f"{facts}: much to share")
+    return replace(named(BatchEngine.name), reason=f"{facts}: little to share")
 
 
 __all__ = ["AUTO", "ENGINES", "Choice", "Engine", "Hits", "check_engine", "choose", "variants"]

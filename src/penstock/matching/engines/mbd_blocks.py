@@ -20,21 +20,27 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.matching.engines.entries import Conjunctions, grown, in_set
+from penstock.matching.engines.entries import Conjunctions, grown
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram
 from penstock.matching.engines.mbd_tables import (
-    BANDS,
     RUN,
     TABLE,
     Block,
-    UInt16s,
-    bands,
     fill_table,
     order_events,
     prepare_block,
     rank_events,
     ranks_of_cells,
     set_of,
+)
+from penstock.matching.engines.mbd_words import (
+    and_one,
+    and_ranges,
+    and_tested,
+    and_three,
+    append_run,
+    rows_of,
+    verified,
 )
 from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
@@ -230,7 +236,7 @@ def _climb(
                 if narrow:
                     first, end = cell_ranks[first], cell_ranks[end]
                 if first < end:
-                    past = _append_run(first, end, word, bits, past)
+                    past = append_run(first, end, word, bits, past)
         else:
             n = next_node[depth]
             if n == past_node[depth]:
@@ -241,7 +247,7 @@ def _climb(
             start = source + words
             t, run = known[predicate[n], TABLE], known[predicate[n], RUN]
             if t >= 0 and filled[t]:
-                below, up_to, ways = _rows(t, run, shift[t], words, path, ways)
+                below, up_to, ways = rows_of(t, run, shift[t], words, path, ways)
                 below1, up_to1, below2, up_to2 = zeros, ones, zeros, ones
                 steps = 0
                 up = above[n]
@@ -252,15 +258,15 @@ def _climb(
                     n = up
                     up = above[n]
                     below2, up_to2 = below1, up_to1
-                    below1, up_to1, ways = _rows(t, run, shift[t], words, path, ways)
+                    below1, up_to1, ways = rows_of(t, run, shift[t], words, path, ways)
                     steps += 1
                 if steps:
-                    past = _and_three(
+                    past = and_three(
                         tables, below, up_to, below1, up_to1, below2, up_to2, word, bits, source,
                         past_source, start,
                     )  # fmt: skip
                 else:
-                    past = _and_one(tables, below, up_to, word, bits, source, past_source, start)
+                    past = and_one(tables, below, up_to, word, bits, source, past_source, start)
             else:
                 s = set_of(t)
                 a = set_attribute[s] if s >= 0 else attribute[t] if t >= 0 else ~t >> 1
@@ -269,12 +275,12 @@ def _climb(
                 if few and t >= 0 and filled[t]:
                     path[ways, 0] = ~s
                     ways += shift[t] > 0
-                    past = _and_ranges(
+                    past = and_ranges(
                         tables, t, shift[t], words, range_run, set_start[s], set_start[s + 1], word,
                         bits, source, past_source, start,
                     )  # fmt: skip
                 else:
-                    past = _and_tested(
+                    past = and_tested(
                         a, low[predicate[n]], high[predicate[n]], s, conjunctions, cells, order,
                         word, bits, source, past_source, start,
                     )  # fmt: skip
@@ -291,168 +297,6 @@ def _climb(
                     e = order[place + trailing_zeros(x)]
                     x &= x - np.uint64(1)
                     event[count], found[count] = e, conjunction
-                    count += _verified(e, path, ways, rank, cells, set_attribute, conjunctions)
+                    count += verified(e, path, ways, rank, cells, set_attribute, conjunctions)
     at[0], at[1] = node, depth
     return count
-
-
-# --- bits -----------------------------------------------------------------------------------------
-
-
-@kernel
-def _append_run(first: int, past: int, word: UInt64s, bits: UInt64s, some: int) -> int:
-    """Append the places first .. past, which come after all that are there. Returns where the words end."""
-    before = bits[some - 1] if some and word[some - 1] == first >> 6 else np.uint64(0)
-    some -= before != 0
-    begin = some
-    for w in range(first >> 6, (past + 63) >> 6):
-        word[some], bits[some] = w, ~np.uint64(0)
-        some += 1
-    bits[begin] &= ~np.uint64(0) << np.uint64(first & 63)
-    bits[some - 1] &= ~np.uint64(0) >> np.uint64(-past & 63)
-    bits[begin] |= before
-    return some
-
-
-@kernel
-def _rows(
-    t: int, run: int, shift: int, words: int, path: Int64s, ways: int
-) -> tuple[int, int, int]:
-    """Where the two rows of a predicate begin in the tables. If they give a superset, the path gets longer."""
-    path[ways, 0], path[ways, 1], path[ways, 2] = t, run >> 16, run & 0xFFFF
-    below, up_to = bands(run, shift)
-    row = int(t) * (BANDS + 1)
-    return (row + below) * words, (row + up_to) * words, ways + (shift > 0)
-
-
-@kernel
-def _and_one(
-    tables: UInt64s,
-    below: int,
-    up_to: int,
-    word: UInt64s,
-    bits: UInt64s,
-    source: int,
-    past_source: int,
-    some: int,
-) -> int:
-    """The words source .. past_source AND the difference of two rows, from `some` on. Returns where the words end."""
-    l0, u0 = np.uint64(below), np.uint64(up_to)
-    for k in range(source, past_source):
-        w = word[k]
-        x = bits[k] & (tables[u0 + w] ^ tables[l0 + w])
-        word[some], bits[some] = w, x
-        some += x != 0
-    return some
-
-
-@kernel
-def _and_three(
-    tables: UInt64s,
-    below: int,
-    up_to: int,
-    below1: int,
-    up_to1: int,
-    below2: int,
-    up_to2: int,
-    word: UInt64s,
-    bits: UInt64s,
-    source: int,
-    past_source: int,
-    some: int,
-) -> int:
-    """The same for three pairs of rows."""
-    l0, u0, l1, u1 = np.uint64(below), np.uint64(up_to), np.uint64(below1), np.uint64(up_to1)
-    l2, u2 = np.uint64(below2), np.uint64(up_to2)
-    for k in range(source, past_source):
-        w = word[k]
-        x = (
-            bits[k]
-            & (tables[u0 + w] ^ tables[l0 + w])
-            & (tables[u1 + w] ^ tables[l1 + w])
-            & (tables[u2 + w] ^ tables[l2 + w])
-        )
-        word[some], bits[some] = w, x
-        some += x != 0
-    return some
-
-
-@kernel
-def _and_ranges(
-    tables: UInt64s,
-    t: int,
-    shift: int,
-    words: int,
-    range_run: Int32s,
-    first: int,
-    past: int,
-    word: UInt64s,
-    bits: UInt64s,
-    source: int,
-    past_source: int,
-    some: int,
-) -> int:
-    """The same for a set of ranges, first .. past."""
-    row = t * (BANDS + 1)
-    for k in range(source, past_source):
-        w = np.int64(word[k])
-        x = np.uint64(0)
-        for r in range(first, past):
-            below, up_to = bands(range_run[r], shift)
-            x |= tables[(row + up_to) * words + w] ^ tables[(row + below) * words + w]
-        x &= bits[k]
-        word[some], bits[some] = word[k], x
-        some += x != 0
-    return some
-
-
-@kernel
-def _and_tested(
-    a: int,
-    low: int,
-    high: int,
-    s: int,
-    conjunctions: Conjunctions,
-    cells: Int32s,
-    order: Int32s,
-    word: UInt64s,
-    bits: UInt64s,
-    source: int,
-    past_source: int,
-    some: int,
-) -> int:
-    """The same for a range of cells or, if s >= 0, a set, event by event."""
-    for k in range(source, past_source):
-        x, kept, place = bits[k], np.uint64(0), np.int64(word[k] << np.uint64(6))
-        while x:
-            cell = cells[a, order[place + trailing_zeros(x)]]
-            holds = (low <= cell) & (cell <= high)
-            if holds and s >= 0:
-                holds = in_set(cell, s, conjunctions)
-            others = x & (x - np.uint64(1))
-            kept |= (x ^ others) * np.uint64(holds)
-            x = others
-        word[some], bits[some] = word[k], kept
-        some += kept != 0
-    return some
-
-
-@kernel
-def _verified(
-    e: int,
-    path: Int64s,
-    ways: int,
-    rank: UInt16s,
-    cells: Int32s,
-    set_attribute: Int32s,
-    conjunctions: Conjunctions,
-) -> bool:
-    """Does an event satisfy the predicates of the path?"""
-    holds = True
-    for i in range(ways):
-        t = path[i, 0]
-        if t >= 0:
-            holds &= (path[i, 1] <= rank[t, e]) & (rank[t, e] < path[i, 2])
-        else:
-            holds &= in_set(cells[set_attribute[~t], e], ~t, conjunctions)
-    return holds
