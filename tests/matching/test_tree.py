@@ -472,16 +472,32 @@ def test_a_new_attribute_may_come_at_any_time():
     assert grown.match(wide).tolist() == [1_000]
 
 
+def test_a_part_of_a_tree_that_becomes_empty_goes():
+    """All conjunctions behind one edge are removed, two nodes deep; then some come back."""
+    conjunctions = [
+        {0: [(2 + n % 2,) * 2], 1: [(n // 2 % 20,) * 2], 2: [(n, n)]} for n in range(12 * LEAF)
+    ]
+    grown = tree_of(conjunctions)
+    for n in range(0, 12 * LEAF, 2):
+        grown.remove(n)
+    for n in range(12 * LEAF):
+        event = np.array([[2 + n % 2], [n // 2 % 20], [n]])
+        assert grown.match(event).tolist() == ([n] if n % 2 else [])
+    for n in range(0, 12 * LEAF, 2):
+        grown.insert(n, *as_predicates(conjunctions[n]))
+        assert grown.match(np.array([[2], [n // 2 % 20], [n]])).tolist() == [n]
+
+
 def test_predicates_that_contradict_each_other_never_hold():
-    """An attribute may come twice: both predicates must hold, whichever the tree goes by."""
+    """An attribute may come twice: both predicates must hold, whichever the tree goes by, also after splits."""
     grown = GrowingTree()
-    for number in range(3 * LEAF):
-        first, second = [(2, 2), (1, 3), (2, 4)][number % 3], [(4, 4), (2, 2), (4, 4)][number % 3]
-        attribute = np.array([0, 0, 1], np.int32)
-        low, high = ([first[i], second[i], number] for i in (0, 1))
-        grown.insert(number, attribute, np.array(low), np.array(high))
-    for cell, n in itertools.product(range(6), range(3 * LEAF)):
-        holds = {0: False, 1: cell == 2, 2: cell == 4}[n % 3]
+    kinds = [((2, 2), (4, 4)), ((1, 3), (2, 2)), ((2, 4), (4, 4))]
+    for number in range(9 * LEAF):
+        first, second = kinds[number % 3]
+        low, high = (np.array([first[i], second[i], number]) for i in (0, 1))
+        grown.insert(number, np.array([0, 0, 1], np.int32), low, high)
+    for cell, n in itertools.product(range(6), range(9 * LEAF)):
+        holds = all(low <= cell <= high for low, high in kinds[n % 3])
         assert grown.match(np.array([[cell], [n]])).tolist() == ([n] if holds else [])
 
 

@@ -34,9 +34,10 @@ _BLOCK = 10_240  # events at most: past these, tables outgrow the cache
 _PROBED = 2  # events whose cost is counted
 
 # Nanoseconds, roughly. Event by event: for a node looked at, a word of predicates, a group of them. In a block: to
-# begin, for a predicate, for a node, and for each 64 events of a node.
-_NODE, _WORD, _GROUP = 4.0, 3.0, 50.0
-_BLOCK_START, _BLOCK_PREDICATE, _BLOCK_NODE, _BLOCK_WORD = 50_000.0, 5.0, 15.0, 0.8
+# begin, for an attribute, for a predicate, for a node, and for each 64 events of a node.
+_NODE, _WORD, _GROUP = 4.0, 3.0, 10.0
+_BLOCK_START, _BLOCK_ATTRIBUTE, _BLOCK_PREDICATE = 50_000.0, 1_500.0, 5.0
+_BLOCK_NODE, _BLOCK_WORD = 15.0, 0.35
 
 
 class MbdEngine:
@@ -101,6 +102,6 @@ class MbdEngine:
         predicates = len(self._index.high)
         groups = len(self._index.groups) + len(self._index.range_groups)
         by_event = _NODE * looked_at + _WORD * predicates / WORD + _GROUP * groups
+        start = _BLOCK_START + _BLOCK_ATTRIBUTE * len(self._last) + _BLOCK_PREDICATE * predicates
         reached = min(len(self._diagram.predicate), events * looked_at)
-        node = _BLOCK_NODE + _BLOCK_WORD * events / WORD
-        return events * by_event > _BLOCK_START + _BLOCK_PREDICATE * predicates + reached * node
+        return events * by_event > start + reached * (_BLOCK_NODE + _BLOCK_WORD * events / WORD)

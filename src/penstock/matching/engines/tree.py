@@ -33,6 +33,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from penstock.errors import PenstockError
 from penstock.matching.engines.interface import Hits
 from penstock.matching.engines.tree_build import FEW, LEAF, build, rules_of
 from penstock.matching.engines.tree_items import FIELDS, HIGH, LOW, OF, RAW, Items, set_keys
@@ -81,6 +82,8 @@ class TreeEngine:
     def build(plan: Plan, options: Mapping[str, str]) -> dict[str, AnyArray]:
         linked = options["successors"] == "yes"
         words = empty_words(np.int32, LINKED if linked else UNLINKED, plan.attributes)
+        if plan.last_cells.max(initial=0) >= 1 << last_level(words):
+            raise PenstockError("an attribute has more cells than a tree has keys: over a billion")
         sets = _sets(plan)
         items = _items(plan, sets, last_level(words))
         found = statistics(items, plan.last_cells)

@@ -43,19 +43,17 @@ from penstock.matching.engines.tree_words import (
 from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int8s, Int32s, Int64s
 
-LEAF = (
-    32  # of 10 to 64 conjunctions, and of half as many to be told apart by a node, what was fastest
-)
-FEW = 16
+# What was fastest, of leaves of 4 to 64 conjunctions. Verifying sixteen costs about as much as visiting a node.
+LEAF, FEW = 32, 16
 
 
 class Rules(NamedTuple):
     """How a tree is split.
 
-    `sequence` are attributes in the order in which they are tested, without any: the one that is worth most to the
-    conjunctions at hand. The first `factored` of them are tested by all, exclusively. `every`: each in turn, even if no
-    conjunction asks. A part of at most `leaf` conjunctions isn't split, nor one by an attribute of which there are not
-    at least `few` points, or sixteen times as many ranges.
+    `sequence` are attributes in the order in which they are tested; if it is empty, each part is split by the one that
+    is worth most to it. The first `factored` attributes are tested on all paths, exclusively. `every`: the others, too,
+    even if no conjunction asks. A part of at most `leaf` conjunctions isn't split, and none is by an attribute that it
+    has fewer than `few` points of, or sixteen times as many ranges.
     """
 
     sequence: Int32s
@@ -87,7 +85,7 @@ def build(
 ) -> Words:
     """Build a tree and put the pointer to it into a slot; gives the array, which may have moved.
 
-    `tested` says what the path to the slot has tested (`HERE`: nothing; it is used and left as it was).
+    `tested` has `ABOVE` for attributes that the path to the slot tests; it is used, and left as it was.
     """
     attributes = len(tested)
     path = np.empty(attributes, np.int64)

@@ -44,9 +44,7 @@ FIRST = 4
 UNLINKED = 2  # words of a slot with a key and a pointer
 
 ATTRIBUTE, STAR, LEVELS, BITS, EDGES, SLOTS = range(6)  # of a node
-EXCLUSIVE = (
-    64  # added to `bits`: a result edge is followed instead of the don't-care edge, not beside it
-)
+EXCLUSIVE = 64  # added to `bits`: a result edge is followed instead of the don't-care edge
 BITS_MASK = EXCLUSIVE - 1
 
 BEFORE = 2  # how many units before its own an event looks for ranges
@@ -233,6 +231,8 @@ def _room(words: Words, state: Int64s, size: int, free_list: int) -> tuple[Words
         state[FREED] -= size
         return words, at
     at = state[END]
+    if at + size > 1 << last_level(words):
+        raise MemoryError("a tree has more words than its pointers can tell apart")
     if at + size > len(words):
         larger = np.empty(max(at + size, 2 * len(words)), words.dtype)
         copy_words(words, 0, larger, 0, at)
