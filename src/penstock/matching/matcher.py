@@ -27,7 +27,7 @@ from penstock.matching.rows import FOREVER
 from penstock.matching.single import EventEncoder
 from penstock.matching.stats import Stats, measure
 
-_CELL_BYTES = 1 << 25  # a block of events has at most this much of cells: 32 MiB
+_CELL_BYTES = 1 << 22  # a block of events has at most this much of cells, which engines read at random: 4 MiB
 _NONE_GONE = np.empty(0, np.bool_)
 _NO_LEASES = np.empty(0, np.int64)
 _NOBODY = np.empty(0, np.int32)

@@ -48,6 +48,10 @@ from penstock.matching.plan import AnyArray, Plan
 BLOCK = 10_240  # events of a block at most: Spark hands over 10,000 at a time
 _FEW = 48  # from so many events on, a block is worth its preparation
 _SHORT = 12  # a run of at most so many events is verified event by event
+_RUN, _PARALLEL = (
+    2,
+    50,
+)  # costs, roughly in nanoseconds: of an event of a run, of a run done bit-parallel
 _BANDS = 64
 _LEAST_USES = 8  # a prefix table is built for an attribute that so many conjunctions of an access attribute test
 _LEFT = 4096  # pairs of event and conjunction that are verified together
@@ -172,16 +176,23 @@ def _match(
         most_work = entries.group_start[past_group] - entries.group_start[first_group]
         if most_work > len(work):
             work = np.empty((most_work, 3), np.int32)
-        items, longer = 0, 0
+        items = 0
         for g in range(first_group, past_group):
             ranks = rank[base[a] : base[a + 1]]
             if entries.group_width[g] == 0:
                 items = _points(entries, g, cells[a], ranks, perm, work, items)
             else:
                 items = _ranges(entries, g, ranks, work, items)
+        # Bit-parallel, unless the tables of prefixes would cost more than going through the runs.
+        length = longer = 0
         for i in range(items):
-            longer += work[i, 2] - work[i, 1] > _SHORT
-        if longer >= _LEAST_USES:
+            run = work[i, 2] - work[i, 1]
+            if run > _SHORT:
+                length += run
+                longer += 1
+        tables = (slots.start[n + 1] - slots.start[n]) * (events + _BANDS * words // 2)
+        parallel = _RUN * length > tables + _PARALLEL * longer
+        if parallel:
             for s in range(slots.start[n], slots.start[n + 1]):
                 b = slots.attribute[s]
                 slot = (s - slots.start[n]) * (_BANDS + 1) * words
@@ -198,7 +209,7 @@ def _match(
                     prefixes[slot : slot + (_BANDS + 1) * words],
                 )
         count, event, found = _run(
-            work, items, perm, cells, entries, conjunctions, rank, base, slot_of, shift, last,
+            work, items, parallel, perm, cells, entries, conjunctions, rank, base, slot_of, shift, last,
             words, prefixes, anything, count, event, found,
         )  # fmt: skip
         for s in range(slots.start[n], slots.start[n + 1]):
@@ -272,6 +283,7 @@ def _prefixes(
 def _run(
     work: Int32s,
     items: int,
+    parallel: bool,
     perm: Int32s,
     cells: Int32s,
     entries: Entries,
@@ -310,7 +322,7 @@ def _run(
                 left_conjunction, left_place, left, perm, cells, conjunctions, event, found, count
             )
             left = 0
-        if r1 - r0 <= _SHORT or first == past:
+        if r1 - r0 <= _SHORT or first == past or not parallel:
             a, low, high = 0, np.int32(0), _ANY_CELL
             if first < past:
                 a, low, high = (

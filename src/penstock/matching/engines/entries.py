@@ -295,6 +295,8 @@ def look_up(cells: Int32s, entries: Entries, conjunctions: Conjunctions) -> tupl
         count += always
         for g in range(len(entries.group_attribute)):
             cell = one[entries.group_attribute[g]]
+            if cell < entries.low[entries.group_start[g]]:  # as NULL mostly is
+                continue
             first = first_from(entries, g, max(0, cell - entries.group_width[g]))
             past = first_from(entries, g, cell + 1)
             if count + past - first > len(found):
