@@ -9,7 +9,7 @@ one by one (`literals`).
 import numpy as np
 import numpy.typing as npt
 
-from penstock.language.jit import kernel
+from penstock.jit import kernel
 from penstock.language.texts import Bytes, Flags, Int64s
 
 _MOST_DIGITS = 18

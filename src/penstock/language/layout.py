@@ -8,7 +8,7 @@ atom, of the term (those of all atoms, end to end) or of the column (those of al
 import numpy as np
 import numpy.typing as npt
 
-from penstock.language.jit import kernel
+from penstock.jit import kernel
 from penstock.language.skeletons import PREFIX
 from penstock.language.texts import Bytes, Flags, Int32s, Int64s
 from penstock.language.tokens import DOUBLE, STRING

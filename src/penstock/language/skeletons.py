@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.language.jit import kernel
+from penstock.jit import kernel
 from penstock.language.patterns import MAX_PATTERN
 from penstock.language.syntax import MAX_CONDITIONS, MAX_ELEMENTS
 from penstock.language.texts import Bytes, Flags, Int32s, Int64s, Texts

@@ -11,7 +11,7 @@ about a tenth of that.
 
 import numpy as np
 
-from penstock.language.jit import kernel
+from penstock.jit import kernel
 from penstock.language.syntax import MAX_TEXT
 from penstock.language.texts import Bytes, Flags, Int32s, Int64s
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.matching.jit import kernel
+from penstock.jit import kernel
 from penstock.matching.kernels import Flags, Int32s, Int64s
 
 UInt64s = npt.NDArray[np.uint64]

@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.jit import kernel
 from penstock.language.literals import DAY, double_keys
 from penstock.language.patterns import to_regex
 from penstock.language.schema import Attribute, Kind, Scalar, Schema
 from penstock.matching.domains import ByteStrings, Domain, descend, key_column
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
 
 UNKNOWN, FALSE, TRUE = 0, 1, 2

@@ -14,7 +14,7 @@ left out. What comes out are the tests of all conjunctions, end to end.
 
 import numpy as np
 
-from penstock.matching.jit import kernel
+from penstock.jit import kernel
 from penstock.matching.kernels import Flags, Int8s, Int32s, Int64s
 
 EQUAL, LESS, AT_MOST, MORE, AT_LEAST = range(5)

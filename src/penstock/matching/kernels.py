@@ -8,7 +8,7 @@ ones points. Whatever the type was, a predicate is a set of cell numbers from he
 import numpy as np
 import numpy.typing as npt
 
-from penstock.matching.jit import kernel
+from penstock.jit import kernel
 
 Int8s = npt.NDArray[np.int8]
 Int32s = npt.NDArray[np.int32]

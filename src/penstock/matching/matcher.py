@@ -16,18 +16,20 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SchemaError, UnknownSubscription
+from penstock.jit import kernel
 from penstock.matching.collect import collect
 from penstock.matching.engines import Engine, Hits, choose
 from penstock.matching.engines.batch import BLOCK, BatchEngine
 from penstock.matching.explain import Explanation, explain
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER
 from penstock.matching.single import EventEncoder
 from penstock.matching.stats import Stats, measure
 
-_CELL_BYTES = 1 << 22  # a block of events has at most this much of cells, which engines read at random: 4 MiB
+_CELL_BYTES = (
+    1 << 22
+)  # a block of events has at most this much of cells, which engines read at random: 4 MiB
 _NONE_GONE = np.empty(0, np.bool_)
 _NO_LEASES = np.empty(0, np.int64)
 _NOBODY = np.empty(0, np.int32)

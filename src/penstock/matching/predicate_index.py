@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.matching.jit import kernel
+from penstock.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan, read_only
 from penstock.matching.sharing import offsets

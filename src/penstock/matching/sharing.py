@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.matching.jit import kernel
+from penstock.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
 
 UInt64s = npt.NDArray[np.uint64]

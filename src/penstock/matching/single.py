@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import SchemaError
+from penstock.jit import kernel
 from penstock.language.literals import double_key
 from penstock.language.patterns import pieces_of
 from penstock.language.schema import Kind, Scalar, Schema
 from penstock.matching.derived import FALSE, TRUE, UNKNOWN, PatternTest
 from penstock.matching.domains import ByteStrings, descend
 from penstock.matching.events import event_batch, event_value
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Bytes, Int32s, Int64s, byte_cells
 from penstock.matching.plan import Plan
 

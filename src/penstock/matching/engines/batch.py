@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.jit import kernel
 from penstock.matching.engines.entries import (
     Conjunctions,
     Entries,
@@ -41,7 +42,6 @@ from penstock.matching.engines.entries import (
 )
 from penstock.matching.engines.interface import Hits
 from penstock.matching.engines.one import OneEvent
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan
 

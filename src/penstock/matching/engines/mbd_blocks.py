@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.jit import kernel
 from penstock.matching.engines.entries import Conjunctions, grown
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram
 from penstock.matching.engines.mbd_tables import (
@@ -42,7 +43,6 @@ from penstock.matching.engines.mbd_words import (
     rows_of,
     verified,
 )
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan, read_only
 from penstock.matching.predicate_index import PredicateIndex, UInt64s

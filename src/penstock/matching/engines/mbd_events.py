@@ -10,9 +10,9 @@ Not from the outputs down, as a diagram with few outputs is evaluated: that begi
 
 import numpy as np
 
+from penstock.jit import kernel
 from penstock.matching.engines.entries import grown
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int32s
 from penstock.matching.predicate_index import WORD, PredicateIndex, UInt64s, mark_holding
 

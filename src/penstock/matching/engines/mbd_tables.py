@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from penstock.jit import kernel
 from penstock.matching.engines.entries import Conjunctions
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.predicate_index import ATTRIBUTE, FIRST, PAST, PredicateIndex, UInt64s
 

@@ -11,9 +11,9 @@ The functions take single arrays. With tuples of them, each call would copy thei
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.jit import kernel
 from penstock.matching.engines.entries import Conjunctions, in_set
 from penstock.matching.engines.mbd_tables import BANDS, UInt16s, bands
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.predicate_index import UInt64s
 

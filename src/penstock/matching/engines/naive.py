@@ -9,8 +9,8 @@ from typing import ClassVar
 import numba as nb
 import numpy as np
 
+from penstock.jit import kernel
 from penstock.matching.engines.interface import Hits
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int32s
 from penstock.matching.plan import AnyArray, Plan
 

@@ -14,9 +14,9 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from penstock.jit import kernel
 from penstock.matching.collect import collect
 from penstock.matching.engines.entries import Conjunctions, Entries, look_up
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan
 

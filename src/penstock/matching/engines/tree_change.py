@@ -9,6 +9,7 @@ and edges that become empty go, and nodes that have lost all their edges.
 import numpy as np
 
 from penstock.errors import PenstockError
+from penstock.jit import kernel
 from penstock.matching.engines.tree_build import LEAF
 from penstock.matching.engines.tree_items import (
     ABOVE,
@@ -56,7 +57,6 @@ from penstock.matching.engines.tree_words import (
     scattered,
     slot_of,
 )
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int8s, Int64s
 
 

@@ -7,6 +7,7 @@ so that they find what they need in the cache.
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.jit import kernel
 from penstock.matching.engines.entries import grown
 from penstock.matching.engines.tree_leaves import (
     HEAD,
@@ -34,7 +35,6 @@ from penstock.matching.engines.tree_words import (
     last_level,
     slot_of,
 )
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
 
 ROOM = 64 * (BEFORE + 1) + 2  # the most pointers that one node can add to the stack

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from penstock.jit import kernel
 from penstock.matching.engines.tree_items import KEY, LOW, NO_EDGE, OF, Items, is_point, weight_of
-from penstock.matching.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.sharing import offsets
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.matching.jit import kernel
+from penstock.jit import kernel
 from penstock.matching.kernels import Int32s, Int64s
 
 Words = npt.NDArray[Any]  # int32 or int64
