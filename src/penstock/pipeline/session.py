@@ -24,7 +24,7 @@ _DEEP_STACKS = "-Xss16m"
 _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",  # a time without a zone is UTC, as in the language
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20480",  # two blocks of the batch engine
 }
 _ON_ONE_MACHINE = {
     "spark.sql.shuffle.partitions": "2",
@@ -32,6 +32,8 @@ _ON_ONE_MACHINE = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
+    # Events reach Python workers through a socket in the file system: a quarter less overhead than through TCP.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 
