@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from penstock.errors import SchemaError
 from penstock.language import Schema
@@ -85,6 +85,7 @@ def test_an_event_is_a_mapping():
         matcher_of("i = 5").match([5])
 
 
+@settings(deadline=None)
 @given(
     pattern=st.text("ab%!\n", max_size=8).filter(lambda p: not p.endswith("!")),
     text=st.text("ab%!\n", max_size=12),

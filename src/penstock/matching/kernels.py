@@ -19,14 +19,34 @@ Flags = npt.NDArray[np.bool_]
 
 @kernel
 def int_cells(keys: Int64s, valid: Flags, cuts: Int64s, out: Int32s) -> None:
-    """The cell of every key; `valid` may be empty, meaning that all are."""
+    """The cell of every key; `valid` may be empty, meaning that all are.
+
+    Cuts that are evenly spread, as those of whole numbers mostly are, are found where they should be at once; from
+    there on the search is binary.
+    """
     count = len(cuts)
+    if count == 0:
+        for i in range(len(keys)):
+            out[i] = 0 if len(valid) and not valid[i] else 1
+        return
+    first, last = cuts[0], cuts[count - 1]
+    span = np.float64(last) - np.float64(first)  # 0 for large neighbours, too
+    spread = (count - 1) / span if span > 0 else 0.0
     for i in range(len(keys)):
         if len(valid) and not valid[i]:
             out[i] = 0
             continue
         key = keys[i]
         low, high = 0, count
+        if first <= key <= last:
+            guess = min(count - 1, int((np.float64(key) - np.float64(first)) * spread))
+            if cuts[guess] == key:
+                out[i] = 2 * guess + 2
+                continue
+            if cuts[guess] < key:
+                low = guess + 1
+            else:
+                high = guess
         while low < high:
             middle = (low + high) >> 1
             if cuts[middle] < key:
