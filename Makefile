@@ -19,6 +19,7 @@ test: $(READY)
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.spark
+	@$(BIN)/python -m benchmarks.sketch
 	@$(BIN)/python -m benchmarks.adds
 	@$(BIN)/python -m benchmarks.load
 
