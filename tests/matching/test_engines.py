@@ -164,6 +164,16 @@ def test_one_matcher_serves_many_threads(engine):
     assert all(result.equals(expected) for result in results)
 
 
+def test_several_threads_give_the_same_lists():
+    """Blocks of events in a pool of threads come back in order."""
+    rows = Rows.of([(sid, "u", f"a BETWEEN {sid} AND {sid + 9}", FOREVER) for sid in range(300)])
+    plan, _ = compile_plan(rows, SCHEMA)
+    batch = pa.record_batch({"a": np.random.default_rng(1).integers(0, 320, 25_000)})
+    alone = Matcher(plan).match_batch(batch)
+    assert Matcher(plan, threads=3).match_batch(batch).equals(alone)
+    assert alone[7].as_py() == [s for s in range(300) if s <= batch["a"][7].as_py() <= s + 9]
+
+
 def test_an_unknown_engine_is_an_error_that_lists_them():
     """A misspelt engine is told apart from a missing one."""
     with pytest.raises(
