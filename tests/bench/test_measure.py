@@ -75,6 +75,13 @@ def test_the_price_of_a_query_is_told_apart(clock: Clock) -> None:
     assert not cost.is_bound
 
 
+def test_an_engine_fills_its_block(clock: Clock) -> None:
+    """What an engine does once for a block is spread over as many events as a budget allows, not over the first few."""
+    cost = measure_batches(Slow(clock, 0.4, 1e-5, queries=False), EVENTS, budget=2.0)
+    assert cost.events >= 16_384
+    assert cost.us_per_event < 40
+
+
 def test_a_bound_where_it_cant_be_told_apart(clock: Clock) -> None:
     """If all events together hardly take longer than few, their cost is at most the whole time's share."""
     cost = measure_batches(Slow(clock, 1.0, 1e-7, queries=True), EVENTS, budget=5.0)

@@ -21,9 +21,8 @@ import pyarrow as pa
 FIRST = 16
 STEP = 4
 _LEAST_RUNS = 3
-_CLEARLY = (
-    1.5  # the last step tells the cost of an event if it took so many times as long as the first
-)
+# The last step tells the cost of an event if it took so many times as long as the first.
+_CLEARLY = 1.5
 _NOISE = 0.5  # of the first step: less than that may be an accident
 _DEAR = 5  # a query that takes so many budgets for the first step isn't given a second
 _WARM_UP = 5  # single events before the clock runs
@@ -65,21 +64,19 @@ class BatchCost:
 def measure_batches(contestant: Contestant, events: pa.RecordBatch, budget: float) -> BatchCost:
     """Time a contestant on as many events as its budget of seconds allows."""
     matches: dict[int, int] = {}
-    first: _Run | None = None
+    runs: list[_Run] = []
     for count in _steps(events.num_rows, contestant.step):
         contestant.load(events.slice(0, count))
-        if first is None:
+        if not runs:
             _warm_up(contestant, budget)
-            first = run = _timed(contestant)
-        else:
-            run = _timed(contestant)
-        if run.seconds <= budget and not _next_fits(contestant, first, run, budget):
-            run = min(run, _timed(contestant))  # a hiccup must not end it
-        matches[count] = run.matches
-        if not _next_fits(contestant, first, run, budget):
+        runs.append(_timed(contestant))
+        if runs[-1].seconds <= _DEAR * budget and not _next_fits(contestant, runs, budget):
+            runs[-1] = min(runs[-1], _timed(contestant))  # a hiccup must not end it
+        matches[count] = runs[-1].matches
+        if not _next_fits(contestant, runs, budget):
             break
-    assert first is not None
-    run = _best(contestant, run, budget)
+    first = runs[0]
+    run = _best(contestant, runs[-1], budget)
     if contestant.has_queries:  # once more, now that everything is warm: it is taken off the other
         contestant.load(events.slice(0, min(matches)))
         first = _best(contestant, first, budget)
@@ -146,10 +143,17 @@ def _steps(most: int, step: int) -> Iterator[int]:
         yield count
 
 
-def _next_fits(contestant: Contestant, first: _Run, last: _Run, budget: float) -> bool:
-    """Whether the next step would stay in the budget; of a query, what its events cost: the query itself is had."""
+def _next_fits(contestant: Contestant, runs: Sequence[_Run], budget: float) -> bool:
+    """Whether the next step would stay in the budget, if what this one took longer than another is what events cost.
+
+    An engine goes through its subscriptions once for a block, however few its events: a step that fills the block
+    takes hardly longer. A query has its price, and that isn't counted at all.
+    """
+    first, last = runs[0], runs[-1]
     if not contestant.has_queries:
-        return last.seconds * contestant.step <= budget
+        if last is first:
+            return first.seconds * contestant.step <= budget
+        return last.seconds + (last.seconds - runs[-2].seconds) * contestant.step <= budget
     if last is first:
         return first.seconds <= _DEAR * budget
     more = last.seconds - first.seconds
