@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.language import literals
-from penstock.language.schema import Kind, Scalar
 from penstock.language.tree import LiteralKind
+from penstock.language.types import Kind, Scalar
 
 TYPES = [
     Scalar(Kind.INTEGER),

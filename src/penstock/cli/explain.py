@@ -134,7 +134,7 @@ def _type_name(value: Any) -> str | None:
 
 def _mapping(struct: Any) -> dict[str, Any]:
     """The fields of a struct, as `Schema.of` reads them."""
-    from penstock.language.schema import Struct
+    from penstock.language.types import Struct
 
     names = {"integer": "bigint"}
     return {

@@ -26,12 +26,13 @@ from penstock.language.normal import SignedTest, Term, normal_form
 from penstock.language.operands import SlotNeededError
 from penstock.language.parser import parse
 from penstock.language.pools import Column, columns_of
-from penstock.language.schema import Attribute, Schema, Type
+from penstock.language.schema import Attribute, Schema
 from penstock.language.skeletons import EXACT, PREFIX, skeletons
 from penstock.language.syntax import CONTAINS_NAMES, syntax
 from penstock.language.texts import Texts
 from penstock.language.tokens import DECIMAL, DOUBLE, INTEGER, STRING
 from penstock.language.tree import Comparison, Factor
+from penstock.language.types import Type
 
 # One literal of each kind, to have a skeleton parsed: which one it is makes no difference to the tree.
 _SAMPLES = {

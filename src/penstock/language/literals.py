@@ -28,9 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.language.digits import doubles, scaled_integers
-from penstock.language.schema import Kind, Scalar
 from penstock.language.texts import Int64s, Texts
 from penstock.language.tree import LiteralKind
+from penstock.language.types import Kind, Scalar
 
 Keys = Any  # Int64s | pa.LargeBinaryArray
 DAY = 86_400_000_000  # microseconds

@@ -9,19 +9,10 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from penstock.errors import FilterError
-from penstock.language.schema import (
-    NUMBERS,
-    TIMES,
-    Array,
-    Attribute,
-    Scalar,
-    Schema,
-    Struct,
-    Type,
-    Unusable,
-)
+from penstock.language.schema import Attribute, Schema
 from penstock.language.syntax import MAX_DEPTH, column_path
 from penstock.language.tree import Literal, LiteralKind, Span
+from penstock.language.types import NUMBERS, TIMES, Array, Scalar, Struct, Type, Unusable
 
 _CONDITIONS = (
     exp.Connector, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Like, exp.Is,

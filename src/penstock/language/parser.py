@@ -16,7 +16,7 @@ from penstock.errors import FilterError
 from penstock.language import patterns
 from penstock.language.literals import MAX_DIGITS, TOO_MANY_DIGITS
 from penstock.language.operands import Operands, SlotNeededError
-from penstock.language.schema import Array, Attribute, Kind, Scalar, Schema
+from penstock.language.schema import Attribute, Schema
 from penstock.language.syntax import (
     CONTAINS_NAMES,
     MAX_DEPTH,
@@ -41,6 +41,7 @@ from penstock.language.tree import (
     Span,
     Tree,
 )
+from penstock.language.types import Array, Kind, Scalar
 
 _ORDERS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

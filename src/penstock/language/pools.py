@@ -9,8 +9,8 @@ import pyarrow as pa
 from penstock.language import literals
 from penstock.language.literals import Bounds, Unreadable
 from penstock.language.normal import Term
-from penstock.language.schema import Array, Scalar
 from penstock.language.tree import Contains, Factor, Literal, LiteralKind
+from penstock.language.types import Array, Scalar
 
 Role = Choice["value", "prefix", "element"]
 

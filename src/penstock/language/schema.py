@@ -3,8 +3,6 @@
 A schema comes from Spark, from Arrow, or from a plain mapping; inside Penstock it is one small immutable tree. Spark's
 own JSON form is what `to_json` writes, so that a stored schema can be read by either side. Spark itself is not
 imported: its types are recognised by the `jsonValue` method that they have.
-
-Widths are folded away (every integer is 64 bits, every float a double), because no filter can see them.
 """
 
 import difflib
@@ -12,86 +10,27 @@ import functools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from penstock.errors import SchemaError
+from penstock.language.calls import Asked
+from penstock.language.signatures import NO_OPERATORS, Signatures
+from penstock.language.types import (
+    Struct,
+    Type,
+    Unusable,
+    arrow_type,
+    from_arrow,
+    from_json,
+    from_mapping,
+    struct_of,
+    to_json,
+)
 
 _REMEMBERED = 10_000  # paths that a schema has looked up
-MAX_DEPTH = 64  # levels of nesting in a schema: far beyond any real one, far below Python's stack
 
-
-class Kind(StrEnum):
-    """What values of an attribute are compared as."""
-
-    BOOLEAN = "boolean"
-    INTEGER = "integer"
-    DOUBLE = "double"
-    DECIMAL = "decimal"
-    STRING = "string"
-    DATE = "date"
-    TIMESTAMP = "timestamp"
-
-
-NUMBERS = frozenset({Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL})
-TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
-
-
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """A type whose values are ordered. `precision` and `scale` are those of a decimal."""
-
-    kind: Kind
-    precision: int = 0
-    scale: int = 0
-
-    def __str__(self) -> str:
-        if self.kind is Kind.DECIMAL:
-            return f"decimal({self.precision},{self.scale})"
-        return str(self.kind)
-
-    @property
-    def is_wide(self) -> bool:
-        """A decimal that doesn't fit 64 bits."""
-        return self.kind is Kind.DECIMAL and self.precision > 18
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """A list of scalars, for `array_contains`."""
-
-    element: Scalar
-
-    def __str__(self) -> str:
-        return f"array<{self.element}>"
-
-
-@dataclass(frozen=True, slots=True)
-class Struct:
-    """Named fields; a filter reaches them by a dotted path."""
-
-    fields: tuple[tuple[str, "Type"], ...]
-
-    def __str__(self) -> str:
-        return "struct<" + ", ".join(f"{name}: {type_}" for name, type_ in self.fields) + ">"
-
-
-@dataclass(frozen=True, slots=True)
-class Unusable:
-    """A column that travels with the event but that no filter can mention (binary, map, array of structs …)."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-Type = Scalar | Array | Struct | Unusable
 SchemaLike = Any  # Schema | pa.Schema | Spark StructType | Mapping[str, Any]: Spark's types can't be named here
 
 
@@ -101,10 +40,11 @@ class Attribute:
 
     path: tuple[str, ...]
     type: Type
+    asked: Asked | None = None  # what an operator has to tell: then the path is a name for it
 
     @property
     def name(self) -> str:
-        return ".".join(self.path)
+        return self.path[-1] if self.asked else ".".join(self.path)
 
 
 @dataclass(frozen=True)
@@ -119,6 +59,7 @@ class Schema:
     """
 
     root: Struct
+    operators: Signatures = NO_OPERATORS
 
     @staticmethod
     def of(source: SchemaLike) -> "Schema":
@@ -126,19 +67,23 @@ class Schema:
         if isinstance(source, Schema):
             return source
         if isinstance(source, pa.Schema):
-            return Schema(Struct(tuple((f.name, _from_arrow(f.type)) for f in source)))
+            return Schema(Struct(tuple((f.name, from_arrow(f.type)) for f in source)))
         if isinstance(source, Mapping):
-            return Schema(_from_mapping(source))
+            return Schema(from_mapping(source))
         if hasattr(source, "jsonValue"):
-            return Schema(_struct(_from_json(source.jsonValue())))
+            return Schema(struct_of(from_json(source.jsonValue())))
         raise SchemaError(
             f"a schema can't be read from {type(source).__name__}: "
             "give a Spark StructType, an Arrow schema or a dict like {'price': 'double'}"
         )
 
+    def with_operators(self, operators: Signatures) -> "Schema":
+        """The same attributes, and operators that filters may call."""
+        return Schema(self.root, operators)
+
     def to_json(self) -> str:
-        """Spark's JSON form of the schema."""
-        return json.dumps(_to_json(self.root))
+        """Spark's JSON form of the schema, without operators."""
+        return json.dumps(to_json(self.root))
 
     @staticmethod
     def from_json(text: str) -> "Schema":
@@ -148,7 +93,7 @@ class Schema:
         True
         """
         try:
-            return Schema(_struct(_from_json(json.loads(text))))
+            return Schema(struct_of(from_json(json.loads(text))))
         except (ValueError, KeyError, TypeError) as error:
             raise SchemaError(f"not a schema in JSON: {error}") from error
 
@@ -166,9 +111,8 @@ class Schema:
 
     @functools.cached_property
     def _hash(self) -> int:
-        return hash(
-            self.root
-        )  # of every field: 20 µs for twenty of them, and caches ask at each filter
+        # Of every field: 20 µs for twenty of them, and caches ask at each filter.
+        return hash((self.root, self.operators))
 
     def find(self, path: tuple[str, ...]) -> Attribute | None:
         """The attribute at `path`: by its exact name, else by the only name that is equal but for case."""
@@ -218,201 +162,3 @@ def _pick(step: str, struct: Struct) -> str | None:
         return step
     alike = [name for name in names if name.lower() == step.lower()]
     return alike[0] if len(alike) == 1 else None
-
-
-# --- readers -----------------------------------------------------------------------------------
-
-_NAMES: dict[str, Kind] = {
-    "boolean": Kind.BOOLEAN,
-    "byte": Kind.INTEGER,
-    "short": Kind.INTEGER,
-    "integer": Kind.INTEGER,
-    "long": Kind.INTEGER,
-    "float": Kind.DOUBLE,
-    "double": Kind.DOUBLE,
-    "string": Kind.STRING,
-    "date": Kind.DATE,
-    "timestamp": Kind.TIMESTAMP,
-    "timestamp_ntz": Kind.TIMESTAMP,
-}
-_SQL_KINDS: dict[exp.DType, Kind] = {
-    exp.DataType.Type.BOOLEAN: Kind.BOOLEAN,
-    exp.DataType.Type.TINYINT: Kind.INTEGER,
-    exp.DataType.Type.SMALLINT: Kind.INTEGER,
-    exp.DataType.Type.INT: Kind.INTEGER,
-    exp.DataType.Type.BIGINT: Kind.INTEGER,
-    exp.DataType.Type.FLOAT: Kind.DOUBLE,
-    exp.DataType.Type.DOUBLE: Kind.DOUBLE,
-    exp.DataType.Type.TEXT: Kind.STRING,
-    exp.DataType.Type.VARCHAR: Kind.STRING,
-    exp.DataType.Type.CHAR: Kind.STRING,
-    exp.DataType.Type.DATE: Kind.DATE,
-    exp.DataType.Type.TIMESTAMP: Kind.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPTZ: Kind.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPLTZ: Kind.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPNTZ: Kind.TIMESTAMP,
-}
-
-
-def _decimal(precision: int, scale: int) -> Scalar:
-    if not (1 <= precision <= 38 and 0 <= scale <= precision):
-        raise SchemaError(
-            f"decimal({precision},{scale}): the precision is 1 to 38, the scale 0 to the precision"
-        )
-    return Scalar(Kind.DECIMAL, precision, scale)
-
-
-def _array(element: Type) -> Type:
-    return Array(element) if isinstance(element, Scalar) else Unusable(f"array<{element}>")
-
-
-def _struct(type_: Type) -> Struct:
-    if not isinstance(type_, Struct):
-        raise SchemaError(f"a schema is a struct of attributes, not {type_}")
-    return type_
-
-
-def _check_depth(depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise SchemaError(f"a schema nests at most {MAX_DEPTH} levels")
-
-
-def _from_json(value: Any, depth: int = 0) -> Type:
-    _check_depth(depth)
-    if isinstance(value, str):
-        if value.startswith("decimal"):
-            precision, _, scale = value.removeprefix("decimal").strip("()").partition(",")
-            return _decimal(int(precision or 10), int(scale or 0))
-        if value in _NAMES:
-            return Scalar(_NAMES[value])
-        return (
-            Scalar(Kind.STRING)
-            if value.startswith(("string", "varchar", "char"))
-            else Unusable(value)
-        )
-    if value["type"] == "struct":
-        return Struct(tuple((f["name"], _from_json(f["type"], depth + 1)) for f in value["fields"]))
-    if value["type"] == "array":
-        return _array(_from_json(value["elementType"], depth + 1))
-    return Unusable(str(value["type"]))
-
-
-def _to_json(type_: Type) -> Any:
-    match type_:
-        case Struct(fields):
-            return {
-                "type": "struct",
-                "fields": [
-                    {"name": n, "type": _to_json(t), "nullable": True, "metadata": {}}
-                    for n, t in fields
-                ],
-            }
-        case Array(element):
-            return {"type": "array", "elementType": _to_json(element), "containsNull": True}
-        case Scalar(Kind.INTEGER):
-            return "long"
-        case Scalar(Kind.DECIMAL, precision, scale):
-            return f"decimal({precision},{scale})"
-        case Scalar(kind):
-            return str(kind)
-        case Unusable(name):
-            return name
-
-
-def _from_arrow(type_: pa.DataType, depth: int = 0) -> Type:
-    _check_depth(depth)
-    t = pa.types
-    if t.is_dictionary(type_):
-        return _from_arrow(type_.value_type, depth + 1)
-    if t.is_struct(type_):
-        return Struct(tuple((f.name, _from_arrow(f.type, depth + 1)) for f in type_))
-    if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
-        return _array(_from_arrow(type_.value_type, depth + 1))
-    if t.is_decimal128(type_):
-        return _decimal(type_.precision, type_.scale)
-    kinds = (
-        (Kind.BOOLEAN, t.is_boolean(type_)),
-        (Kind.INTEGER, t.is_integer(type_)),
-        (Kind.DOUBLE, t.is_floating(type_)),
-        (Kind.STRING, t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)),
-        (Kind.DATE, t.is_date(type_)),
-        (Kind.TIMESTAMP, t.is_timestamp(type_)),
-    )
-    for kind, holds in kinds:
-        if holds:
-            return Scalar(kind)
-    return Unusable(str(type_))
-
-
-def arrow_type(type_: Type) -> pa.DataType:
-    """The Arrow type that values of a type are built with."""
-    match type_:
-        case Struct(fields):
-            return pa.struct([(n, arrow_type(t)) for n, t in fields if not isinstance(t, Unusable)])
-        case Array(element):
-            return pa.list_(arrow_type(element))
-        case Scalar(Kind.DECIMAL, precision, scale):
-            return pa.decimal128(precision, scale)
-        case Scalar(kind):
-            return _ARROW[kind]
-        case Unusable(name):
-            raise SchemaError(f"no filter can use a column of type {name}")
-
-
-_ARROW: dict[Kind, pa.DataType] = {
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.INTEGER: pa.int64(),
-    Kind.DOUBLE: pa.float64(),
-    Kind.STRING: pa.string(),
-    Kind.DATE: pa.date32(),
-    Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
-}
-
-
-def _from_mapping(mapping: Mapping[str, Any], depth: int = 0) -> Struct:
-    _check_depth(depth)
-    fields: list[tuple[str, Type]] = []
-    for name, value in mapping.items():
-        if isinstance(value, Mapping):
-            fields.append((str(name), _from_mapping(value, depth + 1)))
-        elif isinstance(value, str):
-            fields.append((str(name), _from_sql(str(name), value)))
-        elif isinstance(value, pa.DataType):
-            fields.append((str(name), _from_arrow(value)))
-        else:
-            raise SchemaError(
-                f"attribute {name!r}: a type is a name like 'double' or a dict of fields, not {value!r}"
-            )
-    return Struct(tuple(fields))
-
-
-def _from_sql(name: str, text: str) -> Type:
-    try:
-        # Not DataType.build: it forgives, and silently drops a field whose type it doesn't know.
-        cast = sqlglot.parse_one(f"CAST(x AS {text})", dialect="spark")
-        if not isinstance(cast, exp.Cast):
-            raise SchemaError("not a type")
-        return _from_data_type(cast.to)
-    except (SqlglotError, SchemaError, ValueError, RecursionError) as error:
-        raise SchemaError(
-            f"attribute {name!r}: {text!r} is not a type: {str(error).splitlines()[0]}"
-        ) from error
-
-
-def _from_data_type(type_: exp.DataType, depth: int = 0) -> Type:
-    _check_depth(depth)
-    sql = exp.DataType.Type
-    if type_.this is sql.STRUCT:
-        return Struct(
-            tuple((f.name, _from_data_type(f.args["kind"], depth + 1)) for f in type_.expressions)
-        )
-    if type_.this in (sql.ARRAY, sql.LIST):
-        return _array(_from_data_type(type_.expressions[0], depth + 1))
-    if type_.this is sql.DECIMAL:
-        numbers = [int(p.name) for p in type_.expressions]
-        return _decimal(*(numbers + [10, 0][len(numbers) :]))
-    if type_.this in _SQL_KINDS:
-        return Scalar(_SQL_KINDS[type_.this])
-    if type_.this in (sql.BINARY, sql.VARBINARY, sql.MAP):
-        return Unusable(type_.sql("spark").lower())
-    raise SchemaError("unknown type")

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
 from penstock.language.literals import Bounds, double_keys
-from penstock.language.schema import Kind, Scalar, Type
+from penstock.language.types import Kind, Scalar, Type
 from penstock.matching import kernels
 from penstock.matching.kernels import Bytes, Flags, Int32s, Int64s
 

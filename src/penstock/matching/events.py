@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from penstock.errors import SchemaError
 from penstock.language.literals import read_date, read_timestamp
-from penstock.language.schema import Array, Kind, Scalar, Schema, Struct, Type, Unusable, arrow_type
+from penstock.language.schema import Schema
+from penstock.language.types import Array, Kind, Scalar, Struct, Type, Unusable, arrow_type
 
 
 def event_batch(event: Mapping[str, Any], schema: Schema, columns: Iterable[str]) -> pa.RecordBatch:

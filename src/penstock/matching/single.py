@@ -16,7 +16,8 @@ from penstock.errors import SchemaError
 from penstock.jit import kernel
 from penstock.language.literals import double_key
 from penstock.language.patterns import pieces_of
-from penstock.language.schema import Kind, Scalar, Schema
+from penstock.language.schema import Schema
+from penstock.language.types import Kind, Scalar
 from penstock.matching.derived import FALSE, TRUE, UNKNOWN, PatternTest
 from penstock.matching.domains import ByteStrings, descend
 from penstock.matching.events import event_batch, event_value

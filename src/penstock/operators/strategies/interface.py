@@ -1,0 +1,41 @@
+"""What a strategy is: it says which invocations to evaluate next, until every chain is decided."""
+
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.matching.kernels import Int32s, Int64s
+from penstock.operators.chains import Chains, Odds
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Rounds(Protocol):
+    """The evaluation of one block of events: `ask`, evaluate, `tell`, and again, until nothing is asked."""
+
+    def ask(self) -> tuple[Int32s, Int32s]:
+        """Events and invocations to evaluate now, in pairs, ascending by invocation and then event; none if all is
+        decided. No pair is ever asked twice."""
+        ...
+
+    def tell(self, truth: Bools) -> None:
+        """The answers to what was asked last: for every pair, in order, the truth of its invocation's predicates."""
+        ...
+
+    def matched(self) -> tuple[Int64s, Int32s]:
+        """The chains that are true, once all is decided: those of event e stand at start[e] .. start[e + 1]. A chain
+        whose rival was true may be missing."""
+        ...
+
+
+class Strategy(Protocol):
+    """An order of evaluation for the chains of one plan."""
+
+    name: ClassVar[str]
+
+    def __init__(self, chains: Chains, odds: Odds) -> None: ...
+
+    def begin(self, start: Int64s, chains: Int32s) -> Rounds:
+        """Evaluate events of which event e needs chains[start[e]:start[e + 1]], ascending."""
+        ...
