@@ -37,7 +37,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class Fixed:
     """An argument that is a literal, already converted to what the parameter wants. `value` None is NULL."""
 
     type: Scalar | None
@@ -54,7 +54,7 @@ class Invocation:
     """An operator and its arguments: evaluated at most once per event, whoever asks."""
 
     operator: str
-    arguments: tuple[Given | Constant, ...]
+    arguments: tuple[Given | Fixed, ...]
 
     def __str__(self) -> str:
         return f"{self.operator}({', '.join(map(str, self.arguments))})"
@@ -69,7 +69,7 @@ class Call:
     """
 
     invocation: Invocation
-    pattern: tuple[int | Constant, ...] = ()
+    pattern: tuple[int | Fixed, ...] = ()
 
     def __str__(self) -> str:
         if not self.pattern:
@@ -95,7 +95,7 @@ class Arithmetic:
     right: "Operand | None"
 
 
-Operand = Variable | Given | Constant | Arithmetic
+Operand = Variable | Given | Fixed | Arithmetic
 
 
 @dataclass(frozen=True, slots=True)
