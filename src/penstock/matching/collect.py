@@ -9,13 +9,10 @@ levels and read off again, which sorts them and drops repetitions at a few nanos
 """
 
 import numpy as np
-import numpy.typing as npt
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.arrays import Bools, Int32s, Int64s, UInt64s
 from penstock.jit import kernel
-from penstock.matching.kernels import Flags, Int32s, Int64s
-
-UInt64s = npt.NDArray[np.uint64]
 
 _FEW = 24  # up to so many matches of an event are sorted by insertion
 
@@ -29,7 +26,7 @@ def collect(
     fan_subscription: Int32s,
     expires: Int64s,
     now: int,
-    gone: Flags,
+    gone: Bools,
     subscriptions: int,
 ) -> tuple[Int64s, Int32s]:
     """Where the subscriptions of each event begin, and the subscriptions, as positions in the plan.

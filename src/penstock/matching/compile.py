@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.arrays import Int32s, Int64s
 from penstock.errors import FilterError
 from penstock.language.conjunctions import Conjunctions
 from penstock.language.literals import Bounds
@@ -36,7 +37,6 @@ from penstock.matching.derived import (
     PlainTest,
 )
 from penstock.matching.domains import ByteStrings, Cuts, Domain, build_domain
-from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER, Rows
 from penstock.matching.sharing import CellTests, offsets, share

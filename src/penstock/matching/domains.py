@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.arrays import Bools, Bytes, Int32s, Int64s
 from penstock.errors import SchemaError
 from penstock.language.literals import Bounds, double_keys
 from penstock.language.types import Kind, Scalar, Type
 from penstock.matching import kernels
-from penstock.matching.kernels import Bytes, Flags, Int32s, Int64s
 
 _ALL_VALID = np.empty(0, np.bool_)
 _DICTIONARY_ROWS = 256  # from here on, strings are looked up once per distinct value of a batch
@@ -192,7 +192,7 @@ def build_domain(path: tuple[str, ...], type_: Type, bounds: Sequence[Bounds]) -
     return Domain(path, type_, cuts.astype(np.int64))
 
 
-def key_column(column: pa.Array, type_: Type, name: str) -> tuple[Keys, Flags]:
+def key_column(column: pa.Array, type_: Type, name: str) -> tuple[Keys, Bools]:
     """The keys of an Arrow column, and which of them are valid (an empty array: all)."""
     assert isinstance(type_, Scalar)
     if pa.types.is_dictionary(column.type):

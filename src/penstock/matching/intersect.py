@@ -14,8 +14,8 @@ left out. What comes out are the tests of all conjunctions, end to end.
 
 import numpy as np
 
+from penstock.arrays import Bools, Int8s, Int32s, Int64s
 from penstock.jit import kernel
-from penstock.matching.kernels import Flags, Int8s, Int32s, Int64s
 
 EQUAL, LESS, AT_MOST, MORE, AT_LEAST = range(5)
 
@@ -26,8 +26,8 @@ def intersect(
     owner: Int64s,
     factor_start: Int64s,
     attribute: Int32s,
-    negated: Flags,
-    null: Flags,
+    negated: Bools,
+    null: Bools,
     piece_start: Int64s,
     order: Int8s,
     place: Int64s,

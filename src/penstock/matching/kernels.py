@@ -6,19 +6,13 @@ ones points. Whatever the type was, a predicate is a set of cell numbers from he
 """
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.arrays import Bools, Bytes, Int32s, Int64s
 from penstock.jit import kernel
-
-Int8s = npt.NDArray[np.int8]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
 
 
 @kernel
-def int_cells(keys: Int64s, valid: Flags, cuts: Int64s, out: Int32s) -> None:
+def int_cells(keys: Int64s, valid: Bools, cuts: Int64s, out: Int32s) -> None:
     """The cell of every key; `valid` may be empty, meaning that all are.
 
     Cuts that are evenly spread, as those of whole numbers mostly are, are found where they should be at once; from
@@ -70,7 +64,7 @@ def _compare(a: Bytes, a0: int, a1: int, b: Bytes, b0: int, b1: int) -> int:
 
 @kernel
 def byte_cells(
-    offsets: Int64s, data: Bytes, valid: Flags, cut_offsets: Int64s, cut_data: Bytes, out: Int32s
+    offsets: Int64s, data: Bytes, valid: Bools, cut_offsets: Int64s, cut_data: Bytes, out: Int32s
 ) -> None:
     """The cell of every byte string, in the order of unsigned bytes."""
     count = len(cut_offsets) - 1

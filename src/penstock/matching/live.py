@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from penstock.arrays import Bools, Int32s, Int64s
 from penstock.errors import SubscriptionErrors, UnknownSubscription
 from penstock.language.schema import Schema, SchemaLike
 from penstock.language.shapes import Shapes
 from penstock.matching.compile import compile_plan
 from penstock.matching.engines.tree_grow import GrowingTree
 from penstock.matching.filter_cells import FilterCells, Path
-from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.labels import HIGHEST, LOWEST, NULL, Labels, NoRoomError
 from penstock.matching.matcher import Layer, Matcher, clock, merged
 from penstock.matching.rows import FOREVER, Rows, SubscriptionSource
@@ -332,7 +332,7 @@ class _State:
     base: Matcher
     base_rows: Rows
     base_ids: Int64s
-    gone: Flags
+    gone: Bools
     growing: _Growing
     left: int = 0
     added: dict[int, Subscription] = field(default_factory=dict)

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.arrays import Bools, Int32s, Int64s
 from penstock.errors import SchemaError, UnknownSubscription
 from penstock.jit import kernel
 from penstock.matching.collect import collect
 from penstock.matching.engines import Engine, Hits, choose
 from penstock.matching.engines.batch import BLOCK, BatchEngine
 from penstock.matching.explain import Explanation, explain
-from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER
 from penstock.matching.single import EventEncoder
@@ -40,7 +40,7 @@ class Layer:
     """A plan, and which of its subscriptions are gone (changed or removed by a later layer; empty: none)."""
 
     plan: Plan
-    gone: Flags
+    gone: Bools
     first_expiry: int
 
     @staticmethod

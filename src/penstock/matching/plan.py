@@ -27,11 +27,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.arrays import Int32s, Int64s
 from penstock.language.schema import Attribute, Schema
 from penstock.language.types import Array
 from penstock.matching.derived import DerivedAttributes
 from penstock.matching.domains import ByteStrings, Cuts, Domain, descend
-from penstock.matching.kernels import Int32s, Int64s
 
 AnyArray = npt.NDArray[Any]
 

@@ -24,15 +24,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.arrays import Float64s, Int32s, Int64s, UInt64s
 from penstock.jit import kernel
-from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan, read_only
 from penstock.matching.sharing import offsets
-
-UInt64s = npt.NDArray[np.uint64]
-Float64s = npt.NDArray[np.float64]
 
 WORD = 64
 _UNKNOWN_SHARE = 0.5  # how often a derived attribute is true, or a value NULL, the cells don't tell

@@ -16,13 +16,9 @@ memory and never a wrong match.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.arrays import Float64s, Int32s, Int64s, UInt64s
 from penstock.jit import kernel
-from penstock.matching.kernels import Int32s, Int64s
-
-UInt64s = npt.NDArray[np.uint64]
-Float64s = npt.NDArray[np.float64]
 
 _UNKNOWN_COVERAGE = 0.5  # of a derived attribute or of IS NULL nothing is known: rather any range
 

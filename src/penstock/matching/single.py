@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.arrays import Bytes, Int32s, Int64s
 from penstock.errors import SchemaError
 from penstock.jit import kernel
 from penstock.language.literals import double_key
@@ -21,7 +22,7 @@ from penstock.language.types import Kind, Scalar
 from penstock.matching.derived import FALSE, TRUE, UNKNOWN, PatternTest
 from penstock.matching.domains import ByteStrings, descend
 from penstock.matching.events import event_batch, event_value
-from penstock.matching.kernels import Bytes, Int32s, Int64s, byte_cells
+from penstock.matching.kernels import byte_cells
 from penstock.matching.plan import Plan
 
 _NAN_KEY = int(np.array([np.nan]).view(np.int64)[0])

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.arrays import Int64s
 from penstock.errors import FilterError, SnapshotError
 from penstock.language.schema import Schema, SchemaLike
 from penstock.matching.compile import Errors, Progress, compile_plan
@@ -41,7 +42,6 @@ from penstock.matching.folders import (
     write_file,
     write_folder,
 )
-from penstock.matching.kernels import Int64s
 from penstock.matching.matcher import Layer, Matcher
 from penstock.matching.plan import Plan
 from penstock.matching.rows import Changes, SubscriptionSource

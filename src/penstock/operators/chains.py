@@ -15,12 +15,7 @@ true, and no chain that it is a rival of is true.
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from penstock.matching.kernels import Int32s
-
-Float64s = npt.NDArray[np.float64]
+from penstock.arrays import Float64s, Int32s
 
 
 @dataclass(frozen=True, slots=True)

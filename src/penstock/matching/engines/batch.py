@@ -27,9 +27,9 @@ from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.arrays import Bools, Int32s, Int64s, UInt64s
 from penstock.jit import kernel
 from penstock.matching.engines.entries import (
     Conjunctions,
@@ -42,7 +42,6 @@ from penstock.matching.engines.entries import (
 )
 from penstock.matching.engines.interface import Hits
 from penstock.matching.engines.one import OneEvent
-from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan
 
 BLOCK = 10_240  # events of a block at most: Spark hands over 10,000 at a time
@@ -58,8 +57,6 @@ _LEFT = 4096  # pairs of event and conjunction that are verified together
 _MOST_ANDS = 8
 _ANY_CELL = np.int32(2**31 - 1)
 _MOST_SLOTS = 96  # … and for at most so many attributes: 3 MB
-
-UInt64s = npt.NDArray[np.uint64]
 
 
 class Slots(NamedTuple):
@@ -96,7 +93,7 @@ class BatchEngine:
         )
         return index | {f"slot_{name}": value for name, value in slots._asdict().items()}
 
-    def one_event(self, gone: Flags) -> OneEvent:
+    def one_event(self, gone: Bools) -> OneEvent:
         """The short way for single events, all the way to the ids of those that aren't gone."""
         return OneEvent(self._plan, self._entries, self._conjunctions, gone)
 

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.arrays import Int32s, Int64s
 from penstock.jit import kernel
-from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan
 from penstock.matching.sharing import offsets, width_class
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from penstock.matching.kernels import Int32s
+from penstock.arrays import Int32s
 from penstock.matching.plan import AnyArray, Plan
 
 

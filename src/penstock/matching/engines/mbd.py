@@ -21,12 +21,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from penstock.arrays import Int32s
 from penstock.matching.engines.entries import Conjunctions
 from penstock.matching.engines.interface import Hits
 from penstock.matching.engines.mbd_blocks import Lowest, build_lowest, match_block
 from penstock.matching.engines.mbd_diagram import Diagram, build_diagram
 from penstock.matching.engines.mbd_events import match_events
-from penstock.matching.kernels import Int32s
 from penstock.matching.plan import AnyArray, Plan, read_only
 from penstock.matching.predicate_index import WORD, PredicateIndex, number_predicates
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.arrays import Int32s, Int64s, UInt64s
 from penstock.jit import kernel
 from penstock.matching.engines.entries import Conjunctions, grown
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram
@@ -43,9 +44,8 @@ from penstock.matching.engines.mbd_words import (
     rows_of,
     verified,
 )
-from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan, read_only
-from penstock.matching.predicate_index import PredicateIndex, UInt64s
+from penstock.matching.predicate_index import PredicateIndex
 
 _LEAST_USES = (
     8  # of an attribute, above the lowest nodes of another, for a table to come into question

@@ -10,11 +10,11 @@ Not from the outputs down, as a diagram with few outputs is evaluated: that begi
 
 import numpy as np
 
+from penstock.arrays import Int32s, UInt64s
 from penstock.jit import kernel
 from penstock.matching.engines.entries import grown
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram
-from penstock.matching.kernels import Int32s
-from penstock.matching.predicate_index import WORD, PredicateIndex, UInt64s, mark_holding
+from penstock.matching.predicate_index import WORD, PredicateIndex, mark_holding
 
 
 @kernel

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from penstock.arrays import Bools, Int32s, Int64s, UInt64s
 from penstock.jit import kernel
 from penstock.matching.engines.entries import Conjunctions
-from penstock.matching.kernels import Flags, Int32s, Int64s
-from penstock.matching.predicate_index import ATTRIBUTE, FIRST, PAST, PredicateIndex, UInt64s
+from penstock.matching.predicate_index import ATTRIBUTE, FIRST, PAST, PredicateIndex
 
 UInt16s = npt.NDArray[np.uint16]
 
@@ -48,7 +48,7 @@ class Block(NamedTuple):
     shift: Int64s  # of a table: a band is 2 ** shift ranks
     rank: UInt16s  # of a table and an event
     tables: UInt64s  # end to end; behind them a row of zeros and one of ones
-    filled: Flags  # which tables are valid for the present order of events
+    filled: Bools  # which tables are valid for the present order of events
 
 
 class Ranks(NamedTuple):

@@ -11,11 +11,10 @@ The functions take single arrays. With tuples of them, each call would copy thei
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.arrays import Int32s, Int64s, UInt64s
 from penstock.jit import kernel
 from penstock.matching.engines.entries import Conjunctions, in_set
 from penstock.matching.engines.mbd_tables import BANDS, UInt16s, bands
-from penstock.matching.kernels import Int32s, Int64s
-from penstock.matching.predicate_index import UInt64s
 
 
 @kernel

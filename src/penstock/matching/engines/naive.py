@@ -9,9 +9,9 @@ from typing import ClassVar
 import numba as nb
 import numpy as np
 
+from penstock.arrays import Int32s
 from penstock.jit import kernel
 from penstock.matching.engines.interface import Hits
-from penstock.matching.kernels import Int32s
 from penstock.matching.plan import AnyArray, Plan
 
 

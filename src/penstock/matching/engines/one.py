@@ -14,10 +14,10 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from penstock.arrays import Bools, Int32s, Int64s
 from penstock.jit import kernel
 from penstock.matching.collect import collect
 from penstock.matching.engines.entries import Conjunctions, Entries, look_up
-from penstock.matching.kernels import Flags, Int32s, Int64s
 from penstock.matching.plan import AnyArray, Plan
 
 _ENTRIES = len(Entries._fields)
@@ -30,7 +30,7 @@ class OneEvent:
     """Looks up single events in the index of a plan."""
 
     def __init__(
-        self, plan: Plan, entries: Entries, conjunctions: Conjunctions, gone: Flags
+        self, plan: Plan, entries: Entries, conjunctions: Conjunctions, gone: Bools
     ) -> None:
         self._arrays: list[AnyArray] = [
             *entries,
@@ -78,8 +78,8 @@ def _int64s(addresses: Int64s, n: int) -> Int64s:
 
 
 @kernel
-def _flags(addresses: Int64s, n: int) -> Flags:
-    found: Flags = carray(_pointer(addresses[2 * n]), (addresses[2 * n + 1],), np.bool_)
+def _flags(addresses: Int64s, n: int) -> Bools:
+    found: Bools = carray(_pointer(addresses[2 * n]), (addresses[2 * n + 1],), np.bool_)
     return found
 
 

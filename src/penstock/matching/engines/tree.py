@@ -33,6 +33,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from penstock.arrays import Int32s
 from penstock.errors import PenstockError
 from penstock.matching.engines.interface import Hits
 from penstock.matching.engines.tree_build import FEW, LEAF, build, rules_of
@@ -50,7 +51,6 @@ from penstock.matching.engines.tree_words import (
     empty_words,
     last_level,
 )
-from penstock.matching.kernels import Int32s
 from penstock.matching.plan import AnyArray, Plan, read_only
 
 _COPIES = 8  # a set of at most so many points has an edge for each

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.arrays import Int8s, Int32s, Int64s
 from penstock.jit import kernel
 from penstock.matching.engines.tree_items import (
     HERE,
@@ -41,7 +42,6 @@ from penstock.matching.engines.tree_words import (
     node_room,
     scattered,
 )
-from penstock.matching.kernels import Int8s, Int32s, Int64s
 
 # What was fastest, of leaves of 4 to 64 conjunctions. Verifying sixteen costs about as much as visiting a node.
 LEAF, FEW = 32, 16

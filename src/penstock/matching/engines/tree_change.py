@@ -8,6 +8,7 @@ and edges that become empty go, and nodes that have lost all their edges.
 
 import numpy as np
 
+from penstock.arrays import Int8s, Int64s
 from penstock.errors import PenstockError
 from penstock.jit import kernel
 from penstock.matching.engines.tree_build import LEAF
@@ -57,7 +58,6 @@ from penstock.matching.engines.tree_words import (
     scattered,
     slot_of,
 )
-from penstock.matching.kernels import Int8s, Int64s
 
 
 @kernel

@@ -13,6 +13,7 @@ most of them are gone, the tree is built anew.
 
 import numpy as np
 
+from penstock.arrays import Int8s, Int32s, Int64s
 from penstock.errors import PenstockError
 from penstock.matching.engines.interface import Hits
 from penstock.matching.engines.tree_build import FEW, LEAF, Rules, build
@@ -29,7 +30,6 @@ from penstock.matching.engines.tree_words import (
     empty_state,
     empty_words,
 )
-from penstock.matching.kernels import Int8s, Int32s, Int64s
 
 LAST = (1 << 62) - 1  # the last cell: where a range ends that has no end
 

@@ -7,9 +7,9 @@ again by its predicates alone, and any node may test any attribute.
 
 from typing import NamedTuple
 
+from penstock.arrays import Int8s, Int32s, Int64s
 from penstock.jit import kernel
 from penstock.matching.engines.tree_words import ANYTHING, Sets, Words, key_of, level_of
-from penstock.matching.kernels import Int8s, Int32s, Int64s
 
 NO_EDGE = 0
 SEVERAL = -1  # the key of a set that follows an edge per point

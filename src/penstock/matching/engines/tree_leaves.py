@@ -14,6 +14,7 @@ If the first is a set, the head has its hull, and the rest begins with the set.
 
 import numpy as np
 
+from penstock.arrays import Int8s, Int64s
 from penstock.jit import kernel
 from penstock.matching.engines.tree_items import (
     FIELDS,
@@ -27,7 +28,6 @@ from penstock.matching.engines.tree_items import (
     is_settled,
 )
 from penstock.matching.engines.tree_words import Words, leaf_room
-from penstock.matching.kernels import Int8s, Int64s
 
 SIZE, HEADS, RESTS, SETTLED = range(4)  # of a leaf
 HEAD = 4  # words of a head

@@ -7,6 +7,7 @@ so that they find what they need in the cache.
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.arrays import Int32s, Int64s
 from penstock.jit import kernel
 from penstock.matching.engines.entries import grown
 from penstock.matching.engines.tree_leaves import (
@@ -35,7 +36,6 @@ from penstock.matching.engines.tree_words import (
     last_level,
     slot_of,
 )
-from penstock.matching.kernels import Int32s, Int64s
 
 ROOM = 64 * (BEFORE + 1) + 2  # the most pointers that one node can add to the stack
 RUN = 64  # heads that are gone through at a time

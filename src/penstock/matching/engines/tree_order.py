@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from penstock.arrays import Int32s, Int64s
 from penstock.jit import kernel
 from penstock.matching.engines.tree_items import KEY, LOW, NO_EDGE, OF, Items, is_point, weight_of
-from penstock.matching.kernels import Int32s, Int64s
 from penstock.matching.sharing import offsets
 
 _AUTO_COPIES = 1.5  # conjunctions after factoring, per conjunction, if the number of index attributes is left to us …

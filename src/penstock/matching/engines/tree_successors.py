@@ -20,6 +20,7 @@ two, and w must be looked at anyway, for its own don't-care edge.
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.arrays import Int32s, Int64s
 from penstock.jit import kernel
 from penstock.matching.engines.entries import grown
 from penstock.matching.engines.tree_leaves import conjunctions_in
@@ -41,7 +42,6 @@ from penstock.matching.engines.tree_words import (
     last_level,
     slot_of,
 )
-from penstock.matching.kernels import Int32s, Int64s
 
 LINKED = 3  # words of a slot with a link
 

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from penstock.arrays import Int32s, Int64s
 from penstock.jit import kernel
-from penstock.matching.kernels import Int32s, Int64s
 
 Words = npt.NDArray[Any]  # int32 or int64
 

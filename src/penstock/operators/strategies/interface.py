@@ -2,13 +2,8 @@
 
 from typing import ClassVar, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from penstock.matching.kernels import Int32s, Int64s
+from penstock.arrays import Bools, Int32s, Int64s
 from penstock.operators.chains import Chains, Odds
-
-Bools = npt.NDArray[np.bool_]
 
 
 class Rounds(Protocol):
