@@ -7,7 +7,7 @@
     ```bash, ```console lines that call `penstock` must name commands and options that exist
 
 A tag after the language says more: `python no-run` is shown only, `filters not-in-duckdb` holds for
-Penstock and not for the oracle.
+Penstock and not for the oracle, `filters variables` has filters that can't be negated.
 """
 
 import ast

@@ -1,4 +1,5 @@
-"""Error messages, word for word: `errors.txt` has filters and the whole message each is refused with.
+"""Error messages, word for word: `errors.txt` has filters and the whole message each is refused with;
+`operator_errors.txt` has those that are about operators.
 
 A message is what a user of the language reads most often, so a change of one is a change to look at.
 `PENSTOCK_WRITE_GOLDEN=1` writes the file anew from what the filters in it are refused with now; the
@@ -10,11 +11,11 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.language.scenes import SCHEMA as WITH_OPERATORS
 
 from penstock import FilterError, Schema
 from penstock.matching import FOREVER, Rows, check, check_many, compile_plan
 
-GOLDEN = Path(__file__).with_name("errors.txt")
 SCHEMA = Schema.of(
     {
         "symbol": "string",
@@ -34,56 +35,72 @@ SCHEMA = Schema.of(
 )
 
 
-def _entries() -> list[tuple[str, str]]:
+GOLDEN = {
+    Path(__file__).with_name("errors.txt"): SCHEMA,
+    Path(__file__).with_name("operator_errors.txt"): WITH_OPERATORS,
+}
+
+
+def _entries(golden: Path) -> list[tuple[str, str]]:
     """Pairs of a filter and its message, between lines of `====`, parted by a line of `----`."""
-    entries = GOLDEN.read_text().split("\n====\n")[1:]
+    entries = golden.read_text().split("\n====\n")[1:]
     return [
         (filter_, message) for filter_, _, message in (e.partition("\n----\n") for e in entries)
     ]
 
 
-def _message(filter_: str) -> str:
+def _message(filter_: str, schema: Schema) -> str:
     try:
-        check(filter_, SCHEMA)
+        check(filter_, schema)
     except FilterError as error:
         return str(error)
     return "(accepted)"
 
 
 if os.environ.get("PENSTOCK_WRITE_GOLDEN"):
-    head = GOLDEN.read_text().split("\n====\n")[0]
-    texts = [f"{filter_}\n----\n{_message(filter_)}" for filter_, _ in _entries()]
-    GOLDEN.write_text("\n====\n".join([head, *texts]))
+    for golden, schema in GOLDEN.items():
+        head = golden.read_text().split("\n====\n")[0]
+        texts = [f"{f}\n----\n{_message(f, schema)}" for f, _ in _entries(golden)]
+        golden.write_text("\n====\n".join([head, *texts]))
 
-ENTRIES = _entries()
+ENTRIES = {golden: _entries(golden) for golden in GOLDEN}
+CASES = [
+    pytest.param(GOLDEN[golden], filter_, message, id=filter_[:40])
+    for golden, entries in ENTRIES.items()
+    for filter_, message in entries
+]
+FILES = pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.name)
 
 
-def test_the_file_has_entries() -> None:
+@FILES
+def test_the_files_have_entries(golden: Path) -> None:
     """The reader finds them, each filter once."""
-    assert len(ENTRIES) > 60
-    assert len({filter_ for filter_, _ in ENTRIES}) == len(ENTRIES)
+    assert len(ENTRIES[golden]) > 30
+    assert len({filter_ for filter_, _ in ENTRIES[golden]}) == len(ENTRIES[golden])
 
 
-@pytest.mark.parametrize(("filter_", "message"), ENTRIES, ids=[f[:40] for f, _ in ENTRIES])
-def test_messages_are_as_written(filter_: str, message: str) -> None:
+@pytest.mark.parametrize(("schema", "filter_", "message"), CASES)
+def test_messages_are_as_written(schema: Schema, filter_: str, message: str) -> None:
     """The whole message, caret line and all."""
-    assert _message(filter_) == message.rstrip("\n")
+    assert _message(filter_, schema) == message.rstrip("\n")
 
 
-def test_a_batch_gives_the_same_messages() -> None:
+@FILES
+def test_a_batch_gives_the_same_messages(golden: Path) -> None:
     """Filters checked together, where those of one shape share a parse, fail as they do alone."""
-    texts = [text for filter_, _ in ENTRIES for text in (filter_, "price > 5")]
-    errors = check_many(texts, SCHEMA)
+    texts = [text for filter_, _ in ENTRIES[golden] for text in (filter_, "price > 5")]
+    errors = check_many(texts, GOLDEN[golden])
     assert [row for row, _ in errors] == list(range(0, len(texts), 2))
-    for (row, error), (_, message) in zip(errors, ENTRIES, strict=True):
+    for (row, error), (_, message) in zip(errors, ENTRIES[golden], strict=True):
         assert str(error) == message.rstrip("\n"), texts[row]
 
 
-def test_a_plan_leaves_out_the_bad_ones_and_names_them() -> None:
+@FILES
+def test_a_plan_leaves_out_the_bad_ones_and_names_them(golden: Path) -> None:
     """All the errors of a batch at once, by subscription id, and the rest is compiled."""
-    rows = [(100 + n, "u", filter_, FOREVER) for n, (filter_, _) in enumerate(ENTRIES)]
+    rows = [(100 + n, "u", filter_, FOREVER) for n, (filter_, _) in enumerate(ENTRIES[golden])]
     rows += [(5000, "u", "price > 5", FOREVER)]
-    plan, errors = compile_plan(Rows.of(rows), SCHEMA)
+    plan, errors = compile_plan(Rows.of(rows), GOLDEN[golden])
     assert sorted(sid for sid, _ in errors) == [row[0] for row in rows[:-1]]
     assert plan.ids.tolist() == [5000]
 

@@ -14,8 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.language.scenes import OPERATORS
+from tests.language.scenes import SCHEMA as SCENE
 
 from penstock import FilterError, Schema, SchemaError
+from penstock.language.signatures import NO_OPERATORS
 from penstock.matching import FOREVER, Matcher, Rows, check, check_many, compile_plan
 
 SCHEMA = Schema.of(
@@ -661,3 +664,60 @@ def best(run: Callable[[], object], times: int = 3) -> float:
         run()
         found.append(time.perf_counter() - start)
     return min(found)
+
+
+# ---- operators
+
+ODD_CALLS = {
+    "calls in calls": nested("odd(", "image", ")", 10_000),
+    "many arguments": "odd(" + "image, " * 10_000 + "image)",
+    "parentheses": nested("odd((", "image", "))", 5_000),
+    "a long sum": "p(:x, :y) AND :x = 1" + " + 1" * 5_000,
+    "a deep sum": "p(:x, :y) AND :x = " + nested("(1 + ", ":y", ")", 90),
+    "too deep a sum": "p(:x, :y) AND :x = " + nested("(1 + ", ":y", ")", 5_000),
+    "signs": "p(:x, :y) AND :x = " + "- " * 5_000 + ":y",
+    "a comparison chain": "p(:x, :y) AND :x" + " = :y" * 5_000,
+    "65 variables": " AND ".join(f"boats(image, :v{n})" for n in range(65)),
+    "variables in one call": "p(" + ", ".join(f":v{n}" for n in range(5_000)) + ")",
+    "a long list": "p(:x, :y) AND :x IN (" + ", ".join(map(str, range(5_000))) + ")",
+    "a long list of variables": "p(:x, :y) AND :x IN (" + ", ".join([":y"] * 5_000) + ")",
+    "many conditions": "p(:x, :y) AND " + " AND ".join(f":x > {n}" for n in range(2_000)),
+    "many conditions, many alternatives": " AND ".join(
+        [f"(volume = {n} OR boats(image, :v{n}) OR boats(image, :w{n}))" for n in range(5)]
+        + ["p(:x, :y)"]
+        + [f":x > {n} * :y" for n in range(256)]
+    ),
+    "colons": ":" * 100_000,
+    "a long name": "p(:" + "x" * 500_000 + ", :y)",
+    "a long name of an operator": "x" * 500_000 + "(image)",
+    "a long literal": "near(place, 1" + "0" * 100_000 + ")",
+    "a large exponent": "seen(listed, 1e999999999) > 1",
+    "a small exponent": "seen(listed, 1e-999999999) > 1",
+    "an exponent beyond decimals": "paid(1e99999999999999999999)",
+    "a large number": "boats(image, :y) AND :y > 1e999999999",
+}
+GOOD_CALLS = {"a deep sum", "many conditions, many alternatives", "a long name"}
+
+
+@pytest.mark.parametrize("name", ODD_CALLS)
+@pytest.mark.parametrize("typed", [True, False])
+def test_calls_written_to_hurt_are_refused_soon(name: str, typed: bool) -> None:
+    """Calls, variables and conditions without end: a FilterError with a short message, or a filter, in seconds."""
+    start = time.perf_counter()
+    try:
+        check(ODD_CALLS[name], *((SCENE, NO_OPERATORS) if typed else (None, OPERATORS)))
+    except FilterError as error:
+        outcome = str(error)
+        assert len(outcome) < 2_000
+    else:
+        outcome = "accepted"
+    assert (outcome == "accepted") is (name in GOOD_CALLS), outcome
+    assert time.perf_counter() - start < 20
+
+
+@pytest.mark.parametrize("count", [7, 64])
+def test_many_equal_calls_are_put_in_some_order(count: int) -> None:
+    """Where trying every order would take forever, it isn't tried."""
+    calls = [f"boats(image, :v{n})" for n in range(count)]
+    orders = [f":v{n} < :v{n + 1}" for n in range(count - 1)]
+    assert check(" AND ".join(calls + orders), SCENE)[0].startswith("calls an operator")

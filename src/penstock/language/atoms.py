@@ -11,9 +11,13 @@ sqlglot does the reading, as ever. That a part means the same alone and in its c
   - its normal form must be a single conjunction, so that the whole is the conjunction of its parts.
 
 What fails any of this has no atom, and its filter is parsed as a whole: so errors never come from here, either.
+
+Calls of operators have an atom for every list of literals that they are given, and there may be as many of those as
+filters. Only one of each kind is parsed; `call_atoms` makes the others of it.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,13 +25,16 @@ from typing import Any
 from sqlglot import exp
 
 from penstock.errors import FilterError
+from penstock.language.call_atoms import CALLED, Template, take_apart
+from penstock.language.calls import given
 from penstock.language.infer import infer
 from penstock.language.normal import SignedTest, Term, normal_form
 from penstock.language.operands import SlotNeededError
 from penstock.language.parser import parse
 from penstock.language.pools import Column, columns_of
 from penstock.language.schema import Attribute, Schema
-from penstock.language.skeletons import EXACT, PREFIX, skeletons
+from penstock.language.signatures import NO_OPERATORS, Signatures
+from penstock.language.skeletons import EXACT, PREFIX, Skeletons, skeletons
 from penstock.language.syntax import CONTAINS_NAMES, syntax
 from penstock.language.texts import Texts
 from penstock.language.tokens import DECIMAL, DOUBLE, INTEGER, STRING
@@ -44,6 +51,8 @@ _SAMPLES = {
     PREFIX: "'x%'",
 }
 _REMEMBERED = 20_000  # skeletons, with an atom or without
+_LONG = 4_096  # bytes of a skeleton; long ones are rare and would fill the memory with themselves
+_TRIES = 8  # skeletons of one key without an atom, before the key is given up: a bad literal must not spoil it at once
 _UNKNOWN: Any = object()
 _MARKER = re.compile(r"[\x01-\x06]")
 
@@ -51,16 +60,19 @@ _NAME = r'(?:[^\W\d]\w*|"(?:[^"]|"")+")'
 _PATH = rf"{_NAME}(?:\.{_NAME})*"
 _LITERAL = r"(?:[-+] ?[\x02-\x04]|[\x01-\x04]|(?:DATE|TIMESTAMP|TIMESTAMPTZ) \x01|TRUE|FALSE)"
 _ORDER = r"(?:=|==|<>|!=|<|<=|>|>=)"
+_GIVEN = rf"(?:(?:(?:DATE|TIMESTAMP|TIMESTAMPTZ) )?'(?:[^']|'')*'|(?:[-+] ?)?\d+(?:\.\d+)?(?:E[-+]?\d+)?|{_PATH})"
+_CALL = rf"{_NAME} ?\( ?(?:{_GIVEN}(?: ?, ?{_GIVEN})* ?)?\)"
+_SUBJECT = rf"(?:{_CALL}|{_PATH})"
 _FORM = re.compile(
-    rf"(?P<list>{_PATH} (?:NOT )?IN ?\([-+]?[\x01-\x04]\))"
-    rf"|{_PATH} (?:NOT )?IN ?\( ?{_LITERAL}(?: ?, ?{_LITERAL})* ?\)"
-    rf"|{_PATH} ?{_ORDER} ?(?:{_LITERAL}|{_PATH})"
-    rf"|{_LITERAL} ?{_ORDER} ?{_PATH}"
-    rf"|{_PATH} BETWEEN ?{_LITERAL} AND ?{_LITERAL}"
-    rf"|{_PATH} (?:NOT )?LIKE ?(?:[\x05\x06]|'(?:[^']|'')*')"
-    rf"|{_PATH} IS (?:NOT )?(?:NULL|TRUE|FALSE|DISTINCT FROM ?{_LITERAL})"
+    rf"(?P<list>{_SUBJECT} (?:NOT )?IN ?\([-+]?[\x01-\x04]\))"
+    rf"|{_SUBJECT} (?:NOT )?IN ?\( ?{_LITERAL}(?: ?, ?{_LITERAL})* ?\)"
+    rf"|{_SUBJECT} ?{_ORDER} ?(?:{_LITERAL}|{_PATH})"
+    rf"|{_LITERAL} ?{_ORDER} ?{_SUBJECT}"
+    rf"|{_SUBJECT} BETWEEN ?{_LITERAL} AND ?{_LITERAL}"
+    rf"|{_SUBJECT} (?:NOT )?LIKE ?(?:[\x05\x06]|'(?:[^']|'')*')"
+    rf"|{_SUBJECT} IS (?:NOT )?(?:NULL|TRUE|FALSE|DISTINCT FROM ?{_LITERAL})"
     rf"|(?:{'|'.join(sorted(CONTAINS_NAMES))}) ?\( ?{_PATH} ?, ?{_LITERAL} ?\)"
-    rf"|{_PATH}",
+    rf"|{_SUBJECT}",
     re.IGNORECASE,
 )
 
@@ -75,12 +87,13 @@ class Atom:
 
     `columns` are the literals of each term. The slot of one is its place among the literals of the text; one without a
     slot is always the same. If `repeats`, there may be any number of literals in the text, and the single piece of the
-    single term stands for all of them.
+    single term stands for all of them. `given` are the attributes that an operator is given.
     """
 
     terms: tuple[Term, ...]
     columns: tuple[tuple[Column, ...], ...]
     repeats: bool
+    given: tuple[Attribute, ...] = ()
 
     def bind(self, written: Sequence[str]) -> list[Bound]:
         """The terms, and their literals as they are written in one text."""
@@ -94,12 +107,18 @@ class Atom:
             for term, columns in zip(self.terms, self.columns, strict=True)
         ]
 
+    def with_terms(self, terms: tuple[Term, ...] | None) -> "Atom | None":
+        """The same atom but for what is asked of its operator."""
+        if terms is None:
+            return None
+        return replace(self, terms=terms, columns=tuple(columns_of([t]) for t in terms))
+
     def attributes(self) -> set[Attribute]:
-        """The attributes it looks at."""
-        found: set[Attribute] = set()
+        """The attributes of the event that it looks at."""
+        found = set(self.given)
         for term in self.terms:
             if not isinstance(term, SignedTest):
-                found.add(term.attribute)
+                found |= set() if term.attribute.asked else {term.attribute}
             elif isinstance(term.test, Comparison):
                 found |= {term.test.left, term.test.right}
             else:
@@ -107,7 +126,9 @@ class Atom:
         return found
 
 
-def read_atom(skeleton: bytes, schema: Schema | None) -> Atom | None:
+def read_atom(
+    skeleton: bytes, schema: Schema | None, operators: Signatures = NO_OPERATORS
+) -> Atom | None:
     """The atom of a skeleton under a schema, or under the one that it implies; None if it has to be read in company.
 
     >>> read_atom(b"price BETWEEN \\x02 AND \\x03", Schema.of({"price": "double"})).terms[0].pieces[0].order
@@ -124,16 +145,24 @@ def read_atom(skeleton: bytes, schema: Schema | None) -> Atom | None:
     try:
         if not _reads_alike(text):
             return None
-        tree = parse(text, schema or infer(text), slots)
+        known_schema = infer(text, operators) if schema is None else schema
+        tree = parse(text, known_schema, slots)
         conjunctions = normal_form(text, tree)
     except (FilterError, SlotNeededError):
         return None
     if len(conjunctions) != 1 or not conjunctions[0]:
         return None
     terms = conjunctions[0]
-    atom = Atom(terms, tuple(columns_of([t]) for t in terms), known["list"] is not None)
+    asked = [t.attribute.asked for t in terms if isinstance(t, Factor) and t.attribute.asked]
+    attributes = (known_schema.find(path) for one in asked for path in given(one))
+    atom = Atom(
+        terms,
+        tuple(columns_of([t]) for t in terms),
+        known["list"] is not None,
+        tuple(dict.fromkeys(a for a in attributes if a is not None)),
+    )
     # Without a schema, an attribute has the type of what it is compared with: if that is another one, who knows.
-    return atom if schema is not None or len(atom.attributes()) == 1 else None
+    return atom if schema is not None or asked or len(atom.attributes()) == 1 else None
 
 
 def _sample(form: str) -> tuple[str, dict[int, int]]:
@@ -165,9 +194,12 @@ def _reads_alike(text: str) -> bool:
 class Atoms:
     """The atoms met so far under one schema; without one, each is read under the schema it implies."""
 
-    def __init__(self, schema: Schema | None) -> None:
+    def __init__(self, schema: Schema | None, operators: Signatures = NO_OPERATORS) -> None:
         self.schema = schema
+        self.operators = operators if schema is None else schema.operators
         self._atoms: dict[bytes, Atom | None] = {}
+        self._templates: dict[str, tuple[Atom, Template]] = {}
+        self._refused: Counter[str] = Counter()  # by key, skeletons without an atom
 
     def find(self, skeleton: bytes) -> Atom | None:
         """The atom of a skeleton, from memory if it can be."""
@@ -178,9 +210,39 @@ class Atoms:
             return atom
         if len(self._atoms) >= _REMEMBERED:
             self._atoms.clear()
-        atom = read_atom(skeleton, self.schema)
-        if len(skeleton) < 4096:  # long ones are rare and would fill the memory with themselves
+        atom = self._read(skeleton)
+        if len(skeleton) < _LONG:
             self._atoms[skeleton] = atom
+        return atom
+
+    def skeletons(self, texts: Texts) -> Skeletons:
+        """The texts cut as these atoms want them."""
+        return skeletons(texts, len(self.operators) > 0)
+
+    def _read(self, skeleton: bytes) -> Atom | None:
+        """The atom of a new skeleton; that of a call is made of another that differs in what it is given only."""
+        called = None
+        if len(self.operators) and b"(" in skeleton:
+            if len(skeleton) >= _LONG:
+                return None  # parsed as a whole, and only once
+            called = CALLED.search(skeleton.decode())
+        if called is None:
+            return read_atom(skeleton, self.schema, self.operators)
+        key, literals = take_apart(called)
+        known = self._templates.get(key)
+        if known is not None:
+            return known[0].with_terms(known[1].terms(known[0].terms, literals))
+        if self._refused.get(key, 0) >= _TRIES:
+            return None
+        if len(self._templates) + len(self._refused) >= _REMEMBERED:
+            self._templates.clear()
+            self._refused.clear()
+        atom = read_atom(skeleton, self.schema, self.operators)
+        template = None if atom is None else Template.of(atom.terms, self.operators, literals)
+        if atom is None:
+            self._refused[key] += 1
+        elif template is not None:
+            self._templates[key] = atom, template
         return atom
 
     def of(self, text: str) -> list[Bound] | None:
@@ -189,7 +251,7 @@ class Atoms:
         `conjunctions` does the same for many filters; for one, its arrays cost more than they save.
         """
         try:
-            parts = skeletons(Texts.one(text))
+            parts = self.skeletons(Texts.one(text))
         except UnicodeEncodeError:
             return None
         if not parts.cut[0]:

@@ -14,16 +14,18 @@ Everything here is canonical: equal predicates are equal objects, whoever wrote 
 variables.
 """
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
-from penstock.language.types import Scalar
+from penstock.language.types import Kind, Scalar, from_json, to_json
 
 CALL = "\0call"  # the first step of a path that leads to a call: no attribute can be named so
 
 Path = tuple[str, ...]
-Value = (
-    bool | int | float | str
-)  # of a literal; decimals, dates and timestamps as text in their ISO form
+# Of a literal; decimals, dates and timestamps as text in their ISO form.
+Value = bool | int | float | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Given:
     path: Path
 
     def __str__(self) -> str:
-        return ".".join(self.path)
+        return ".".join(map(_step, self.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,13 @@ class Fixed:
     value: Value | None
 
     def __str__(self) -> str:
-        if isinstance(self.value, str):
-            return "'" + self.value.replace("'", "''") + "'"
-        return "NULL" if self.value is None else str(self.value)
+        kind = None if self.type is None else self.type.kind
+        if self.value is None:
+            return "NULL"
+        if not isinstance(self.value, str) or kind is Kind.DECIMAL:
+            return str(self.value).upper() if kind is Kind.BOOLEAN else str(self.value)
+        typed = "" if kind is None else _TYPED.get(kind, "")
+        return typed + "'" + self.value.replace("'", "''") + "'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +78,15 @@ class Call:
     pattern: tuple[int | Fixed, ...] = ()
 
     def __str__(self) -> str:
-        if not self.pattern:
-            return str(self.invocation)
-        fitting = [f":{p + 1}" if isinstance(p, int) else str(p) for p in self.pattern]
+        return self.with_variables(_NUMBERS)
+
+    def with_variables(self, names: Sequence[str]) -> str:
+        """The call with these names for its variables.
+
+        >>> Call(Invocation("boats", (Given(("image",)),)), (0, 0)).with_variables(["y"])
+        'boats(image, :y, :y)'
+        """
+        fitting = [f":{names[p]}" if isinstance(p, int) else str(p) for p in self.pattern]
         arguments = [*map(str, self.invocation.arguments), *fitting]
         return f"{self.invocation.operator}({', '.join(arguments)})"
 
@@ -106,6 +118,17 @@ class Condition:
     left: Operand
     right: Operand | None
 
+    def with_variables(self, names: Sequence[str]) -> str:
+        """The condition in SQL, with these names for its variables.
+
+        >>> Condition(">", Variable(0), Arithmetic("*", Fixed(None, 2), Variable(1))).with_variables(["y", "z"])
+        ':y > 2 * :z'
+        """
+        left = _written(self.left, names)
+        if self.right is None:
+            return f"{left} IS {self.order.upper()}"
+        return f"{left} {self.order} {_written(self.right, names)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Joint:
@@ -119,5 +142,96 @@ class Joint:
     variables: tuple[tuple[int, ...], ...]
     conditions: tuple[Condition, ...]
 
+    def __str__(self) -> str:
+        calls = [
+            call.with_variables([_NUMBERS[v] for v in own])
+            for call, own in zip(self.calls, self.variables, strict=True)
+        ]
+        conditions = [c.with_variables(_NUMBERS) for c in self.conditions]
+        return ", ".join(calls) + (" with " + ", ".join(conditions) if conditions else "")
+
 
 Asked = Call | Joint
+
+
+def only_invocation(asked: Asked) -> Invocation | None:
+    """The invocation whose answer decides what is asked; None of a joint of several."""
+    calls = (asked,) if isinstance(asked, Call) else asked.calls
+    distinct = {call.invocation for call in calls}
+    return distinct.pop() if len(distinct) == 1 else None
+
+
+def given(asked: Asked | Condition) -> list[Path]:
+    """The attributes of the event that are looked at."""
+    if isinstance(asked, Call):
+        return [a.path for a in asked.invocation.arguments if isinstance(a, Given)]
+    if isinstance(asked, Joint):
+        parts: list[Call | Condition] = [*asked.calls, *asked.conditions]
+        return [path for part in parts for path in given(part)]
+    found: list[Path] = []
+    pending: list[Operand | None] = [asked.right, asked.left]
+    while pending:
+        operand = pending.pop()
+        if isinstance(operand, Given):
+            found.append(operand.path)
+        elif isinstance(operand, Arithmetic):
+            pending += [operand.right, operand.left]
+    return found
+
+
+# --- as SQL ------------------------------------------------------------------------------------
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TYPED = {Kind.DATE: "DATE ", Kind.TIMESTAMP: "TIMESTAMPTZ "}
+MAX_VARIABLES = 64  # of one filter
+_NUMBERS = [str(n + 1) for n in range(MAX_VARIABLES)]
+
+
+def _step(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def _written(operand: Operand, names: Sequence[str], inside: bool = False) -> str:
+    match operand:
+        case Variable(number):
+            return f":{names[number]}"
+        case Arithmetic(operation, left, None):
+            text = f"{operation}{_written(left, names, True)}"
+        case Arithmetic(operation, left, Variable() | Given() | Fixed() | Arithmetic() as right):
+            text = f"{_written(left, names, True)} {operation} {_written(right, names, True)}"
+        case Fixed(Scalar(Kind.DOUBLE), float(value)):  # unlike the exact 2.5
+            text = repr(value) if "e" in repr(value) else f"{value!r}e0"
+        case _:
+            text = str(operand)
+    compound = isinstance(operand, Arithmetic) or text.startswith("-")
+    return f"({text})" if inside and compound else text
+
+
+# --- as JSON -----------------------------------------------------------------------------------
+
+_CLASSES = {
+    kind.__name__: kind
+    for kind in (Given, Fixed, Invocation, Call, Variable, Arithmetic, Condition, Joint)
+}
+
+
+def asked_to_dict(asked: Any) -> Any:
+    """For JSON: objects by the name of their class, tuples as lists."""
+    if isinstance(asked, tuple):
+        return [asked_to_dict(value) for value in asked]
+    if isinstance(asked, Scalar):
+        return {"Scalar": to_json(asked)}
+    if is_dataclass(asked):
+        parts = [asked_to_dict(getattr(asked, f.name)) for f in fields(asked)]
+        return {type(asked).__name__: parts}
+    return asked
+
+
+def asked_from_dict(value: Any) -> Any:
+    """What `asked_to_dict` gave."""
+    if isinstance(value, list):
+        return tuple(map(asked_from_dict, value))
+    if not isinstance(value, dict):
+        return value
+    ((name, parts),) = value.items()
+    return from_json(parts) if name == "Scalar" else _CLASSES[name](*map(asked_from_dict, parts))

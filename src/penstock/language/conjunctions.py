@@ -12,7 +12,7 @@ pick their own attributes, and each would cost a parse and a handful of objects.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +21,15 @@ from penstock.language.atoms import Atom, Atoms
 from penstock.language.layout import agree, gather, lay_out, offsets, pool_places
 from penstock.language.normal import Term
 from penstock.language.pools import Column, Pool, PoolKey
-from penstock.language.skeletons import Skeletons, skeletons
+from penstock.language.schema import Attribute
+from penstock.language.skeletons import Skeletons
 from penstock.language.texts import Bytes, Flags, Int32s, Int64s, Texts
 from penstock.language.tree import Factor
+from penstock.language.types import Type
 
 _CHUNK = 1 << 18  # bytes of filters taken at a time: with their tokens, about what a cache holds
 Progress = Callable[[int], None]
+Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ def plain_conjunctions(
     parts = _Parts(atoms)
     row = shift = 0
     for chunk in texts.chunks(_CHUNK):
-        parts.add(skeletons(chunk), row, shift)
+        parts.add(atoms.skeletons(chunk), row, shift)
         row += len(chunk)
         shift += len(chunk.data)
         if progress is not None:
@@ -86,6 +89,7 @@ class _Parts:
         self.atoms = atoms
         self.number: dict[bytes, int] = {}  # of the atom of a skeleton; negative if it has none
         self.distinct: list[Atom] = []
+        self.uses = _Uses()
         self.rows: list[Int64s] = []
         self.parts: list[Int64s] = []  # how many, per conjunction
         self.atom: list[Int32s] = []  # per part
@@ -103,7 +107,7 @@ class _Parts:
         strange = offsets(atom < 0)[found.part_start]
         plain: Flags = found.cut & (strange[1:] == strange[:-1])
         if self.atoms.schema is None:
-            plain &= agree(found.part_start, atom, *_types(self.distinct))
+            plain &= agree(found.part_start, atom, *self.uses.arrays())
         of_plain = np.repeat(plain, parts)
         lifted = np.repeat(of_plain, literals)
         self.rows.append(row + np.flatnonzero(plain))
@@ -122,6 +126,7 @@ class _Parts:
             self.number[skeleton] = number
             if atom is not None:
                 self.distinct.append(atom)
+                self.uses.add(atom.attributes())
         return number
 
     def conjunctions(self, data: Bytes, pools: dict[PoolKey, Pool]) -> Conjunctions:
@@ -202,13 +207,29 @@ def _ranks(terms: Sequence[Term]) -> Int64s:
     )
 
 
-def _types(atoms: Sequence[Atom]) -> tuple[Int64s, Int64s]:
-    """The attribute of each atom and its type, in numbers; a negative one where it is a struct for other atoms."""
-    attributes = [attribute for atom in atoms for attribute in atom.attributes()]
-    path = {p: n for n, p in enumerate(dict.fromkeys(a.path for a in attributes))}
-    types = {t: n for n, t in enumerate(dict.fromkeys(a.type for a in attributes))}
-    structs = {p[:depth] for p in path for depth in range(1, len(p))}
-    return (
-        np.array([path[a.path] for a in attributes], np.int64),
-        np.array([-1 if a.path in structs else types[a.type] for a in attributes], np.int64),
-    )
+class _Uses:
+    """The attributes of each atom and their types, in numbers; a negative one where it is a struct for other atoms."""
+
+    def __init__(self) -> None:
+        self.start = [0]
+        self.path: list[int] = []
+        self.type: list[int] = []
+        self.paths: dict[Path, int] = {}
+        self.types: dict[Type, int] = {}
+        self.structs: set[Path] = set()
+
+    def add(self, attributes: Iterable[Attribute]) -> None:
+        """Those of the next atom."""
+        for attribute in attributes:
+            path = attribute.path
+            self.path.append(self.paths.setdefault(path, len(self.paths)))
+            self.type.append(self.types.setdefault(attribute.type, len(self.types)))
+            self.structs.update(path[:depth] for depth in range(1, len(path)))
+        self.start.append(len(self.path))
+
+    def arrays(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Where those of each atom begin, their paths and their types."""
+        structs = [self.paths[path] for path in self.structs if path in self.paths]
+        path = np.array(self.path, np.int64)
+        type_ = np.where(np.isin(path, structs), -1, np.array(self.type, np.int64))
+        return np.array(self.start, np.int64), path, type_

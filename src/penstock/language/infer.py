@@ -1,7 +1,8 @@
 """A schema guessed from a filter alone, for a registry that hasn't been told one.
 
-An attribute has the type of what it is compared with. That is enough to find syntax errors, forbidden functions and
-filters that compare one attribute with a number here and a string there; the rest is checked when a schema is known.
+An attribute has the type of what it is compared with, or of the operator's parameter that it is given for. That is
+enough to find syntax errors, forbidden functions and filters that compare one attribute with a number here and a string
+there; the rest is checked when a schema is known.
 """
 
 from collections.abc import Iterator
@@ -11,108 +12,177 @@ from sqlglot import exp
 
 from penstock.errors import FilterError, SchemaError
 from penstock.language.schema import Schema
+from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.language.syntax import CONTAINS_NAMES, column_path, syntax
+from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct, Type
 
 _COMPARISONS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
 )  # fmt: skip
 _LOGIC = (exp.And, exp.Or, exp.Not, exp.Paren)
-_SAME = {
-    ("string", "date"): "date",
-    ("string", "timestamp"): "timestamp",
-    ("date", "timestamp"): "timestamp",
-}
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
+_STRING, _DOUBLE = Scalar(Kind.STRING), Scalar(Kind.DOUBLE)
+_BOOLEAN = Scalar(Kind.BOOLEAN)
 
 Path = tuple[str, ...]
+Uses = Iterator[tuple[Path, Type]]
 
 
-def infer(text: str) -> Schema:
-    """The smallest schema under which the filter makes sense.
+def infer(text: str, operators: Signatures = NO_OPERATORS) -> Schema:
+    """The smallest schema under which the filter makes sense; it has the operators, too.
 
     >>> print(infer("price > 5 AND venue.country = 'CH' AND array_contains(tags, 'x')"))
     struct<tags: array<string>, price: double, venue: struct<country: string>>
     """
     tree = syntax(text)
-    kinds: dict[Path, str] = {}
+    types: dict[Path, Type] = {}
     compared: list[tuple[Path, Path]] = []
-    for path, kind in _uses(tree, compared):
-        kinds[path] = _agreed(text, path, kinds.get(path), kind)
+    for path, type_ in _uses(tree, compared, operators):
+        types[path] = _agreed(text, path, types.get(path), type_)
     for left, right in compared:
-        kind = kinds.get(left) or kinds.get(right) or "double"
-        kinds.setdefault(left, kind)
-        kinds.setdefault(right, kind)
+        type_ = types.get(left) or types.get(right) or _DOUBLE
+        types.setdefault(left, type_)
+        types.setdefault(right, type_)
     root: dict[str, Any] = {}
+    structs = {path[:depth] for path in types for depth in range(1, len(path))}
     for node in tree.find_all(exp.Column, exp.Dot):
         spelt = None if isinstance(node.parent, exp.Dot) else column_path(node)
-        if spelt is not None:
-            _place(text, root, spelt, kinds.get(spelt, "string"))
+        if spelt is not None and (spelt in types or spelt not in structs):
+            _place(text, root, spelt, types.get(spelt, _STRING))
+    for path, type_ in types.items():
+        _place(text, root, path, type_)
     try:
-        return Schema.of(root)
+        return Schema.of(root).with_operators(operators)
     except SchemaError as error:
         raise FilterError(text, str(error)) from None
 
 
-def _uses(tree: exp.Expr, compared: list[tuple[Path, Path]]) -> Iterator[tuple[Path, str]]:
+def _uses(
+    tree: exp.Expr, compared: list[tuple[Path, Path]], operators: Signatures
+) -> Iterator[tuple[Path, Type]]:
     """Every attribute with the type that one of its uses calls for."""
     if (path := column_path(tree)) is not None:
-        yield path, "boolean"
+        yield path, _BOOLEAN
+    variables = _variables(tree, operators)
     for node in tree.walk():
         if isinstance(node, _COMPARISONS):
-            sides = [(column_path(side), _kind(side)) for side in (node.this, node.expression)]
-            (a, a_kind), (b, b_kind) = sides
+            if variables and _has_variable(node):
+                yield from _beside_variables(node, variables)
+                continue
+            sides = [(column_path(side), _type(side)) for side in (node.this, node.expression)]
+            (a, a_type), (b, b_type) = sides
             if a is not None and b is not None:
                 compared.append((a, b))
-            yield from ((p, k) for p, k in ((a, b_kind), (b, a_kind)) if p is not None and k)
+            yield from ((p, t) for p, t in ((a, b_type), (b, a_type)) if p is not None and t)
         elif isinstance(node, exp.Between | exp.In | exp.Is | exp.Like):
+            if variables and _has_variable(node):
+                yield from _beside_variables(node, variables)
+                continue
             path = column_path(node.this)
             others = [node.args.get("low"), node.args.get("high"), node.args.get("expression")]
             for other in [*node.expressions, *others]:
-                kind = _kind(other)
-                if path is not None and kind:
-                    yield path, kind
+                type_ = _type(other)
+                if path is not None and type_:
+                    yield path, type_
         elif isinstance(node, exp.ArrayContains) or (
             isinstance(node, exp.Anonymous) and node.name.lower() in CONTAINS_NAMES
         ):
             arguments = node.expressions or [node.this, node.expression]
             path = column_path(arguments[0])
             if path is not None:
-                yield path, f"array<{_kind(arguments[-1]) or 'string'}>"
+                yield path, Array(_type(arguments[-1]) or _STRING)
+        elif isinstance(node, exp.Anonymous):
+            yield from _arguments(node, operators)
         elif isinstance(node, _LOGIC):
             for child in (node.this, node.args.get("expression")):
                 path = column_path(child) if isinstance(child, exp.Expr) else None
                 if path is not None and not isinstance(node, exp.Paren):
-                    yield path, "boolean"
+                    yield path, _BOOLEAN
 
 
-def _kind(node: exp.Expr | None) -> str | None:
+def _arguments(node: exp.Anonymous, operators: Signatures) -> Uses:
+    """What a call says of the attributes that it is given: of a struct, what it says of its fields."""
+    signature = operators.find(node.name)
+    parameters = () if signature is None else signature.parameters
+    for argument, type_ in zip(node.expressions, parameters, strict=False):
+        path = column_path(argument.unnest())
+        if path is not None and type_ is not None:
+            yield from _flat(path, type_)
+
+
+def _flat(path: Path, type_: Type) -> Uses:
+    if isinstance(type_, Struct) and type_.fields:
+        for name, field in type_.fields:
+            yield from _flat((*path, name), field)
+    else:
+        yield path, type_
+
+
+def _variables(tree: exp.Expr, operators: Signatures) -> dict[str, Scalar]:
+    """What operators bind variables as."""
+    found: dict[str, Scalar] = {}
+    for node in tree.find_all(exp.Anonymous) if len(operators) else ():
+        signature = operators.find(node.name)
+        if signature is not None:
+            outputs = node.expressions[len(signature.parameters) :]
+            for argument, type_ in zip(outputs, signature.binds, strict=False):
+                if isinstance(argument, exp.Placeholder):
+                    found.setdefault(argument.name.lower(), type_)
+    return found
+
+
+def _has_variable(node: exp.Expr) -> bool:
+    return node.find(exp.Placeholder) is not None
+
+
+def _beside_variables(node: exp.Expr, variables: dict[str, Scalar]) -> Uses:
+    """Attributes in a condition on variables: numbers if it computes, else of the type of the variables."""
+    if isinstance(node.this.unnest(), exp.Predicate):
+        return  # a condition is not a value: it is refused, and a chain of them would be walked again and again
+    types = [variables.get(p.name.lower()) for p in node.find_all(exp.Placeholder)]
+    type_ = _DOUBLE if node.find(*_ARITHMETIC) is not None else next(filter(None, types), None)
+    for column in node.find_all(exp.Column, exp.Dot):
+        path = None if isinstance(column.parent, exp.Dot) else column_path(column)
+        if path is not None and type_ is not None:
+            yield path, type_
+
+
+def _type(node: exp.Expr | None) -> Scalar | None:
     while isinstance(node, exp.Neg | exp.Paren):
         node = node.this
     match node:
         case exp.Literal():
-            return "string" if node.is_string else "double"
+            return _STRING if node.is_string else _DOUBLE
         case exp.Boolean():
-            return "boolean"
+            return _BOOLEAN
         case exp.Cast():
-            return "date" if node.to.this is exp.DType.DATE else "timestamp"
+            return Scalar(Kind.DATE if node.to.this is exp.DType.DATE else Kind.TIMESTAMP)
     return None
 
 
-def _agreed(text: str, path: Path, known: str | None, kind: str) -> str:
-    if known is None or known == kind:
-        return kind
-    wider = _SAME.get((known, kind)) or _SAME.get((kind, known))
-    if wider is None:
-        name = ".".join(path)
-        raise FilterError(
-            text, f"{name!r} is used as {known} and as {kind}", hint="one attribute has one type"
-        )
-    return wider
+def _agreed(text: str, path: Path, known: Type | None, type_: Type) -> Type:
+    if known is None or known == type_:
+        return type_
+    if isinstance(known, Array) and isinstance(type_, Array):
+        element = _agreed(text, path, known.element, type_.element)
+        return Array(element) if isinstance(element, Scalar) else known
+    if isinstance(known, Scalar) and isinstance(type_, Scalar):
+        kinds = {known.kind, type_.kind}
+        if kinds <= NUMBERS:
+            return _DOUBLE
+        times = kinds & TIMES
+        if times and kinds <= TIMES | {Kind.STRING}:
+            return Scalar(Kind.TIMESTAMP if Kind.TIMESTAMP in times else Kind.DATE)
+    name = ".".join(path)
+    raise FilterError(
+        text, f"{name!r} is used as {known} and as {type_}", hint="one attribute has one type"
+    )
 
 
-def _place(text: str, root: dict[str, Any], path: Path, kind: str) -> None:
+def _place(text: str, root: dict[str, Any], path: Path, type_: Type) -> None:
     fields: Any = root
     for step in path[:-1]:
         fields = fields.setdefault(step, {}) if isinstance(fields, dict) else None
     if not isinstance(fields, dict) or isinstance(fields.get(path[-1]), dict):
         raise FilterError(text, f"{'.'.join(path)!r} is used as a value and as a struct")
-    fields[path[-1]] = kind
+    fields[path[-1]] = type_

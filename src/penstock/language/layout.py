@@ -23,8 +23,11 @@ def offsets(lengths: npt.ArrayLike) -> Int64s:
 
 
 @kernel
-def agree(part_start: Int64s, atom: Int32s, path: Int64s, type_: Int64s) -> Flags:
-    """Which filters use every attribute as one type. Atom a looks at attribute path[a] as type_[a], the negative never.
+def agree(
+    part_start: Int64s, atom: Int32s, use_start: Int64s, path: Int64s, type_: Int64s
+) -> Flags:
+    """Which filters use every attribute as one type. Atom a looks at the attributes path[use_start[a]] … as the types
+    beside them, the negative never.
 
     A filter with a part that is no atom (a negative number) may get any answer.
     """
@@ -35,10 +38,11 @@ def agree(part_start: Int64s, atom: Int32s, path: Int64s, type_: Int64s) -> Flag
         for part in range(part_start[text], part_start[text + 1]):
             if atom[part] < 0:
                 continue
-            attribute, as_type = path[atom[part]], type_[atom[part]]
-            if as_type < 0 or (seen_in[attribute] == text and seen_as[attribute] != as_type):
-                result[text] = False
-            seen_in[attribute], seen_as[attribute] = text, as_type
+            for use in range(use_start[atom[part]], use_start[atom[part] + 1]):
+                attribute, as_type = path[use], type_[use]
+                if as_type < 0 or (seen_in[attribute] == text and seen_as[attribute] != as_type):
+                    result[text] = False
+                seen_in[attribute], seen_as[attribute] = text, as_type
     return result
 
 

@@ -1,15 +1,15 @@
 """The literals of one filter, taken out of its text: what is left is the key of its shape.
 
 One regular expression per text, about a tenth of what a parse costs. What it can't lift safely (comments, escapes,
-dollar quotes …) stays in the key as it is: such a filter is parsed for itself alone. The same goes for general LIKE
-patterns, each of which is a predicate of its own.
+dollar quotes …) stays in the key as it is: such a filter is parsed for itself alone. Two kinds of literals stay in the
+key because they are part of what a predicate is: general LIKE patterns, and what operators are given.
 """
 
 import re
 
 from penstock.language import patterns
 from penstock.language.operands import SlotNeededError
-from penstock.language.syntax import MAX_TEXT, UNPRINTABLE
+from penstock.language.syntax import CONTAINS_NAMES, MAX_TEXT, UNPRINTABLE
 
 # A string, a quoted identifier, or a number that is no part of a word. One group, so that `split` keeps them.
 _LIFTED = re.compile(
@@ -17,21 +17,61 @@ _LIFTED = re.compile(
 )
 _ODD = re.compile(r"""['"$\\#;{}\0]|--|/\*|escape""", re.IGNORECASE)
 _ENDS_IN_WORD = re.compile(r"[\w]$")
+_PARENTHESIS = re.compile(r"[()]")
+_LAST_WORD = re.compile(r"\w+$")
+_NEAR = 80  # characters before a parenthesis that are looked at
+_NO_OPERATORS = CONTAINS_NAMES | {"in", "and", "or", "not", "between", "like", "is", "from"}
 
 Key = tuple[str | int, ...]
 
 
-def lift(text: str) -> tuple[Key, tuple[str, ...]]:
-    """The key of a filter's shape and the literals taken out of it."""
+def lift(text: str, calls: bool = False) -> tuple[Key, tuple[str, ...]]:
+    """The key of a filter's shape and the literals taken out of it. `calls`: there may be calls of operators.
+
+    >>> lift("in_area(place, 'Bronx') OR price > 5", calls=True)[0]
+    ('in_area(place, ', "'Bronx'", ') OR price > ', 1, '')
+    """
     if len(text) > MAX_TEXT or "\0" in text or not (text.isascii() or _is_printable(text)):
         return (text,), ()  # refused for what is in a literal, perhaps: not to be shared
     parts = _LIFTED.split(text)
     lifted = tuple(parts[1::2])
+    kept = _in_calls(parts) if calls and "(" in text else ()
     if "like" in text.lower():
         parts[1::2] = [_like_kind(parts[i - 1], parts[i]) for i in range(1, len(parts), 2)]
     else:
         parts[1::2] = [_kind(literal) for literal in lifted]
+    for index in kept:
+        parts[index] = lifted[index // 2]
     return tuple(parts), lifted
+
+
+def _in_calls(parts: list[str]) -> list[int]:
+    """Which literals stand between the parentheses of a call."""
+    found: list[int] = []
+    is_call: list[bool] = []  # of the open parentheses
+    inside = 0  # how many of them are
+    for index, part in enumerate(parts):
+        if index % 2:
+            if inside:
+                found.append(index)
+            continue
+        for parenthesis in _PARENTHESIS.finditer(part):
+            if parenthesis[0] == "(":
+                is_call.append(_calls(part, parenthesis.start(), parts[index - 1] if index else ""))
+                inside += is_call[-1]
+            elif is_call:
+                inside -= is_call.pop()
+    return found
+
+
+def _calls(part: str, at: int, before: str) -> bool:
+    """Whether a parenthesis is that of a call; `before` is what stands before its part. A guess: it decides what is
+    shared, not what is right."""
+    near = part[max(0, at - _NEAR) : at].rstrip()
+    if not near:
+        return before[:1] == '"'
+    word = _LAST_WORD.search(near)
+    return word is not None and word[0].lower() not in _NO_OPERATORS
 
 
 def _is_printable(text: str) -> bool:
@@ -59,13 +99,13 @@ def _like_kind(before: str, literal: str) -> str | int:
     return _kind(literal)
 
 
-def slots_of(text: str, lifted: tuple[str, ...]) -> dict[int, int]:
+def slots_of(text: str, key: Key) -> dict[int, int]:
     """Where in the text each lifted literal begins. Nothing is lifted from a text with odd parts."""
     slots: dict[int, int] = {}
     position = 0
-    for index, part in enumerate(_LIFTED.split(text) if lifted else ()):
+    for index, part in enumerate(_LIFTED.split(text) if len(key) > 1 else ()):
         if index % 2:
-            if part[0] != '"':
+            if isinstance(key[index], int):
                 slots[position] = index // 2
         elif _ODD.search(part):
             raise SlotNeededError

@@ -4,6 +4,8 @@ Negation is pushed down to the leaves first. That is sound in three-valued logic
 and because a leaf knows when its own negation is *true*: past this point nobody asks for anything but true. Then AND
 is distributed over OR, with a bound: a filter whose normal form is larger is refused, it doesn't grow in silence.
 
+Variables live inside one conjunction: what its calls must satisfy together becomes a factor of it (`joints`).
+
 Leaves of one attribute inside a conjunction are not intersected here. That happens once the constants are cell
 numbers, where every type is an integer and one kernel does it for all filters of a shape (`matching.compile`).
 """
@@ -12,9 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import FilterError
+from penstock.language.joints import joined
 from penstock.language.tree import (
     And,
+    Binding,
     Constant,
+    Constraint,
     Factor,
     Not,
     Or,
@@ -37,6 +42,8 @@ class SignedTest:
 
 Term = Factor | SignedTest
 Conjunction = tuple[Term, ...]
+_Unjoined = tuple[Term | Binding | Constraint, ...]
+_Joined = dict[tuple[tuple[Binding, ...], tuple[Constraint, ...]], list[Factor]]
 
 
 def normal_form(text: str, tree: Tree) -> tuple[Conjunction, ...]:
@@ -49,10 +56,31 @@ def normal_form(text: str, tree: Tree) -> tuple[Conjunction, ...]:
     >>> [[term.attribute.name for term in c] for c in normal_form(text, parse(text, schema))]
     [['b', 'b'], ['a']]
     """
-    return tuple(_disjuncts(text, tree, True))
+    known: _Joined = {}
+    return tuple(dict.fromkeys(_joined(text, c, known) for c in _disjuncts(text, tree, True)))
 
 
-def _disjuncts(text: str, tree: Tree, holds: bool) -> list[Conjunction]:
+def _joined(text: str, conjunction: _Unjoined, known: _Joined) -> Conjunction:
+    """A conjunction with factors for its variables; `known` has those of others that have the same ones."""
+    terms: list[Term] = []
+    bindings: list[Binding] = []
+    constraints: list[Constraint] = []
+    for term in conjunction:
+        if isinstance(term, Binding):
+            bindings.append(term)
+        elif isinstance(term, Constraint):
+            constraints.append(term)
+        else:
+            terms.append(term)
+    if bindings or constraints:
+        key = tuple(bindings), tuple(constraints)
+        if key not in known:
+            known[key] = joined(text, bindings, constraints)
+        terms += known[key]
+    return tuple(terms)
+
+
+def _disjuncts(text: str, tree: Tree, holds: bool) -> list[_Unjoined]:
     match tree:
         case Not(child):
             return _disjuncts(text, child, not holds)
@@ -66,6 +94,17 @@ def _disjuncts(text: str, tree: Tree, holds: bool) -> list[Conjunction]:
             return [()] if value is holds else []
         case Factor():
             return [(tree if holds else tree.negation(),)]
+        case Constraint():
+            return [(tree if holds else tree.negation(),)]
+        case Binding():
+            if not holds:
+                raise FilterError(
+                    text,
+                    "NOT can't stand before a call with a variable",
+                    *tree.span,
+                    hint="negate what is asked of the variable, or write values instead of variables",
+                )
+            return [(tree,)]
         case Pattern() if holds and tree.prefix is not None:
             head = Factor(tree.attribute, (Piece("prefix", tree.prefix),), tree.span)
             return [(head, SignedTest(tree, True))]
@@ -73,20 +112,20 @@ def _disjuncts(text: str, tree: Tree, holds: bool) -> list[Conjunction]:
             return [(SignedTest(tree, holds),)]
 
 
-def _all_of(text: str, parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
+def _all_of(text: str, parts: Sequence[list[_Unjoined]]) -> list[_Unjoined]:
     if any(not part for part in parts):
         return []
     # What has no alternatives is joined in one go: a chain of a hundred thousand ANDs takes linear time.
     certain = dict.fromkeys(term for part in parts if len(part) == 1 for term in part[0])
-    result: list[Conjunction] = [tuple(certain)]
+    result: list[_Unjoined] = [tuple(certain)]
     for part in (part for part in parts if len(part) > 1):
         _check_size(text, len(result) * len(part))
         result = [(*left, *right) for left in result for right in part]
     return list(dict.fromkeys(result)) if len(result) > 1 else result
 
 
-def _any_of(text: str, parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
-    result: dict[Conjunction, None] = {}
+def _any_of(text: str, parts: Sequence[list[_Unjoined]]) -> list[_Unjoined]:
+    result: dict[_Unjoined, None] = {}
     united: dict[tuple[str, ...], list[Factor]] = {}
     complements: dict[tuple[str, ...], Factor] = {}
     for conjunction in (c for part in parts for c in part):

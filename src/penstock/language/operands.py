@@ -1,4 +1,4 @@
-"""What a predicate compares: attributes of the schema and literals, and whether the two go together.
+"""What a predicate compares: attributes of the schema, calls of operators and literals, and whether they go together.
 
 Also where errors are made: with the position in the text, what was expected and what was found.
 """
@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from penstock.errors import FilterError
+from penstock.language.arguments import fixed, takes, takes_literal
+from penstock.language.calls import CALL, MAX_VARIABLES, Call, Fixed, Given, Invocation
 from penstock.language.schema import Attribute, Schema
+from penstock.language.signatures import MAX_ARGUMENTS, Signature
 from penstock.language.syntax import MAX_DEPTH, column_path
-from penstock.language.tree import Literal, LiteralKind, Span
-from penstock.language.types import NUMBERS, TIMES, Array, Scalar, Struct, Type, Unusable
+from penstock.language.tree import Binding, Literal, LiteralKind, Span
+from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct, Type, Unusable
 
 _CONDITIONS = (
     exp.Connector, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Like, exp.Is,
@@ -25,13 +28,7 @@ _TYPED = {
     exp.DataType.Type.TIMESTAMPLTZ: LiteralKind.TIMESTAMPTZ,
     exp.DataType.Type.TIMESTAMPNTZ: LiteralKind.TIMESTAMP,
 }
-_NUMERIC_LITERALS = {LiteralKind.INTEGER, LiteralKind.DECIMAL, LiteralKind.DOUBLE}
-_TIME_LITERALS = {
-    LiteralKind.DATE,
-    LiteralKind.TIMESTAMP,
-    LiteralKind.TIMESTAMPTZ,
-    LiteralKind.STRING,
-}
+_NO_PARENTHESES = re.compile(r"\s*\(?\s*\)")
 
 
 class SlotNeededError(Exception):
@@ -46,12 +43,15 @@ class Operands:
         self.schema = schema
         self.slots = slots
         self.used: set[int] = set()  # the slots whose literals the tree has
+        self.variables: set[str] = set()
 
     def operand(self, node: exp.Expr) -> Attribute | Literal | None:
         """An attribute, a literal, or None for NULL."""
         match node:
             case exp.Column() | exp.Dot():
                 return self.attribute(node)
+            case exp.Anonymous() if len(self.schema.operators):
+                return self.answer(node)
             case exp.Null():
                 return None
             case exp.Boolean():
@@ -103,6 +103,19 @@ class Operands:
         return Literal(kind, text, span, slot, negative)
 
     def attribute(self, node: exp.Expr) -> Attribute:
+        """An attribute whose values can be compared."""
+        attribute = self.resolved(node)
+        if isinstance(attribute.type, Unusable):
+            raise self.error(
+                node,
+                f"no filter can test {attribute.name!r}",
+                expected="a scalar, an array of scalars or a field of a struct",
+                found=str(attribute.type),
+            )
+        return attribute
+
+    def resolved(self, node: exp.Expr) -> Attribute:
+        """An attribute of any type."""
         path = column_path(node)
         if path is None:
             raise self.refusal(node)
@@ -120,19 +133,137 @@ class Operands:
                 f"unknown attribute {name!r}",
                 hint=f"did you mean {close!r}?" if close else None,
             )
-        if isinstance(attribute.type, Unusable):
+        return attribute
+
+    # --- calls ---------------------------------------------------------------------------------
+
+    def subject(self, node: exp.Expr) -> Attribute:
+        """An attribute of the event, or what an operator answers."""
+        inner = node.unnest()
+        if isinstance(inner, exp.Anonymous) and len(self.schema.operators):
+            return self.answer(inner)
+        return self.attribute(node)
+
+    def answer(self, node: exp.Anonymous) -> Attribute:
+        """What an operator answers, as an attribute."""
+        called = self.call(node)
+        if isinstance(called, Attribute):
+            return called
+        raise self.error(
+            node,
+            f"{called.call.with_variables(called.names)!r} is a condition of its own",
+            hint="it is true if there are values that fit; compare its variables instead",
+        )
+
+    def call(self, node: exp.Anonymous) -> Attribute | Binding:
+        """A call: what is asked, as an attribute, or a binding if it has variables."""
+        signature = self.signature(node)
+        inputs = len(signature.parameters)
+        nodes = node.expressions
+        if len(nodes) != inputs + len(signature.binds) or len(nodes) > MAX_ARGUMENTS:
+            wanted = inputs + len(signature.binds)
             raise self.error(
                 node,
-                f"no filter can test {attribute.name!r}",
-                expected="a scalar, an array of scalars or a field of a struct",
-                found=str(attribute.type),
+                f"operator {signature.name!r} takes {wanted} argument{'s' * (wanted != 1)}",
+                expected=signature.usage(),
+                found=f"{len(nodes)} argument{'s' * (len(nodes) != 1)}",
             )
-        return attribute
+        given = tuple(
+            self.argument(argument.unnest(), type_, f"argument {n} of {signature.name!r}")
+            for n, (argument, type_) in enumerate(
+                zip(nodes[:inputs], signature.parameters, strict=True), 1
+            )
+        )
+        names: list[str] = []
+        pattern = tuple(
+            self.fitting(argument.unnest(), type_, signature, names)
+            for argument, type_ in zip(nodes[inputs:], signature.binds, strict=True)
+        )
+        call = Call(Invocation(signature.name, given), pattern)
+        if names:
+            return Binding(call, tuple(names), self.span(node))
+        return Attribute((CALL, str(call)), signature.result or Scalar(Kind.BOOLEAN), call)
+
+    def signature(self, node: exp.Anonymous) -> Signature:
+        found = self.schema.operators.find(node.name)
+        if found is None:
+            raise self.unregistered(node)
+        return found
+
+    def argument(self, node: exp.Expr, type_: Type | None, place: str) -> Given | Fixed:
+        """What an operator is given for a parameter."""
+        if isinstance(node, exp.Placeholder):
+            raise self.error(
+                node,
+                f"{place} can't be a variable",
+                expected=_shown(type_),
+                hint="variables stand where an operator binds, after what it is given",
+            )
+        if isinstance(node, exp.Func) and not isinstance(node, exp.Cast | exp.Connector):
+            raise self.error(
+                node, f"{place} can't be a call", hint="register an operator that does both"
+            )
+        if isinstance(node, exp.Column | exp.Dot):
+            attribute = self.resolved(node)
+            if not takes(type_, attribute.type):
+                raise self.error(
+                    node,
+                    f"{place} doesn't fit",
+                    _shown(type_),
+                    f"{attribute.type} {attribute.name}",
+                )
+            return Given(attribute.path)
+        return self.fixed(node, type_, place)
+
+    def fitting(
+        self, node: exp.Expr, type_: Scalar, signature: Signature, names: list[str]
+    ) -> int | Fixed:
+        """What one of the bound values must be: the number of a variable, which is put into `names`, or a literal."""
+        if isinstance(node, exp.Placeholder):
+            name = self.variable(node)
+            if name not in names:
+                names.append(name)
+            return names.index(name)
+        what = f"what operator {signature.name!r} binds"
+        literal = (exp.Literal, exp.Boolean, exp.Neg, exp.Cast)
+        if not isinstance(node, literal):
+            raise self.error(
+                node,
+                f"{what} is a variable or a literal",
+                signature.usage(),
+                hint="compare the variable with what you like: boats(image, :y) AND :y = wanted",
+            )
+        return self.fixed(node, type_, what)
+
+    def fixed(self, node: exp.Expr, type_: Type | None, place: str) -> Fixed:
+        literal = self.operand(node)
+        if literal is None:
+            return Fixed(None, None)
+        if isinstance(literal, Attribute):
+            raise self.refusal(node)
+        if literal.slot is not None:
+            raise SlotNeededError  # it is part of what is asked, not something to compare with
+        if not takes_literal(type_, literal.kind):
+            raise self.error(node, f"{place} doesn't fit", _shown(type_), str(literal.kind))
+        try:
+            return fixed(literal, type_)
+        except ValueError as error:
+            raise self.error(
+                node, f"{place} doesn't fit: {error}", expected=_shown(type_)
+            ) from None
+
+    def variable(self, node: exp.Placeholder) -> str:
+        """The name of a variable; case is ignored."""
+        name = node.name.lower()
+        self.variables.add(name)
+        if len(self.variables) > MAX_VARIABLES:
+            raise self.error(node, f"a filter has at most {MAX_VARIABLES} variables")
+        return name
 
     # --- types ---------------------------------------------------------------------------------
 
     def check_literal(self, attribute: Attribute, literal: Literal) -> None:
-        if _accepts(attribute.type, literal.kind):
+        if takes_literal(attribute.type, literal.kind):
             return
         hint = None
         if isinstance(attribute.type, Struct):
@@ -167,6 +298,13 @@ class Operands:
     # --- errors --------------------------------------------------------------------------------
 
     def span(self, node: exp.Expr) -> Span:
+        start, end = self._bare_span(node)
+        if isinstance(node, exp.Anonymous) and len(self.schema.operators):
+            closing = _NO_PARENTHESES.match(self.text, end)
+            end = closing.end() if closing else end
+        return start, end
+
+    def _bare_span(self, node: exp.Expr) -> Span:
         own = node.this.meta if isinstance(node, exp.Column) and not node.table else node.meta
         if "start" in own and not isinstance(node, exp.Func):
             return own["start"], own["end"] + 1
@@ -206,25 +344,43 @@ class Operands:
             return self.error(
                 node, "a filter has no casts", hint="typed literals are DATE '…' and TIMESTAMP '…'"
             )
+        if isinstance(node, exp.Placeholder):
+            return self.error(
+                node,
+                f"variable :{node.name} has no place here",
+                hint="an operator binds it, and it is compared: boats(image, :y) AND :y > 2",
+            )
+        if isinstance(node, exp.Anonymous) and len(self.schema.operators):
+            if self.schema.operators.find(node.name) is None:
+                return self.unregistered(node)
+            return self.error(node, f"a call of operator {node.name!r} has no place here")
         if isinstance(node, exp.Func):
             name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            others = " and registered operators" if len(self.schema.operators) else ""
             return self.error(
                 node,
                 f"function {name.lower()!r} is not allowed",
-                hint="the only function is array_contains(array, value)",
+                hint=f"the only function{'s are' if others else ' is'} array_contains(array, value){others}",
             )
+        if isinstance(node, exp.Dot) and node.find(exp.Anonymous) is not None:
+            return self.error(node, "a call is no step of a path")
         if isinstance(node, exp.Binary | exp.Unary) and not isinstance(node, exp.Predicate):
-            return self.error(node, "filters don't compute", hint="compare attributes as they are")
+            what = "attributes" if node.find(exp.Anonymous) is None else "answers"
+            return self.error(node, "filters don't compute", hint=f"compare {what} as they are")
         if isinstance(node, exp.Literal):
             return self.error(node, "a literal is not a condition")
         return self.error(node, f"{type(node).__name__.upper()} is not in the language")
 
+    def unregistered(self, node: exp.Anonymous) -> FilterError:
+        operators = self.schema.operators
+        close = operators.suggestion(node.name)
+        known = ", ".join(signature.name for signature in operators)
+        return self.error(
+            node,
+            f"operator {node.name!r} isn't registered",
+            hint=f"did you mean {close!r}?" if close else f"registered are: {known}",
+        )
 
-def _accepts(type_: Type, literal: LiteralKind) -> bool:
-    if not isinstance(type_, Scalar):
-        return False
-    if type_.kind in NUMBERS:
-        return literal in _NUMERIC_LITERALS
-    if type_.kind in TIMES:
-        return literal in _TIME_LITERALS
-    return str(literal) == str(type_.kind)
+
+def _shown(type_: Type | None) -> str:
+    return "anything" if type_ is None else str(type_)

@@ -1,8 +1,9 @@
 """Filter text -> typed tree, by way of sqlglot.
 
 sqlglot (DuckDB's dialect) does the reading (`syntax`); this module decides what of SQL a filter may use. Anything that
-isn't listed here is refused: a filter can't call a function, run a subquery or compute. `operands` resolves attributes
-against the schema and checks the types of what is compared.
+isn't listed here is refused: a filter calls registered operators, but has no functions, subqueries or arithmetic.
+`operands` resolves attributes and operators against the schema and checks the types of what is compared, `constraints`
+reads conditions on variables.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +15,8 @@ from sqlglot import exp
 
 from penstock.errors import FilterError
 from penstock.language import patterns
+from penstock.language.constraints import Constraints, has_double, with_doubles
+from penstock.language.joints import MAX_CONSTRAINTS
 from penstock.language.literals import MAX_DIGITS, TOO_MANY_DIGITS
 from penstock.language.operands import Operands, SlotNeededError
 from penstock.language.schema import Attribute, Schema
@@ -29,6 +32,7 @@ from penstock.language.tree import (
     And,
     Comparison,
     Constant,
+    Constraint,
     Contains,
     Factor,
     Literal,
@@ -40,6 +44,7 @@ from penstock.language.tree import (
     Piece,
     Span,
     Tree,
+    is_true,
 )
 from penstock.language.types import Array, Kind, Scalar
 
@@ -74,8 +79,10 @@ def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> 
       ^^^^^
       did you mean 'price'?
     """
+    root = syntax(text)
     conditions = _Conditions(text, schema, slots or {})
-    tree = conditions.condition(syntax(text), 0)
+    conditions.constraints = Constraints(conditions, root)
+    tree = conditions.condition(root, 0)
     if slots and conditions.used != set(slots.values()):
         raise SlotNeededError  # something was lifted that isn't a literal of the tree
     return tree
@@ -84,6 +91,7 @@ def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> 
 class _Conditions(Operands):
     """One pass over sqlglot's tree of one filter."""
 
+    constraints: Constraints
     elements = 0  # of IN lists, so far
 
     def condition(self, node: exp.Expr, depth: int) -> Tree:
@@ -115,7 +123,7 @@ class _Conditions(Operands):
             case exp.Is():
                 return self.is_(node)
             case exp.Column() | exp.Dot():
-                return self.flag(node)
+                return self.flag(node, self.attribute(node))
             case exp.Boolean():
                 return Constant(bool(node.this), self.span(node))
             case exp.Null():
@@ -126,6 +134,9 @@ class _Conditions(Operands):
                 node.name.lower() in CONTAINS_NAMES and len(node.expressions) == 2
             ):
                 return self.contains(node, *node.expressions)
+            case exp.Anonymous() if len(self.schema.operators):
+                called = self.call(node)
+                return self.flag(node, called) if isinstance(called, Attribute) else called
         raise self.refusal(node)
 
     def check_arguments(self, node: exp.Expr) -> None:
@@ -138,6 +149,8 @@ class _Conditions(Operands):
         raise self.error(node, f"{surplus[0].upper()} is not in the language")
 
     def compare(self, node: exp.Expr, order: str, left: exp.Expr, right: exp.Expr) -> Tree:
+        if self.constraints.concern(left, right):
+            return self.constraints.comparison(node, order, left, right)
         a, b = self.operand(left), self.operand(right)
         span = self.span(node)
         if a is None or b is None:
@@ -148,6 +161,12 @@ class _Conditions(Operands):
             a, b, order = b, a, _MIRRORED[order]
         attribute = cast(Attribute, a)
         if isinstance(b, Attribute):
+            if attribute.asked or b.asked:
+                raise self.error(
+                    node,
+                    "an operator's answer is compared with literals only",
+                    hint="use an operator that binds a variable, and compare that: :y < price",
+                )
             self.check_comparable(attribute, b, left, right)
             return _with_order(order, lambda o: Comparison(attribute, o, b, span))
         self.check_literal(attribute, b)
@@ -170,9 +189,13 @@ class _Conditions(Operands):
     def between(self, node: exp.Expr) -> Tree:
         low, high = node.args["low"], node.args["high"]
         ends = [self.compare(node, ">=", node.this, low), self.compare(node, "<=", node.this, high)]
-        if any(map(_has_double, ends)):
-            ends = [_with_doubles(end) for end in ends]
-        return And(tuple(ends))
+        return And(self.alike(ends))
+
+    def alike(self, comparisons: list[Tree]) -> tuple[Tree, ...]:
+        """The numbers of one BETWEEN or IN are of one type in SQL: if one is a double, all are compared as doubles."""
+        if any(map(_has_double, comparisons)):
+            return tuple(map(_with_doubles, comparisons))
+        return tuple(comparisons)
 
     def membership(self, node: exp.Expr) -> Tree:
         if not node.expressions or node.args.get("query") or node.args.get("field"):
@@ -184,6 +207,13 @@ class _Conditions(Operands):
         self.elements += len(node.expressions)
         if self.elements > MAX_ELEMENTS:
             raise too_many_elements(self.text)
+        if self.constraints.concern(node.this, *node.expressions):
+            if len(node.expressions) > MAX_CONSTRAINTS:
+                raise self.error(
+                    node,
+                    f"a variable is compared with at most {MAX_CONSTRAINTS} values in one list",
+                )
+            return Or(self.alike([self.compare(node, "=", node.this, e) for e in node.expressions]))
         attribute = self.operand(node.this)
         if attribute is None:
             return Constant(None, self.span(node))
@@ -211,7 +241,7 @@ class _Conditions(Operands):
         return Not(leaf) if node.args.get("negate") else leaf
 
     def pattern(self, node: exp.Expr, escape: exp.Expr | None) -> Tree:
-        attribute = self.attribute(node.this)
+        attribute = self.subject(node.this)
         span = self.span(node)
         if attribute.type != Scalar(Kind.STRING):
             raise self.error(node.this, "LIKE tests a string", "string", str(attribute.type))
@@ -231,6 +261,12 @@ class _Conditions(Operands):
             return Factor(attribute, (Piece("=", head),), span)
         if parts.is_prefix:
             return Factor(attribute, (Piece("prefix", head),), span)
+        if attribute.asked:
+            raise self.error(
+                node,
+                "of an operator's answer LIKE tests the beginning only",
+                hint="a pattern without '_' and with '%' at its end, like 'po%'",
+            )
         if literal.slot is not None:
             raise SlotNeededError
         return Pattern(attribute, literal.text, character, span, head if parts.head else None)
@@ -249,7 +285,13 @@ class _Conditions(Operands):
             raise FilterError(self.text, str(error), *literal.span) from None
 
     def is_(self, node: exp.Expr) -> Tree:
-        attribute = self.attribute(node.this)
+        if self.constraints.concern(node.this):
+            if isinstance(node.expression, exp.Null):
+                return self.constraints.null(node)
+            raise self.error(
+                node, "after a variable, IS is followed by [NOT] NULL", hint="compare it: :y = TRUE"
+            )
+        attribute = self.subject(node.this)
         span = self.span(node)
         if isinstance(node.expression, exp.Null):
             return Factor(attribute, (), span, null=True, total=True)
@@ -260,9 +302,7 @@ class _Conditions(Operands):
             return Factor(attribute, (Piece("=", literal),), span, total=True)
         raise self.error(node, "IS is followed by [NOT] NULL, TRUE, FALSE or DISTINCT FROM")
 
-    def flag(self, node: exp.Expr) -> Tree:
-        attribute = self.attribute(node)
-        span = self.span(node)
+    def flag(self, node: exp.Expr, attribute: Attribute) -> Tree:
         if attribute.type != Scalar(Kind.BOOLEAN):
             raise self.error(
                 node,
@@ -270,7 +310,7 @@ class _Conditions(Operands):
                 "a boolean attribute or a comparison",
                 str(attribute.type),
             )
-        return Factor(attribute, (Piece("=", Literal(LiteralKind.BOOLEAN, "true", span)),), span)
+        return is_true(attribute, self.span(node))
 
     def contains(self, node: exp.Expr, array: exp.Expr, value: exp.Expr) -> Tree:
         attribute = self.attribute(array)
@@ -322,10 +362,9 @@ class _Conditions(Operands):
         raise FilterError(self.text, "nothing here depends on the event", *literal.span)
 
 
-# The numbers of one BETWEEN or IN are of one type in SQL: if one of them is a double, all are compared as doubles.
-
-
 def _has_double(tree: Tree) -> bool:
+    if isinstance(tree, Constraint):
+        return has_double(tree)
     if isinstance(tree, Comparison):
         return Scalar(Kind.DOUBLE) in (tree.left.type, tree.right.type)
     return isinstance(tree, Factor) and any(
@@ -334,6 +373,8 @@ def _has_double(tree: Tree) -> bool:
 
 
 def _with_doubles(tree: Tree) -> Tree:
+    if isinstance(tree, Constraint):
+        return with_doubles(tree)
     if not isinstance(tree, Factor):
         return tree
     return replace(

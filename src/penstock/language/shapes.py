@@ -31,6 +31,7 @@ from penstock.language.operands import SlotNeededError
 from penstock.language.parser import parse
 from penstock.language.pools import Column, Pool, PoolKey, columns_of, width
 from penstock.language.schema import Schema
+from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.language.texts import Texts
 from penstock.language.tree import Factor, Tree
 
@@ -99,20 +100,29 @@ class Grouped:
 class Shapes:
     """The shapes and atoms met so far under one schema; without one, each is read under the schema it implies."""
 
-    def __init__(self, schema: Schema | None) -> None:
+    def __init__(self, schema: Schema | None, operators: Signatures = NO_OPERATORS) -> None:
+        if schema is not None and len(operators):
+            schema = schema.with_operators(operators)
         self.schema = schema
-        self._atoms = Atoms(schema)
+        self.operators = operators if schema is None else schema.operators
+        self._atoms = Atoms(schema, self.operators)
         self._shapes: dict[Key, Shape | FilterError | None] = {}
 
     @staticmethod
     @functools.lru_cache(maxsize=16)
-    def under(schema: Schema | None) -> "Shapes":
-        """The shared cache for a schema."""
-        return Shapes(schema)
+    def under(schema: Schema | None, operators: Signatures = NO_OPERATORS) -> "Shapes":
+        """The shared cache for a schema. A schema has its own operators, unless others are given."""
+        return Shapes(schema, operators)
 
     def parse(self, text: str) -> Shape:
         """The shape of one filter on its own, nothing lifted: every literal is in the tree."""
-        return Shape.of(text, parse(text, self.schema or infer(text)))
+        return Shape.of(text, parse(text, self._schema(text)))
+
+    def _schema(self, text: str) -> Schema:
+        return infer(text, self.operators) if self.schema is None else self.schema
+
+    def _lift(self, text: str) -> tuple[Key, tuple[str, ...]]:
+        return lift(text, len(self.operators) > 0)
 
     def one(self, text: str) -> list[list[Bound]]:
         """The conjunctions of one filter. FilterError if it isn't one, but for what its literals say.
@@ -124,7 +134,7 @@ class Shapes:
         plain = self._atoms.of(text)
         if plain is not None:
             return [plain]
-        _, lifted, shape = self._find(text, *lift(text))
+        _, lifted, shape = self._find(text, *self._lift(text))
         if not isinstance(shape, Shape):
             raise self.error(text)
         literals = ((column, column.text(lifted)) for column in shape.columns)
@@ -180,7 +190,7 @@ class Shapes:
             if text is None:
                 refused[row] = "the filter is NULL"
                 continue
-            key, lifted = lift(text)
+            key, lifted = self._lift(text)
             group = gathered.get(key)
             if group is None:
                 key, lifted, shape = self._find(text, key, lifted)
@@ -201,14 +211,14 @@ class Shapes:
         self, text: str, key: Key, lifted: tuple[str, ...]
     ) -> tuple[Key, tuple[str, ...], Shape | FilterError]:
         """The shape of a filter. If it can't share a parse after all, the text is its key, and nothing is lifted."""
-        shape = self._shape(key, text, lifted)
+        shape = self._shape(key, text)
         if shape is None:
             key, lifted = (text,), ()
-            shape = self._shape(key, text, lifted)
+            shape = self._shape(key, text)
         assert shape is not None, "nothing was lifted"
         return key, lifted, shape
 
-    def _shape(self, key: Key, text: str, lifted: tuple[str, ...]) -> Shape | FilterError | None:
+    def _shape(self, key: Key, text: str) -> Shape | FilterError | None:
         """None if filters of this shape can't share one parse."""
         shape: Shape | FilterError | None
         shape = self._shapes.get(key, _UNKNOWN)  # at once: another thread may clear it
@@ -217,7 +227,7 @@ class Shapes:
         if len(self._shapes) >= _CACHED_SHAPES:
             self._shapes.clear()
         try:
-            tree = parse(text, self.schema or infer(text), slots_of(text, lifted))
+            tree = parse(text, self._schema(text), slots_of(text, key))
             shape = Shape.of(text, tree)
         except SlotNeededError:
             shape = None

@@ -4,12 +4,24 @@ Signatures are data. They stand in the schema that filters are read under, trave
 `source` where a worker finds the function.
 """
 
+import difflib
+import functools
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from penstock.errors import OperatorError
+from penstock.language.syntax import CONTAINS_NAMES, DIALECT
 from penstock.language.types import Scalar, Type, from_json, to_json
+
+MAX_ARGUMENTS = 64  # that a call has, what it is given and what it binds together
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,11 @@ class Signature:
     cost: float  # seconds that a call is expected to take, until it is known better
     timeout: float | None  # seconds
     batch: bool  # takes Arrow arrays, one element per event, instead of one event's values
+
+    def usage(self) -> str:
+        """How it is called: with types for what it is given, and variables for what it binds."""
+        given = ["anything" if t is None else str(t) for t in self.parameters]
+        return f"{self.name}({', '.join([*given, *(f':{t}' for t in self.binds)])})"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -74,13 +91,35 @@ class Signatures:
 
     def find(self, name: str) -> Signature | None:
         """The operator of this name."""
-        return next((s for s in self.operators if s.name.lower() == name.lower()), None)
+        return self._by_name.get(name.lower())
+
+    @functools.cached_property
+    def _by_name(self) -> dict[str, Signature]:
+        return {signature.name.lower(): signature for signature in self.operators}
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash(self.operators)  # caches ask at each filter, as for a schema
+
+    def suggestion(self, name: str) -> str | None:
+        """The operator whose name is nearest to a misspelt one."""
+        names = {s.name.lower(): s.name for s in self.operators}
+        close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+        return names[close[0]] if close else None
 
     def __iter__(self) -> Iterator[Signature]:
         return iter(self.operators)
 
     def __len__(self) -> int:
         return len(self.operators)
+
+    def interface(self) -> list[dict[str, Any]]:
+        """What filters and answers depend on: not what calls are expected to cost."""
+        unimportant = ("cost", "timeout")
+        return [{n: v for n, v in s.to_dict().items() if n not in unimportant} for s in self]
 
     def to_json(self) -> str:
         """Text that `from_json` reads."""
@@ -93,6 +132,52 @@ class Signatures:
 
 
 NO_OPERATORS = Signatures()
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that a filter couldn't call: OperatorError.
+
+    SQL parsers read some names their own way (`left(a, 1)`, `count(a)`, `date(a)`): which ones, only the parser knows.
+
+    >>> check_name("crowd")
+    >>> check_name("left")
+    Traceback (most recent call last):
+    penstock.errors.OperatorError: an operator can't be named 'left': SQL has a meaning for it, choose another name
+    """
+    if not _NAME.fullmatch(name):
+        raise OperatorError(
+            f"an operator can't be named {name[:100]!r}: a name has letters, digits and _, at most 64, no digit first"
+        )
+    if name.lower() in CONTAINS_NAMES or not all(_is_call(name, count) for count in range(5)):
+        raise OperatorError(
+            f"an operator can't be named {name!r}: SQL has a meaning for it, choose another name"
+        )
+
+
+def _is_call(name: str, arguments: int) -> bool:
+    """Whether a call with so many arguments is read as a call of nothing known, with all of them."""
+    listed = ", ".join(["a", "'b'", ":c", "4"][:arguments])
+    try:
+        tree = sqlglot.parse_one(
+            f"NOT {name}({listed}) AND {name}({listed}) BETWEEN 1 AND 2",
+            dialect=DIALECT,
+            into=exp.Condition,
+        )
+    except SqlglotError:
+        return False
+    if not isinstance(tree, exp.And):
+        return False
+    ends = tree.this, tree.expression
+    return (
+        isinstance(ends[0], exp.Not)
+        and isinstance(ends[1], exp.Between)
+        and all(
+            type(end.this) is exp.Anonymous
+            and end.this.this == name
+            and len(end.this.expressions) == arguments
+            for end in ends
+        )
+    )
 
 
 def _scalar(value: Any) -> Scalar:

@@ -7,7 +7,7 @@
 A *skeleton* is what is left of such a part: its text with one space for any white space, and a control character for
 every literal, which says what kind of literal it was. Lists of literals that are all of one kind have one skeleton
 whatever their length. A LIKE pattern that is neither a plain string nor a prefix stays in the skeleton: it is a
-predicate of its own.
+predicate of its own. So do the literals that an operator is given.
 
 Cutting is a guess, made from the tokens alone; `atoms` has every distinct skeleton read by sqlglot before anybody
 believes it. Where even a guess can't be made (OR, a conjunction in parentheses), the text is not cut.
@@ -19,7 +19,7 @@ import numpy as np
 
 from penstock.jit import kernel
 from penstock.language.patterns import MAX_PATTERN
-from penstock.language.syntax import MAX_CONDITIONS, MAX_ELEMENTS
+from penstock.language.syntax import CONTAINS_NAMES, MAX_CONDITIONS, MAX_ELEMENTS
 from penstock.language.texts import Bytes, Flags, Int32s, Int64s, Texts
 from penstock.language.tokens import (
     AND,
@@ -31,19 +31,23 @@ from penstock.language.tokens import (
     LIKE,
     OPEN,
     OR,
+    QUOTED,
     SIGN,
     STRING,
+    WORD,
     tokenise,
 )
 
-EXACT, PREFIX = (
-    5,
-    6,
-)  # LIKE patterns that are lifted; the other literals are marked by the kind of their token
+# LIKE patterns that are lifted; the other literals are marked by the kind of their token.
+EXACT, PREFIX = 5, 6
 _GENERAL = 7
 _MOST_PARTS = (
     1_000  # of one filter; what has more is better read as a whole than put in order part by part
 )
+# Words before a parenthesis that don't call an operator, end to end.
+_OTHERS = ["not", *sorted(CONTAINS_NAMES)]
+_OTHER = np.frombuffer("".join(_OTHERS).encode(), np.uint8)
+_OTHER_START = np.cumsum([0, *map(len, _OTHERS)])
 
 
 class Skeletons(NamedTuple):
@@ -64,30 +68,36 @@ class Skeletons(NamedTuple):
     end: Int32s
 
 
-def skeletons(texts: Texts) -> Skeletons:
-    """Cut filters, less than 2 GiB of them.
+def skeletons(texts: Texts, calls: bool = False) -> Skeletons:
+    """Cut filters, less than 2 GiB of them. `calls`: there may be calls of operators.
 
     >>> found = skeletons(Texts.one("a > 5 AND  b='x'"))
     >>> found.data.tobytes(), found.offset.tolist()
     (b'a > \\x02b=\\x01', [0, 5, 8])
     """
-    return Skeletons(*_skeletons(texts.data, texts.offsets))
+    return Skeletons(*_skeletons(texts.data, texts.offsets, calls))
 
 
 @kernel
 def _skeletons(
-    data: Bytes, offsets: Int64s
+    data: Bytes, offsets: Int64s, calls: bool
 ) -> tuple[Flags, Int64s, Int64s, Bytes, Int64s, Bytes, Int32s, Int32s]:
     size = len(data)
     kind, begin, end = np.empty(size, np.uint8), np.empty(size, np.int32), np.empty(size, np.int32)
     start = np.empty(len(offsets), np.int64)
     readable = tokenise(data, offsets, kind, begin, end, start)
-    return _cut(data, kind, begin, end, start, readable)
+    return _cut(data, kind, begin, end, start, readable, calls)
 
 
 @kernel
 def _cut(
-    data: Bytes, kind: Bytes, begin: Int32s, end: Int32s, start: Int64s, cut: Flags
+    data: Bytes,
+    kind: Bytes,
+    begin: Int32s,
+    end: Int32s,
+    start: Int64s,
+    cut: Flags,
+    calls: bool,
 ) -> tuple[Flags, Int64s, Int64s, Bytes, Int64s, Bytes, Int32s, Int32s]:
     """The arrays of `Skeletons`. `cut` says on entry which texts have tokens, on return which were cut."""
     tokens = start[-1]
@@ -105,7 +115,7 @@ def _cut(
         while good:
             stop = _part_end(kind, token, past)
             good, size, literals = _lift(
-                data, kind, begin, end, token, stop, out, size, literal, marker, literals
+                data, kind, begin, end, token, stop, out, size, literal, marker, literals, calls
             )
             parts += 1
             offset[parts], literal_start[parts] = size, literals
@@ -155,21 +165,31 @@ def _lift(
     literal: Int64s,
     marker: Bytes,
     literals: int,
+    calls: bool,
 ) -> tuple[bool, int, int]:
     """Write the skeleton of one part. Whether there is one; the sizes of `out` and `literal` after it."""
     first = token
+    inside = 0  # parentheses that are open, from that of a call on
     while token < stop:
         what = kind[token]
         if what == OR:
             return False, size, literals
+        if what == OPEN:
+            called = calls and token > first and _calls(data, kind, begin, end, token - 1)
+            inside += inside > 0 or called
+        elif what == CLOSE and inside > 0:
+            inside -= 1
         if token > first and begin[token] > end[token - 1]:
             out[size] = 32
             size += 1
-        if what == STRING and token > first and kind[token - 1] == LIKE:
+        if inside > 0:
+            if what == STRING and not _is_plain(data, begin[token], end[token]):
+                return False, size, literals
+        elif what == STRING and token > first and kind[token - 1] == LIKE:
             what = _pattern(data, begin[token], end[token])
             if what == 0:
                 return False, size, literals
-        if what <= PREFIX:
+        if what <= PREFIX and inside == 0:
             out[size] = what
             size += 1
             literal[literals], marker[literals] = token, what
@@ -193,6 +213,35 @@ def _lift(
                 size += 2
                 token = past + 1
     return True, size, literals
+
+
+@kernel
+def _calls(data: Bytes, kind: Bytes, begin: Int32s, end: Int32s, token: int) -> bool:
+    """Whether a parenthesis after this token is that of a call."""
+    if kind[token] == QUOTED:
+        return True
+    if kind[token] != WORD:
+        return False
+    length = end[token] - begin[token]
+    for other in range(len(_OTHER_START) - 1):
+        first = _OTHER_START[other]
+        alike = _OTHER_START[other + 1] - first == length
+        for i in range(length if alike else 0):
+            byte = data[begin[token] + i]
+            byte = byte | 32 if 65 <= byte <= 90 else byte
+            alike = alike and byte == _OTHER[first + i]
+        if alike:
+            return False
+    return True
+
+
+@kernel
+def _is_plain(data: Bytes, begin: int, end: int) -> bool:
+    """Whether a text has no control character: none may get into a skeleton, where they stand for literals."""
+    plain = True
+    for i in range(begin, end):
+        plain = plain and data[i] >= 32
+    return plain
 
 
 @kernel

@@ -1,9 +1,12 @@
 """Filter text -> sqlglot's tree, or a clear error: what is wrong with the text before anybody asks what it means.
 
 Limits stand here, too: a text that is too long or nests too deeply is refused before it can cost anything.
+
+sqlglot doesn't say where in the text a variable (`:y`) stands; the tokens do.
 """
 
 import re
+from collections import deque
 
 import sqlglot
 from sqlglot import exp
@@ -33,7 +36,7 @@ def syntax(text: str) -> exp.Expr:
         shown = text.encode("utf-8", "replace").decode().replace("\0", "?")
         raise FilterError(shown, "NUL and lone surrogates are not text", *unprintable.span())
     try:
-        ands = _check_tokens(text)
+        ands, variables = _check_tokens(text)
         tree = sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
     except ParseError as error:
         raise _syntax_error(text, error) from None
@@ -47,6 +50,8 @@ def syntax(text: str) -> exp.Expr:
         raise FilterError(text, "BETWEEN without its AND", hint="price BETWEEN 5 AND 10")
     if isinstance(tree, exp.Block):
         raise FilterError(text, "a filter is one condition: no ';'", text.find(";"))
+    if variables:
+        _place(tree, variables)
     return tree
 
 
@@ -57,12 +62,15 @@ def too_many_elements(text: str) -> FilterError:
     )
 
 
-def _check_tokens(text: str) -> int:
+def _check_tokens(text: str) -> tuple[int, list[tuple[str, int, int]]]:
     """Refuse deep nesting before the parser recurses into it: in a thread with a small stack it would crash.
 
-    Returns how many ANDs there are: sqlglot forgives a BETWEEN that lacks its own.
+    Returns how many ANDs there are, because sqlglot forgives a BETWEEN that lacks its own; and the variables: their
+    names, and where each begins and ends.
     """
     depth = ands = ors = commas = 0
+    colon = -1  # where the last token began, if it was a colon
+    variables: list[tuple[str, int, int]] = []
     prefixes = 0  # NOTs and signs in a row: each is a level, too
     is_step = False  # of a path: then AND is a name
     for token in sqlglot.tokenize(text, dialect=DIALECT):
@@ -71,6 +79,17 @@ def _check_tokens(text: str) -> int:
             raise FilterError(
                 text, f"{_FORBIDDEN[kind]} not in the language", token.start, token.end + 1
             )
+        if kind is TokenType.PLACEHOLDER or (kind is TokenType.PARAMETER and token.text == "$"):
+            raise FilterError(
+                text,
+                f"{token.text!r} is not in the language",
+                token.start,
+                token.end + 1,
+                hint="a variable is written :y",
+            )
+        if colon >= 0:
+            variables.append((token.text, colon, token.end + 1))
+        colon = token.start if kind is TokenType.COLON else -1
         depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
         prefixes = prefixes + 1 if kind in _PREFIXES else 0
         ands += kind is TokenType.AND and not is_step
@@ -85,7 +104,18 @@ def _check_tokens(text: str) -> int:
         )
     if commas > MAX_ELEMENTS:
         raise too_many_elements(text)
-    return ands
+    return ands, variables
+
+
+def _place(tree: exp.Expr, variables: list[tuple[str, int, int]]) -> None:
+    """Tell the variables of a tree where they stand: those of one name are in the order of the text."""
+    places: dict[str, deque[tuple[int, int]]] = {}
+    for name, start, end in variables:
+        places.setdefault(name, deque()).append((start, end))
+    for node in tree.dfs():
+        if isinstance(node, exp.Placeholder) and places.get(node.name):
+            start, end = places[node.name].popleft()
+            node.meta["start"], node.meta["end"] = start, end - 1
 
 
 _PREFIXES = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})

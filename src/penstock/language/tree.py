@@ -4,6 +4,8 @@ A leaf says when it is *true*. Everything that compares one attribute with const
 union of pieces of the attribute's ordered values, or the rest of them, with or without NULL. That is enough for
 comparisons, BETWEEN, IN, prefix LIKE, IS NULL, IS TRUE and IS DISTINCT FROM, and it is closed under negation.
 What is no set of ordered values (other patterns, array membership, attribute against attribute) is a `Test`.
+What an operator answers is an attribute, too. Only where a filter has variables are there two more leaves, `Binding`
+and `Constraint`, of which the normal form makes factors.
 
 Literals are symbolic: a literal that was lifted out of the text has a slot, and stands for as many values as there are
 filters of this shape.
@@ -13,7 +15,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal as Choice
 
+from penstock.language.calls import Call, Condition
 from penstock.language.schema import Attribute
+from penstock.language.types import Kind, Scalar
 
 Span = tuple[int, int]
 Order = Choice["=", "<", "<=", ">", ">="]
@@ -104,6 +108,35 @@ Test = Pattern | Contains | Comparison
 
 
 @dataclass(frozen=True, slots=True)
+class Binding:
+    """A call with variables: true if one of the operator's answers fits. `names[n]` is what the filter calls the call's
+    variable n."""
+
+    call: Call
+    names: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What must hold of variables: the condition's variable n is `names[n]`, and first stands at `places[n]`."""
+
+    condition: Condition
+    names: tuple[str, ...]
+    places: tuple[Span, ...]
+    span: Span
+
+    def negation(self) -> "Constraint":
+        order = _OPPOSITE[self.condition.order]
+        return replace(self, condition=replace(self.condition, order=order))
+
+
+_OPPOSITE = {
+    "=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<", "null": "not null", "not null": "null",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Constant:
     """TRUE, FALSE or NULL, or a comparison that is one of them whatever the event."""
 
@@ -126,8 +159,14 @@ class Not:
     child: "Tree"
 
 
-Leaf = Factor | Pattern | Contains | Comparison | Constant
+Leaf = Factor | Pattern | Contains | Comparison | Binding | Constraint | Constant
 Tree = Leaf | And | Or | Not
+
+
+def is_true(attribute: Attribute, span: Span) -> Factor:
+    """A boolean attribute as a condition."""
+    assert attribute.type == Scalar(Kind.BOOLEAN), attribute
+    return Factor(attribute, (Piece("=", Literal(LiteralKind.BOOLEAN, "true", span)),), span)
 
 
 def leaves(tree: Tree) -> list[tuple[Leaf, bool]]:

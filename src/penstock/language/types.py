@@ -240,7 +240,7 @@ _ARROW: dict[Kind, pa.DataType] = {
 
 
 def from_mapping(mapping: Mapping[str, Any], depth: int = 0) -> Struct:
-    """Read a mapping of names to SQL type names, Arrow types or nested mappings."""
+    """Read a mapping of names to SQL type names, Arrow types, types or nested mappings."""
     _check_depth(depth)
     fields: list[tuple[str, Type]] = []
     for name, value in mapping.items():
@@ -250,6 +250,8 @@ def from_mapping(mapping: Mapping[str, Any], depth: int = 0) -> Struct:
             fields.append((str(name), _from_sql(str(name), value)))
         elif isinstance(value, pa.DataType):
             fields.append((str(name), from_arrow(value)))
+        elif isinstance(value, Scalar | Array | Struct | Unusable):
+            fields.append((str(name), value))
         else:
             raise SchemaError(
                 f"attribute {name!r}: a type is a name like 'double' or a dict of fields, not {value!r}"

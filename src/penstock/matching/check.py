@@ -9,27 +9,35 @@ The answer is what a plan of this one subscription would show, but no plan is ma
 from penstock.errors import FilterError
 from penstock.language.schema import Schema
 from penstock.language.shapes import Filters, Progress, Shapes
+from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.matching.filter_cells import FilterCells
 
 MANY_CONJUNCTIONS = 64
 
 
-def check(text: str, schema: Schema | None = None) -> list[str]:
+def check(
+    text: str, schema: Schema | None = None, operators: Signatures = NO_OPERATORS
+) -> list[str]:
     """Check one filter; FilterError if it isn't one. What comes back are warnings of its cost.
+
+    A schema has its own operators, unless others are given.
 
     >>> check("price > 5")
     []
     >>> check("price > 5 AND price < 3")
     ['never matches: its conditions contradict each other']
     """
-    return _warnings(FilterCells.of(text, Shapes.under(schema)))
+    return _warnings(FilterCells.of(text, Shapes.under(schema, operators)))
 
 
 def check_many(
-    texts: Filters, schema: Schema | None = None, progress: Progress | None = None
+    texts: Filters,
+    schema: Schema | None = None,
+    operators: Signatures = NO_OPERATORS,
+    progress: Progress | None = None,
 ) -> list[tuple[int, FilterError]]:
     """Check many filters, reading what they have in common once. Returns the bad ones by position."""
-    return Shapes.under(schema).read(texts, progress).errors
+    return Shapes.under(schema, operators).read(texts, progress).errors
 
 
 def _warnings(cells: FilterCells) -> list[str]:
@@ -44,7 +52,13 @@ def _warnings(cells: FilterCells) -> list[str]:
             f"is a disjunction of {len(conjunctions)} conjunctions, each of which is matched for itself: "
             "IN lists and several subscriptions are cheaper"
         )
-    if not all(any(cells.indexable(test) for test in tests) for tests in conjunctions):
+    tested = [tests for tests in conjunctions if not any(map(cells.indexable, tests))]
+    if any(any(map(cells.is_asked, tests)) for tests in tested):
+        warnings.append(
+            "calls an operator for every event: beside it, a predicate that an index can use "
+            "(an equality, a range or a prefix) would spare most of the calls"
+        )
+    elif tested:
         warnings.append(
             "has no predicate that an index can use (an equality, a range or a prefix): "
             "every event is tested against it"

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
+from penstock.language.calls import CALL
 from penstock.language.normal import SignedTest, Term
 from penstock.language.shapes import Shapes
 from penstock.language.tree import Comparison, Contains, Factor, Pattern
@@ -72,10 +73,14 @@ class FilterCells:
                 tests = ((p, cells) for p, cells in sets.items() if cells != always[p])
                 yield frozenset([*tests, *others])
 
+    def is_asked(self, test: Test) -> bool:
+        """Whether it takes an operator to know."""
+        return test[0] is not None and test[0][0] == CALL
+
     def indexable(self, test: Test) -> bool:
         """Whether a test leaves out a whole side of its attribute's values."""
         path, cells = test
-        if path is None:
+        if path is None or path[0] == CALL:
             return False
         first, last = (cells & -cells).bit_length() - 1, cells.bit_length() - 1
         return bool(first > 1 or last < self._last(path))

@@ -1,0 +1,72 @@
+"""The leaves of a filter in SQL again, for people: `explain` shows which of them held."""
+
+from penstock.language.tree import (
+    Binding,
+    Comparison,
+    Constant,
+    Constraint,
+    Contains,
+    Factor,
+    Leaf,
+    Literal,
+    LiteralKind,
+    Pattern,
+)
+
+_SHOWN = 10  # literals of an IN list
+
+
+def describe(leaf: Leaf, holds: bool = True) -> str:
+    """A leaf, or its negation, in SQL."""
+    negation = "" if holds else "NOT "
+    match leaf:
+        case Constant(value):
+            return negation + ("NULL" if value is None else str(value).upper())
+        case Comparison(left, order, right):
+            return f"{left.name} {order if holds else _OPPOSITE[order]} {right.name}"
+        case Contains(attribute, literal):
+            return f"{negation}array_contains({attribute.name}, {_literal(literal)})"
+        case Pattern(attribute, pattern):
+            return f"{attribute.name} {negation}LIKE '{pattern}'"
+        case Binding(call, names):
+            return negation + call.with_variables(names)
+        case Constraint():
+            wanted = leaf if holds else leaf.negation()
+            return wanted.condition.with_variables(wanted.names)
+        case Factor():
+            return _factor(leaf if holds else leaf.negation())
+
+
+_OPPOSITE = {"=": "<>", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def _factor(factor: Factor) -> str:
+    name = factor.attribute.name
+    negation = "NOT " if factor.negated else ""
+    if not factor.pieces:
+        return f"{name} IS {negation}NULL"
+    if len(factor.pieces) > 1:
+        shown = [_literal(p.literal) for p in factor.pieces[:_SHOWN]]
+        rest = ["…"] if len(factor.pieces) > _SHOWN else []
+        return f"{name} {negation}IN ({', '.join(shown + rest)})"
+    piece = factor.pieces[0]
+    if factor.attribute.asked and piece.literal.text == "true" and not factor.total:
+        return negation + name
+    if piece.order == "prefix":
+        return f"{name} {negation}LIKE '{piece.literal.text}%'"
+    if factor.total:
+        return (
+            f"{name} IS {'' if factor.negated else 'NOT '}DISTINCT FROM {_literal(piece.literal)}"
+        )
+    order = _OPPOSITE[piece.order] if factor.negated else piece.order
+    return f"{name} {order} {_literal(piece.literal)}"
+
+
+def _literal(literal: Literal) -> str:
+    quoted = "'" + literal.text.replace("'", "''") + "'"
+    match literal.kind:
+        case LiteralKind.STRING:
+            return quoted
+        case LiteralKind.DATE | LiteralKind.TIMESTAMP | LiteralKind.TIMESTAMPTZ:
+            return f"{literal.kind.upper()} {quoted}"
+    return ("-" if literal.negative else "") + literal.text
