@@ -148,6 +148,10 @@ class LeaseError(RegistryError):
     """A lease that can't be read, or is out of bounds."""
 
 
+class OperatorError(PenstockError):
+    """An operator that can't be registered, found or called, or whose answers can't be dealt with."""
+
+
 class SnapshotError(PenstockError):
     """A snapshot that is torn, foreign or missing."""
 

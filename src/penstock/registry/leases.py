@@ -9,12 +9,10 @@ matching although nobody did anything.
 A bare number is refused: seconds, minutes or days would be a guess.
 """
 
-import functools
-import re
 import time
 from datetime import timedelta
-from decimal import Decimal
 
+from penstock.durations import microseconds, shown
 from penstock.errors import LeaseError
 from penstock.matching.rows import FOREVER
 
@@ -25,15 +23,6 @@ DEFAULT_LEASE = "1 day"
 LONGEST = timedelta(days=36_525)
 """One hundred years. Past that it is a mistake, or it is `"forever"`."""
 
-_MICROSECONDS = {
-    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 10**3),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 10**6),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60 * 10**6),
-    **dict.fromkeys(("h", "hour", "hours"), 3600 * 10**6),
-    **dict.fromkeys(("d", "day", "days"), 86_400 * 10**6),
-    **dict.fromkeys(("w", "week", "weeks"), 7 * 86_400 * 10**6),
-}
-_TERM = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([a-z]+)\s*,?")
 _EXAMPLES = "write it like '1 day', '90 minutes', '2h', '1h 30m' or 'forever'"
 
 
@@ -63,11 +52,11 @@ def lease_length(lease: Lease) -> int:
         length = _read(lease)
     else:
         raise LeaseError(f"lease {lease!r} is neither text nor a timedelta: {_EXAMPLES}")
-    shown = _shown(lease) if isinstance(lease, str) else str(lease)
+    told = shown(lease) if isinstance(lease, str) else str(lease)
     if length <= 0:
-        raise LeaseError(f"lease {shown} is not longer than zero: {_EXAMPLES}")
+        raise LeaseError(f"lease {told} is not longer than zero: {_EXAMPLES}")
     if length > LONGEST // timedelta(microseconds=1):
-        raise LeaseError(f"lease {shown} is longer than 100 years: shorten it, or say 'forever'")
+        raise LeaseError(f"lease {told} is longer than 100 years: shorten it, or say 'forever'")
     return length
 
 
@@ -80,22 +69,8 @@ def lease_end(now: int, lease: Lease) -> int:
     return min(now + lease_length(lease), FOREVER)
 
 
-@functools.lru_cache(maxsize=256)
 def _read(lease: str) -> int:
-    text = lease.lower()
-    total, position = Decimal(0), 0
-    while match := _TERM.match(text, position):
-        number, unit = match.groups()
-        if unit not in _MICROSECONDS:
-            raise LeaseError(
-                f"lease {_shown(lease)} has an unknown unit {_shown(unit)}: {_EXAMPLES}"
-            )
-        total += Decimal(number) * _MICROSECONDS[unit]
-        position = match.end()
-    if position == 0 or text[position:].strip() or text.rstrip().endswith(","):
-        raise LeaseError(f"lease {_shown(lease)} can't be read: {_EXAMPLES}")
-    return int(total)
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:40] + "…")
+    try:
+        return microseconds(lease)
+    except ValueError as error:
+        raise LeaseError(f"lease {shown(lease)} {error}: {_EXAMPLES}") from None

@@ -1,0 +1,50 @@
+"""Which invocation comes next. All strategies find the same chains; they differ in what they ask for on the way.
+
+naive        the paper's baseline: chain by chain, with a memo
+sequential   its Algorithm 1, never more than d times the optimum (d: the longest chain)
+sub-order    its heuristic: chains in an order decided beforehand, by cost differences between pairs
+adaptive     ours, and the default: what decides most for least, given what is known of the event
+"""
+
+from penstock.errors import PenstockError
+from penstock.operators.strategies.adaptive import Adaptive
+from penstock.operators.strategies.block import bytes_per_event
+from penstock.operators.strategies.interface import Rounds, Strategy
+from penstock.operators.strategies.naive import Naive
+from penstock.operators.strategies.sequential import Sequential
+from penstock.operators.strategies.sub_order import SubOrder
+
+STRATEGIES: dict[str, type[Strategy]] = {
+    kind.name: kind for kind in (Naive, Sequential, SubOrder, Adaptive)
+}
+DEFAULT_STRATEGY = Adaptive.name
+
+
+def strategy(name: str) -> type[Strategy]:
+    """The strategy of this name.
+
+    >>> strategy("adaptive").name
+    'adaptive'
+    >>> strategy("random")
+    Traceback (most recent call last):
+    penstock.errors.PenstockError: no strategy 'random': there are adaptive, naive, sequential, sub-order
+    """
+    if name not in STRATEGIES:
+        raise PenstockError(f"no strategy {name!r}: there are {', '.join(sorted(STRATEGIES))}")
+    return STRATEGIES[name]
+
+
+def check_strategy(name: str) -> None:
+    """PenstockError unless there is a strategy of this name."""
+    strategy(name)
+
+
+__all__ = [
+    "DEFAULT_STRATEGY",
+    "STRATEGIES",
+    "Rounds",
+    "Strategy",
+    "bytes_per_event",
+    "check_strategy",
+    "strategy",
+]

@@ -32,5 +32,8 @@ class Strategy(Protocol):
     def __init__(self, chains: Chains, odds: Odds) -> None: ...
 
     def begin(self, start: Int64s, chains: Int32s) -> Rounds:
-        """Evaluate events of which event e needs chains[start[e]:start[e + 1]], ascending."""
+        """Evaluate events of which event e needs chains[start[e]:start[e + 1]], ascending.
+
+        It takes up to `bytes_per_event` for each of them: whoever has many events begins with some.
+        """
         ...

@@ -1,0 +1,190 @@
+"""What a function takes and answers, from what its author wrote: annotations, or SQL type names as in a schema."""
+
+import collections.abc
+import inspect
+import types
+import typing
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.durations import microseconds, shown
+from penstock.errors import OperatorError, SchemaError
+from penstock.language.types import Array, Kind, Scalar, Struct, Type, Unusable, from_mapping
+
+Duration = str | timedelta
+TypeName = Any  # "double", "struct<lat: double, lon: double>", an Arrow type, a Python type, None for anything
+
+
+def described(value: Any) -> str:
+    """A value as messages name it."""
+    return f"{type(value).__name__} {shown(str(value))}"
+
+
+_PYTHON: dict[Any, Type | None] = {
+    bool: Scalar(Kind.BOOLEAN),
+    int: Scalar(Kind.INTEGER),
+    float: Scalar(Kind.DOUBLE),
+    str: Scalar(Kind.STRING),
+    Decimal: Scalar(
+        Kind.DECIMAL, 38, 9
+    ),  # Python's have no scale: half the digits before the point, and some
+    date: Scalar(Kind.DATE),
+    datetime: Scalar(Kind.TIMESTAMP),
+    bytes: Unusable("binary"),
+    **dict.fromkeys((dict, list, tuple, Any, object, pa.Array, inspect.Parameter.empty), None),
+}
+_COLLECTIONS = (
+    set, frozenset, list, collections.abc.Set, collections.abc.Iterable, collections.abc.Iterator,
+    collections.abc.Collection, collections.abc.Sequence,
+)  # fmt: skip
+
+
+def seconds(name: str, what: str, value: Duration) -> float:
+    """A duration of an operator, in seconds."""
+    try:
+        if isinstance(value, str):
+            length = microseconds(value)
+        elif isinstance(value, timedelta):
+            length = value // timedelta(microseconds=1)
+        else:
+            raise ValueError("is neither text nor a timedelta")
+        if length <= 0:
+            raise ValueError("is not longer than zero")
+    except ValueError as error:
+        raise OperatorError(
+            f"operator {name!r}: {what} {shown(str(value))} {error}: write it like '20 ms' or '2 s'"
+        ) from None
+    return length / 1e6
+
+
+def hints_of(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    """The annotations of a function; none if they can't be read."""
+    if not callable(function):
+        raise OperatorError(f"operator {name!r}: {described(function)} is no function")
+    try:
+        return typing.get_type_hints(function)
+    except Exception:  # noqa: BLE001  (an annotation may name anything, and is needed only if no type is told)
+        return {}
+
+
+def parameters_of(
+    function: Callable[..., Any],
+    name: str,
+    hints: dict[str, Any],
+    told: Sequence[TypeName] | None,
+) -> tuple[Type | None, ...]:
+    """What an operator takes: what was told, else what the annotations say."""
+    try:
+        listed = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        if told is None:
+            raise OperatorError(
+                f"operator {name!r} doesn't say what it takes: give arguments=('string', …)"
+            ) from None
+        listed = []
+        variable = True
+    else:
+        variable = any(p.kind is p.VAR_POSITIONAL for p in listed)
+    places = [p for p in listed if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = sum(p.default is p.empty for p in places)
+    if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in listed):
+        raise OperatorError(
+            f"operator {name!r} needs keyword arguments: a filter gives arguments by place only"
+        )
+    if told is not None:
+        if isinstance(told, str):
+            raise OperatorError(f"operator {name!r}: arguments is a list of types, not one text")
+        if len(told) < needed or (len(told) > len(places) and not variable):
+            raise OperatorError(
+                f"operator {name!r}: arguments tells {len(told)} types, the function takes {len(places)}"
+            )
+        return tuple(_type(name, f"argument {i + 1}", t) for i, t in enumerate(told))
+    if variable:
+        raise OperatorError(
+            f"operator {name!r} takes any number of arguments: say which, arguments=('string', …)"
+        )
+    return tuple(
+        _type(name, f"argument {p.name!r}", hints.get(p.name, inspect.Parameter.empty))
+        for p in places
+    )
+
+
+def answer_of(
+    name: str,
+    hint: Any,
+    batch: bool,
+    result: TypeName | None,
+    binds: Sequence[TypeName] | None,
+) -> tuple[Scalar | None, tuple[Scalar, ...]]:
+    """What an operator answers: the type of its value, or those of the variables that it binds."""
+    if result is not None and binds is not None:
+        raise OperatorError(f"operator {name!r} answers a value or binds variables, not both")
+    if binds is not None:
+        if isinstance(binds, str) or not binds:
+            raise OperatorError(f"operator {name!r}: binds is a list of at least one type")
+        return None, tuple(_scalar(name, f"variable {i + 1}", t) for i, t in enumerate(binds))
+    if result is not None:
+        return _scalar(name, "result", result), ()
+    hint = _plain(hint)
+    if batch or hint is None or _PYTHON.get(_hashable(hint), hint) is None:
+        raise OperatorError(
+            f"operator {name!r} doesn't say what it answers: annotate its result, or give result='boolean' "
+            "or binds=('bigint', …)"
+        )
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin not in _COLLECTIONS or len(inner) != 1:
+        return _scalar(name, "result", hint), ()
+    element = inner[0]
+    places = typing.get_args(element) if typing.get_origin(element) is tuple else (element,)
+    return None, tuple(_scalar(name, f"variable {i + 1}", t) for i, t in enumerate(places))
+
+
+def _scalar(name: str, what: str, told: TypeName) -> Scalar:
+    type_ = _type(name, what, told)
+    if not isinstance(type_, Scalar):
+        raise OperatorError(
+            f"operator {name!r}: {what} is {type_ if type_ is not None else 'anything'}, and filters compare "
+            "booleans, numbers, strings, dates and timestamps only"
+        )
+    return type_
+
+
+def _type(name: str, what: str, told: TypeName) -> Type | None:
+    told = _plain(told)
+    if told is None or _hashable(told) in _PYTHON:
+        return _PYTHON.get(told)
+    origin: Any = typing.get_origin(told)
+    inner = typing.get_args(told)
+    if origin is list and len(inner) == 1:
+        element = _type(name, what, inner[0])
+        return Array(element) if isinstance(element, Scalar) else None
+    if origin is not None or (isinstance(told, type) and issubclass(told, collections.abc.Mapping)):
+        return None
+    if isinstance(told, Scalar | Array | Struct | Unusable):
+        return told
+    try:
+        return from_mapping({what: told}).fields[0][1]
+    except SchemaError as error:
+        raise OperatorError(
+            f"operator {name!r}: {what}: {described(told)} is no type: write it like 'double', or int ({error})"
+        ) from error
+
+
+def _plain(hint: Any) -> Any:
+    """`X | None` is X: every attribute may be NULL, and every answer."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        rest = [h for h in typing.get_args(hint) if h is not type(None)]
+        return rest[0] if len(rest) == 1 else Any
+    return hint
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return None
+    return value

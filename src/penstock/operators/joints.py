@@ -1,0 +1,280 @@
+"""Whether calls hold together: one value for every variable that fits all calls and makes all conditions true.
+
+Section 2.1 of the paper: an event matches if there is a substitution of all variables for which every predicate and
+every value constraint is true. A call gives the tuples that its operator bound; those that fit its pattern are a
+relation over its variables, and the question is whether the join of all relations, less what the conditions refuse, is
+empty. It is answered as a database would: conditions on one relation first, then the smallest relation, then whichever
+shares a variable and is smallest, hashed on what is shared; conditions as soon as their variables are bound; a variable
+that nobody will ask for again is dropped, and what then is equal is kept once. The last join ends at the first row.
+
+Numbers that are equal join whatever their type (1 and 1.0); conditions see the value that the first call bound. NULL,
+as a value of a tuple, equals nothing and so never joins, but may stand alone: `:y IS NULL`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from penstock.errors import OperatorError
+from penstock.language.calls import Call, Fixed, Joint
+from penstock.operators.answers import Binding
+from penstock.operators.arguments import constant, midnight
+from penstock.operators.terms import Event, Test, truth_of, variables_of
+
+MOST_ROWS = 1_000_000  # that joins may look at, for one joint and event
+_REMEMBERED = 10_000
+
+Tuples = frozenset[Binding]
+_Row = tuple[
+    Any, ...
+]  # the value of each variable of the joint; that of one that isn't bound is meaningless
+
+
+def fits(call: Call, tuples: Tuples) -> bool:
+    """Whether any of the tuples fits the pattern of a call.
+
+    >>> from penstock.language.calls import Invocation
+    >>> same = Call(Invocation("near", ()), (0, 0))
+    >>> fits(same, frozenset({(1, 2)})), fits(same, frozenset({(1, 2), (3, 3)}))
+    (False, True)
+    """
+    if len(set(call.pattern)) == len(call.pattern) and all(
+        isinstance(p, int) for p in call.pattern
+    ):
+        return bool(tuples)
+    return next(_fitting(_pattern_of(call), tuples), None) is not None
+
+
+def holds(joint: Joint, bindings: Sequence[Tuples], event: Event) -> bool:
+    """Whether a joint is true of an event, of which `bindings[i]` is what the invocation of calls[i] bound.
+
+    An `OperatorError` if that takes more than MOST_ROWS combinations.
+
+    >>> from penstock.language.calls import Condition, Invocation, Variable
+    >>> boats, guards = (Call(Invocation(name, ()), (0,)) for name in ("boats", "guards"))
+    >>> joint = Joint((boats, guards), ((0,), (1,)), (Condition(">", Variable(0), Variable(1)),))
+    >>> holds(joint, [frozenset({(3,)}), frozenset({(4,), (2,)})], dict().get)
+    True
+    """
+    known = _prepared.get(id(joint))
+    if known is None or known.joint is not joint:
+        if len(_prepared) >= _REMEMBERED:
+            _prepared.clear()
+        known = _prepared[id(joint)] = _Prepared.of(joint)
+    return known.holds(bindings, event)
+
+
+# --- patterns ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """Where constants stand, which places must be equal, and the place of each variable."""
+
+    constants: tuple[tuple[int, Any], ...]
+    equal: tuple[tuple[int, int], ...]
+    places: tuple[int, ...]
+
+
+_patterns: dict[int, tuple[Call, _Pattern]] = {}
+_prepared: "dict[int, _Prepared]" = {}
+
+
+def _pattern_of(call: Call) -> _Pattern:
+    """By identity, and with the call itself beside it: hashing a call would cost more than most checks."""
+    known = _patterns.get(id(call))
+    if known is not None and known[0] is call:
+        return known[1]
+    first: dict[int, int] = {}
+    equal = []
+    constants = []
+    for place, part in enumerate(call.pattern):
+        if isinstance(part, Fixed):
+            constants.append((place, constant(part)))
+        elif part in first:
+            equal.append((first[part], place))
+        else:
+            first[part] = place
+    found = _Pattern(
+        tuple(constants), tuple(equal), tuple(first[number] for number in sorted(first))
+    )
+    if len(_patterns) >= _REMEMBERED:
+        _patterns.clear()
+    _patterns[id(call)] = call, found
+    return found
+
+
+def _fitting(pattern: _Pattern, tuples: Iterable[Binding]) -> Iterator[Binding]:
+    """The tuples that fit, in any order."""
+    constants, equal = pattern.constants, pattern.equal
+    for one in tuples:
+        if all(wanted is not None and one[p] == wanted for p, wanted in constants) and all(
+            one[p] is not None and _key(one[p]) == _key(one[q]) for p, q in equal
+        ):
+            yield one
+
+
+def _key(value: Any) -> Any:
+    """What equal values have in common. NaN is one object (see `answers`), and a tuple with it equals itself."""
+    if isinstance(value, float) and value != value:
+        return "NaN", None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return midnight(value)
+    return value
+
+
+# --- joins -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    variables: frozenset[int]
+    test: Test
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A joint, ready to be evaluated."""
+
+    joint: Joint
+    patterns: tuple[_Pattern, ...]
+    own: tuple[
+        tuple[tuple[int, int], ...], ...
+    ]  # of each call, the variable and its place in a tuple
+    conditions: tuple[_Condition, ...]
+    settles: tuple[frozenset[int], ...]  # of each call, the variables that no call before it binds
+    width: int
+
+    @staticmethod
+    def of(joint: Joint) -> "_Prepared":
+        patterns = tuple(map(_pattern_of, joint.calls))
+        width = max((n for own in joint.variables for n in own), default=-1) + 1
+        first = [
+            next((i for i, own in enumerate(joint.variables) if v in own), -1) for v in range(width)
+        ]
+        return _Prepared(
+            joint,
+            patterns,
+            tuple(
+                tuple(zip(own, pattern.places, strict=True))
+                for own, pattern in zip(joint.variables, patterns, strict=True)
+            ),
+            tuple(_Condition(variables_of(c), truth_of(c)) for c in joint.conditions),
+            tuple(
+                frozenset(v for v in own if first[v] == i) for i, own in enumerate(joint.variables)
+            ),
+            width,
+        )
+
+    def holds(self, bindings: Sequence[Tuples], event: Event) -> bool:
+        return _Join(self, _once(event)).holds(bindings)
+
+
+def _once(event: Event) -> Event:
+    """An event whose attributes are looked up once."""
+    known: dict[Any, Any] = {}
+
+    def value(path: Any) -> Any:
+        if path not in known:
+            known[path] = event(path)
+        return known[path]
+
+    return value
+
+
+class _Join:
+    """One evaluation of a joint."""
+
+    def __init__(self, prepared: _Prepared, event: Event) -> None:
+        self._joint = prepared
+        self._event = event
+        self._left = MOST_ROWS
+        self._pending = list(prepared.conditions)
+
+    def holds(self, bindings: Sequence[Tuples]) -> bool:
+        if not all(test((), self._event) for test in self._due(frozenset())):
+            return False
+        relations: dict[int, list[_Row]] = {}
+        for call, tuples in enumerate(bindings):
+            relations[call] = self._relation(call, tuples)
+            if not relations[call]:
+                return False
+        return self._joined(relations)
+
+    def _due(self, settled: frozenset[int]) -> list[Test]:
+        """The tests of the conditions on settled variables alone, which then are done with."""
+        due = [c.test for c in self._pending if c.variables <= settled]
+        self._pending = [c for c in self._pending if not c.variables <= settled]
+        return due
+
+    def _relation(self, call: int, tuples: Tuples) -> list[_Row]:
+        """The tuples that fit a call and the conditions on its variables alone, as rows."""
+        own, width = self._joint.own[call], self._joint.width
+        tests = self._due(self._joint.settles[call])
+        rows = []
+        for one in _fitting(self._joint.patterns[call], tuples):
+            row = [None] * width
+            for variable, place in own:
+                row[variable] = one[place]
+            if all(test(row, self._event) for test in tests):
+                rows.append(tuple(row))
+        return rows
+
+    def _joined(self, relations: dict[int, list[_Row]]) -> bool:
+        joint = self._joint
+        variables = [frozenset(own) for own in joint.joint.variables]
+        start = min(relations, key=lambda n: len(relations[n]))
+        rows = relations.pop(start)
+        bound, settled = variables[start], joint.settles[start]
+        while relations:
+            # Those that share no variable come last: each row meets all of theirs.
+            call = min(relations, key=lambda n: (bound.isdisjoint(variables[n]), len(relations[n])))
+            more = relations.pop(call)
+            shared = sorted(bound & variables[call])
+            taken = sorted((variables[call] - bound) | joint.settles[call])
+            bound, settled = bound | variables[call], settled | joint.settles[call]
+            tests = self._due(settled)
+            passing = (
+                row
+                for row in self._pairs(rows, more, shared, taken)
+                if all(test(row, self._event) for test in tests)
+            )
+            if not relations:
+                return next(passing, None) is not None
+            needed = frozenset().union(
+                *(variables[n] for n in relations), *(c.variables for c in self._pending)
+            )
+            rows = _distinct(passing, needed, joint.width)
+            if not rows:
+                return False
+        return True
+
+    def _pairs(
+        self, rows: list[_Row], more: list[_Row], shared: list[int], taken: list[int]
+    ) -> Iterator[_Row]:
+        """The rows of both that agree on the shared variables, with the variables `taken` from the second."""
+        index: dict[_Row, list[_Row]] = {}
+        for other in more:
+            key = tuple(_key(other[v]) for v in shared)
+            if None not in key:
+                index.setdefault(key, []).append(other)
+        for row in rows:
+            for other in index.get(tuple(_key(row[v]) for v in shared), ()):
+                self._left -= 1
+                if self._left < 0:
+                    raise OperatorError(
+                        f"the bindings of {', '.join(str(c) for c in self._joint.joint.calls)[:200]} have more than "
+                        f"{MOST_ROWS:,} combinations: ask for less, or let the operators bind less"
+                    )
+                both = list(row)
+                for v in taken:
+                    both[v] = other[v]
+                yield tuple(both)
+
+
+def _distinct(rows: Iterable[_Row], needed: frozenset[int], width: int) -> list[_Row]:
+    """Rows without the variables that nobody will ask for again, each once."""
+    keep = [v in needed for v in range(width)]
+    kept = (tuple(v if k else None for v, k in zip(row, keep, strict=True)) for row in rows)
+    return list(dict.fromkeys(kept))

@@ -1,0 +1,202 @@
+"""What the strategies share: chains indexed both ways, and what is known of each event of a block.
+
+`known[e, p]` is all that is kept of predicate p for event e. Whether a chain is open follows from it, and is looked up
+when a strategy comes to the chain: nothing has to be written to the thousands of chains that a predicate decides.
+
+All arrays that kernels get from here are read-only, `known` excepted: Numba compiles a kernel once per kind.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.arrays import Bools, Float64s, Int8s, Int32s, Int64s
+from penstock.jit import kernel
+from penstock.operators.chains import Chains, Odds
+
+UNKNOWN, TRUE, FALSE = 0, 1, 2  # of a predicate; of a chain, UNKNOWN is undecided
+
+_CHEAPEST = 1e-9  # seconds: scores divide by costs
+
+A = TypeVar("A", bound=np.generic)
+Known = npt.NDArray[np.int8]  # events x predicates
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Chains with what kernels look up in them.
+
+    `owner[p]` is the invocation that decides predicate p; the chains with p stand at user[user_start[p]:…]; those that
+    make chain c needless once they are true, at above[above_start[c]:…] (the rivals, the other way round).
+    """
+
+    start: Int32s
+    predicate: Int32s
+    decides: Int32s  # invocation_start of the chains
+    owner: Int32s
+    user_start: Int32s
+    user: Int32s
+    above_start: Int32s
+    above: Int32s
+    true: Float64s  # by predicate
+    cost: Float64s  # by invocation
+
+    @property
+    def chains(self) -> int:
+        return len(self.start) - 1
+
+
+def index(chains: Chains, odds: Odds) -> Index:
+    """Look-ups for chains; odds that are no odds are replaced by the nearest that are.
+
+    >>> found = index(Chains.of([[0, 1], [1]], decides=[1, 1]), Odds(np.array([0.5, 2.0]), np.ones(2)))
+    >>> found.user[found.user_start[1] : found.user_start[2]].tolist(), found.true.tolist()
+    ([0, 1], [0.5, 1.0])
+    """
+    user_start, user = inverted(chains.start, chains.predicate, chains.predicates)
+    above_start, above = inverted(chains.rival_start, chains.rival, len(chains))
+    decides = chains.invocation_start
+    owner = np.repeat(np.arange(chains.invocations, dtype=np.int32), np.diff(decides))
+    true = np.clip(np.nan_to_num(odds.true, nan=0.5), 0.0, 1.0)
+    cost = np.clip(np.nan_to_num(odds.cost, nan=_CHEAPEST), _CHEAPEST, 1e9)
+    return Index(
+        frozen(chains.start),
+        frozen(chains.predicate),
+        frozen(decides),
+        frozen(owner),
+        frozen(user_start),
+        frozen(user),
+        frozen(above_start),
+        frozen(above),
+        frozen(true),
+        frozen(cost),
+    )
+
+
+def inverted(start: Int32s, item: Int32s, items: int) -> tuple[Int32s, Int32s]:
+    """For every item the lists that it is in, ascending."""
+    counts = np.bincount(item, minlength=items)
+    where = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
+    inverse_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return inverse_start, where[np.argsort(item, kind="stable")]
+
+
+def bytes_per_event(chains: Chains, needed: float | None = None) -> int:
+    """What a block takes at most for each of its events, whatever the strategy, if they need so many chains on average.
+
+    Nothing given, they need all of them.
+
+    >>> chains = Chains.of([[0, 1], [1]], decides=[1, 1])
+    >>> bytes_per_event(chains), bytes_per_event(chains, needed=1)
+    (158, 98)
+    """
+    many = len(chains) if needed is None else needed
+    parts = many * len(chains.predicate) / max(1, len(chains))
+    return int(chains.predicates + 24 * many + 36 * min(chains.invocations, parts) + 12 * parts)
+
+
+def frozen(array: npt.NDArray[A]) -> npt.NDArray[A]:
+    """A contiguous view that can't be written to."""
+    view = np.ascontiguousarray(array).view()
+    view.setflags(write=False)
+    return view
+
+
+class Asked:
+    """What is known of a block's events, and what was asked last."""
+
+    def __init__(self, at: Index, start: Int64s, chains: Int32s) -> None:
+        self.at = at
+        self.start = frozen(np.asarray(start, np.int64))
+        self.chains = frozen(np.asarray(chains, np.int32))
+        self.known: Known = np.zeros((len(start) - 1, int(at.decides[-1])), np.int8)
+        self._events = np.zeros(0, np.int32)
+        self._invocations = np.zeros(0, np.int32)
+
+    def ask(self, events: Int32s, invocations: Int32s) -> tuple[Int32s, Int32s]:
+        """Pairs in the order of the interface."""
+        many = len(self.start) - 1
+        keys = invocations.astype(np.int64) * many + events
+        keys.sort()
+        self._invocations = (keys // max(1, many)).astype(np.int32)
+        self._events = (keys % max(1, many)).astype(np.int32)
+        return self._events, self._invocations
+
+    def tell(self, truth: Bools) -> None:
+        """Write down the answers to what was asked last."""
+        _tell(
+            self.known,
+            self._events,
+            self._invocations,
+            np.asarray(truth, np.bool_),
+            self.at.decides,
+        )
+
+    def matched(self) -> tuple[Int64s, Int32s]:
+        """The chains of which every predicate is known to be true, event by event."""
+        found = _true_chains(self.start, self.chains, self.known, self.at.start, self.at.predicate)
+        kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(found)])
+        return kept[self.start], self.chains[found]
+
+
+@kernel
+def _tell(known: Known, events: Int32s, invocations: Int32s, truth: Bools, decides: Int32s) -> None:
+    at = 0
+    for k in range(len(events)):
+        for p in range(decides[invocations[k]], decides[invocations[k] + 1]):
+            known[events[k], p] = TRUE if truth[at] else FALSE
+            at += 1
+
+
+@kernel
+def _true_chains(
+    start: Int64s, chains: Int32s, known: Known, chain_start: Int32s, predicate: Int32s
+) -> Bools:
+    found = np.zeros(len(chains), np.bool_)
+    for e in range(len(start) - 1):
+        for k in range(start[e], start[e + 1]):
+            found[k] = chain_state(chains[k], known[e], chain_start, predicate) == TRUE
+    return found
+
+
+@kernel
+def chain_state(c: int, known: Int8s, start: Int32s, predicate: Int32s) -> int:
+    """TRUE, FALSE or UNKNOWN, by what is known of one event."""
+    state = TRUE
+    for k in range(start[c], start[c + 1]):
+        seen = known[predicate[k]]
+        if seen == FALSE:
+            return FALSE
+        if seen == UNKNOWN:
+            state = UNKNOWN
+    return state
+
+
+@kernel
+def is_needed(
+    c: int,
+    candidates: Int32s,
+    known: Int8s,
+    start: Int32s,
+    predicate: Int32s,
+    above_start: Int32s,
+    above: Int32s,
+) -> bool:
+    """Whether none of the chains that make c needless is true; only the event's candidates can be."""
+    for k in range(above_start[c], above_start[c + 1]):
+        if (
+            above[k] != c
+            and is_among(above[k], candidates)
+            and chain_state(above[k], known, start, predicate) == TRUE
+        ):
+            return False
+    return True
+
+
+@kernel
+def is_among(c: int, candidates: Int32s) -> bool:
+    """Whether an ascending list has c."""
+    k = np.searchsorted(candidates, c)
+    return bool(k < len(candidates) and candidates[k] == c)

@@ -1,0 +1,84 @@
+"""The paper's baseline (section 5.2): chains one by one, their predicates as they stand, until one is false.
+
+What was evaluated once is remembered. But nobody looks ahead: a predicate is evaluated although another of the same
+chain, further on, is already known to be false.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.arrays import Int32s, Int64s
+from penstock.jit import kernel
+from penstock.operators.chains import Chains, Odds
+from penstock.operators.strategies.block import FALSE, UNKNOWN, Known, frozen, index, is_needed
+from penstock.operators.strategies.interface import Rounds
+from penstock.operators.strategies.walk import Walk
+
+
+class Naive:
+    """See the module."""
+
+    name: ClassVar[str] = "naive"
+
+    def __init__(self, chains: Chains, odds: Odds) -> None:
+        self._index = index(chains, odds)
+
+    def begin(self, start: Int64s, chains: Int32s) -> Rounds:
+        return Walk(self._index, start, chains, frozen(chains), _advance)
+
+
+def _advance(events: Int32s, walk: Walk) -> Int32s:
+    at = walk.at
+    return _next(
+        events,
+        walk.start,
+        walk.candidates,
+        walk.place,
+        walk.step,
+        walk.known,
+        at.start,
+        at.predicate,
+        at.owner,
+        at.above_start,
+        at.above,
+    )
+
+
+@kernel
+def _next(
+    events: Int32s,
+    start: Int64s,
+    chains: Int32s,
+    place: Int64s,
+    step: Int32s,
+    known: Known,
+    chain_start: Int32s,
+    predicate: Int32s,
+    owner: Int32s,
+    above_start: Int32s,
+    above: Int32s,
+) -> Int32s:
+    """The next invocation of each event, -1 if it is done. `step` is the predicate that the chain has come to."""
+    found = np.full(len(events), -1, np.int32)
+    for n in range(len(events)):
+        e = events[n]
+        mine = chains[start[e] : start[e + 1]]
+        while place[e] < start[e + 1] and found[n] < 0:
+            c = chains[place[e]]
+            is_over = chain_start[c] + step[e] >= chain_start[c + 1]
+            state = FALSE if is_over else known[e, predicate[chain_start[c] + step[e]]]
+            if (
+                state == UNKNOWN
+                and above_start[c + 1] > above_start[c]
+                and not is_needed(c, mine, known[e], chain_start, predicate, above_start, above)
+            ):
+                state = FALSE
+            if state == UNKNOWN:
+                found[n] = owner[predicate[chain_start[c] + step[e]]]
+            elif state == FALSE:
+                place[e] += 1
+                step[e] = 0
+            else:
+                step[e] += 1
+    return found

@@ -1,0 +1,116 @@
+"""The paper's Sub-Order (section 4.2): chains in an order decided beforehand, each from its best predicate down.
+
+A chain that a shared predicate has decided is passed over; one that isn't is asked for its first predicate that nobody
+knows yet. The order comes from `chain_order`; one that was kept up while chains came and went, from `linked_chains`.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.arrays import Int32s, Int64s
+from penstock.jit import kernel
+from penstock.operators.chains import Chains, Odds
+from penstock.operators.strategies.block import (
+    UNKNOWN,
+    Known,
+    chain_state,
+    frozen,
+    index,
+    is_needed,
+)
+from penstock.operators.strategies.chain_order import nodes, ordered
+from penstock.operators.strategies.interface import Rounds
+from penstock.operators.strategies.walk import Walk
+
+_DENSE = 16  # from one chain in so many on, an event's chains are put in order by going through all
+
+
+class SubOrder:
+    """See the module."""
+
+    name: ClassVar[str] = "sub-order"
+
+    def __init__(self, chains: Chains, odds: Odds, order: Int32s | None = None) -> None:
+        self._index = index(chains, odds)
+        found = nodes(self._index)
+        self._predicate = found.predicate
+        self.order = frozen(ordered(self._index, found) if order is None else order)
+        rank = np.empty(len(chains), np.int32)
+        rank[self.order] = np.arange(len(chains), dtype=np.int32)
+        self._rank = frozen(rank)
+
+    def begin(self, start: Int64s, chains: Int32s) -> Rounds:
+        visits = _sorted(
+            frozen(np.asarray(start, np.int64)), frozen(chains), self.order, self._rank
+        )
+        return Walk(self._index, start, chains, frozen(visits), self._advance)
+
+    def _advance(self, events: Int32s, walk: Walk) -> Int32s:
+        at = walk.at
+        return _next(
+            events,
+            walk.start,
+            walk.candidates,
+            walk.order,
+            walk.place,
+            walk.known,
+            at.start,
+            self._predicate,
+            at.owner,
+            at.above_start,
+            at.above,
+        )
+
+
+@kernel
+def _sorted(start: Int64s, chains: Int32s, order: Int32s, rank: Int32s) -> Int32s:
+    """The chains of every event in the common order."""
+    visits = np.empty(len(chains), np.int32)
+    is_mine = np.zeros(len(order), np.bool_)
+    for e in range(len(start) - 1):
+        mine = chains[start[e] : start[e + 1]]
+        if len(mine) * _DENSE < len(order):
+            visits[start[e] : start[e + 1]] = mine[np.argsort(rank[mine])]
+            continue
+        is_mine[mine] = True
+        at = start[e]
+        for c in order:
+            if is_mine[c]:
+                visits[at] = c
+                at += 1
+        is_mine[mine] = False
+    return visits
+
+
+@kernel
+def _next(
+    events: Int32s,
+    start: Int64s,
+    chains: Int32s,
+    order: Int32s,
+    place: Int64s,
+    known: Known,
+    chain_start: Int32s,
+    predicate: Int32s,
+    owner: Int32s,
+    above_start: Int32s,
+    above: Int32s,
+) -> Int32s:
+    """The next invocation of each event, -1 if it is done."""
+    found = np.full(len(events), -1, np.int32)
+    for n in range(len(events)):
+        e = events[n]
+        mine = chains[start[e] : start[e + 1]]
+        while place[e] < start[e + 1]:
+            c = order[place[e]]
+            if chain_state(c, known[e], chain_start, predicate) == UNKNOWN and is_needed(
+                c, mine, known[e], chain_start, predicate, above_start, above
+            ):
+                k = chain_start[c]
+                while known[e, predicate[k]] != UNKNOWN:
+                    k += 1
+                found[n] = owner[predicate[k]]
+                break
+            place[e] += 1
+    return found

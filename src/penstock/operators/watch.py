@@ -1,0 +1,177 @@
+"""Calls that may hang, watched from outside.
+
+Python can't stop a function that runs. So an operator with a time-out runs in a thread of its own, and the caller waits
+no longer than it must: what hangs is given up together with its thread, and the rows after it get a new thread. A
+thread takes a whole run of rows, so one hand-over pays for all of them (about 15 µs); the caller only looks at
+the row that is under way when a time-out's length has passed.
+
+    runner   the thread, waiting for runs
+    run      a step to be made for rows 0 .. n: results so far, which row is under way, since when
+
+A run is given up under its lock, which the runner takes between any two rows: a row is called once, by one thread.
+Given-up threads are daemons and end when their call does. They are counted; `Runner.stuck` says how many there are.
+"""
+
+import os
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+Step = Callable[[int], Any]
+Told = Callable[[Any], None]
+
+
+class Hung:
+    """In the place of a result: the row was given up."""
+
+
+HUNG = Hung()
+
+
+class Run:
+    """Rows that one thread steps through, until it is done or given up. A step says itself when to stop: by raising."""
+
+    __slots__ = (
+        "_done",
+        "_lock",
+        "_results",
+        "_row",
+        "_rows",
+        "_since",
+        "_step",
+        "_stuck",
+        "_told",
+        "given_up",
+    )
+
+    def __init__(self, step: Step, told: Told, rows: int, stuck: "Count") -> None:
+        self._step = step
+        self._told = told
+        self._rows = rows
+        self._stuck = stuck
+        self._row = 0
+        self._since = time.monotonic()
+        self._results: list[Any] = []
+        self._lock = threading.Lock()
+        self._done = threading.Lock()
+        self._done.acquire()
+        self.given_up = False
+
+    def work(self) -> bool:
+        """Do the rows, in the runner's thread; False if the run was given up meanwhile."""
+        step, told, results = self._step, self._told, self._results
+        for row in range(self._rows):
+            result = step(row)
+            with self._lock:
+                if self.given_up:
+                    self._stuck.add(-1)
+                    return False
+                told(result)
+                results.append(result)
+                self._row = row + 1
+                self._since = time.monotonic()
+        self._done.release()
+        return True
+
+    def wait(self, timeout: float) -> list[Any]:
+        """The results, in the caller's thread; fewer than rows, and `HUNG` at the end, if a row took too long."""
+        try:
+            left = timeout
+            while not self._done.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
+                with self._lock:
+                    if self._row == self._rows:
+                        break
+                    left = self._since + timeout - time.monotonic()
+                    if left <= 0:
+                        self._give_up()
+                        return [*self._results, HUNG]
+        except BaseException:  # an interrupt of the caller: the thread mustn't go on for nobody
+            with self._lock:
+                if self._row < self._rows and not self.given_up:
+                    self._give_up()
+            raise
+        return self._results
+
+    def _give_up(self) -> None:
+        self.given_up = True
+        self._stuck.add(1)
+
+
+class Count:
+    """A number that threads share."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._lock = threading.Lock()
+
+    def add(self, more: int) -> None:
+        with self._lock:
+            self.number += more
+
+
+class Runner:
+    """Runs the steps of one operator in one thread at a time.
+
+    >>> Runner("crowd").run(lambda row: 10 * row, print, 3, timeout=5.0)
+    0
+    10
+    20
+    [0, 10, 20]
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: threading.Thread | None = None
+        self._inbox: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
+        self._dismissal = weakref.finalize(self, _dismiss, self._inbox)
+        self._stuck = Count()
+        self._process = os.getpid()
+
+    @property
+    def stuck(self) -> int:
+        """How many threads are still busy with calls that were given up."""
+        if os.getpid() != self._process:  # threads don't come along when a process is forked
+            self._process, self._stuck = os.getpid(), Count()
+        return self._stuck.number
+
+    def run(self, step: Step, told: Told, rows: int, timeout: float) -> list[Any]:
+        """Make a step for each row, and tell its result at once: in the thread, while the caller waits for it.
+
+        If a row takes longer than the time-out the list ends with `HUNG` in its place, and nothing more is told.
+        """
+        thread = self._thread
+        if (
+            thread is None or not thread.is_alive()
+        ):  # after a fork, a thread of the parent isn't alive
+            self._start()
+        run = Run(step, told, rows, self._stuck)
+        self._inbox.put(run)
+        try:
+            return run.wait(timeout)
+        finally:
+            if run.given_up:
+                self._thread = None
+
+    def _start(self) -> None:
+        self._dismissal.detach()
+        self._inbox = queue.SimpleQueue()
+        self._dismissal = weakref.finalize(self, _dismiss, self._inbox)
+        self._thread = threading.Thread(
+            target=_serve, args=(self._inbox,), name=f"penstock-{self._name}", daemon=True
+        )
+        self._thread.start()
+
+
+def _serve(inbox: "queue.SimpleQueue[Run | None]") -> None:
+    """A thread's life. It knows no runner: one that nobody uses any more can go, and the thread with it."""
+    while (run := inbox.get()) is not None:
+        if not run.work():
+            return
+        del run  # and with it the batch, while there is nothing to do
+
+
+def _dismiss(inbox: "queue.SimpleQueue[Run | None]") -> None:
+    inbox.put(None)
