@@ -6,6 +6,9 @@
     matcher.match({"symbol": "GOOG", "price": 550})       one event -> sorted ids
     live = subs.live(); live.follow(subs)                 the same, while subscriptions come and go
 
+    @penstock.operator("crowd", cost="20 ms")             a function that filters may call: crowd(image) > 50
+    penstock.Subscriptions(operators=…)                   those that they may
+
     penstock.match(events_df, subs)                       a Spark DataFrame, batch or streaming
     penstock.Pipeline(source=…, subscriptions=…, sink=…, checkpoint=…).start()
 
@@ -21,6 +24,7 @@ from penstock.errors import (
     ExpensiveSubscription,
     FilterError,
     LeaseError,
+    OperatorError,
     PenstockError,
     PipelineError,
     RegistryError,
@@ -34,6 +38,7 @@ from penstock.errors import (
 if TYPE_CHECKING:
     from penstock.language import Schema
     from penstock.matching import LiveMatcher, Matcher, SnapshotRef
+    from penstock.operators.define import Operator, Operators, operator
     from penstock.pipeline import (
         CallableSink,
         ConsoleSink,
@@ -52,6 +57,7 @@ _ROOMS = {
     "Matcher": "matching",
     "SnapshotRef": "matching",
     "Subscriptions": "registry",
+    **dict.fromkeys(("Operator", "Operators", "operator"), "operators.define"),
     **dict.fromkeys(
         ("CallableSink", "ConsoleSink", "DeltaSink", "FileSink", "Pipeline", "match"), "pipeline"
     ),
@@ -82,6 +88,9 @@ __all__ = [
     "LeaseError",
     "LiveMatcher",
     "Matcher",
+    "Operator",
+    "OperatorError",
+    "Operators",
     "PenstockError",
     "Pipeline",
     "PipelineError",
@@ -95,4 +104,5 @@ __all__ = [
     "TicketError",
     "UnknownSubscription",
     "match",
+    "operator",
 ]

@@ -6,6 +6,7 @@ from penstock.matching.engines import ENGINES, check_engine, variants
 from penstock.matching.explain import Explanation
 from penstock.matching.live import LiveMatcher
 from penstock.matching.matcher import Matcher, clock
+from penstock.matching.operator_stage import Failure
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER, Changes, Rows, SubscriptionSource
 from penstock.matching.snapshots import Published, SnapshotRef, SnapshotStore, open_matcher
@@ -16,6 +17,7 @@ __all__ = [
     "FOREVER",
     "Changes",
     "Explanation",
+    "Failure",
     "LiveMatcher",
     "Matcher",
     "Plan",

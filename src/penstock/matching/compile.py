@@ -37,9 +37,10 @@ from penstock.matching.derived import (
     PlainTest,
 )
 from penstock.matching.domains import ByteStrings, Cuts, Domain, build_domain
+from penstock.matching.operator_tests import cut_off
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER, Rows
-from penstock.matching.sharing import CellTests, offsets, share
+from penstock.matching.sharing import CellTests, offsets, share, without_tautologies
 
 Progress = Callable[[int], None]
 Errors = list[tuple[int, FilterError]]
@@ -93,21 +94,29 @@ def compile_groups(
     grouped: Grouped, schema: Schema, ids: Int64s, position: Int64s | None = None
 ) -> Plan:
     """The plan of filters already parsed. `position` is where in `ids` a row stands; negative: nowhere."""
-    domains, elements = _discretise(grouped)
-    pools = _Pools(grouped, domains, elements)
-    blocks = _Blocks(pools, {domain.path: n for n, domain in enumerate(domains)})
+    domains, asked, elements = _discretise(grouped)
+    every = [*domains, *asked.values()]
+    pools = _Pools(grouped, every, elements)
+    blocks = _Blocks(pools, {domain.path: n for n, domain in enumerate(every)})
     for group, starts in zip(grouped.groups, grouped.starts, strict=True):
         blocks.add(group, starts)
     blocks.add_plain(grouped.plain)
     rows = _joined(blocks.rows, np.int64)
     owners, conjunction, attribute, ranges, low, high = kernel.intersect(
         owner=rows if position is None else position[rows],
-        last=np.array([d.last for d in domains], np.int64),
+        last=np.array([d.last for d in every], np.int64),
         **blocks.arrays(),
     )
     derived = DerivedAttributes(tuple(blocks.plain), tuple(elements), *pools.memberships)
-    last_cells = np.array([d.last for d in domains] + [TRUE] * len(derived), np.int64)
+    last_cells = np.array([d.last for d in every] + [TRUE] * len(derived), np.int64)
     tests = CellTests(conjunction, attribute, ranges, low, high)
+    operators = None
+    if asked:
+        tests = without_tautologies(tests, last_cells)
+        operators, tests, owners = cut_off(
+            tests, owners, last_cells, len(domains), asked, schema.operators, len(ids)
+        )
+        last_cells = np.delete(last_cells, np.arange(len(domains), len(every)))
     shared = share(tests, owners, last_cells, derived_from=len(domains))
     nobody = ByteStrings(np.zeros(len(ids) + 1, np.int64), np.empty(0, np.uint8))
     return Plan(
@@ -120,6 +129,7 @@ def compile_groups(
         subscribers=nobody,
         filters=nobody,
         index={},
+        operators=operators,
         **{f.name: getattr(shared, f.name) for f in fields(shared)},
     )
 
@@ -136,8 +146,11 @@ def _joined(parts: Sequence[Any], dtype: type) -> npt.NDArray[Any]:
 # --- 1. discretise -----------------------------------------------------------------------------
 
 
-def _discretise(grouped: Grouped) -> tuple[list[Domain], list[Domain]]:
-    """Cut every attribute, and the elements of every array, at the constants they are compared with."""
+def _discretise(
+    grouped: Grouped,
+) -> tuple[list[Domain], dict[Attribute, Domain], list[Domain]]:
+    """Cut every attribute, all that is asked of operators, and the elements of every array, at the constants they are
+    compared with."""
     attributes: dict[Path, Attribute] = {}
     shapes = {id(g.shape): g.shape for g in grouped.groups}.values()
     shaped = (
@@ -154,8 +167,10 @@ def _discretise(grouped: Grouped) -> tuple[list[Domain], list[Domain]]:
             elements.setdefault(key.path, (key, []))[1].append(pool.bounds)
         else:
             bounds[key.path].append(pool.bounds)
+    built = {path: build_domain(path, attributes[path].type, b) for path, b in bounds.items()}
     return (
-        [build_domain(path, attributes[path].type, found) for path, found in bounds.items()],
+        [domain for path, domain in built.items() if attributes[path].asked is None],
+        {attributes[p]: domain for p, domain in built.items() if attributes[p].asked is not None},
         [build_domain(path, key.type, found) for path, (key, found) in elements.items()],
     )
 

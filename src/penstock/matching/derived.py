@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.arrays import Int32s, Int64s
+from penstock.columns import descend
 from penstock.jit import kernel
 from penstock.language.literals import DAY, double_keys
 from penstock.language.patterns import to_regex
 from penstock.language.schema import Attribute, Schema
 from penstock.language.types import Kind, Scalar
-from penstock.matching.domains import ByteStrings, Domain, descend, key_column
+from penstock.matching.domains import ByteStrings, Domain, key_column
 
 UNKNOWN, FALSE, TRUE = 0, 1, 2
 

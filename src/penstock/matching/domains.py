@@ -5,7 +5,7 @@ into the keys that `language.literals` defines, `Domain.cells` finds each key's 
 every kernel sees small integers only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,15 @@ class ByteStrings:
         first = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
         data_bytes = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
         return ByteStrings(first, data_bytes)
+
+    def arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by the names of their files."""
+        return {f"{name}.offsets": self.offsets, f"{name}.data": self.data}
+
+    @staticmethod
+    def from_arrays(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "ByteStrings":
+        """What `arrays` gave."""
+        return ByteStrings(arrays[f"{name}.offsets"], arrays[f"{name}.data"])
 
 
 Keys = Int64s | ByteStrings
@@ -95,6 +104,19 @@ class Domain:
     @property
     def type_is_wide(self) -> bool:
         return isinstance(self.type, Scalar) and self.type.is_wide
+
+    def edge(self, cell: int, is_last: bool) -> str:
+        """Where a range begins or ends among the values that does so with this cell; a key, not for people."""
+        if cell == 0:
+            return "null"
+        if cell == (self.last if is_last else 1):
+            return ""
+        at = (cell - 2 + (cell % 2 if is_last else 0)) // 2
+        if isinstance(self.cuts, ByteStrings):
+            cut = self.cuts.data[self.cuts.offsets[at] : self.cuts.offsets[at + 1]].tobytes().hex()
+        else:
+            cut = str(self.cuts[at])
+        return f"({cut})" if cell % 2 else f"[{cut}]"
 
     def bound_cells(self, bounds: Bounds) -> tuple[Int32s, Int32s]:
         """The cells of lo and hi, all of which are cuts of this domain."""
@@ -156,6 +178,25 @@ class Cuts:
             np.cumsum([0, *map(len, texts)]).astype(np.int64),
         )
 
+    def arrays(self, name: str) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by the names of their files."""
+        return {
+            f"{name}.numbers": self.numbers,
+            f"{name}.number_start": self.number_start,
+            f"{name}.text_start": self.text_start,
+            **self.texts.arrays(f"{name}.texts"),
+        }
+
+    @staticmethod
+    def from_arrays(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "Cuts":
+        """What `arrays` gave."""
+        return Cuts(
+            arrays[f"{name}.numbers"],
+            arrays[f"{name}.number_start"],
+            ByteStrings.from_arrays(f"{name}.texts", arrays),
+            arrays[f"{name}.text_start"],
+        )
+
     def domains(self, kinds: Sequence[tuple[tuple[str, ...], Type]]) -> tuple[Domain, ...]:
         """The domains again, as views: for each its path and type, in the order of `of`."""
         found: list[Domain] = []
@@ -211,19 +252,6 @@ def key_column(column: pa.Array, type_: Type, name: str) -> tuple[Keys, Bools]:
         raise SchemaError(
             f"attribute {name!r} is {type_} in the schema, but the events have {column.type}: {error}"
         ) from error
-
-
-def descend(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array | None:
-    """The column at a path, NULL where any struct on the way is; None if the batch has no such column."""
-    index = batch.schema.get_field_index(path[0])
-    if index < 0:
-        return None
-    column = batch.column(index)
-    for step in path[1:]:
-        if not pa.types.is_struct(column.type) or column.type.get_field_index(step) < 0:
-            return None
-        column = pc.struct_field(column, step)
-    return column
 
 
 def _integers(column: pa.Array, _: Scalar) -> Int64s:

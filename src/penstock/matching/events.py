@@ -31,14 +31,21 @@ def event_batch(event: Mapping[str, Any], schema: Schema, columns: Iterable[str]
         raise SchemaError(f"an event is a mapping of attributes to values, not {event!r}")
     types = dict(schema.root.fields)
     names = list(columns)
-    arrays = [
-        pa.array([event_value(event.get(name), types[name], name)], arrow_type(types[name]))
-        for name in names
-    ]
+    arrays = [_column(event.get(name), types[name], name) for name in names]
     # A batch needs a column to have a row.
     if not names:
         return pa.RecordBatch.from_arrays([pa.nulls(1)], [""])
     return pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _column(value: Any, type_: Type, name: str) -> pa.Array:
+    if isinstance(type_, Unusable):
+        # No filter tests it, but an operator may be given it: as it is.
+        try:
+            return pa.array([value])
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise SchemaError(f"attribute {name!r}: expected {type_}, found {value!r}") from error
+    return pa.array([event_value(value, type_, name)], arrow_type(type_))
 
 
 def event_value(value: Any, type_: Type, name: str) -> Any:

@@ -1,41 +1,37 @@
 """Why an event matches a subscription, or doesn't.
 
-Every leaf of the filter, and its negation, is compiled as if it were a subscription of its own, and the event is
-matched against them: so the answer comes from the very code that matches, not from a second opinion. A leaf that
-neither holds nor fails is unknown, which is what NULL does.
+Every leaf of the filter, and its negation, is evaluated as if it were a subscription of its own (`leaf_truths`): so the
+answer comes from the very code that matches, not from a second opinion. A leaf that neither holds nor fails is unknown,
+which is what NULL does, and an operator that fails.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from penstock.language.calls import Path, given
+from penstock.language.describe import describe
 from penstock.language.parser import parse
-from penstock.language.schema import Attribute, Schema
-from penstock.language.shapes import Shape
+from penstock.language.schema import Schema
 from penstock.language.tree import (
     And,
+    Binding,
     Comparison,
     Constant,
-    Contains,
-    Factor,
+    Constraint,
     Leaf,
-    Literal,
-    LiteralKind,
     Not,
     Or,
-    Pattern,
     Tree,
     leaves,
 )
-from penstock.matching.compile import compile_shapes
-from penstock.matching.engines.naive import NaiveEngine
-from penstock.matching.events import event_batch
+from penstock.matching.leaf_truths import CallCost, LeafTruths, Truth
+from penstock.matching.operator_stage import OperatorStage
+from penstock.operators.define import Operators
 
-Truth = bool | None
 _MARKS: dict[Truth, str] = {True: "✓", False: "✗", None: "?"}
 _WORDS: dict[Truth, str] = {True: "holds", False: "fails", None: "is unknown"}
-_SHOWN = 10  # literals of an IN list
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +41,13 @@ class Verdict:
     predicate: str
     truth: Truth
     values: dict[str, Any]
+    call: CallCost | None = None
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name} is {_shown(value)}" for name, value in self.values.items())
-        return f"{_MARKS[self.truth]} {self.predicate}  {_WORDS[self.truth]}" + (
-            f": {shown}" if shown else ""
+        told = f"{_MARKS[self.truth]} {self.predicate}  {_WORDS[self.truth]}"
+        return (
+            told + (f": {shown}" if shown else "") + (f"\n      {self.call}" if self.call else "")
         )
 
 
@@ -73,7 +71,9 @@ class Explanation:
         if self.lease_ended:
             head += ": its lease has ended"
         elif self.truth is None:
-            head += ": the filter is unknown, because of a NULL"
+            failed = any(v.call and v.call.failure for v in self.verdicts)
+            reason = "an operator failed" if failed else "of a NULL"
+            head += f": the filter is unknown, because {reason}"
         return "\n".join([head, f"  {self.filter}"] + [f"  {v}" for v in self.verdicts])
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,6 +89,7 @@ class Explanation:
                     "predicate": v.predicate,
                     "truth": v.truth,
                     "values": {name: _plain(value) for name, value in v.values.items()},
+                    **({"call": asdict(v.call)} if v.call else {}),
                 }
                 for v in self.verdicts
             ],
@@ -96,9 +97,16 @@ class Explanation:
 
 
 def explain(
-    sid: int, text: str, schema: Schema, event: Mapping[str, Any], lease_end: int, now: int
+    sid: int,
+    text: str,
+    schema: Schema,
+    event: Mapping[str, Any],
+    lease_end: int,
+    now: int,
+    operators: Operators | None = None,
+    learned_by: OperatorStage | None = None,
 ) -> Explanation:
-    """Explain one filter on one event.
+    """Explain one filter on one event; every operator in it is called. `learned_by` knows what to expect of them.
 
     >>> schema = Schema.of({"symbol": "string", "price": "double"})
     >>> print(explain(1, "symbol = 'A' AND price > 5", schema, {"symbol": "A", "price": 4}, 2, now=1))
@@ -109,28 +117,19 @@ def explain(
     """
     tree = parse(text, schema)
     found = leaves(tree)
-    forms = [form for leaf, _ in found for form in (leaf, Not(leaf))]
-    plan = compile_shapes([Shape.of(text, form) for form in forms], schema)
-    batch = event_batch(event, schema, plan.columns)
-    engine = NaiveEngine(plan, {})
-    satisfied = engine.match(plan.encode(batch)).conjunction
-    true_rows = set()
-    for conjunction in satisfied:
-        first, past = plan.fan_start[conjunction], plan.fan_start[conjunction + 1]
-        true_rows.update(plan.fan_subscription[first:past].tolist())
-    truths = [
-        True if 2 * n in true_rows else False if 2 * n + 1 in true_rows else None
-        for n in range(len(found))
-    ]
+    evaluated = LeafTruths(text, tree, schema, event, operators, learned_by)
+    truths = evaluated.truths
     verdicts = tuple(
         Verdict(
             describe(leaf, holds),
             truth if holds else _not(truth),
-            {a.name: _lookup(event, a) for a in _attributes(leaf)},
+            {".".join(path): _lookup(event, path) for path in _paths(leaf)},
+            call,
         )
-        for (leaf, holds), truth in zip(found, truths, strict=True)
+        for (leaf, holds), truth, call in zip(found, truths, evaluated.calls, strict=True)
     )
-    return Explanation(sid, text, _truth(tree, iter(truths)), verdicts, lease_end <= now)
+    truth = evaluated.whole if evaluated.has_variables else _truth(tree, iter(truths))
+    return Explanation(sid, text, truth, verdicts, lease_end <= now)
 
 
 def _truth(tree: Tree, truths: Any) -> Truth:
@@ -153,68 +152,25 @@ def _not(truth: Truth) -> Truth:
     return None if truth is None else not truth
 
 
-def describe(leaf: Leaf, holds: bool = True) -> str:
-    """A leaf, or its negation, in SQL."""
-    negation = "" if holds else "NOT "
-    match leaf:
-        case Constant(value):
-            return negation + ("NULL" if value is None else str(value).upper())
-        case Comparison(left, order, right):
-            return f"{left.name} {order if holds else _OPPOSITE[order]} {right.name}"
-        case Contains(attribute, literal):
-            return f"{negation}array_contains({attribute.name}, {_literal(literal)})"
-        case Pattern(attribute, pattern):
-            return f"{attribute.name} {negation}LIKE '{pattern}'"
-        case Factor():
-            return _factor(leaf if holds else leaf.negation())
-
-
-_OPPOSITE = {"=": "<>", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-
-
-def _factor(factor: Factor) -> str:
-    name = factor.attribute.name
-    negation = "NOT " if factor.negated else ""
-    if not factor.pieces:
-        return f"{name} IS {negation}NULL"
-    if len(factor.pieces) > 1:
-        shown = [_literal(p.literal) for p in factor.pieces[:_SHOWN]]
-        rest = ["…"] if len(factor.pieces) > _SHOWN else []
-        return f"{name} {negation}IN ({', '.join(shown + rest)})"
-    piece = factor.pieces[0]
-    if piece.order == "prefix":
-        return f"{name} {negation}LIKE '{piece.literal.text}%'"
-    if factor.total:
-        return (
-            f"{name} IS {'' if factor.negated else 'NOT '}DISTINCT FROM {_literal(piece.literal)}"
-        )
-    order = _OPPOSITE[piece.order] if factor.negated else piece.order
-    return f"{name} {order} {_literal(piece.literal)}"
-
-
-def _literal(literal: Literal) -> str:
-    quoted = "'" + literal.text.replace("'", "''") + "'"
-    match literal.kind:
-        case LiteralKind.STRING:
-            return quoted
-        case LiteralKind.DATE | LiteralKind.TIMESTAMP | LiteralKind.TIMESTAMPTZ:
-            return f"{literal.kind.upper()} {quoted}"
-    return ("-" if literal.negative else "") + literal.text
-
-
-def _attributes(leaf: Leaf) -> list[Attribute]:
+def _paths(leaf: Leaf) -> list[Path]:
+    """The attributes of the event that a leaf looks at."""
     match leaf:
         case Constant():
             return []
         case Comparison(left, _, right):
-            return [left, right]
+            return [left.path, right.path]
+        case Binding(call):
+            return given(call)
+        case Constraint(condition):
+            return given(condition)
         case _:
-            return [leaf.attribute]
+            asked = leaf.attribute.asked
+            return [leaf.attribute.path] if asked is None else given(asked)
 
 
-def _lookup(event: Mapping[str, Any], attribute: Attribute) -> Any:
+def _lookup(event: Mapping[str, Any], path: Path) -> Any:
     value: Any = event
-    for step in attribute.path:
+    for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
     return value
 

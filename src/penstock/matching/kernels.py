@@ -12,6 +12,20 @@ from penstock.jit import kernel
 
 
 @kernel
+def in_ranges(cell: int, first: int, past: int, low: Int32s, high: Int32s) -> bool:
+    """Whether one of the ranges first .. past, ascending and disjoint, has a cell."""
+    while first < past:
+        middle = (first + past) >> 1
+        if high[middle] < cell:
+            first = middle + 1
+        elif low[middle] > cell:
+            past = middle
+        else:
+            return True
+    return False
+
+
+@kernel
 def int_cells(keys: Int64s, valid: Bools, cuts: Int64s, out: Int32s) -> None:
     """The cell of every key; `valid` may be empty, meaning that all are.
 

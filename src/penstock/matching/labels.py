@@ -16,10 +16,8 @@ from bisect import bisect_left
 Key = int | bytes
 
 NULL = 0
-LOWEST, HIGHEST = (
-    1,
-    (1 << 62) - 1,
-)  # labels of values below and above all constants lie between them
+# Labels of values below and above all constants lie between these.
+LOWEST, HIGHEST = 1, (1 << 62) - 1
 _STEP = 1 << 40  # between the outermost constant and a new one beyond it
 
 

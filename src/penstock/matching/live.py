@@ -2,8 +2,8 @@
 
     base        a plan, with its index: never changed, but for who has left
     growing     what was added since: in a tree that grows (`engines.tree_grow`), by labels instead of cells (`labels`)
-    odd         what no tree of ranges can hold (patterns, arrays, wide decimals, large sets): a small plan, compiled
-                anew when it is asked
+    odd         what no tree of ranges can hold (patterns, arrays, wide decimals, large sets, operators): a small plan,
+                compiled anew when it is asked
 
 One event goes through all three, at a cost that grows with what was added as the tree's does. For a batch, the
 additions are compiled into a plan beside the base. When there are many, everything is compiled into a new base in the
@@ -31,9 +31,13 @@ from penstock.matching.compile import compile_plan
 from penstock.matching.engines.tree_grow import GrowingTree
 from penstock.matching.filter_cells import FilterCells, Path
 from penstock.matching.labels import HIGHEST, LOWEST, NULL, Labels, NoRoomError
-from penstock.matching.matcher import Layer, Matcher, clock, merged
+from penstock.matching.layers import Layer, merged
+from penstock.matching.matcher import Matcher, clock
+from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER, Rows, SubscriptionSource
 from penstock.matching.single import KeyReader, key_reader
+from penstock.operators.define import Operators
+from penstock.operators.invoke import Health
 
 _log = logging.getLogger(__name__)
 
@@ -188,9 +192,15 @@ class LiveMatcher:
     """
 
     def __init__(
-        self, schema: SchemaLike, rows: Rows | None = None, engine: str = "auto", threads: int = 1
+        self,
+        schema: SchemaLike,
+        rows: Rows | None = None,
+        engine: str = "auto",
+        threads: int = 1,
+        operators: Operators | None = None,
     ) -> None:
         self.schema = Schema.of(schema)
+        self._operators, self._health = operators, Health()
         self._engine, self._threads = engine, threads
         self._shapes = Shapes.under(self.schema)
         self._lock = threading.Lock()
@@ -285,15 +295,24 @@ class LiveMatcher:
         if errors:
             raise SubscriptionErrors(errors)
         gone = np.zeros(len(plan.ids), np.bool_)
-        layer = Layer(plan, gone, Layer.of(plan).first_expiry)
-        base = Matcher([layer], self._engine, self._threads)
-        return _State(base, rows, plan.ids, gone, _Growing(self.schema))
+        layer = Layer.without(plan, gone)
+        base = self._matcher([layer])
+        return _State(base, rows, plan.ids, layer.gone[: len(plan.ids)], _Growing(self.schema))
+
+    def _matcher(self, layers: Plan | Sequence[Layer]) -> Matcher:
+        return Matcher(
+            layers,
+            self._engine,
+            self._threads,
+            self._operators,
+            health=self._health,
+        )
 
     def _compiled(self, rows: "_Kept") -> Matcher:
         """The matcher of a few subscriptions; compiled once for each state of them, outside the lock."""
         if rows.matcher is None:
             plan, _ = compile_plan(rows.rows, self.schema)
-            rows.matcher = Matcher(plan, self._engine, self._threads)
+            rows.matcher = self._matcher(plan)
         return rows.matcher
 
     def _compact_if_many(self) -> None:

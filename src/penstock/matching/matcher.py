@@ -5,74 +5,35 @@ does what is the same for every engine: cells before, fan-out, leases and sortin
 so any number of threads may use one; with `threads` it uses several itself, a block of events each.
 """
 
-import itertools
+import functools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bools, Int32s, Int64s
+from penstock.arrays import Int32s, Int64s
 from penstock.errors import SchemaError, UnknownSubscription
-from penstock.jit import kernel
-from penstock.matching.collect import collect
 from penstock.matching.engines import Engine, Hits, choose
 from penstock.matching.engines.batch import BLOCK, BatchEngine
+from penstock.matching.events import event_batch
 from penstock.matching.explain import Explanation, explain
+from penstock.matching.layers import Layer, Matches, collected, layer_matches, merged
+from penstock.matching.operator_plan import OperatorPlan
+from penstock.matching.operator_stage import Failure, OperatorStage, split, still_needed, united
 from penstock.matching.plan import Plan
-from penstock.matching.rows import FOREVER
 from penstock.matching.single import EventEncoder
 from penstock.matching.stats import Stats, measure
+from penstock.operators.define import Operators
+from penstock.operators.invoke import Health
+from penstock.operators.learning import Learned
+from penstock.operators.strategies import DEFAULT_STRATEGY, bytes_per_event
 
-_CELL_BYTES = (
-    1 << 22
-)  # a block of events has at most this much of cells, which engines read at random: 4 MiB
-_NONE_GONE = np.empty(0, np.bool_)
-_NO_LEASES = np.empty(0, np.int64)
-_NOBODY = np.empty(0, np.int32)
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """A plan, and which of its subscriptions are gone (changed or removed by a later layer; empty: none)."""
-
-    plan: Plan
-    gone: Bools
-    first_expiry: int
-
-    @staticmethod
-    def of(plan: Plan, removed: Int64s | None = None) -> "Layer":
-        """A layer without the subscriptions of these ids."""
-        gone = _NONE_GONE
-        if removed is not None and len(removed) and len(plan.ids):
-            gone = np.zeros(len(plan.ids), np.bool_)
-            positions = np.searchsorted(plan.ids, removed)
-            positions = np.minimum(positions, len(plan.ids) - 1)
-            gone[positions[plan.ids[positions] == removed]] = True
-        return Layer(plan, gone, int(plan.expires.min()) if len(plan.expires) else FOREVER)
-
-    def is_gone(self, position: int) -> bool:
-        return bool(len(self.gone) and self.gone[position])
-
-
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """The matches of a batch: those of event e stand at start[e] .. start[e + 1], ascending by subscription id.
-
-    `position` counts through the subscriptions of all layers, one layer after the other.
-    """
-
-    start: Int64s
-    ids: Int64s
-    position: Int64s
-
-    def lists(self) -> pa.ListArray:
-        """One ascending list of ids per event."""
-        offsets = pa.array(self.start.astype(np.int32, casting="same_kind"))
-        return pa.ListArray.from_arrays(offsets, pa.array(self.ids))
+# Of what strategies keep of the events that are decided together.
+_STRATEGY_BYTES = 128 << 20
 
 
 def clock() -> int:
@@ -94,9 +55,17 @@ class Matcher:
     """
 
     def __init__(
-        self, layers: Plan | Sequence[Layer], engine: str = "auto", threads: int = 1
+        self,
+        layers: Plan | Sequence[Layer],
+        engine: str = "auto",
+        threads: int = 1,
+        operators: Operators | None = None,
+        strategy: str = DEFAULT_STRATEGY,
+        learned: Learned | None = None,
+        health: Health | None = None,
     ) -> None:
         self.layers = (Layer.of(layers),) if isinstance(layers, Plan) else tuple(layers)
+        self._operators = operators
         self._choices = [choose(engine, layer.plan) for layer in self.layers]
         self._indexes = [
             choice.index(layer.plan)
@@ -110,13 +79,21 @@ class Matcher:
             (
                 layer,
                 engine,
-                engine.one_event(layer.gone) if isinstance(engine, BatchEngine) else None,
+                engine.one_event(layer.gone)
+                if isinstance(engine, BatchEngine) and layer.plan.operators is None
+                else None,
                 EventEncoder(layer.plan),
             )
             for layer, engine in zip(self.layers, self._engines, strict=True)
         ]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._bases = np.cumsum([0] + [len(layer.plan.ids) for layer in self.layers])
+        plans = [layer.plan.operators for layer in self.layers if layer.plan.operators is not None]
+        self.operators = (
+            OperatorStage(OperatorPlan.combined(plans), strategy, operators, learned, health)
+            if plans
+            else None
+        )
 
     @property
     def engine(self) -> str:
@@ -132,14 +109,19 @@ class Matcher:
         if not isinstance(event, Mapping):
             raise SchemaError(f"an event is a mapping of attributes to values, not {event!r}")
         moment = clock() if now is None else now
+        if self.operators is not None:
+            ids: list[int] = self.matches(self._batch_of(event), moment).ids.tolist()
+            return ids
         found: list[int] = []
         for layer, engine, one, encoder in self._singles:
             cells = encoder.cells(event)
             if one is not None:
                 found += one.ids(cells, moment).tolist()
             else:
-                _, position = _collected(layer, engine.match(cells), 1, moment)
-                found += layer.plan.ids[position].tolist()
+                plan = layer.plan
+                fan = plan.fan_start, plan.fan_subscription
+                _, position = collected(layer, engine.match(cells), 1, moment, *fan)
+                found += plan.ids[position].tolist()
         return found if len(self.layers) == 1 else sorted(found)
 
     def match_batch(self, batch: pa.RecordBatch, now: int | None = None) -> pa.ListArray:
@@ -149,18 +131,20 @@ class Matcher:
     def matches(self, batch: pa.RecordBatch, now: int | None = None) -> Matches:
         """The matches of a batch in flat arrays, positions and all."""
         moment = clock() if now is None else now
-        together: Matches | None = None
-        for layer, engine, base in zip(self.layers, self._engines, self._bases, strict=False):
-            start, position = _layer_matches(layer, engine, batch, moment, self._pool)
-            found = Matches(start, layer.plan.ids[position], position + base)
-            together = found if together is None else merged(together, found)
-        assert together is not None
-        return together
+        if self.operators is not None:
+            return self._decided(batch, moment)
+        return self._together(
+            layer_matches(layer, engine, batch, moment, self._pool)
+            for layer, engine in zip(self.layers, self._engines, strict=True)
+        )
 
     def match_pairs(self, batch: pa.RecordBatch, now: int | None = None) -> pa.RecordBatch:
         """One row per match: the event's row number, the subscription, and its subscriber."""
-        found = self.matches(batch, now)
-        event = np.repeat(np.arange(batch.num_rows), np.diff(found.start))
+        return self.pairs(self.matches(batch, now))
+
+    def pairs(self, found: Matches) -> pa.RecordBatch:
+        """Matches as rows: the event's row number, the subscription, and its subscriber."""
+        event = np.repeat(np.arange(len(found.start) - 1), np.diff(found.start))
         return pa.RecordBatch.from_arrays(
             [pa.array(event), pa.array(found.ids), self._subscribers(found.position)],
             ["event", "subscription", "subscriber"],
@@ -179,6 +163,8 @@ class Matcher:
                     event,
                     lease_end=int(layer.plan.expires[position]),
                     now=moment,
+                    operators=self._operators,
+                    learned_by=self.operators,
                 )
         raise UnknownSubscription(
             f"no subscription {sid} in this snapshot: it was never there, has been removed, "
@@ -187,9 +173,91 @@ class Matcher:
 
     def stats(self) -> Stats:
         """How large the plan is, and what of."""
-        return measure(self.layers, self._choices[0], self._indexes)
+        return measure(self.layers, self._choices[0], self._indexes, self.operators)
 
     # --- inside --------------------------------------------------------------------------------
+
+    def _together(self, found: Iterable[tuple[Int64s, Int32s]]) -> Matches:
+        """The matches of all layers, given those of each."""
+        together: Matches | None = None
+        for (start, position), layer, base in zip(found, self.layers, self._bases, strict=False):
+            own = Matches(start, layer.plan.ids[position], position + base)
+            together = own if together is None else merged(together, own)
+        assert together is not None
+        return together
+
+    def _batch_of(self, event: Mapping[str, Any]) -> pa.RecordBatch:
+        columns = {name for layer in self.layers for name in layer.plan.columns}
+        return event_batch(event, self.schema, sorted(columns))
+
+    def _decided(self, batch: pa.RecordBatch, now: int) -> Matches:
+        """The matches where some need operators: a few events at a time, as many as their chains allow."""
+        assert self.operators is not None
+        chains = self.operators.plan.chains
+        step = max(1, _STRATEGY_BYTES // bytes_per_event(chains))
+        parts: list[Matches] = []
+        failures: list[Failure] = []
+        first = 0
+        while first < batch.num_rows or not parts:
+            events = batch.slice(first, step)
+            found, candidates = self._decide(events, now)
+            parts.append(found)
+            failures += [f._replace(event=f.event + first) for f in found.failures]
+            first += events.num_rows
+            each = bytes_per_event(chains, candidates / max(1, events.num_rows))
+            step = max(1, min(_STRATEGY_BYTES // each, 4 * step, BLOCK))
+        starts: list[Int64s] = [np.zeros(1, np.int64)]
+        for part in parts:
+            starts.append(part.start[1:] + starts[-1][-1])
+        return Matches(
+            np.concatenate(starts),
+            np.concatenate([part.ids for part in parts]),
+            np.concatenate([part.position for part in parts]),
+            tuple(failures),
+        )
+
+    def _decide(self, events: pa.RecordBatch, now: int) -> tuple[Matches, int]:
+        """The matches of a few events, and how many chains their operators had to decide."""
+        assert self.operators is not None
+        matched: list[tuple[Int64s, Int32s]] = []
+        needed: list[tuple[Int64s, Int32s]] = []
+        base = 0
+        for layer, engine in zip(self.layers, self._engines, strict=True):
+            found = layer_matches(layer, engine, events, now, None)
+            operators = layer.plan.operators
+            if operators is not None:
+                start, position, chain_start, chains = split(*found, len(layer.plan.ids))
+                found = start, position
+                chain_start, chains = still_needed(
+                    chain_start,
+                    chains,
+                    operators.mixed,
+                    operators.fan_start,
+                    operators.fan_subscription,
+                    *found,
+                    layer.expires,
+                    now,
+                    layer.gone,
+                )
+                needed.append((chain_start, chains + base))
+                base += len(operators)
+            matched.append(found)
+        start, chains = functools.reduce(lambda a, b: united(*a, *b), needed)
+        decided = self.operators.decide(events, start, chains.astype(np.int32))
+        event = np.repeat(np.arange(events.num_rows, dtype=np.int32), np.diff(decided.start))
+        base = 0
+        for n, layer in enumerate(self.layers):
+            operators = layer.plan.operators
+            if operators is None:
+                continue
+            mine = (decided.chains >= base) & (decided.chains < base + len(operators))
+            hits = Hits(event[mine], decided.chains[mine] - np.int32(base))
+            fan = operators.fan_start, operators.fan_subscription
+            own = collected(layer, hits, events.num_rows, now, *fan)
+            matched[n] = united(*matched[n], *own)
+            base += len(operators)
+        together = self._together(matched)
+        return replace(together, failures=tuple(decided.failures)), len(chains)
 
     def _subscribers(self, position: Int64s) -> pa.Array:
         if len(self.layers) == 1:
@@ -204,78 +272,3 @@ class Matcher:
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         return pa.chunked_array(found).combine_chunks().take(pa.array(back)).cast(pa.string())
-
-
-def _layer_matches(
-    layer: Layer, engine: Engine, batch: pa.RecordBatch, now: int, pool: ThreadPoolExecutor | None
-) -> tuple[Int64s, Int32s]:
-    """The matches of one layer: where each event's begin, and the positions of the subscriptions."""
-
-    def block(events: pa.RecordBatch) -> tuple[Int64s, Int32s]:
-        return _collected(layer, engine.match(layer.plan.encode(events)), events.num_rows, now)
-
-    found = list((pool.map if pool else map)(block, _blocks(batch, layer.plan)))
-    if len(found) == 1:
-        return found[0]
-    starts: list[Int64s] = [np.zeros(1, np.int64)]
-    for start, _ in found:
-        starts.append(start[1:] + starts[-1][-1])
-    return np.concatenate(starts), np.concatenate([_NOBODY, *(position for _, position in found)])
-
-
-def _collected(layer: Layer, hits: Hits, events: int, now: int) -> tuple[Int64s, Int32s]:
-    plan = layer.plan
-    return collect(
-        hits.event,
-        hits.conjunction,
-        events,
-        plan.fan_start,
-        plan.fan_subscription,
-        plan.expires if now >= layer.first_expiry else _NO_LEASES,
-        now,
-        layer.gone,
-        len(plan.ids),
-    )
-
-
-def _blocks(batch: pa.RecordBatch, plan: Plan) -> Iterator[pa.RecordBatch]:
-    """Slices of about equal size, small enough for the engines' caches and for the memory of wide plans."""
-    most = max(64, min(BLOCK, _CELL_BYTES // (4 * max(1, plan.attributes))))
-    count = -(-batch.num_rows // most)
-    bounds = [batch.num_rows * n // count for n in range(count + 1)] if count else [0]
-    for first, past in itertools.pairwise(bounds):
-        yield batch.slice(first, past - first)
-
-
-def merged(a: Matches, b: Matches) -> Matches:
-    """The matches of two sets of subscriptions, none of which is in both."""
-    if not len(b.ids):
-        return a
-    return Matches(*_merge(a.start, a.ids, a.position, b.start, b.ids, b.position))
-
-
-@kernel
-def _merge(
-    a_start: Int64s,
-    a_ids: Int64s,
-    a_position: Int64s,
-    b_start: Int64s,
-    b_ids: Int64s,
-    b_position: Int64s,
-) -> tuple[Int64s, Int64s, Int64s]:
-    """Two sets of matches of the same events as one; no id is in both."""
-    start = a_start + b_start
-    ids = np.empty(len(a_ids) + len(b_ids), np.int64)
-    position = np.empty(len(ids), np.int64)
-    out = 0
-    for e in range(len(start) - 1):
-        i, j = a_start[e], b_start[e]
-        while i < a_start[e + 1] or j < b_start[e + 1]:
-            if j == b_start[e + 1] or (i < a_start[e + 1] and a_ids[i] < b_ids[j]):
-                ids[out], position[out] = a_ids[i], a_position[i]
-                i += 1
-            else:
-                ids[out], position[out] = b_ids[j], b_position[j]
-                j += 1
-            out += 1
-    return start, ids, position

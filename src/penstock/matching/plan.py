@@ -7,7 +7,8 @@
     predicate p      cells predicate_low[p] .. predicate_high[p] of attribute predicate_attribute[p]; if that is
                      negative, those of the set ~predicate_attribute[p], between the same two cells
     set s            several ranges set_start[s] .. set_start[s + 1] of cells of attribute set_attribute[s]
-    subscription s   ids[s], ascending; conjunction c belongs to fan_start[c] .. fan_start[c + 1]
+    subscription s   ids[s], ascending; conjunction c belongs to fan_start[c] .. fan_start[c + 1]; past the ids come
+                     the chains of operators that are still to be decided (`operator_plan`)
 
 An event matches a subscription if it satisfies one of its conjunctions and the lease hasn't ended. Identical
 conjunctions are kept once, whoever subscribed to them: that is what the fan-out is for. `sharing` says in which order
@@ -28,10 +29,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.arrays import Int32s, Int64s
+from penstock.columns import descend
 from penstock.language.schema import Attribute, Schema
 from penstock.language.types import Array
 from penstock.matching.derived import DerivedAttributes
-from penstock.matching.domains import ByteStrings, Cuts, Domain, descend
+from penstock.matching.domains import ByteStrings, Cuts, Domain
+from penstock.matching.operator_plan import OperatorPlan
 
 AnyArray = npt.NDArray[Any]
 
@@ -59,6 +62,7 @@ class Plan:
     subscribers: ByteStrings
     filters: ByteStrings
     index: Mapping[str, AnyArray]
+    operators: OperatorPlan | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -70,6 +74,11 @@ class Plan:
     def attributes(self) -> int:
         """How many rows a batch of cells has: attributes and derived attributes."""
         return len(self.domains) + len(self.derived)
+
+    @property
+    def targets(self) -> int:
+        """How many subscriptions and chains there are: what conjunctions lead to."""
+        return len(self.ids) + (len(self.operators) if self.operators else 0)
 
     @property
     def conjunctions(self) -> int:
@@ -103,7 +112,8 @@ class Plan:
     def columns(self) -> tuple[str, ...]:
         """The event columns that this plan looks at."""
         paths = [d.path for d in self.domains] + self.derived.paths()
-        return tuple(sorted({path[0] for path in paths}))
+        names = {path[0] for path in paths}
+        return tuple(sorted(names | self.operators.columns() if self.operators else names))
 
     @cached_property
     def subscriber_column(self) -> pa.LargeStringArray:
@@ -141,10 +151,12 @@ class Plan:
             if isinstance(value, np.ndarray):
                 found[field.name] = value
             elif isinstance(value, ByteStrings):
-                found |= _string_arrays(field.name, value)
-        found |= _cut_arrays("domains", self.cuts)
-        found |= _cut_arrays("elements", Cuts.of(self.derived.elements))
+                found |= value.arrays(field.name)
+        found |= self.cuts.arrays("domains")
+        found |= Cuts.of(self.derived.elements).arrays("elements")
         found |= self.derived.arrays()
+        if self.operators is not None:
+            found |= self.operators.arrays()
         found |= {f"index.{name}": array for name, array in self.index.items()}
         return found
 
@@ -155,17 +167,21 @@ class Plan:
             "domains": [list(d.path) for d in self.domains],
             "elements": [list(d.path) for d in self.derived.elements],
             "derived": self.derived.header(),
+            "operators": None if self.operators is None else self.operators.header(),
         }
 
     @staticmethod
     def assemble(header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> "Plan":
         """The plan again, from what `header` and `arrays` gave."""
         schema = Schema.from_json(json.dumps(header["schema"]))
-
+        operators = None
+        if header.get("operators") is not None:
+            operators = OperatorPlan.assemble(header["operators"], arrays)
+            schema = schema.with_operators(operators.signatures)
         domains = [(tuple(p), _attribute(schema, tuple(p)).type) for p in header["domains"]]
         arrays_of = [(tuple(p), _attribute(schema, tuple(p)).type) for p in header["elements"]]
-        cuts = _cuts("domains", arrays)
-        elements = _cuts("elements", arrays).domains(
+        cuts = Cuts.from_arrays("domains", arrays)
+        elements = Cuts.from_arrays("elements", arrays).domains(
             [(path, t.element if isinstance(t, Array) else t) for path, t in arrays_of]
         )
         plain = {
@@ -178,13 +194,14 @@ class Plan:
             domains=cuts.domains(domains),
             cuts=cuts,
             derived=DerivedAttributes.assemble(header["derived"], elements, arrays, schema),
-            subscribers=_byte_strings("subscribers", arrays),
-            filters=_byte_strings("filters", arrays),
+            subscribers=ByteStrings.from_arrays("subscribers", arrays),
+            filters=ByteStrings.from_arrays("filters", arrays),
             index={
                 name.removeprefix("index."): array
                 for name, array in arrays.items()
                 if name.startswith("index.")
             },
+            operators=operators,
             **plain,
         )
 
@@ -205,30 +222,4 @@ def _attribute(schema: Schema, path: tuple[str, ...]) -> Attribute:
 def _strings(strings: ByteStrings) -> pa.LargeStringArray:
     return pa.LargeStringArray.from_buffers(
         len(strings), pa.py_buffer(strings.offsets), pa.py_buffer(strings.data)
-    )
-
-
-def _string_arrays(name: str, strings: ByteStrings) -> dict[str, AnyArray]:
-    return {f"{name}.offsets": strings.offsets, f"{name}.data": strings.data}
-
-
-def _byte_strings(name: str, arrays: Mapping[str, AnyArray]) -> ByteStrings:
-    return ByteStrings(arrays[f"{name}.offsets"], arrays[f"{name}.data"])
-
-
-def _cut_arrays(name: str, cuts: Cuts) -> dict[str, AnyArray]:
-    return {
-        f"{name}.numbers": cuts.numbers,
-        f"{name}.number_start": cuts.number_start,
-        f"{name}.text_start": cuts.text_start,
-        **_string_arrays(f"{name}.texts", cuts.texts),
-    }
-
-
-def _cuts(name: str, arrays: Mapping[str, AnyArray]) -> Cuts:
-    return Cuts(
-        arrays[f"{name}.numbers"],
-        arrays[f"{name}.number_start"],
-        _byte_strings(f"{name}.texts", arrays),
-        arrays[f"{name}.text_start"],
     )

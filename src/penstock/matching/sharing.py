@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int32s, Int64s, UInt64s
+from penstock.arrays import Bools, Float64s, Int32s, Int64s, UInt64s
 from penstock.jit import kernel
 
 _UNKNOWN_COVERAGE = 0.5  # of a derived attribute or of IS NULL nothing is known: rather any range
@@ -36,6 +36,17 @@ class CellTests:
     low: Int32s
     high: Int32s
 
+    def where(self, chosen: Bools) -> "CellTests":
+        """Some of the tests."""
+        ranges = np.repeat(chosen, self.ranges)
+        return CellTests(
+            self.conjunction[chosen],
+            self.attribute[chosen],
+            self.ranges[chosen],
+            self.low[ranges],
+            self.high[ranges],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Shared:
@@ -53,34 +64,65 @@ class Shared:
     fan_subscription: Int32s
 
 
-def share(tests: CellTests, subscription: Int64s, last_cells: Int64s, derived_from: int) -> Shared:
+def share(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from: int) -> Shared:
     """Order predicates and conjunctions, each distinct one once.
 
-    `subscription` is the owner of each conjunction; attributes from `derived_from` on are derived.
+    `owner` is whose conjunction each one is; attributes from `derived_from` on are derived.
     """
-    tests = _without_tautologies(tests, last_cells)
-    count = len(subscription)
-    attribute, low, high, sets = _with_sets(tests)
-    coverage = _coverage(tests, last_cells, derived_from)
-    start = offsets(np.bincount(tests.conjunction, minlength=count)).astype(np.int64)
-    place, tests_kept, group, span, second, digest = _arrange(
-        start, attribute, low, high, coverage, tests.attribute
-    )
-    order = np.lexsort((subscription, digest, second, span, group))
-    first, fan_start, fan = _distinct(
-        order, subscription, start, place, tests_kept, attribute, low, high, digest
-    )
-    lengths = tests_kept[first]
-    chosen = place[_ranges(start[first], lengths)]
+    tests = without_tautologies(tests, last_cells)
+    arranged = _arranged(tests, owner, last_cells, derived_from)
+    lengths = arranged.kept[arranged.first]
+    chosen = arranged.place[_ranges(arranged.start[arranged.first], lengths)]
     return Shared(
         conjunction_start=offsets(lengths).astype(np.int32),
-        predicate_attribute=attribute[chosen],
-        predicate_low=low[chosen],
-        predicate_high=high[chosen],
-        **sets,
-        fan_start=fan_start,
-        fan_subscription=fan,
+        predicate_attribute=arranged.attribute[chosen],
+        predicate_low=arranged.low[chosen],
+        predicate_high=arranged.high[chosen],
+        **arranged.sets,
+        fan_start=arranged.fan_start,
+        fan_subscription=arranged.fan,
     )
+
+
+def distinct(
+    tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from: int
+) -> tuple[Int64s, Int32s, Int32s]:
+    """One of each run of equal conjunctions, by number, and whose they are: those of the n-th from fan_start[n] on."""
+    arranged = _arranged(tests, owner, last_cells, derived_from)
+    return arranged.first, arranged.fan_start, arranged.fan
+
+
+@dataclass(frozen=True, slots=True)
+class _Arranged:
+    """Conjunctions in order: `first` is one of each run of equal ones, and `fan` has the owners of the run.
+
+    The tests of conjunction c in their order are place[start[c]:start[c] + kept[c]].
+    """
+
+    attribute: Int32s
+    low: Int32s
+    high: Int32s
+    sets: dict[str, Int32s]
+    start: Int64s
+    place: Int64s
+    kept: Int64s
+    first: Int64s
+    fan_start: Int32s
+    fan: Int32s
+
+
+def _arranged(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from: int) -> _Arranged:
+    attribute, low, high, sets = with_sets(tests)
+    coverage = _coverage(tests, last_cells, derived_from)
+    start = offsets(np.bincount(tests.conjunction, minlength=len(owner))).astype(np.int64)
+    place, kept, group, span, second, digest = _arrange(
+        start, attribute, low, high, coverage, tests.attribute
+    )
+    order = np.lexsort((owner, digest, second, span, group))
+    first, fan_start, fan = _distinct(
+        order, owner, start, place, kept, attribute, low, high, digest
+    )
+    return _Arranged(attribute, low, high, sets, start, place, kept, first, fan_start, fan)
 
 
 def offsets(lengths: Int64s) -> Int64s:
@@ -97,27 +139,18 @@ def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
     return np.arange(total, dtype=np.int64) + shift
 
 
-def _without_tautologies(tests: CellTests, last_cells: Int64s) -> CellTests:
+def without_tautologies(tests: CellTests, last_cells: Int64s) -> CellTests:
+    """Without the tests that every event passes."""
     first = offsets(tests.ranges)[:-1]
     always = (
         (tests.ranges == 1)
         & (tests.low[first] == 0)
         & (tests.high[first] == last_cells[tests.attribute])
     )
-    if not always.any():
-        return tests
-    kept = ~always
-    kept_ranges = np.repeat(kept, tests.ranges)
-    return CellTests(
-        tests.conjunction[kept],
-        tests.attribute[kept],
-        tests.ranges[kept],
-        tests.low[kept_ranges],
-        tests.high[kept_ranges],
-    )
+    return tests.where(~always) if always.any() else tests
 
 
-def _with_sets(tests: CellTests) -> tuple[Int32s, Int32s, Int32s, dict[str, Int32s]]:
+def with_sets(tests: CellTests) -> tuple[Int32s, Int32s, Int32s, dict[str, Int32s]]:
     """Attribute, lowest and highest cell of every test; of one with several ranges ~number of the set."""
     first = offsets(tests.ranges)
     attribute = tests.attribute.astype(np.int32)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import Bytes, Int32s, Int64s
+from penstock.columns import descend
 from penstock.errors import SchemaError
 from penstock.jit import kernel
 from penstock.language.literals import double_key
@@ -20,7 +21,7 @@ from penstock.language.patterns import pieces_of
 from penstock.language.schema import Schema
 from penstock.language.types import Kind, Scalar
 from penstock.matching.derived import FALSE, TRUE, UNKNOWN, PatternTest
-from penstock.matching.domains import ByteStrings, descend
+from penstock.matching.domains import ByteStrings
 from penstock.matching.events import event_batch, event_value
 from penstock.matching.kernels import byte_cells
 from penstock.matching.plan import Plan

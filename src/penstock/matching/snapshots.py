@@ -4,6 +4,7 @@
       source.json               whose subscriptions these are, and for which schema
       plans/<name>/             a compiled plan (see `folders`); a base serves many versions
       versions/0000000012.json  a version: base plan, overlay plan, ids removed from the base, sequence number
+      learned/                  how often operators' predicates hold, and what calls cost (`operators.learning`)
 
 A small change is an overlay: what was added or renewed since the base is compiled into a small plan of its own, what
 was removed or renewed is taken out of the base by id. So a new version costs as much as what changed since the base,
@@ -42,14 +43,19 @@ from penstock.matching.folders import (
     write_file,
     write_folder,
 )
-from penstock.matching.matcher import Layer, Matcher
+from penstock.matching.layers import Layer
+from penstock.matching.matcher import Matcher
 from penstock.matching.plan import Plan
 from penstock.matching.rows import Changes, SubscriptionSource
+from penstock.operators.invoke import Health
+from penstock.operators.learning import latest
+from penstock.operators.strategies import DEFAULT_STRATEGY
 
 _OVERLAY_SHARE = 10  # a new base when the overlay exceeds one tenth of it …
 _OVERLAY_LEAST = 10_000  # … and this many changes
 _OVERLAY_MOST = 4  # past so many times that the publisher waits for the new base: it is faster than the compaction
 
+_HEALTH = Health()  # of operators: a breaker that is open stays so when the next version is opened
 _log = logging.getLogger(__name__)
 _compacting: set[Path] = set()  # the folders that this process is compacting
 _compacting_lock = threading.Lock()
@@ -162,6 +168,11 @@ class SnapshotStore:
     # --- inside --------------------------------------------------------------------------------
 
     @property
+    def learned(self) -> Path:
+        """The folder of what has been learned of operators; versions come and go, this stays."""
+        return self.folder / "learned"
+
+    @property
     def _versions(self) -> Path:
         return self.folder / "versions"
 
@@ -176,6 +187,8 @@ class SnapshotStore:
         """A folder belongs to one source and one schema."""
         path = self.folder / "source.json"
         mine = {"format": FORMAT, "identity": identity, "schema": json.loads(schema.to_json())}
+        if schema.operators:
+            mine["operators"] = schema.operators.interface()
         if not path.exists():
             self._link(mine, path)
         claimed = read_manifest(path)
@@ -184,10 +197,12 @@ class SnapshotStore:
                 f"{self.folder} has the snapshots of another registry ({claimed['identity']}): "
                 "use a folder of its own for each"
             )
-        if claimed["schema"] != mine["schema"]:
-            raise SnapshotError(
-                f"{self.folder} has snapshots for another schema: use a folder of its own for each"
-            )
+        for what in ("schema", "operators"):
+            if claimed.get(what) != mine.get(what):
+                kind = "another schema" if what == "schema" else "other operators"
+                raise SnapshotError(
+                    f"{self.folder} has snapshots for {kind}: use a folder of its own for each"
+                )
 
     def _base(
         self, source: SubscriptionSource, schema: Schema, progress: Progress | None
@@ -277,20 +292,26 @@ class SnapshotStore:
         return read_manifest(self._version(version))
 
 
-def open_matcher(ref: SnapshotRef, engine: str = "auto") -> Matcher:
-    """The matcher of a snapshot, its arrays mapped. Opened once per process, however often it is asked for."""
-    return _open_matcher(ref.path, ref.version, engine)
+def open_matcher(
+    ref: SnapshotRef, engine: str = "auto", strategy: str = DEFAULT_STRATEGY
+) -> Matcher:
+    """The matcher of a snapshot, its arrays mapped. Opened once per process, however often it is asked for.
+
+    Operators are imported from where their signatures say.
+    """
+    return _open_matcher(ref.path, ref.version, engine, strategy)
 
 
 @functools.lru_cache(maxsize=4)
-def _open_matcher(folder: str, version: int, engine: str) -> Matcher:
+def _open_matcher(folder: str, version: int, engine: str, strategy: str) -> Matcher:
     store = SnapshotStore(folder)
     content = read_manifest(store._version(version))
     base, _ = _open_plan(str(store._plans / content["base"]))
-    if content["overlay"] is None:
-        return Matcher([Layer.of(base)], engine)
-    overlay, more = _open_plan(str(store._plans / content["overlay"]))
-    return Matcher([Layer.of(base, more["removed"]), Layer.of(overlay)], engine)
+    layers = [Layer.of(base)]
+    if content["overlay"] is not None:
+        overlay, more = _open_plan(str(store._plans / content["overlay"]))
+        layers = [Layer.of(base, more["removed"]), Layer.of(overlay)]
+    return Matcher(layers, engine, strategy=strategy, learned=latest(store.learned), health=_HEALTH)
 
 
 @functools.lru_cache(maxsize=8)

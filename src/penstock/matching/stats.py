@@ -4,19 +4,50 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from penstock.operators.invoke import OperatorStats
+
 if TYPE_CHECKING:
     from penstock.matching.engines import Choice
-    from penstock.matching.matcher import Layer
+    from penstock.matching.layers import Layer
+    from penstock.matching.operator_stage import OperatorStage
     from penstock.matching.plan import AnyArray
 
+_SHOWN = 100  # predicates of operators
 _TEXTS = ("subscribers.", "filters.")  # kept for people, never touched by a match
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateOdds:
+    """What is expected of a predicate that an operator decides: how often it is true, and the seconds that costs."""
+
+    predicate: str
+    true: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSummary:
+    """The operators of a matcher: what there is to decide, what was called, and what was learned.
+
+    `predicates_known` are the predicates that take the most time as things stand, the dearest first.
+    """
+
+    strategy: str
+    chains: int
+    invocations: int
+    predicates: int
+    calls: Mapping[str, OperatorStats]
+    predicates_known: tuple[PredicateOdds, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
     """The size of a matcher. `bytes` are those a match may touch, `index_bytes` the engine's share of them.
 
-    `text_bytes` are the names and filters beside them. `reason` says why this engine.
+    `text_bytes` are the names and filters beside them. `reason` says why this engine. `operators` is None if no
+    subscription calls one.
     """
 
     engine: str
@@ -33,13 +64,17 @@ class Stats:
     text_bytes: int
     bytes_per_subscription: float
     layers: int
+    operators: OperatorSummary | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def measure(
-    layers: "Sequence[Layer]", choice: "Choice", indexes: "Sequence[Mapping[str, AnyArray]]"
+    layers: "Sequence[Layer]",
+    choice: "Choice",
+    indexes: "Sequence[Mapping[str, AnyArray]]",
+    stage: "OperatorStage | None" = None,
 ) -> Stats:
     """Add up the layers of a snapshot, and what their engines keep beside them."""
     plans = [layer.plan for layer in layers]
@@ -68,4 +103,23 @@ def measure(
         text_bytes=sum(size for name, size in sizes if name.startswith(_TEXTS)),
         bytes_per_subscription=round(total / max(1, subscriptions), 1),
         layers=len(plans),
+        operators=None if stage is None else _summary(stage),
+    )
+
+
+def _summary(stage: "OperatorStage") -> OperatorSummary:
+    chains, odds = stage.plan.chains, stage.odds
+    uses = np.bincount(chains.predicate, minlength=chains.predicates)
+    cost = np.repeat(odds.cost, np.diff(chains.invocation_start))
+    shown = np.argsort(-cost * uses, kind="stable")[:_SHOWN]
+    keys = stage.plan.predicate_keys()
+    return OperatorSummary(
+        strategy=stage.strategy,
+        chains=len(chains),
+        invocations=chains.invocations,
+        predicates=chains.predicates,
+        calls=stage.invoker.stats(),
+        predicates_known=tuple(
+            PredicateOdds(keys[p], round(float(odds.true[p]), 4), float(cost[p])) for p in shown
+        ),
     )

@@ -47,10 +47,8 @@ from penstock.matching.plan import AnyArray, Plan
 BLOCK = 10_240  # events of a block at most: Spark hands over 10,000 at a time
 _FEW = 48  # from so many events on, a block is worth its preparation
 _SHORT = 12  # a run of at most so many events is verified event by event
-_RUN, _PARALLEL = (
-    2,
-    50,
-)  # costs, roughly in nanoseconds: of an event of a run, of a run done bit-parallel
+# Costs, roughly in nanoseconds: of an event of a run, of a run done bit-parallel.
+_RUN, _PARALLEL = 2, 50
 _BANDS = 64
 _LEAST_USES = 8  # a prefix table is built for an attribute that so many conjunctions of an access attribute test
 _LEFT = 4096  # pairs of event and conjunction that are verified together

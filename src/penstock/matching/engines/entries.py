@@ -22,6 +22,7 @@ import numpy as np
 
 from penstock.arrays import Int32s, Int64s
 from penstock.jit import kernel
+from penstock.matching.kernels import in_ranges
 from penstock.matching.plan import AnyArray, Plan
 from penstock.matching.sharing import offsets, width_class
 
@@ -241,16 +242,8 @@ def first_from(entries: Entries, g: int, cell: int) -> int:
 @kernel
 def in_set(cell: int, s: int, conjunctions: Conjunctions) -> bool:
     """Does a set of ranges have a cell?"""
-    first, past = conjunctions.set_start[s], conjunctions.set_start[s + 1]
-    while first < past:
-        middle = (first + past) >> 1
-        if conjunctions.set_high[middle] < cell:
-            first = middle + 1
-        elif conjunctions.set_low[middle] > cell:
-            past = middle
-        else:
-            return True
-    return False
+    start, low, high = conjunctions.set_start, conjunctions.set_low, conjunctions.set_high
+    return in_ranges(cell, start[s], start[s + 1], low, high)
 
 
 @kernel

@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.arrays import Int32s
 from penstock.jit import kernel
+from penstock.matching.engines.entries import Conjunctions
 from penstock.matching.engines.interface import Hits
 from penstock.matching.plan import AnyArray, Plan
 
@@ -29,49 +30,26 @@ class NaiveEngine:
         return {}
 
     def match(self, cells: Int32s) -> Hits:
-        plan = self._plan
-        return Hits(
-            *_match(
-                cells,
-                plan.conjunction_start,
-                plan.predicate_attribute,
-                plan.predicate_low,
-                plan.predicate_high,
-                plan.set_attribute,
-                plan.set_start,
-                plan.set_low,
-                plan.set_high,
-            )
-        )
+        return Hits(*_match(cells, Conjunctions.of(self._plan)))
 
 
 @kernel
-def _match(
-    cells: Int32s,
-    conjunction_start: Int32s,
-    predicate_attribute: Int32s,
-    predicate_low: Int32s,
-    predicate_high: Int32s,
-    set_attribute: Int32s,
-    set_start: Int32s,
-    set_low: Int32s,
-    set_high: Int32s,
-) -> tuple[Int32s, Int32s]:
+def _match(cells: Int32s, conjunctions: Conjunctions) -> tuple[Int32s, Int32s]:
     found_event = nb.typed.List.empty_list(nb.int32)
     found = nb.typed.List.empty_list(nb.int32)
     for e in range(cells.shape[1]):
-        for c in range(len(conjunction_start) - 1):
+        for c in range(len(conjunctions.start) - 1):
             holds = True
-            for p in range(conjunction_start[c], conjunction_start[c + 1]):
-                if predicate_attribute[p] >= 0:
-                    cell = cells[predicate_attribute[p], e]
-                    holds &= predicate_low[p] <= cell <= predicate_high[p]
+            for p in range(conjunctions.start[c], conjunctions.start[c + 1]):
+                if conjunctions.attribute[p] >= 0:
+                    cell = cells[conjunctions.attribute[p], e]
+                    holds &= conjunctions.low[p] <= cell <= conjunctions.high[p]
                 else:
-                    s = ~predicate_attribute[p]
-                    cell = cells[set_attribute[s], e]
+                    s = ~conjunctions.attribute[p]
+                    cell = cells[conjunctions.set_attribute[s], e]
                     inside = False
-                    for r in range(set_start[s], set_start[s + 1]):
-                        inside |= set_low[r] <= cell <= set_high[r]
+                    for r in range(conjunctions.set_start[s], conjunctions.set_start[s + 1]):
+                        inside |= conjunctions.set_low[r] <= cell <= conjunctions.set_high[r]
                     holds &= inside
                 if not holds:
                     break

@@ -14,12 +14,8 @@ from penstock.matching.engines.tree_words import ANYTHING, Sets, Words, key_of, 
 NO_EDGE = 0
 SEVERAL = -1  # the key of a set that follows an edge per point
 
-# What a path has to do with an attribute (`tested`).
-NEVER, ABOVE, HERE = (
-    0,
-    1,
-    2,
-)  # above: settled when the items were made, nothing of them is settled now
+# What a path has to do with an attribute (`tested`). Above: it was settled when the items were made, and isn't here.
+NEVER, ABOVE, HERE = 0, 1, 2
 
 
 class Items(NamedTuple):
@@ -33,9 +29,8 @@ class Items(NamedTuple):
     predicates: Words
 
 
-OF, RAW, LOW, HIGH, KEY = range(
-    5
-)  # attribute; attribute or ~set; lowest and highest cell; key of its edge
+# Of a predicate: attribute; attribute or ~set; lowest and highest cell; key of its edge.
+OF, RAW, LOW, HIGH, KEY = range(5)
 FIELDS = 5
 
 

@@ -36,6 +36,7 @@ from penstock.matching.engines.tree_words import (
     last_level,
     slot_of,
 )
+from penstock.matching.kernels import in_ranges
 
 ROOM = 64 * (BEFORE + 1) + 2  # the most pointers that one node can add to the stack
 RUN = 64  # heads that are gone through at a time
@@ -167,16 +168,7 @@ def _rest_holds(words: Words, p: int, past: int, sets: Sets, values: Words) -> b
 @kernel
 def in_set(cell: int, s: int, sets: Sets) -> bool:
     """Does a set have a cell?"""
-    first, past = sets.start[s], sets.start[s + 1]
-    while first < past:
-        middle = (first + past) >> 1
-        if sets.high[middle] < cell:
-            first = middle + 1
-        elif sets.low[middle] > cell:
-            past = middle
-        else:
-            return True
-    return False
+    return in_ranges(cell, sets.start[s], sets.start[s + 1], sets.low, sets.high)
 
 
 @kernel

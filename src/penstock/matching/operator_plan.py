@@ -1,0 +1,347 @@
+"""The operators' share of a plan.
+
+A conjunction that calls operators is cut in two. Its ordinary predicates go where all others go, to the matching
+engine, but what an event finds there is no subscription: it is a *chain*, the other half, which remains to be decided
+for this event. `fan_subscription` of the plan has chain c as len(ids) + c.
+
+    attribute a    what is asked of operators (`language.calls`): a call, with its values cut into cells like those of
+                   any attribute, or a joint of calls
+    predicate p    cells predicate_low[p] .. predicate_high[p] of a call, predicate_attribute[p]; if that is negative,
+                   those of the set ~predicate_attribute[p]
+    chain c        see `chains`; once all its predicates are true, the joints joint[joint_start[c]:joint_start[c + 1]]
+                   must hold, too
+    fan-out        the subscriptions of chain c are fan_subscription[fan_start[c]:fan_start[c + 1]]
+    mixed c        whether one of them has a conjunction without operators, too
+
+Distinct calls of one operator with the same arguments are one invocation, whatever their answers are compared with. A
+joint of calls that are all one invocation is decided by its answer, and so is a predicate like any other.
+"""
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.arrays import Bools, Int32s, Int64s
+from penstock.language.calls import (
+    Asked,
+    Call,
+    Invocation,
+    asked_from_dict,
+    asked_to_dict,
+    given,
+    only_invocation,
+)
+from penstock.language.schema import Attribute
+from penstock.language.signatures import Signatures
+from penstock.language.types import from_json, to_json
+from penstock.matching.domains import Cuts, Domain
+from penstock.operators.chains import Chains
+
+_MOST_RIVALS = (
+    64  # of one chain: what is left out costs a needless call now and then, never a wrong match
+)
+_PREFIX = "operators."
+
+
+@dataclass(frozen=True)
+class OperatorPlan:
+    """See the module. Arrays may be mapped from files: nobody writes to them."""
+
+    signatures: Signatures
+    attributes: tuple[Attribute, ...]
+    domains: tuple[Domain, ...]  # of each attribute
+    cuts: Cuts
+    predicate_attribute: Int32s
+    predicate_low: Int32s
+    predicate_high: Int32s
+    set_start: Int32s
+    set_attribute: Int32s
+    set_low: Int32s
+    set_high: Int32s
+    chain_start: Int32s
+    chain_predicate: Int32s
+    rival_start: Int32s
+    rival: Int32s
+    joint_start: Int32s
+    joint: Int32s
+    fan_start: Int32s
+    fan_subscription: Int32s
+    mixed: Bools
+
+    def __len__(self) -> int:
+        return len(self.chain_start) - 1
+
+    @cached_property
+    def number(self) -> dict[Invocation, int]:
+        """Every invocation once, numbered in the order of the attributes."""
+        return _numbered(self.attributes)
+
+    @property
+    def invocations(self) -> tuple[Invocation, ...]:
+        return tuple(self.number)
+
+    @cached_property
+    def tested_attribute(self) -> Int32s:
+        """The attribute of each predicate, of those with several ranges, too."""
+        return _tested(self.predicate_attribute, self.set_attribute)
+
+    @cached_property
+    def chains(self) -> Chains:
+        invocation = _invocation_of(self.attributes, self.number)[self.tested_attribute]
+        counts = np.bincount(invocation, minlength=len(self.number))
+        return Chains(
+            start=self.chain_start,
+            predicate=self.chain_predicate,
+            invocation_start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+            rival_start=self.rival_start,
+            rival=self.rival,
+        )
+
+    def asked(self, attribute: int) -> tuple[Asked, Domain]:
+        """What an attribute asks, and how its values are cut."""
+        asked = self.attributes[attribute].asked
+        assert asked is not None
+        return asked, self.domains[attribute]
+
+    def ranges(self, predicate: int) -> list[tuple[int, int]]:
+        """The first and last cells of what a predicate accepts."""
+        attribute = int(self.predicate_attribute[predicate])
+        if attribute >= 0:
+            return [(int(self.predicate_low[predicate]), int(self.predicate_high[predicate]))]
+        span = slice(self.set_start[~attribute], self.set_start[~attribute + 1])
+        return list(zip(self.set_low[span].tolist(), self.set_high[span].tolist(), strict=True))
+
+    def columns(self) -> set[str]:
+        """The event columns that operators are given, or that conditions on their answers look at."""
+        return {path[0] for a in self.attributes if a.asked is not None for path in given(a.asked)}
+
+    def predicate_keys(self) -> list[str]:
+        """What each predicate is known by whatever plan it stands in: its call and the constants it compares with."""
+        found = []
+        for p, a in enumerate(self.tested_attribute.tolist()):
+            domain = self.domains[a]
+            bounds = [f"{domain.edge(x, False)}..{domain.edge(y, True)}" for x, y in self.ranges(p)]
+            found.append(f"{self.attributes[a].name} {' '.join(bounds)}")
+        return found
+
+    @staticmethod
+    def combined(plans: "Sequence[OperatorPlan]") -> "OperatorPlan":
+        """The chains of several plans, one after the other, in one: so that layers share their calls."""
+        if len(plans) == 1:
+            return plans[0]
+        attributes = [a for plan in plans for a in plan.attributes]
+        invocation = _invocation_of(attributes, _numbered(attributes))
+        attribute_base = offsets_of(len(plan.attributes) for plan in plans)
+        set_base = offsets_of(len(plan.set_attribute) for plan in plans)
+        predicate_base = offsets_of(len(plan.predicate_low) for plan in plans)
+        chain_base = offsets_of(len(plan) for plan in plans)
+        sets = [
+            np.where(
+                p.predicate_attribute < 0, p.predicate_attribute - s, p.predicate_attribute + a
+            )
+            for p, s, a in zip(plans, set_base, attribute_base, strict=False)
+        ]
+        tested = np.concatenate(
+            [p.tested_attribute + a for p, a in zip(plans, attribute_base, strict=False)]
+        )
+        order = np.argsort(invocation[tested], kind="stable")
+        place = np.empty(len(order), np.int32)
+        place[order] = np.arange(len(order))
+
+        def moved(name: str, bases: Sequence[int]) -> Int32s:
+            """The numbers of one kind, counted through all plans."""
+            parts = [getattr(p, name) + b for p, b in zip(plans, bases, strict=False)]
+            return np.concatenate(parts).astype(np.int32)
+
+        return OperatorPlan(
+            signatures=Signatures.of(
+                {s.name: s for plan in plans for s in plan.signatures}.values()
+            ),
+            attributes=tuple(attributes),
+            domains=tuple(d for plan in plans for d in plan.domains),
+            cuts=Cuts.of([]),
+            predicate_attribute=np.concatenate(sets)[order].astype(np.int32),
+            predicate_low=np.concatenate([p.predicate_low for p in plans])[order],
+            predicate_high=np.concatenate([p.predicate_high for p in plans])[order],
+            set_start=_end_to_end([p.set_start for p in plans]),
+            set_attribute=moved("set_attribute", attribute_base),
+            set_low=np.concatenate([p.set_low for p in plans]),
+            set_high=np.concatenate([p.set_high for p in plans]),
+            chain_start=_end_to_end([p.chain_start for p in plans]),
+            chain_predicate=place[moved("chain_predicate", predicate_base)],
+            rival_start=_end_to_end([p.rival_start for p in plans]),
+            rival=moved("rival", chain_base),
+            joint_start=_end_to_end([p.joint_start for p in plans]),
+            joint=moved("joint", attribute_base),
+            fan_start=_end_to_end([p.fan_start for p in plans]),
+            fan_subscription=np.concatenate([p.fan_subscription for p in plans]),
+            mixed=np.concatenate([p.mixed for p in plans]),
+        )
+
+    # --- as files ------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Every array by the name of its file."""
+        mine = {f.name: getattr(self, f.name) for f in fields(self)}
+        found = {n: a for n, a in mine.items() if isinstance(a, np.ndarray)} | self.cuts.arrays(
+            "cuts"
+        )
+        return {_PREFIX + name: array for name, array in found.items()}
+
+    def header(self) -> dict[str, Any]:
+        """What isn't an array, for JSON."""
+        return {
+            "signatures": json.loads(self.signatures.to_json()),
+            "attributes": [
+                {"path": a.path, "type": to_json(a.type), "asked": asked_to_dict(a.asked)}
+                for a in self.attributes
+                if a.asked is not None
+            ],
+        }
+
+    @staticmethod
+    def assemble(
+        header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> "OperatorPlan":
+        """The plan again, from what `header` and `arrays` gave."""
+        mine = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
+        attributes = tuple(
+            Attribute(tuple(a["path"]), from_json(a["type"]), asked_from_dict(a["asked"]))
+            for a in header["attributes"]
+        )
+        cuts = Cuts.from_arrays("cuts", mine)
+        return OperatorPlan(
+            signatures=Signatures.from_json(json.dumps(header["signatures"])),
+            attributes=attributes,
+            domains=cuts.domains([(a.path, a.type) for a in attributes]),
+            cuts=cuts,
+            **{f.name: mine[f.name] for f in fields(OperatorPlan) if f.name in mine},
+        )
+
+
+def offsets_of(lengths: Iterable[int]) -> list[int]:
+    """Where each of several runs, laid end to end, begins; one more for the end."""
+    return list(itertools.accumulate(lengths, initial=0))
+
+
+def _end_to_end(starts: Sequence[Int32s]) -> Int32s:
+    """The starts of several lists of runs as one."""
+    lengths = np.concatenate([np.diff(start) for start in starts])
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+def _invocation_of(attributes: Sequence[Attribute], number: Mapping[Invocation, int]) -> Int64s:
+    """The invocation that decides each attribute; of a joint of several none, -1."""
+    deciding = [only_invocation(a.asked) for a in attributes if a.asked is not None]
+    return np.array([-1 if i is None else number[i] for i in deciding], np.int64)
+
+
+def _numbered(attributes: Iterable[Attribute]) -> dict[Invocation, int]:
+    calls = [a.asked for a in attributes if isinstance(a.asked, Call)]
+    return {i: n for n, i in enumerate(dict.fromkeys(call.invocation for call in calls))}
+
+
+def _tested(attribute: Int32s, set_attribute: Int32s) -> Int32s:
+    if not len(set_attribute):
+        return attribute
+    found: Int32s = np.where(
+        attribute < 0, set_attribute[~attribute % len(set_attribute)], attribute
+    )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ChainTests:
+    """What distinct conjunctions ask of operators, one entry per chain and attribute, ascending by chain.
+
+    `attribute` counts through what is asked of operators; negative: a set, as in a plan.
+    """
+
+    chain: Int64s
+    attribute: Int32s
+    low: Int32s
+    high: Int32s
+    set_start: Int32s
+    set_attribute: Int32s
+    set_low: Int32s
+    set_high: Int32s
+
+
+def build(
+    signatures: Signatures,
+    attributes: Sequence[Attribute],
+    domains: Sequence[Domain],
+    tests: ChainTests,
+    fan_start: Int32s,
+    fan_subscription: Int32s,
+    plain_owners: Int64s,
+) -> OperatorPlan:
+    """Number predicates by invocation, chains as they come. `plain_owners` have conjunctions without operators."""
+    chains = len(fan_start) - 1
+    tested = _tested(tests.attribute, tests.set_attribute)
+    numbers = _numbered(attributes)
+    invocation = _invocation_of(attributes, numbers)
+    is_joint = invocation[tested] < 0
+    joint_start = _starts(tests.chain[is_joint], chains)
+    call = ~is_joint
+    keys = np.stack(
+        [invocation[tested[call]], tests.attribute[call], tests.low[call], tests.high[call]], axis=1
+    )
+    distinct, predicate = np.unique(keys, axis=0, return_inverse=True)
+    predicate = predicate.reshape(-1)
+    order = np.lexsort((predicate, tests.chain[call]))
+    rival_start, rival = _rivals(fan_start, fan_subscription, np.diff(joint_start) == 0)
+    is_plain = np.isin(fan_subscription, plain_owners)
+    return OperatorPlan(
+        signatures=signatures,
+        attributes=tuple(attributes),
+        domains=tuple(domains),
+        cuts=Cuts.of(domains),
+        predicate_attribute=distinct[:, 1].astype(np.int32),
+        predicate_low=distinct[:, 2].astype(np.int32),
+        predicate_high=distinct[:, 3].astype(np.int32),
+        set_start=tests.set_start,
+        set_attribute=tests.set_attribute,
+        set_low=tests.set_low,
+        set_high=tests.set_high,
+        chain_start=_starts(tests.chain[call], chains),
+        chain_predicate=predicate[order].astype(np.int32),
+        rival_start=rival_start,
+        rival=rival,
+        joint_start=joint_start,
+        joint=tested[is_joint],
+        fan_start=fan_start,
+        fan_subscription=fan_subscription,
+        mixed=np.maximum.reduceat(is_plain, fan_start[:-1]) if chains else np.empty(0, np.bool_),
+    )
+
+
+def _starts(chain: Int64s, chains: int) -> Int32s:
+    """Where the entries of each chain begin, which stand in order."""
+    return np.concatenate([[0], np.cumsum(np.bincount(chain, minlength=chains))]).astype(np.int32)
+
+
+def _rivals(fan_start: Int32s, fan: Int32s, unjoined: Bools) -> tuple[Int32s, Int32s]:
+    """The chains whose owners all own chain c, for each c that is decided by its predicates alone (`unjoined`)."""
+    start = np.zeros(len(unjoined) + 1, np.int32)
+    owner, chains_each = np.unique(fan, return_counts=True)
+    among = np.isin(fan, owner[chains_each > 1])
+    chain = np.repeat(np.arange(len(unjoined)), np.diff(fan_start))[among]
+    chains_of: dict[int, list[int]] = {}
+    for s, c in zip(fan[among].tolist(), chain.tolist(), strict=True):
+        chains_of.setdefault(s, []).append(c)
+    owners = {c: set(fan[fan_start[c] : fan_start[c + 1]].tolist()) for c in chain.tolist()}
+    found: list[int] = []
+    for c, mine in sorted(owners.items()):
+        if unjoined[c]:
+            others = dict.fromkeys(d for s in mine for d in chains_of.get(s, ()) if d != c)
+            rivals = [d for d in others if owners[d] <= mine][:_MOST_RIVALS]
+            found += rivals
+            start[c + 1] = len(rivals)
+    return np.cumsum(start, dtype=np.int32), np.array(found, np.int32)

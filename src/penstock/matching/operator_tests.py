@@ -1,0 +1,76 @@
+"""Cuts the conjunctions that call operators in two: what the matching engine can test, and what is left to operators.
+
+Distinct conjunctions are found first, as a whole: each is a chain, with the subscriptions that it serves. Then the
+ordinary half of a chain goes back among the conjunctions without operators, owned by the chain.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.arrays import Int64s
+from penstock.language.schema import Attribute
+from penstock.language.signatures import Signatures
+from penstock.matching.domains import Domain
+from penstock.matching.operator_plan import ChainTests, OperatorPlan, build
+from penstock.matching.sharing import CellTests, distinct, with_sets
+
+
+def cut_off(
+    tests: CellTests,
+    owners: Int64s,
+    last_cells: Int64s,
+    first: int,
+    asked: Mapping[Attribute, Domain],
+    signatures: Signatures,
+    subscriptions: int,
+) -> tuple[OperatorPlan | None, CellTests, Int64s]:
+    """The operators' plan, and the tests and owners without it. Attributes first .. first + len(asked) are operators'.
+
+    The owners that come back are subscriptions or, past those, chains; attributes past the operators' move up.
+    """
+    past = first + len(asked)
+    is_asked = (tests.attribute >= first) & (tests.attribute < past)
+    calling = np.zeros(len(owners), np.bool_)
+    calling[tests.conjunction[is_asked]] = True
+    if not calling.any():
+        return None, _closed_up(tests, first, len(asked)), owners
+
+    rows = np.flatnonzero(calling)
+    number = np.cumsum(calling) - 1
+    mine = tests.where(calling[tests.conjunction])
+    whole = CellTests(number[mine.conjunction], mine.attribute, mine.ranges, mine.low, mine.high)
+    kept, fan_start, fan = distinct(whole, owners[rows], last_cells, past)
+    chain_of = np.full(len(owners), -1, np.int64)
+    chain_of[rows[kept]] = np.arange(len(kept))
+
+    chain_tests = tests.where(is_asked & (chain_of[tests.conjunction] >= 0))
+    attribute, low, high, sets = with_sets(chain_tests)
+    chain = chain_of[chain_tests.conjunction]
+    by_chain = np.argsort(chain, kind="stable")
+    asked_tests = ChainTests(
+        chain=chain[by_chain],
+        attribute=np.where(attribute < 0, attribute, attribute - first)[by_chain].astype(np.int32),
+        low=low[by_chain],
+        high=high[by_chain],
+        set_start=sets["set_start"],
+        set_attribute=(sets["set_attribute"] - first).astype(np.int32),
+        set_low=sets["set_low"],
+        set_high=sets["set_high"],
+    )
+    operators = build(
+        signatures, list(asked), list(asked.values()), asked_tests, fan_start, fan, owners[~calling]
+    )
+
+    remaining = ~calling | (chain_of >= 0)
+    renumbered = np.cumsum(remaining) - 1
+    rest = tests.where(~is_asked & remaining[tests.conjunction])
+    rest = CellTests(renumbered[rest.conjunction], rest.attribute, rest.ranges, rest.low, rest.high)
+    new_owners = np.where(calling, subscriptions + chain_of, owners)[remaining]
+    return operators, _closed_up(rest, first, len(asked)), new_owners
+
+
+def _closed_up(tests: CellTests, first: int, count: int) -> CellTests:
+    """Without the gap that operators leave among the attributes."""
+    attribute = np.where(tests.attribute >= first + count, tests.attribute - count, tests.attribute)
+    return CellTests(tests.conjunction, attribute, tests.ranges, tests.low, tests.high)
