@@ -1,6 +1,8 @@
 """Fixtures that several rooms share."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +17,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from penstock.pipeline import local_session
 
     folder = tmp_path_factory.mktemp("spark")
+    # Workers import the operators of the tests by their path.
+    paths = [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     session = local_session(
         "local[2]",
         "penstock-tests",

@@ -1,6 +1,8 @@
 """The program, called in this process in an empty folder of its own."""
 
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,9 @@ def penstock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Penstock:
     monkeypatch.chdir(tmp_path)
     for name in ("PENSTOCK_REGISTRY", "PENSTOCK_TICKET", "PENSTOCK_DEBUG", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
+    # --operators makes the folder importable.
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     runner = CliRunner()
 
     def call(*words: str, stdin: str | None = None) -> Result:

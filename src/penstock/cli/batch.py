@@ -26,8 +26,10 @@ from penstock.cli.options import (
     FilterColumn,
     IdColumn,
     Master,
+    OperatorsFrom,
     SubscriberColumn,
     SubscriptionsFrom,
+    operators_of,
     schema_of,
     schema_value,
 )
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
     from penstock.errors import FilterError
     from penstock.matching import SnapshotRef
+    from penstock.operators.define import Operators
 
     Errors = list[tuple[int | None, FilterError]]
 
@@ -94,6 +97,10 @@ def match(
     subscriber_column: SubscriberColumn = "subscriber",
     filter_column: FilterColumn = "filter",
     engine: Annotated[str, typer.Option(metavar="NAME", help="Matching engine.")] = "auto",
+    operators: OperatorsFrom = None,
+    strategy: Annotated[
+        str, typer.Option(metavar="NAME", help="In which order operators are called.")
+    ] = "adaptive",
     master: Master = None,
     remote: Annotated[
         str | None,
@@ -133,20 +140,24 @@ def match(
     written.check("--out", events)
     letters.check("--dead-letters", events)
     _check_engine(engine)
+    _check_strategy(strategy)
+    callable_ = operators_of(operators)
+    callable_.portable()
     _check_subscriptions(subscriptions)
     started = time.monotonic()
     _progress("starting Spark …")
     with session(remote or master, "penstock match") as spark:
         read = read_events(spark, files)
         frame = good_events(read, set_aside=dead_letters is not None)
-        with _pinned(frame, subscriptions, columns, engine, snapshots) as (ref, refused):
+        pinned = _pinned(frame, subscriptions, columns, engine, snapshots, callable_)
+        with pinned as (ref, refused):
             if refused:
                 _refuse(refused, skip_bad)
             with task_bar(spark, "matching"):
                 if out == STDOUT:
-                    summary = _print(frame, ref, engine, explode)
+                    summary = _print(frame, ref, engine, strategy, explode)
                 else:
-                    summary = _save(frame, ref, engine, explode, written)
+                    summary = _save(frame, ref, engine, strategy, explode, written)
         if dead_letters is not None:
             summary["dead_letters"] = _set_aside(read, letters)
     summary |= {
@@ -165,16 +176,21 @@ def match(
 
 @contextmanager
 def _pinned(
-    frame: "DataFrame", source: str, columns: Columns, engine: str, snapshots: str | None
+    frame: "DataFrame",
+    source: str,
+    columns: Columns,
+    engine: str,
+    snapshots: str | None,
+    operators: "Operators",
 ) -> "Iterator[tuple[SnapshotRef, Errors]]":
     """A snapshot of the subscriptions for these events, and those that were refused. It goes when the job is done,
     unless it is a registry's in a folder of the user's: then the next job finds it there."""
     from penstock.language import Schema
     from penstock.pipeline.frames import snapshot_store
 
-    schema = Schema.of(frame.schema)
+    schema = Schema.of(frame.schema).with_operators(operators.signatures)
     _progress("compiling subscriptions …")
-    subs, refused = open_subscriptions(source, columns, schema)
+    subs, refused = open_subscriptions(source, columns, schema, operators)
     root = Path(snapshots or tempfile.mkdtemp(prefix="penstock-snapshots-"))
     store = snapshot_store(root, subs, schema, engine)
     try:
@@ -197,7 +213,12 @@ def _refuse(refused: "Errors", skip_bad: bool) -> None:
 
 
 def _save(
-    frame: "DataFrame", ref: "SnapshotRef", engine: str, explode: bool, target: Target
+    frame: "DataFrame",
+    ref: "SnapshotRef",
+    engine: str,
+    strategy: str,
+    explode: bool,
+    target: Target,
 ) -> dict[str, Any]:
     """Match and write in one pass, which also counts."""
     from pyspark.sql import Observation
@@ -207,19 +228,21 @@ def _save(
 
     before, after = Observation(), Observation()
     counted = frame.observe(before, F.count(F.lit(1)).alias("events"))
-    matched = penstock.match(counted, ref, explode=explode, engine=engine)
+    matched = penstock.match(counted, ref, explode=explode, engine=engine, strategy=strategy)
     found = F.count(F.lit(1)) if explode else F.coalesce(F.sum(F.size("subscriptions")), F.lit(0))
     target.write(matched.observe(after, found.alias("matches")))
     return {**before.get, **after.get}
 
 
-def _print(frame: "DataFrame", ref: "SnapshotRef", engine: str, explode: bool) -> dict[str, Any]:
+def _print(
+    frame: "DataFrame", ref: "SnapshotRef", engine: str, strategy: str, explode: bool
+) -> dict[str, Any]:
     """Match, and print the rows as they come."""
     from pyspark.sql import functions as F  # noqa: N812
 
     import penstock
 
-    rows = penstock.match(frame, ref, explode=explode, engine=engine)
+    rows = penstock.match(frame, ref, explode=explode, engine=engine, strategy=strategy)
     names = [F.col("`" + name.replace("`", "``") + "`") for name in rows.columns]
     printed = 0
     for row in rows.select(F.to_json(F.struct(*names))).toLocalIterator():
@@ -268,6 +291,16 @@ def _choice(value: str, choices: tuple[str, ...], option: str) -> str:
     if value not in choices:
         raise typer.BadParameter(f"{value!r}: there are {', '.join(choices)}", param_hint=option)
     return value
+
+
+def _check_strategy(strategy: str) -> None:
+    from penstock.errors import PenstockError
+    from penstock.operators.strategies import check_strategy
+
+    try:
+        check_strategy(strategy)
+    except PenstockError as error:
+        raise typer.BadParameter(str(error), param_hint="--strategy") from None
 
 
 def _check_engine(engine: str) -> None:

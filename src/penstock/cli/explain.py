@@ -12,9 +12,11 @@ from penstock.cli.options import (
     AsJson,
     FilterColumn,
     IdColumn,
+    OperatorsFrom,
     SchemaText,
     SubscriberColumn,
     SubscriptionsFrom,
+    operators_of,
     schema_of,
 )
 from penstock.cli.subscriptions import Columns, is_file, read_file
@@ -22,6 +24,7 @@ from penstock.cli.terminal import REFUSED, USAGE, guarded, put_json, read_text, 
 
 if TYPE_CHECKING:
     from penstock.language import Schema
+    from penstock.language.signatures import Signatures
     from penstock.matching import Explanation
 
 _MARKS = {True: "green", False: "red", None: "yellow"}
@@ -41,6 +44,7 @@ def explain(
     ] = None,
     subscriptions: SubscriptionsFrom = DEFAULT_REGISTRY,
     schema: SchemaText = None,
+    operators: OperatorsFrom = None,
     id_column: IdColumn = "id",
     subscriber_column: SubscriberColumn = "subscriber",
     filter_column: FilterColumn = "filter",
@@ -63,6 +67,7 @@ def explain(
         raise typer.BadParameter("give one of --id and --filter", param_hint="--id")
     value = _event(event)
     told = None if schema is None else schema_of(schema)
+    callable_ = operators_of(operators)
     ends = FOREVER
     if filter_ is not None:
         text = read_text(filter_, "--filter")
@@ -72,8 +77,9 @@ def explain(
     else:
         text, ends, kept = _find_in_registry(subscriptions, sid or 0)
         told = told or kept
-    known = told or guess(text, value)
-    explanation = explanation_of(sid or 0, text, known, value, ends, clock())
+    known = told or guess(text, value, callable_.signatures)
+    known = known.with_operators(callable_.signatures)
+    explanation = explanation_of(sid or 0, text, known, value, ends, clock(), callable_)
     if as_json:
         shown = explanation.to_dict()
         put_json(shown if sid is not None else {**shown, "subscription": None})
@@ -83,7 +89,7 @@ def explain(
         raise typer.Exit(REFUSED)
 
 
-def guess(text: str, event: Mapping[str, Any]) -> "Schema":
+def guess(text: str, event: Mapping[str, Any], operators: "Signatures | None" = None) -> "Schema":
     """A schema for a filter and an event when nobody has told one.
 
     An attribute has the type of its value in the event; one that is missing there, or a text that the filter compares
@@ -94,8 +100,9 @@ def guess(text: str, event: Mapping[str, Any]) -> "Schema":
     """
     from penstock.language import Schema
     from penstock.language.infer import infer
+    from penstock.language.signatures import NO_OPERATORS
 
-    return Schema.of(_joined(_mapping(infer(text).root), event))
+    return Schema.of(_joined(_mapping(infer(text, operators or NO_OPERATORS).root), event))
 
 
 def _joined(called_for: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:

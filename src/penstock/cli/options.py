@@ -1,6 +1,8 @@
 """Options that several commands share, and how their texts are read."""
 
+import os
 import re
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +12,7 @@ from penstock.cli.terminal import read_text
 
 if TYPE_CHECKING:
     from penstock.language import Schema
+    from penstock.operators.define import Operators
 
 _FIELD = re.compile(
     r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s:`]+))(?:\s*:\s*|\s+)(?P<type>.*\S)\s*",
@@ -74,7 +77,39 @@ Master = Annotated[
         rich_help_panel=SPARK,
     ),
 ]
+OperatorsFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--operators",
+        envvar="PENSTOCK_OPERATORS",
+        metavar="MODULE",
+        help="Operators that filters may call: a module, or MODULE:NAME.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output, for scripts.")]
+
+
+def operators_of(text: str | None) -> "Operators":
+    """The operators that an option names. Modules of the current folder are found, by Spark's workers, too.
+
+    >>> operators_of(None)
+    Operators()
+    """
+    from penstock.operators.define import Operators
+
+    if text is not None:
+        importable_from_here()
+    return Operators.of(text)
+
+
+def importable_from_here() -> None:
+    """Let this process, and those that it starts, import modules of the current folder, as `python -m` does."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    before = os.environ.get("PYTHONPATH", "")
+    if here not in before.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, before)))
 
 
 def schema_value(text: str, option: str = "--schema") -> str | Mapping[str, Any]:

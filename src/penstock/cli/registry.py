@@ -18,9 +18,11 @@ from penstock.cli.options import (
     FilterColumn,
     IdColumn,
     LeaseText,
+    OperatorsFrom,
     RegistryUrl,
     SchemaText,
     SubscriberColumn,
+    operators_of,
     schema_of,
 )
 from penstock.cli.terminal import (
@@ -61,6 +63,7 @@ def subscribe(
     registry: RegistryUrl = DEFAULT_REGISTRY,
     lease: LeaseText = "1 day",
     schema: SchemaText = None,
+    operators: OperatorsFrom = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a subscription. Prints its id, and its ticket: the only time that it can be seen.
@@ -75,7 +78,8 @@ def subscribe(
     from penstock.errors import ExpensiveSubscription
 
     text = read_text(filter_, "FILTER")
-    with _open_or_make(registry, schema) as subs, warnings.catch_warnings(record=True) as caught:
+    opened = _open_or_make(registry, schema, operators)
+    with opened as subs, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ExpensiveSubscription)
         sid, ticket = subs.subscribe(subscriber, text, lease)
         expires = subs.get(sid).expires
@@ -193,6 +197,7 @@ def load(
     registry: RegistryUrl = DEFAULT_REGISTRY,
     lease: LeaseText = "1 day",
     schema: SchemaText = None,
+    operators: OperatorsFrom = None,
     tickets: Annotated[
         Path | None,
         typer.Option(
@@ -213,7 +218,7 @@ def load(
     penstock load subscriptions.parquet --lease forever --schema @schema.json
     penstock load subscriptions.jsonl --tickets tickets.jsonl --skip-bad
     """
-    with _open_or_make(registry, schema) as subs, _ticket_file(tickets) as file:
+    with _open_or_make(registry, schema, operators) as subs, _ticket_file(tickets) as file:
         report = subs.load(
             source,
             id=id_column,
@@ -249,19 +254,20 @@ def _open(url: str) -> "Subscriptions":
     return Subscriptions.open(url, create=False)
 
 
-def _open_or_make(url: str, schema: str | None) -> "Subscriptions":
+def _open_or_make(url: str, schema: str | None, operators: str | None) -> "Subscriptions":
     """Open a registry; if there is none, make it and say so: its name may be a slip."""
     from penstock.errors import RegistryError
     from penstock.registry import Subscriptions
 
     known = None if schema is None else schema_of(schema)
+    callable_ = operators_of(operators)
     try:
         _open(url).close()
     except RegistryError:
-        made = Subscriptions.open(url, known)
+        made = Subscriptions.open(url, known, operators=callable_)
         say(f"A new registry: {made!r}"[:-1].replace("<Subscriptions ", ""))
         return made
-    return Subscriptions.open(url, known)
+    return Subscriptions.open(url, known, operators=callable_)
 
 
 def _ticket(given: str | None) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from penstock.cli.options import Master, schema_of
+from penstock.cli.options import Master, importable_from_here, operators_of, schema_of
 from penstock.cli.spark import session
 from penstock.cli.terminal import count, guarded, put_json, refused_text, say, warn
 
@@ -58,6 +58,7 @@ def run(
 
     if not file.is_file():
         raise typer.BadParameter(f"there is no {file}", param_hint="PIPELINE.yaml")
+    importable_from_here()
     config = read_config(file)
     if master is not None:
         config = dataclasses.replace(config, master=master)
@@ -147,7 +148,8 @@ def _check_filters(config: "PipelineConfig") -> None:
     schema = schema_of(known, "source.schema") if isinstance(known, str) else Schema.of(known)
     with Subscriptions.open(config.subscriptions, create=False) as subs:
         rows = subs.active()
-    errors = check_many(rows.filters.to_pylist(), schema)
+    operators = operators_of(config.operators).signatures
+    errors = check_many(rows.filters.to_pylist(), schema.with_operators(operators))
     if errors:
         bad = [(int(rows.ids[row]), error) for row, error in errors]
         warn(f"these don't fit the events and will be set aside: {refused_text(bad)}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from penstock.errors import FilterError
     from penstock.language import Schema
+    from penstock.operators.define import Operators
     from penstock.registry import Subscriptions
 
 _FILES = (".parquet", ".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
@@ -41,14 +42,14 @@ def is_file(source: str) -> bool:
 
 
 def open_subscriptions(
-    source: str, columns: Columns, schema: "Schema"
+    source: str, columns: Columns, schema: "Schema", operators: "Operators"
 ) -> "tuple[Subscriptions, list[tuple[int | None, FilterError]]]":
     """The subscriptions of a file or a registry, and those of a file that are refused."""
     from penstock.registry import Subscriptions
 
     if not is_file(source):
-        return Subscriptions.open(source, create=False), []
-    subs = Subscriptions(schema)
+        return Subscriptions.open(source, create=False, operators=operators), []
+    subs = Subscriptions(schema, operators=operators)
     report = subs.load(read_file(source, columns), lease="forever", on_error="skip")
     return subs, list(report.errors)
 

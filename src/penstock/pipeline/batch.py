@@ -6,7 +6,9 @@
 1. Find the pin of the batch, or make it: publish a snapshot of the registry as it is now, and write down which, and the
    time. From here on the batch is a pure function of its events and its pin.
 2. Match, and hand the notifications to the sink, in one job that also counts events, bad records, matches and latency.
-3. If there were bad records, hand them to the dead-letter sink: a second job, which a batch without them doesn't have.
+3. If there were bad records, or events that an operator failed on, hand them to the dead-letter sink: a second job,
+   which a batch without them doesn't have. Workers have written those events down (`feedback`): no operator is called
+   twice.
 
 Everything that a crash can interrupt is done again by the replay, and both sinks see to it that doing it again is
 harmless. A subscription that doesn't fit the events is set aside and reported; it doesn't stop the others.
@@ -14,6 +16,7 @@ harmless. A subscription that doesn't fit the events is set aside and reported; 
 The object is picklable: with Spark Connect it runs in a process of the server, and opens the registry by its URL.
 """
 
+import functools
 import logging
 import threading
 import time
@@ -27,9 +30,17 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.errors import RegistryError, SnapshotError
 from penstock.language import Schema
+from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotStore
 from penstock.matching.rows import SubscriptionSource
 from penstock.pipeline.dead_letters import Records, dead_letters
+from penstock.pipeline.feedback import (
+    delivered,
+    failed_events,
+    failure_folder,
+    failure_letters,
+    gather_learned,
+)
 from penstock.pipeline.frames import PAIR, matched, now_micros, snapshot_store
 from penstock.pipeline.metrics import QUANTILES, Report, Reports, refusals
 from penstock.pipeline.pins import Pin, Pins, query_id
@@ -75,6 +86,8 @@ class MicroBatches:
     checkpoint: str
     snapshots: str | None
     engine: str
+    operators: Signatures
+    strategy: str
     records: Records | None  # None: a source that has no bad records
     event_time: str | None
     event_id: str | None
@@ -116,10 +129,9 @@ class MicroBatches:
         ran = self.sink.write(counted.matches(notifications), Batch(query, number))
         done = now_micros()
         counts = counted.get(ran)
-        # Not counted: the sink skipped a batch that it had. Whether there were bad records isn't known then.
-        if self.records is not None and (counts is None or counts["dead_letters"]):
-            letters = dead_letters(frame, self.records, number, pin.now)
-            self.dead_letter.write(letters, Batch(query, number))
+        failed = self._dead_letters(frame, pin, query, counts)
+        if counts is not None:
+            counts["dead_letters"] += failed
         self._report(frame, pin, replayed, counts, done)
         self._prune(query, number)
 
@@ -130,7 +142,8 @@ class MicroBatches:
         self._state.stale = None
         store = self._store(query)
         try:
-            ref, errors = store.publish(self._source(), Schema.of(self.schema))
+            gather_learned(store)
+            ref, errors = store.publish(self._source(), self._event_schema())
         except (RegistryError, SnapshotError, OSError) as error:
             latest = store.latest()
             if latest is None:
@@ -151,13 +164,40 @@ class MicroBatches:
         keyed = frame.withColumn(
             KEY, event_key(self.schema, self.event_id, frame.columns, pin.batch)
         )
-        pairs = matched(keyed, pin.snapshot, now=pin.now, explode=True, engine=self.engine)
+        pairs = matched(
+            keyed,
+            pin.snapshot,
+            now=pin.now,
+            explode=True,
+            engine=self.engine,
+            strategy=self.strategy,
+            failure_folder=failure_folder(pin.snapshot, pin.batch) if self.operators else None,
+        )
         parts = [F.lit(query), F.col(KEY), F.col("subscription").cast("string")]
         return pairs.select(
             _digest(parts).alias(NOTIFICATION_ID.name),
             *[F.col(f.name) for f in PAIR],
             *[F.col(_quoted(name)) for name in names],
         )
+
+    def _dead_letters(
+        self, frame: DataFrame, pin: Pin, query: str, counts: dict[str, Any] | None
+    ) -> int:
+        """Deliver bad records and events that operators failed on, in one write; how many of the latter."""
+        letters: list[DataFrame] = []
+        # Not counted: the sink skipped a batch that it had. Whether there were bad records isn't known then.
+        if self.records is not None and (counts is None or counts["dead_letters"]):
+            letters.append(dead_letters(frame, self.records, pin.batch, pin.now))
+        folder = failure_folder(pin.snapshot, pin.batch)
+        failed = failed_events(folder) if self.operators else []
+        if failed:
+            letters.append(failure_letters(frame.sparkSession, failed, pin.batch, pin.now))
+        if letters:
+            together = functools.reduce(DataFrame.unionByName, letters)
+            self.dead_letter.write(together, Batch(query, pin.batch))
+        if failed:
+            delivered(folder)
+        return len(failed)
 
     def _report(
         self, frame: DataFrame, pin: Pin, replayed: bool, counts: dict[str, Any] | None, done: int
@@ -207,7 +247,10 @@ class MicroBatches:
             if self.snapshots
             else Path(self.checkpoint) / "penstock" / "snapshots"
         )
-        return snapshot_store(root, self._source(), Schema.of(self.schema), self.engine)
+        return snapshot_store(root, self._source(), self._event_schema(), self.engine)
+
+    def _event_schema(self) -> Schema:
+        return Schema.of(self.schema).with_operators(self.operators)
 
 
 def event_key(schema: StructType, event_id: str | None, columns: list[str], batch: int) -> Column:

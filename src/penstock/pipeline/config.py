@@ -39,6 +39,8 @@ from sqlglot.errors import SqlglotError
 from penstock.errors import ConfigError, PenstockError, PipelineError, SchemaError
 from penstock.language import Schema
 from penstock.matching import check_engine
+from penstock.operators.define import Operators
+from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.pins import is_remote, local_path
 from penstock.pipeline.session import local_session
 from penstock.pipeline.sinks import (
@@ -55,7 +57,8 @@ from penstock.pipeline.triggers import trigger_of
 
 _REQUIRED = ("source", "subscriptions", "sink", "checkpoint")
 _TEXTS = (
-    "name", "subscriptions", "checkpoint", "snapshots", "trigger", "event_time", "event_id", "engine", "metrics",
+    "name", "subscriptions", "checkpoint", "snapshots", "trigger", "event_time", "event_id", "engine", "operators",
+    "strategy", "metrics",
 )  # fmt: skip
 _KEYS = (*_TEXTS, "source", "sink", "dead_letter", "spark")
 _SOURCE_KEYS = ("format", "path", "schema", "record", "options")
@@ -82,6 +85,8 @@ class PipelineConfig:
     event_time: str | None = None
     event_id: str | None = None
     engine: str = "auto"
+    operators: str | None = None  # an import path
+    strategy: str = DEFAULT_STRATEGY
     metrics: str | None = None
     master: str = "local[*]"
     spark_config: Mapping[str, str] = field(default_factory=dict)
@@ -102,6 +107,8 @@ class PipelineConfig:
             event_id=self.event_id,
             trigger=self.trigger,
             engine=self.engine,
+            operators=self.operators,
+            strategy=self.strategy,
             snapshots=self.snapshots,
             metrics=self.metrics,
             name=self.name,
@@ -305,6 +312,11 @@ def _check_values(
             check_engine(engine)
         except PenstockError as error:
             problems.append(str(error))
+    try:
+        check_strategy(texts["strategy"] or DEFAULT_STRATEGY)
+        Operators.of(texts["operators"]).portable()
+    except PenstockError as error:
+        problems.append(str(error))
     for key in ("checkpoint", "snapshots"):
         if (path := texts[key]) is not None:
             _check_folder(path, key, problems)

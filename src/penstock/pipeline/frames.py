@@ -13,6 +13,7 @@ matched in slices whose size follows the fan-out seen so far, and pairs leave in
 
 import atexit
 import hashlib
+import json
 import shutil
 import tempfile
 import threading
@@ -20,6 +21,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -37,11 +39,17 @@ from pyspark.sql.types import (
 
 from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.language import Schema
-from penstock.matching import SnapshotRef, SnapshotStore, open_matcher
+from penstock.matching import Failure, SnapshotRef, SnapshotStore, open_matcher
 from penstock.matching.rows import SubscriptionSource
+from penstock.operators.define import Operators
+from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
+from penstock.pipeline.feedback import Feedback, gather_learned, told
 
 SUBSCRIPTIONS = StructField(
     "subscriptions", ArrayType(LongType(), containsNull=False), nullable=False
+)
+FAILURES = StructField(
+    "operator_failures", ArrayType(StringType(), containsNull=False), nullable=False
 )
 PAIR = (
     StructField("subscription", LongType(), nullable=False),
@@ -61,6 +69,8 @@ def match(
     *,
     explode: bool = False,
     engine: str = "auto",
+    strategy: str = DEFAULT_STRATEGY,
+    failures: bool = False,
     snapshots: str | Path | None = None,
 ) -> DataFrame:
     """Add to each event the subscriptions that it matches.
@@ -73,25 +83,46 @@ def match(
     clock in a stream. `snapshots` is the folder where the snapshot is written; on a cluster it must be one that every
     worker can read, and by default it is a temporary one of this machine.
 
+    `strategy` is the order in which operators are called. An operator that fails on an event leaves those out that need
+    it; with `failures`, a column `operator_failures: array<string>` says which did, and why.
+
     Raises `SubscriptionErrors` with every subscription that doesn't fit the schema of the events.
     """
     schema = df.schema
-    check_columns(schema, PAIR if explode else (SUBSCRIPTIONS,))
+    if failures and explode:
+        raise PipelineError(
+            "failures has no place in exploded matches, where an event may have no row: choose one of the two"
+        )
+    check_columns(schema, _added(explode, failures))
+    check_strategy(strategy)
     if isinstance(subscriptions, SnapshotRef):
         ref = subscriptions
     else:
         ref = _pin(subscriptions, Schema.of(schema), snapshots, engine)
     now = None if df.isStreaming else now_micros()
-    return matched(df, ref, now=now, explode=explode, engine=engine)
+    return matched(
+        df, ref, now=now, explode=explode, engine=engine, strategy=strategy, failures=failures
+    )
 
 
 def matched(
-    df: DataFrame, ref: SnapshotRef, *, now: int | None, explode: bool, engine: str
+    df: DataFrame,
+    ref: SnapshotRef,
+    *,
+    now: int | None,
+    explode: bool,
+    engine: str,
+    strategy: str = DEFAULT_STRATEGY,
+    failures: bool = False,
+    failure_folder: str | None = None,
 ) -> DataFrame:
-    """`df` matched against one snapshot; `now` is what leases are compared with, None the worker's clock."""
-    new = PAIR if explode else (SUBSCRIPTIONS,)
+    """`df` matched against one snapshot; `now` is what leases are compared with, None the worker's clock.
+
+    Workers leave the events that operators failed on in `failure_folder`, if there is one.
+    """
+    new = _added(explode, failures)
     names = df.schema.names
-    work = _Work(ref, now, explode, engine, names)
+    work = _Work(ref, now, explode, engine, names, strategy, failures, failure_folder)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return work.run(batches)
@@ -101,6 +132,12 @@ def matched(
         # Spark takes such a name for a path when it hands columns to Python: give them by number.
         df = df.toDF(*[f"c{number}" for number in range(len(names))])
     return df.mapInArrow(run, result)
+
+
+def _added(explode: bool, failures: bool) -> tuple[StructField, ...]:
+    if explode:
+        return PAIR
+    return (SUBSCRIPTIONS, FAILURES) if failures else (SUBSCRIPTIONS,)
 
 
 def now_micros() -> int:
@@ -159,8 +196,13 @@ def _pin(
         raise PipelineError(
             f"subscriptions can't be read from {type(source).__name__}: give a penstock.Subscriptions"
         )
+    operators = operators_of(source)
+    operators.portable()
+    schema = schema.with_operators(operators.signatures)
     root = _scratch_folder(source) if folder is None else Path(folder)
-    ref, errors = snapshot_store(root, source, schema, engine).publish(source, schema)
+    store = snapshot_store(root, source, schema, engine)
+    gather_learned(store)
+    ref, errors = store.publish(source, schema)
     if errors:
         raise SubscriptionErrors(errors)
     return ref
@@ -170,8 +212,15 @@ def snapshot_store(
     root: Path, source: SubscriptionSource, schema: Schema, engine: str
 ) -> SnapshotStore:
     """The store under `root` for one registry and one schema: snapshots of different ones don't share a folder."""
-    digest = hashlib.sha256(f"{source.identity}\n{schema.to_json()}".encode()).hexdigest()
-    return SnapshotStore(root / digest[:16], engine)
+    named = f"{source.identity}\n{schema.to_json()}"
+    if schema.operators:
+        named += f"\n{json.dumps(schema.operators.interface())}"
+    return SnapshotStore(root / hashlib.sha256(named.encode()).hexdigest()[:16], engine)
+
+
+def operators_of(source: Any) -> Operators:
+    """The operators that a registry was given; one that is named by its URL has none."""
+    return Operators.of(getattr(source, "operators", None))
 
 
 def _scratch_folder(source: SubscriptionSource) -> Path:
@@ -200,25 +249,39 @@ class _Work:
     explode: bool
     engine: str
     names: list[str]
+    strategy: str
+    failures: bool
+    failure_folder: str | None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        matcher = open_matcher(self.ref, self.engine)
+        matcher = open_matcher(self.ref, self.engine, self.strategy)
+        feedback = Feedback(matcher, self.ref, self.failure_folder)
         step = _FIRST_EVENTS
         for given in batches:
             batch = given.rename_columns(self.names)
             start = 0
             while start < batch.num_rows:
                 events = batch.slice(start, step)
+                found = matcher.matches(events, self.now)
+                feedback.failed(events, found.failures)
                 if self.explode:
-                    pairs = matcher.match_pairs(events, self.now)
-                    found = pairs.num_rows
-                    yield from _exploded(events, pairs)
+                    yield from _exploded(events, matcher.pairs(found))
                 else:
-                    lists = matcher.match_batch(events, self.now)
-                    found = len(lists.flatten())
-                    yield _with_columns(events, [lists], [SUBSCRIPTIONS.name])
+                    added = [found.lists()]
+                    if self.failures:
+                        added.append(_failure_lists(events.num_rows, found.failures))
+                    names = [field.name for field in _added(False, self.failures)]
+                    yield _with_columns(events, added, names)
                 start += events.num_rows
-                step = _next_step(step, events.num_rows, found)
+                step = _next_step(step, events.num_rows, len(found.ids))
+        feedback.close()
+
+
+def _failure_lists(events: int, failures: Iterable[Failure]) -> pa.ListArray:
+    lists: list[list[str]] = [[] for _ in range(events)]
+    for failure in failures:
+        lists[failure.event].append(told(failure))
+    return pa.array(lists, pa.list_(pa.string()))
 
 
 def _next_step(step: int, events: int, found: int) -> int:

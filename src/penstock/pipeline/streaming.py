@@ -19,12 +19,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.errors import PipelineError
+from penstock.language.signatures import Signatures
 from penstock.matching import check_engine
 from penstock.matching.rows import SubscriptionSource
+from penstock.operators.define import Operators, OperatorsLike
+from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.batch import ADDED, MicroBatches
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
 from penstock.pipeline.dead_letters import Records
-from penstock.pipeline.frames import check_columns
+from penstock.pipeline.frames import check_columns, operators_of
 from penstock.pipeline.metrics import ConnectReports, Listener, LocalReports, Metrics, Reports
 from penstock.pipeline.pins import local_path
 from penstock.pipeline.session import is_connect, local_session
@@ -58,6 +61,8 @@ class Pipeline:
       the `notification_id`).
     - `trigger`: `"1 second"`; `"available-now"` ends when everything that is there has been read.
     - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read it.
+    - `operators`: those that filters may call; by default those of the registry. Workers import them by name.
+    - `strategy`: the order in which operators are called.
     - `metrics`: a file to which the figures of each micro-batch are appended as JSON lines.
     """
 
@@ -71,6 +76,8 @@ class Pipeline:
     event_id: str | None = None
     trigger: str = "1 second"
     engine: str = "auto"
+    operators: OperatorsLike = None
+    strategy: str = DEFAULT_STRATEGY
     snapshots: str | Path | None = None
     metrics: str | Path | None = None
     name: str | None = None
@@ -80,6 +87,8 @@ class Pipeline:
         """Check everything that can be checked, then start."""
         trigger = trigger_of(self.trigger)
         check_engine(self.engine)
+        check_strategy(self.strategy)
+        operators = self._operators()
         source = self._source()
         spark = (
             source.sparkSession if isinstance(source, DataFrame) else self.spark or local_session()
@@ -94,13 +103,20 @@ class Pipeline:
         listener = Listener(metrics, lambda batch: reports.take(spark, batch))
         with ExitStack() as at_the_end:
             registry = self._registry(spark, at_the_end)
-            batches = self._batches(source, frame, schema, reports, registry)
+            batches = self._batches(source, frame, schema, reports, registry, operators.signatures)
             spark.streams.addListener(listener)
             at_the_end.callback(spark.streams.removeListener, listener)
             query = self._query(frame, batches, trigger)
             listener.follow(str(query.id))
             here = None if is_connect(spark) else batches
             return RunningPipeline(query, metrics, listener, here, at_the_end.pop_all())
+
+    def _operators(self) -> Operators:
+        """Those given, else the registry's own; workers must be able to import them."""
+        given = self.operators is not None
+        operators = Operators.of(self.operators) if given else operators_of(self.subscriptions)
+        operators.portable()
+        return operators
 
     def _source(self) -> Source | DataFrame:
         source = source_of(self.source)
@@ -136,6 +152,7 @@ class Pipeline:
         schema: StructType,
         reports: Reports,
         registry: SubscriptionSource | str,
+        operators: Signatures,
     ) -> MicroBatches:
         checkpoint = str(local_path(self.checkpoint, "checkpoint").absolute())
         records = None
@@ -150,6 +167,8 @@ class Pipeline:
             checkpoint=checkpoint,
             snapshots=None if self.snapshots is None else str(Path(self.snapshots).absolute()),
             engine=self.engine,
+            operators=operators,
+            strategy=self.strategy,
             records=records,
             event_time=self.event_time,
             event_id=self.event_id,

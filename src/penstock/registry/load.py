@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import FilterError, SubscriptionErrors
-from penstock.language import Schema
 from penstock.matching import check_many
 from penstock.matching.rows import FOREVER
 from penstock.registry.limits import MAX_SUBSCRIBER, filter_error, subscriber_error
@@ -70,7 +69,7 @@ def load_incoming(
     started = time.monotonic()
     ids = None if incoming.ids is None else pc.fill_null(incoming.ids, 0).to_numpy()
     errors = _row_errors(incoming, ids)
-    errors |= _filter_errors(incoming.filters, errors, known.schema, bar("checking"))
+    errors |= _filter_errors(incoming.filters, errors, known, bar("checking"))
     if ids is not None:
         errors |= _taken_errors(incoming, ids, store.live_among(ids, clock()), errors)
     _raise_unless(skip_bad, errors, incoming)
@@ -161,11 +160,11 @@ def _row_errors(incoming: Incoming, ids: Ids | None) -> Errors:
 
 def _filter_errors(
     filters: pa.ChunkedArray,
-    known: Errors,
-    schema: Schema | None,
+    errors: Errors,
+    known: Known,
     advance: Advance,
 ) -> Errors:
-    good = np.delete(np.arange(len(filters)), list(known))
+    good = np.delete(np.arange(len(filters)), list(errors))
     done = 0
 
     def checked(count: int) -> None:
@@ -173,7 +172,8 @@ def _filter_errors(
         done += count
         advance(done)
 
-    found = check_many(filters.take(good) if known else filters, schema, progress=checked)
+    texts = filters.take(good) if errors else filters
+    found = check_many(texts, known.schema, known.operators, progress=checked)
     advance(len(filters))
     return {int(good[row]): error for row, error in found}
 

@@ -9,28 +9,34 @@ from typing import NamedTuple
 
 from penstock.errors import RegistryError, SubscriptionErrors
 from penstock.language import Schema
+from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.matching import check_many
 from penstock.registry.store import Store
 
 
 class Known(NamedTuple):
-    """A registry's schema: the text that is kept, and what it says. Both None if it has none."""
+    """A registry's schema: the text that is kept, and what it says. Both None if it has none.
+
+    Operators aren't kept: they are what this process was given.
+    """
 
     text: str | None
     schema: Schema | None
+    operators: Signatures = NO_OPERATORS
 
 
-def read_schema(store: Store, last: Known | None = None) -> Known:
+def read_schema(store: Store, last: Known) -> Known:
     """The registry's schema as it is now; `last` is what it was, to save reading it again.
 
     >>> from penstock.registry.databases import database_of
-    >>> read_schema(Store(database_of(None)))
-    Known(text=None, schema=None)
+    >>> read_schema(Store(database_of(None)), Known(None, None)).schema is None
+    True
     """
     text = store.head().schema
-    if last is not None and last.text == text:
+    if last.text == text:
         return last
-    return Known(text, None if text is None else Schema.from_json(text))
+    schema = None if text is None else Schema.from_json(text).with_operators(last.operators)
+    return Known(text, schema, last.operators)
 
 
 def keep_schema(store: Store, schema: Schema, now: int) -> Known:
@@ -39,10 +45,11 @@ def keep_schema(store: Store, schema: Schema, now: int) -> Known:
 
     >>> from penstock.registry.databases import database_of
     >>> store = Store(database_of(None))
-    >>> keep_schema(store, Schema.of({"price": "double"}), 0) == read_schema(store)
+    >>> keep_schema(store, Schema.of({"price": "double"}), 0) == read_schema(store, Known(None, None))
     True
     """
-    known = read_schema(store)
+    nothing = Known(None, None, schema.operators)
+    known = read_schema(store, nothing)
     while known.schema is None:
         rows = store.active(now)
         errors = check_many(rows.filters, schema)
@@ -51,11 +58,13 @@ def keep_schema(store: Store, schema: Schema, now: int) -> Known:
         with store.turn() as turn:
             if turn.schema is None and turn.sequence == rows.sequence:
                 turn.schema = schema.to_json()
-        known = read_schema(store)
+        known = read_schema(store, nothing)
     if known.schema != schema:
         raise RegistryError(
             f"the registry {store.database} has another schema:\n"
             f"  its own: {known.schema}\n  given:   {schema}\n"
             "open it without a schema, or with its own"
         )
-    return Known(known.text, schema)  # not its twin: caches find the same one at a glance
+    return Known(
+        known.text, schema, schema.operators
+    )  # not its twin: caches find the same one at a glance

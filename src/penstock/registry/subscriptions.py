@@ -29,6 +29,8 @@ from penstock.errors import (
 from penstock.language import Schema, SchemaLike
 from penstock.matching import check
 from penstock.matching.rows import FOREVER, Changes, Rows
+from penstock.operators.define import Operator, Operators, OperatorsLike
+from penstock.operators.strategies import DEFAULT_STRATEGY
 from penstock.registry.databases import database_of
 from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length, utc_now
 from penstock.registry.limits import as_int64, check_texts
@@ -39,7 +41,7 @@ from penstock.registry.load import (
     progress_bar,
 )
 from penstock.registry.records import Record, Subscribed, Subscription, subscription_of
-from penstock.registry.schemas import keep_schema, read_schema
+from penstock.registry.schemas import Known, keep_schema, read_schema
 from penstock.registry.sources import Columns, read_source
 from penstock.registry.store import Store
 from penstock.registry.tickets import new_ticket, ticket_fits, ticket_hash
@@ -54,7 +56,8 @@ _PAGE = 1_000  # subscriptions that `list` reads at a time
 class Subscriptions:
     """A registry of subscriptions: in memory, or by `open` in a file or a PostgreSQL database.
 
-    It can be used by several threads at once, and what `open` opens by several processes.
+    It can be used by several threads at once, and what `open` opens by several processes. Filters
+    may call `operators`: `penstock.Operators`, a list of them, a module, or the name of one.
 
     >>> subs = Subscriptions({"symbol": "string", "price": "double"})
     >>> sid, ticket = subs.subscribe("alice", "symbol = 'GOOG' AND price BETWEEN 500 AND 600")
@@ -70,15 +73,19 @@ class Subscriptions:
         self,
         schema: SchemaLike | None = None,
         *,
+        operators: OperatorsLike = None,
         clock: Callable[[], int] = utc_now,
         store: Store | None = None,
     ) -> None:
         self._store = Store(database_of(None)) if store is None else store
         self._clock = clock
+        self.operators = Operators.of(operators)
+        signatures = self.operators.signatures
         if schema is None:
-            self._known = read_schema(self._store)
+            self._known = read_schema(self._store, Known(None, None, signatures))
         else:
-            self._known = keep_schema(self._store, Schema.of(schema), clock())
+            wanted = Schema.of(schema).with_operators(signatures)
+            self._known = keep_schema(self._store, wanted, clock())
 
     @classmethod
     def open(
@@ -87,13 +94,15 @@ class Subscriptions:
         schema: SchemaLike | None = None,
         *,
         create: bool = True,
+        operators: OperatorsLike = None,
         clock: Callable[[], int] = utc_now,
     ) -> Self:
         """Open a registry, and make it if it isn't there (with `create=False`, that is an error).
 
         `url` is the path of a file, `sqlite:///subs.db`, or `postgresql://user@host/database`. A
         `schema` is kept in the registry, and read back when it is opened without; if there is
-        another one already, that is an error.
+        another one already, that is an error. `operators` are those that filters may call, as in
+        `Subscriptions`; they aren't kept, whoever opens the registry has to have them.
 
         >>> import tempfile; folder = tempfile.TemporaryDirectory()
         >>> with Subscriptions.open(f"{folder.name}/subs.db", {"price": "double"}) as subs:
@@ -105,7 +114,7 @@ class Subscriptions:
         """
         store = Store(database_of(url), create)
         try:
-            return cls(schema, clock=clock, store=store)
+            return cls(schema, operators=operators, clock=clock, store=store)
         except BaseException:
             store.close()
             raise
@@ -158,7 +167,7 @@ class Subscriptions:
         length = lease_length(lease)
         ticket = new_ticket()
         known = self._known
-        for warning in check(filter, known.schema):
+        for warning in check(filter, known.schema, known.operators):
             warnings.warn(warning, ExpensiveSubscription, stacklevel=2)
         while True:
             with self._store.turn() as turn:
@@ -168,8 +177,8 @@ class Subscriptions:
                     sid = turn.add(subscriber, filter, ticket_hash(ticket), now, end)
                     break
             # Somebody gave the registry its schema meanwhile.
-            known = self._known = read_schema(self._store)
-            check(filter, known.schema)
+            known = self._known = read_schema(self._store, known)
+            check(filter, known.schema, known.operators)
         return Subscribed(sid, ticket)
 
     def renew(
@@ -340,11 +349,16 @@ class Subscriptions:
         return self._store.changes(since)
 
     def compile(
-        self, schema: SchemaLike | None = None, engine: str = "auto", threads: int = 1
+        self,
+        schema: SchemaLike | None = None,
+        engine: str = "auto",
+        threads: int = 1,
+        strategy: str = DEFAULT_STRATEGY,
     ) -> "Matcher":
         """A matcher for the subscriptions as they are now; with several threads for large batches.
 
-        Raises SubscriptionErrors with all that don't fit the schema.
+        `strategy` is the order in which operators are called. Raises SubscriptionErrors with all
+        that don't fit the schema.
 
         >>> subs = Subscriptions(); sid, ticket = subs.subscribe("alice", "price > 5")
         >>> subs.compile({"price": "double"}).match({"price": 6.0})
@@ -356,7 +370,7 @@ class Subscriptions:
         plan, errors = compile_plan(rows, self._event_schema(schema))
         if errors:
             raise SubscriptionErrors(errors)
-        return Matcher(plan, engine=engine, threads=threads)
+        return Matcher(plan, engine, threads, self.operators, strategy)
 
     def live(
         self, schema: SchemaLike | None = None, engine: str = "auto", threads: int = 1
@@ -371,7 +385,8 @@ class Subscriptions:
         """
         from penstock.matching import LiveMatcher
 
-        return LiveMatcher(self._event_schema(schema), self.active(), engine, threads)
+        known = self._event_schema(schema)
+        return LiveMatcher(known, self.active(), engine, threads, self.operators)
 
     def snapshot(self, schema: SchemaLike | None, folder: str | os.PathLike[str]) -> "Published":
         """Publish the subscriptions as they are now into a folder of snapshots.
@@ -419,7 +434,7 @@ class Subscriptions:
                 "a registry in memory can't be sent to another process: open one by URL instead, "
                 "Subscriptions.open('sqlite:///subs.db')"
             )
-        return _reopen, (type(self), self.url, self._clock)
+        return _reopen, (type(self), self.url, self._clock, tuple(self.operators))
 
     def list(
         self,
@@ -458,11 +473,13 @@ class Subscriptions:
                 "the registry has no schema: give the one of the events, "
                 "for example {'symbol': 'string', 'price': 'double'}"
             )
-        return found
+        return found.with_operators(self.operators.signatures)
 
 
-def _reopen(kind: type[Subscriptions], url: str, clock: Callable[[], int]) -> Subscriptions:
-    return kind.open(url, create=False, clock=clock)
+def _reopen(
+    kind: type[Subscriptions], url: str, clock: Callable[[], int], operators: tuple[Operator, ...]
+) -> Subscriptions:
+    return kind.open(url, create=False, clock=clock, operators=operators)
 
 
 def _proven(turn: Turn, sid: int, ticket: str, now: int) -> Record:

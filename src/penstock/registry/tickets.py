@@ -15,9 +15,8 @@ import secrets
 
 TICKET_BYTES = 32
 
-_NOBODY = bytes(
-    32
-)  # no ticket is known to hash to zero; what an unknown subscription is compared with
+# What an unknown subscription is compared with: no ticket is known to hash to zero.
+_NOBODY = bytes(32)
 
 
 def new_ticket() -> str:

@@ -1,0 +1,129 @@
+"""What workers tell the driver beside their rows: what they have learned of operators, and which events those failed.
+
+Both go through small files in the folder of the snapshot, which all workers can see: accumulators don't exist in Spark
+Connect, and a second job for the failures would call every operator again.
+
+    learned/                       how often predicates hold, what calls cost: merged by the driver at the next
+                                   micro-batch, and read by workers when they begin a task
+    failures/<batch>/<part>.jsonl  dead letters of one micro-batch, written whole when a task ends
+
+A task that is tried again overwrites its file, and a micro-batch that is replayed its folder: so each event that
+failed is told once. The folder goes when its letters have been delivered.
+"""
+
+import base64
+import json
+import shutil
+import uuid
+from collections.abc import Iterable
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.matching import Failure, Matcher, SnapshotRef, SnapshotStore
+from penstock.operators.learning import gather, latest, publish
+from penstock.pipeline.dead_letters import SCHEMA
+from penstock.pipeline.sources import KEY
+
+
+def gather_learned(store: SnapshotStore) -> None:
+    """On the driver: put together what workers have left."""
+    if store.learned.is_dir():
+        gather(store.learned)
+
+
+class Feedback:
+    """On a worker: one task's share of it."""
+
+    def __init__(self, matcher: Matcher, ref: SnapshotRef, failures: str | None) -> None:
+        self._stage = matcher.operators
+        self._learned = SnapshotStore(ref.path).learned
+        self._failures = failures
+        self._letters: list[str] = []
+        if self._stage is not None:
+            self._stage.learn(latest(self._learned))
+
+    def failed(self, events: pa.RecordBatch, failures: Iterable[Failure]) -> None:
+        """Some operators failed on some of these events."""
+        if self._failures is None:
+            return
+        reasons: dict[int, list[str]] = {}
+        for failure in failures:
+            reasons.setdefault(failure.event, []).append(told(failure))
+        for event, found in reasons.items():
+            (row,) = events.slice(event, 1).to_pylist()
+            row.pop(KEY, None)
+            raw = json.dumps(row, default=_plain)
+            letter = {"reason": "; ".join(found), "raw": raw, "encoding": "utf-8"}
+            self._letters.append(json.dumps(letter))
+
+    def close(self) -> None:
+        """Write it down."""
+        if self._stage is None:
+            return
+        learned = self._stage.learned()
+        if learned:
+            publish(self._learned, learned)
+        if self._failures is not None and self._letters:
+            context = TaskContext.get()
+            part = 0 if context is None else context.partitionId()
+            folder = Path(self._failures)
+            folder.mkdir(parents=True, exist_ok=True)
+            draft = folder / f".{uuid.uuid4().hex}"
+            draft.write_text("\n".join(self._letters))
+            draft.replace(folder / f"{part}.jsonl")
+
+
+def told(failure: Failure) -> str:
+    """A failure in one line.
+
+    >>> told(Failure(0, "crowd", "ValueError: no image", 2))
+    'operator crowd failed: ValueError: no image (and 1 more)'
+    """
+    more = f" (and {failure.calls - 1} more)" if failure.calls > 1 else ""
+    return f"operator {failure.operator} failed: {failure.reason}{more}"
+
+
+def failure_folder(ref: SnapshotRef, batch: int) -> str:
+    """Where the failures of a micro-batch are told."""
+    return str(Path(ref.path) / "failures" / str(batch))
+
+
+def failed_events(folder: str) -> list[dict[str, str]]:
+    """The letters that workers have left, in the order of their tasks."""
+    parts = sorted(Path(folder).glob("[0-9]*.jsonl"), key=lambda path: int(path.stem))
+    return [json.loads(line) for path in parts for line in path.read_text().splitlines()]
+
+
+def failure_letters(
+    spark: SparkSession, failed: list[dict[str, str]], batch: int, now: int
+) -> DataFrame:
+    """The same rows as `dead_letters.dead_letters`."""
+    rows = [tuple(letter[name] for name in SCHEMA.names) for letter in failed]
+    return spark.createDataFrame(rows, SCHEMA).select(
+        "*",
+        F.lit(batch).cast("bigint").alias("batch_id"),
+        F.timestamp_micros(F.lit(now)).alias("time"),
+    )
+
+
+def delivered(folder: str) -> None:
+    """The letters have reached their sink: the files may go."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
+        case datetime() | date():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
+    return str(value)

@@ -1,0 +1,149 @@
+"""Operators on Spark: found by their import path, failing into the dead letters, learning from batch to batch."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from tests.operators.worlds import WORLD
+
+import penstock
+from penstock.errors import FilterError, OperatorError, PenstockError
+from penstock.matching import SnapshotStore
+from penstock.operators.learning import latest
+
+from .scenes import delivered, forget_commit, pipeline, run, write_events
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = {"id": "bigint", "a": "bigint", "b": "bigint", "s": "string"}
+FILTERS = [
+    "score(a, 1) > 3",
+    "flag(s, 'y') AND picky(a) > 2",
+    "pairs(a, :x, :y) AND singles(b, :x) AND :y > :x",
+    "a > 5",
+]
+
+
+def registry(filters=FILTERS, operators=WORLD):
+    subs = penstock.Subscriptions(SCHEMA, operators=operators)
+    table = pa.table({"subscriber": ["ann"] * len(filters), "filter": filters})
+    subs.load(table)
+    return subs
+
+
+def events(count):
+    return [{"id": n, "a": n % 13, "b": n % 7, "s": "xyz"[n % 3]} for n in range(count)]
+
+
+def pairs(tmp_path):
+    return [(event, subscription) for _, event, subscription in delivered(tmp_path / "out")]
+
+
+def letters(tmp_path):
+    folder = tmp_path / "checkpoint" / "penstock" / "dead-letters"
+    return [
+        json.loads(line)
+        for f in folder.glob("batch*/*.json")
+        for line in f.read_text().splitlines()
+    ]
+
+
+def expected(subs, given):
+    matcher = subs.compile()
+    return sorted((event["id"], sid) for event in given for sid in matcher.match(event))
+
+
+@pytest.mark.parametrize("strategy", ["adaptive", "sub-order"])
+def test_match_on_spark_is_match_in_one_process(spark, strategy):
+    subs, given = registry(), events(200)
+    frame = spark.createDataFrame(pa.Table.from_pylist(given)).repartition(3)
+    rows = penstock.match(frame, subs, strategy=strategy, explode=True).collect()
+    assert sorted((row.id, row.subscription) for row in rows) == expected(subs, given)
+
+
+def test_failures_are_a_column_for_those_who_ask(spark):
+    frame = spark.createDataFrame(pa.Table.from_pylist(events(3)))
+    rows = (
+        penstock.match(frame, registry(["fragile(b) > 0"]), failures=True).orderBy("id").collect()
+    )
+    assert [row.subscriptions for row in rows] == [[], [1], [1]]
+    assert rows[0].operator_failures == [
+        "operator fragile failed: fragile(b): ValueError: 0 is bad"
+    ]
+    assert rows[1].operator_failures == []
+
+
+def test_an_operator_that_workers_cannot_import_is_refused_at_once(spark):
+    @penstock.operator("local")
+    def local(a: int) -> bool:
+        return True
+
+    frame = spark.createDataFrame(pa.Table.from_pylist(events(1)))
+    with pytest.raises(OperatorError, match="inside a function"):
+        penstock.match(frame, registry(["local(a)"], [local]))
+
+
+def test_an_operator_that_is_not_registered_is_refused_when_subscribed():
+    subs = penstock.Subscriptions(SCHEMA, operators=WORLD)
+    with pytest.raises(FilterError, match="'scor' isn't registered") as caught:
+        subs.subscribe("ann", "a > 1 AND scor(a, 1) > 3")
+    assert (caught.value.start, caught.value.hint) == (10, "did you mean 'score'?")
+
+
+def test_a_pipeline_delivers_the_rest_and_tells_what_failed(spark, tmp_path):
+    """An event that an operator fails on: the others get it, and it is a dead letter, with the reason, once."""
+    subs, given = registry(), events(40)
+    write_events(tmp_path / "in", "1.json", [*given, "oops"])
+    made = pipeline(tmp_path, spark, subs, schema=SCHEMA)
+    metrics = run(made)
+    assert pairs(tmp_path) == expected(subs, given)
+    found = letters(tmp_path)
+    failing = {e["id"] for e in given if e["s"] >= "y" and e["a"] == 7}
+    assert {json.loads(f["raw"])["id"] for f in found if "picky" in f["reason"]} == failing
+    assert all("_penstock" not in f["raw"] for f in found)
+    assert len(found) == len(failing) + 1
+    assert metrics.last.report.dead_letters == len(found)
+    assert not list((tmp_path / "checkpoint").rglob("failures/*"))
+
+
+def test_a_replay_tells_failures_once(spark, tmp_path):
+    """A micro-batch whose commit was lost is replayed: no letter and no notification comes twice."""
+    subs, given = registry(), events(40)
+    write_events(tmp_path / "in", "1.json", given)
+    run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
+    before = pairs(tmp_path), letters(tmp_path)
+    forget_commit(tmp_path, 0)
+    run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
+    assert (pairs(tmp_path), letters(tmp_path)) == before
+
+
+def test_workers_teach_the_next_micro_batch(spark, tmp_path):
+    """What a micro-batch saw of operators is known to the next one, and to a pipeline started later."""
+    subs = registry(["score(a, 1) > 7", "flag(s, 'a')"])
+    write_events(tmp_path / "in", "1.json", events(60))
+    run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
+    write_events(tmp_path / "in", "2.json", events(60))
+    run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
+    (folder,) = (tmp_path / "checkpoint" / "penstock" / "snapshots").iterdir()
+    learned = latest(SnapshotStore(folder).learned)
+    keys = ["score(a, 1) (7)..", "flag(s, 'a') [1]..[1]"]
+    true, seen = learned.predicates.get(keys)
+    assert (seen > 50).all()
+    shares = true / seen
+    assert shares[0] < 0.3 < shares[1]
+
+
+def test_an_unknown_strategy_is_refused_at_once(spark, tmp_path):
+    with pytest.raises(PenstockError, match="no strategy 'luck'"):
+        pipeline(tmp_path, spark, registry(), schema=SCHEMA, strategy="luck").start()
+
+
+def test_a_pipeline_by_url_has_operators_of_its_own(spark, tmp_path):
+    """A registry that is named by its URL has no operators: the pipeline brings them."""
+    url = f"sqlite:///{tmp_path}/subs.db"
+    with penstock.Subscriptions.open(url, SCHEMA, operators=WORLD) as subs:
+        subs.subscribe("ann", "a > 3 AND score(a, 1) > 3")
+        wanted = expected(subs, events(20))
+    write_events(tmp_path / "in", "1.json", events(20))
+    run(pipeline(tmp_path, spark, url, schema=SCHEMA, operators="tests.operators.worlds:WORLD"))
+    assert pairs(tmp_path) == wanted
