@@ -5,10 +5,13 @@ READY := $(VENV)/.ready
 # Resolved when a recipe runs, so that `make format` and `make clean` need no Java.
 WITH_JAVA = java_home=$$(tools/java) && JAVA_HOME="$$java_home"
 
-.PHONY: demo test bench format clean
+.PHONY: demo city-watch test bench format clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/penstock demo
+
+city-watch: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m examples.city_watch $(ARGS)
 
 test: $(READY)
 	$(BIN)/ruff format --check .
@@ -22,6 +25,7 @@ bench: $(READY)
 	@$(BIN)/python -m benchmarks.sketch
 	@$(BIN)/python -m benchmarks.adds
 	@$(BIN)/python -m benchmarks.load
+	@$(BIN)/python -m benchmarks.operators
 
 format: $(READY)
 	$(BIN)/ruff format .

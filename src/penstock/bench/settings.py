@@ -9,3 +9,6 @@ MASTER = "local[2]"
 OVERHEAD_WORKLOADS = ("ranges", "stock", "equality-1000")
 OVERHEAD_SUBSCRIPTIONS = 100_000
 OVERHEAD_EVENTS = 1_000_000
+
+OPERATOR_EVENTS = 100  # the paper has 1,000; the standard error is about 2 % with these
+OPERATOR_RUNS = 2  # instances drawn

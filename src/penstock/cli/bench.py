@@ -46,6 +46,7 @@ def group() -> None:
     Examples:
     penstock bench matching --workload ranges --subscriptions 1000000 --no-spark
     penstock bench spark --workload ranges
+    penstock bench operators --experiment length
     """
 
 
@@ -191,6 +192,75 @@ def spark(
         say(f"written: {write_overhead(out, found)}")
 
 
+@bench.command()
+@guarded()
+def operators(
+    experiment: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--experiment",
+            "-x",
+            metavar="NAME",
+            help="Which; several by repeating it or with commas. Default: all of them.",
+            show_default=False,
+        ),
+    ] = None,
+    events: Annotated[str, typer.Option(metavar="NUMBER", help="Events for each figure.")] = str(
+        settings.OPERATOR_EVENTS
+    ),
+    runs: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, help="Subscriptions are drawn so many times.")
+    ] = settings.OPERATOR_RUNS,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="JSON, plots and a summary.", show_default=False
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON on standard output instead of tables.")
+    ] = False,
+) -> None:
+    """Count how many predicates each strategy evaluates per event, beside the operators paper.
+
+    Its experiments (subscriptions-uniform, subscriptions-zipf, predicates-zipf,
+    predicates-uniform, length, popularity), ours (selectivity, cost), what
+    ordering takes (order), and how far the strategies are from the optimum on
+    small instances (optimum). Predicates are simulated: nothing is waited for,
+    but in the last one (wall), which calls an operator of a millisecond.
+    Exit code 1 if strategies disagree about the matches.
+
+    Examples:
+    penstock bench operators
+    penstock bench operators --experiment length,popularity --events 1000
+    """
+    from penstock.bench.operators import run
+
+    names = _experiments(experiment)
+    console = _console()
+    with _Steps() as step:
+        found = run.Findings()
+        for section in run.sections(names, _size(events), runs, step):
+            found.add(section)
+            with step.aside():
+                if as_json:
+                    for figures in section.figures:
+                        put_json(figures.to_dict())
+                else:
+                    for sheet in section.sheets:
+                        sheet.show(console)
+            if out is not None:
+                found.write(out)
+    if not as_json:
+        for sheet in found.closing():
+            sheet.show(console)
+    if out is not None:
+        say(f"written: {out}/operators.md, and what it sums up")
+    if found.disagreements:
+        complain("the strategies disagree\n" + "\n".join(found.disagreements))
+        raise typer.Exit(REFUSED)
+
+
 # --- parts --------------------------------------------------------------------------------------
 
 
@@ -227,6 +297,18 @@ def _workloads(texts: Sequence[str] | None) -> list[str]:
         if name not in WORKLOADS:
             raise typer.BadParameter(
                 f"{name!r}: there are {', '.join(WORKLOADS)}", param_hint="--workload"
+            )
+    return names
+
+
+def _experiments(texts: Sequence[str] | None) -> list[str]:
+    from penstock.bench.operators.run import NAMES
+
+    names = _split(texts) or list(NAMES)
+    for name in names:
+        if name not in NAMES:
+            raise typer.BadParameter(
+                f"{name!r}: there are {', '.join(NAMES)}", param_hint="--experiment"
             )
     return names
 
