@@ -39,15 +39,22 @@ def gather_learned(store: SnapshotStore) -> None:
 
 
 class Feedback:
-    """On a worker: one task's share of it."""
+    """On a worker: one task's share of it.
 
-    def __init__(self, matcher: Matcher, ref: SnapshotRef, failures: str | None) -> None:
+    A driver that doesn't come back to gather what is `told` (a stream that `match` made has none of ours) would leave a
+    file per task behind: then a worker learns for itself.
+    """
+
+    def __init__(
+        self, matcher: Matcher, ref: SnapshotRef, failures: str | None, told: bool
+    ) -> None:
         self._stage = matcher.operators
         self._learned = SnapshotStore(ref.path).learned
         self._failures = failures
+        self._told = told
         self._letters: list[str] = []
-        if self._stage is not None:
-            self._stage.learn(latest(self._learned))
+        if self._stage is not None and (known := latest(self._learned)):
+            self._stage.learn(known)
 
     def failed(self, events: pa.RecordBatch, failures: Iterable[Failure]) -> None:
         """Some operators failed on some of these events."""
@@ -67,8 +74,7 @@ class Feedback:
         """Write it down."""
         if self._stage is None:
             return
-        learned = self._stage.learned()
-        if learned:
+        if self._told and (learned := self._stage.learned()):
             publish(self._learned, learned)
         if self._failures is not None and self._letters:
             context = TaskContext.get()

@@ -255,7 +255,7 @@ class _Work:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         matcher = open_matcher(self.ref, self.engine, self.strategy)
-        feedback = Feedback(matcher, self.ref, self.failure_folder)
+        feedback = Feedback(matcher, self.ref, self.failure_folder, told=self.now is not None)
         step = _FIRST_EVENTS
         for given in batches:
             batch = given.rename_columns(self.names)
