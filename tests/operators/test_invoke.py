@@ -21,7 +21,8 @@ from penstock.language.types import Kind, Scalar
 from penstock.operators.answers import MOST_BINDINGS, Answers
 from penstock.operators.breaker import FAILURES
 from penstock.operators.define import Operator, Operators, operator
-from penstock.operators.invoke import MOST_STUCK, Health, Invoker
+from penstock.operators.desk import MOST_STUCK
+from penstock.operators.invoke import Health, Invoker
 
 X = Given(("x",))
 
