@@ -64,7 +64,7 @@ def set_ups(step: Callable[[str], None] = lambda text: None) -> list[SetUp]:
     for popularity, recipe in LARGE.items():
         instance = draw(recipe)
         at = index(instance.chains, instance.odds)
-        arrays = [getattr(at, name) for name in at.__slots__]
+        arrays = [getattr(at, name) for name in at._fields]
         for name, strategy in STRATEGIES.items():
             step(f"{NAME}: {name}, {popularity}")
             strategy(*_small(instance))  # compiles kernels

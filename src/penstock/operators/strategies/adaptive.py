@@ -125,15 +125,13 @@ class _Choosing:
 
     def tell(self, truth: Bools) -> None:
         self._asked.tell(truth)
-        at, plan = self._needed, self._asked.at
+        at = self._needed
         _update(
             *self._chosen,
             self._asked.start,
             self._asked.chains,
             self._asked.known,
-            plan.start,
-            plan.predicate,
-            plan.decides,
+            self._asked.at,
             at.invocation,
             at.part_start,
             at.place,
@@ -211,9 +209,7 @@ def _update(
     start: Int64s,
     chains: Int32s,
     known: Known,
-    chain_start: Int32s,
-    predicate: Int32s,
-    decides: Int32s,
+    at: Index,
     invocation: Int32s,
     part_start: Int64s,
     place: Int32s,
@@ -230,7 +226,7 @@ def _update(
     for n in range(len(events)):
         e, x = events[n], places[n]
         seen = known[e]
-        first, last = decides[invocation[x]], decides[invocation[x] + 1]
+        first, last = at.decides[invocation[x]], at.decides[invocation[x] + 1]
         for m in range(slot_start[x], slot_start[x + 1]):
             k = slot[m]
             before = left[k]
@@ -240,7 +236,7 @@ def _update(
             if last - first == 1:
                 is_false = seen[first] == FALSE
             else:
-                is_false = chain_state(chains[k], seen, chain_start, predicate) == FALSE
+                is_false = chain_state(chains[k], seen, at) == FALSE
             left[k] = 0 if is_false else before - 1
             _give(k, before, left[k], part_start, place, gain_start, gain, score)
             if left[k] or is_false:

@@ -6,8 +6,7 @@ when a strategy comes to the chain: nothing has to be written to the thousands o
 All arrays that kernels get from here are read-only, `known` excepted: Numba compiles a kernel once per kind.
 """
 
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +23,7 @@ A = TypeVar("A", bound=np.generic)
 Known = npt.NDArray[np.int8]  # events x predicates
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(NamedTuple):
     """Chains with what kernels look up in them.
 
     `owner[p]` is the invocation that decides predicate p; the chains with p stand at user[user_start[p]:…]; those that
@@ -136,7 +134,7 @@ class Asked:
 
     def matched(self) -> tuple[Int64s, Int32s]:
         """The chains of which every predicate is known to be true, event by event."""
-        found = _true_chains(self.start, self.chains, self.known, self.at.start, self.at.predicate)
+        found = _true_chains(self.start, self.chains, self.known, self.at)
         kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(found)])
         return kept[self.start], self.chains[found]
 
@@ -151,22 +149,20 @@ def _tell(known: Known, events: Int32s, invocations: Int32s, truth: Bools, decid
 
 
 @kernel
-def _true_chains(
-    start: Int64s, chains: Int32s, known: Known, chain_start: Int32s, predicate: Int32s
-) -> Bools:
+def _true_chains(start: Int64s, chains: Int32s, known: Known, at: Index) -> Bools:
     found = np.zeros(len(chains), np.bool_)
     for e in range(len(start) - 1):
         for k in range(start[e], start[e + 1]):
-            found[k] = chain_state(chains[k], known[e], chain_start, predicate) == TRUE
+            found[k] = chain_state(chains[k], known[e], at) == TRUE
     return found
 
 
 @kernel
-def chain_state(c: int, known: Int8s, start: Int32s, predicate: Int32s) -> int:
+def chain_state(c: int, known: Int8s, at: Index) -> int:
     """TRUE, FALSE or UNKNOWN, by what is known of one event."""
     state = TRUE
-    for k in range(start[c], start[c + 1]):
-        seen = known[predicate[k]]
+    for k in range(at.start[c], at.start[c + 1]):
+        seen = known[at.predicate[k]]
         if seen == FALSE:
             return FALSE
         if seen == UNKNOWN:
@@ -175,22 +171,11 @@ def chain_state(c: int, known: Int8s, start: Int32s, predicate: Int32s) -> int:
 
 
 @kernel
-def is_needed(
-    c: int,
-    candidates: Int32s,
-    known: Int8s,
-    start: Int32s,
-    predicate: Int32s,
-    above_start: Int32s,
-    above: Int32s,
-) -> bool:
+def is_needed(c: int, candidates: Int32s, known: Int8s, at: Index) -> bool:
     """Whether none of the chains that make c needless is true; only the event's candidates can be."""
-    for k in range(above_start[c], above_start[c + 1]):
-        if (
-            above[k] != c
-            and is_among(above[k], candidates)
-            and chain_state(above[k], known, start, predicate) == TRUE
-        ):
+    for k in range(at.above_start[c], at.above_start[c + 1]):
+        other = at.above[k]
+        if other != c and is_among(other, candidates) and chain_state(other, known, at) == TRUE:
             return False
     return True
 

@@ -11,7 +11,15 @@ import numpy as np
 from penstock.arrays import Int32s, Int64s
 from penstock.jit import kernel
 from penstock.operators.chains import Chains, Odds
-from penstock.operators.strategies.block import FALSE, UNKNOWN, Known, frozen, index, is_needed
+from penstock.operators.strategies.block import (
+    FALSE,
+    UNKNOWN,
+    Index,
+    Known,
+    frozen,
+    index,
+    is_needed,
+)
 from penstock.operators.strategies.interface import Rounds
 from penstock.operators.strategies.walk import Walk
 
@@ -29,20 +37,7 @@ class Naive:
 
 
 def _advance(events: Int32s, walk: Walk) -> Int32s:
-    at = walk.at
-    return _next(
-        events,
-        walk.start,
-        walk.candidates,
-        walk.place,
-        walk.step,
-        walk.known,
-        at.start,
-        at.predicate,
-        at.owner,
-        at.above_start,
-        at.above,
-    )
+    return _next(events, walk.start, walk.candidates, walk.place, walk.step, walk.known, walk.at)
 
 
 @kernel
@@ -53,11 +48,7 @@ def _next(
     place: Int64s,
     step: Int32s,
     known: Known,
-    chain_start: Int32s,
-    predicate: Int32s,
-    owner: Int32s,
-    above_start: Int32s,
-    above: Int32s,
+    at: Index,
 ) -> Int32s:
     """The next invocation of each event, -1 if it is done. `step` is the predicate that the chain has come to."""
     found = np.full(len(events), -1, np.int32)
@@ -66,16 +57,12 @@ def _next(
         mine = chains[start[e] : start[e + 1]]
         while place[e] < start[e + 1] and found[n] < 0:
             c = chains[place[e]]
-            is_over = chain_start[c] + step[e] >= chain_start[c + 1]
-            state = FALSE if is_over else known[e, predicate[chain_start[c] + step[e]]]
-            if (
-                state == UNKNOWN
-                and above_start[c + 1] > above_start[c]
-                and not is_needed(c, mine, known[e], chain_start, predicate, above_start, above)
-            ):
+            k = at.start[c] + step[e]
+            state = FALSE if k >= at.start[c + 1] else known[e, at.predicate[k]]
+            if state == UNKNOWN and not is_needed(c, mine, known[e], at):
                 state = FALSE
             if state == UNKNOWN:
-                found[n] = owner[predicate[chain_start[c] + step[e]]]
+                found[n] = at.owner[at.predicate[k]]
             elif state == FALSE:
                 place[e] += 1
                 step[e] = 0

@@ -16,6 +16,7 @@ from penstock.jit import kernel
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies.block import (
     UNKNOWN,
+    Index,
     Known,
     chain_state,
     frozen,
@@ -40,22 +41,7 @@ class Sequential:
 
 
 def _advance(events: Int32s, walk: Walk) -> Int32s:
-    at = walk.at
-    return _next(
-        events,
-        walk.start,
-        walk.candidates,
-        walk.place,
-        walk.step,
-        walk.known,
-        at.start,
-        at.predicate,
-        at.owner,
-        at.user_start,
-        at.user,
-        at.above_start,
-        at.above,
-    )
+    return _next(events, walk.start, walk.candidates, walk.place, walk.step, walk.known, walk.at)
 
 
 @kernel
@@ -66,13 +52,7 @@ def _next(
     place: Int64s,
     step: Int32s,
     known: Known,
-    chain_start: Int32s,
-    predicate: Int32s,
-    owner: Int32s,
-    user_start: Int32s,
-    user: Int32s,
-    above_start: Int32s,
-    above: Int32s,
+    at: Index,
 ) -> Int32s:
     """The next invocation of each event, -1 if it is done. `step` is 0 before a chain is picked, else 1 + its place."""
     found = np.full(len(events), -1, np.int32)
@@ -81,72 +61,41 @@ def _next(
         mine = chains[start[e] : start[e + 1]]
         while place[e] < start[e + 1] and found[n] < 0:
             c = chains[place[e]]
-            is_open = _is_open(c, mine, known[e], chain_start, predicate, above_start, above)
-            if (step[e] == 0 and not is_open) or step[e] > chain_start[c + 1] - chain_start[c]:
+            is_open = _is_open(c, mine, known[e], at)
+            if (step[e] == 0 and not is_open) or step[e] > at.start[c + 1] - at.start[c]:
                 place[e] += 1
                 step[e] = 0
                 continue
             step[e] = max(step[e], 1)
-            p = predicate[chain_start[c] + step[e] - 1]
+            p = at.predicate[at.start[c] + step[e] - 1]
             if known[e, p] != UNKNOWN:
                 step[e] += 1
                 continue
             if not is_open:
-                is_open = _is_wanted(
-                    p,
-                    mine,
-                    user[user_start[p] : user_start[p + 1]],
-                    known[e],
-                    chain_start,
-                    predicate,
-                    above_start,
-                    above,
-                )
+                is_open = _is_wanted(p, mine, known[e], at)
             if is_open:
-                found[n] = owner[p]
+                found[n] = at.owner[p]
             else:
                 step[e] += 1
     return found
 
 
 @kernel
-def _is_open(
-    c: int,
-    candidates: Int32s,
-    known: Int8s,
-    chain_start: Int32s,
-    predicate: Int32s,
-    above_start: Int32s,
-    above: Int32s,
-) -> bool:
-    return chain_state(c, known, chain_start, predicate) == UNKNOWN and is_needed(
-        c, candidates, known, chain_start, predicate, above_start, above
-    )
+def _is_open(c: int, candidates: Int32s, known: Int8s, at: Index) -> bool:
+    return chain_state(c, known, at) == UNKNOWN and is_needed(c, candidates, known, at)
 
 
 @kernel
-def _is_wanted(
-    p: int,
-    candidates: Int32s,
-    users: Int32s,
-    known: Int8s,
-    chain_start: Int32s,
-    predicate: Int32s,
-    above_start: Int32s,
-    above: Int32s,
-) -> bool:
+def _is_wanted(p: int, candidates: Int32s, known: Int8s, at: Index) -> bool:
     """Whether an open chain has the predicate. Goes through its chains or through the event's, whichever are fewer."""
+    users = at.user[at.user_start[p] : at.user_start[p + 1]]
     if len(candidates) <= len(users):
         for c in candidates:
-            for k in range(chain_start[c], chain_start[c + 1]):
-                if predicate[k] == p and _is_open(
-                    c, candidates, known, chain_start, predicate, above_start, above
-                ):
+            for k in range(at.start[c], at.start[c + 1]):
+                if at.predicate[k] == p and _is_open(c, candidates, known, at):
                     return True
         return False
-    for c in users:
-        if is_among(c, candidates) and _is_open(
-            c, candidates, known, chain_start, predicate, above_start, above
-        ):
+    for c in users:  # noqa: SIM110  (kernels have no generators)
+        if is_among(c, candidates) and _is_open(c, candidates, known, at):
             return True
     return False

@@ -13,6 +13,7 @@ from penstock.jit import kernel
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies.block import (
     UNKNOWN,
+    Index,
     Known,
     chain_state,
     frozen,
@@ -47,7 +48,6 @@ class SubOrder:
         return Walk(self._index, start, chains, frozen(visits), self._advance)
 
     def _advance(self, events: Int32s, walk: Walk) -> Int32s:
-        at = walk.at
         return _next(
             events,
             walk.start,
@@ -55,11 +55,8 @@ class SubOrder:
             walk.order,
             walk.place,
             walk.known,
-            at.start,
+            walk.at,
             self._predicate,
-            at.owner,
-            at.above_start,
-            at.above,
         )
 
 
@@ -91,26 +88,21 @@ def _next(
     order: Int32s,
     place: Int64s,
     known: Known,
-    chain_start: Int32s,
+    at: Index,
     predicate: Int32s,
-    owner: Int32s,
-    above_start: Int32s,
-    above: Int32s,
 ) -> Int32s:
-    """The next invocation of each event, -1 if it is done."""
+    """The next invocation of each event, -1 if it is done. `predicate` has the chains' in the order to try them."""
     found = np.full(len(events), -1, np.int32)
     for n in range(len(events)):
         e = events[n]
         mine = chains[start[e] : start[e + 1]]
         while place[e] < start[e + 1]:
             c = order[place[e]]
-            if chain_state(c, known[e], chain_start, predicate) == UNKNOWN and is_needed(
-                c, mine, known[e], chain_start, predicate, above_start, above
-            ):
-                k = chain_start[c]
+            if chain_state(c, known[e], at) == UNKNOWN and is_needed(c, mine, known[e], at):
+                k = at.start[c]
                 while known[e, predicate[k]] != UNKNOWN:
                     k += 1
-                found[n] = owner[predicate[k]]
+                found[n] = at.owner[predicate[k]]
                 break
             place[e] += 1
     return found
