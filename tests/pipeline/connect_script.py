@@ -1,10 +1,12 @@
 """Everything that Penstock does on Spark, on a Spark Connect server. Run by test_connect.py."""
 
+import json
 import os
 import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from tests.operators.worlds import WORLD
 
 import penstock
 from penstock.pipeline import CallableSink, DeltaSink
@@ -64,6 +66,22 @@ def main(folder: Path) -> None:
     calls = pipeline(folder / "calls", spark, url, sink=sink, event_id="id").start()
     calls.await_termination(120)
 
+    (folder / "watch").mkdir()
+    watch_url = f"sqlite:///{folder}/watch.db"
+    with penstock.Subscriptions.open(watch_url, SCHEMA, operators=WORLD) as watched:
+        watched.subscribe("ann", "price > 0 AND picky(id) > 3")
+        called = sorted(
+            row.id
+            for row in penstock.match(
+                spark.range(10).selectExpr("id", "'A' symbol", "1.0D price"), watched
+            )
+            .where("size(subscriptions) > 0")
+            .collect()
+        )
+    write_events(folder / "watch/in", "1.json", [tick(n) for n in range(10)])
+    watching = pipeline(folder / "watch", spark, watch_url, operators=WORLD).start()
+    watching.await_termination(120)
+
     failing = pipeline(
         folder / "calls", spark, url, sink=CallableSink(fail), checkpoint=folder / "f"
     )
@@ -83,6 +101,13 @@ def main(folder: Path) -> None:
         batches=[b.to_dict() for b in files.metrics.batches],
         calls=(folder / "calls.txt").read_text().splitlines(),
         process=os.getpid(),
+        called=called,
+        watched=[event for _, event, _ in delivered(folder / "watch/out")],
+        watched_dead=[
+            json.loads(line)["raw"]
+            for path in (folder / "watch/checkpoint/penstock/dead-letters").glob("batch=*/*.json")
+            for line in path.read_text().splitlines()
+        ],
         in_memory=message_of(in_memory.start),
         failed=message_of(lambda: failing.start().await_termination(120)),
         streamed=query.exception() is None,

@@ -1,5 +1,7 @@
 """Penstock on Spark Connect: the same calls, the same results, no `sparkContext` anywhere."""
 
+import json
+
 import pytest
 
 from .elsewhere import found_by
@@ -45,6 +47,12 @@ def test_a_callable_runs_on_the_server(found):
     (process, *first), (_, *second) = sorted(line.split() for line in found["calls"])
     assert int(process) != found["process"]
     assert [first[:2], second[:2]] == [["1", "1"], ["1", "2"]]
+
+
+def test_operators_are_imported_by_the_server_and_its_workers(found):
+    assert found["called"] == [4, 5, 6, 8, 9]
+    assert found["watched"] == [4, 5, 6, 8, 9]
+    assert [json.loads(raw)["id"] for raw in found["watched_dead"]] == [7]
 
 
 def test_an_in_memory_registry_is_refused_with_the_reason(found):
