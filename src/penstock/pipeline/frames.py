@@ -249,9 +249,9 @@ class _Work:
     explode: bool
     engine: str
     names: list[str]
-    strategy: str
-    failures: bool
-    failure_folder: str | None
+    strategy: str = DEFAULT_STRATEGY
+    failures: bool = False
+    failure_folder: str | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         matcher = open_matcher(self.ref, self.engine, self.strategy)
