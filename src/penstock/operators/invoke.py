@@ -45,6 +45,7 @@ class Health:
 class Invoker:
     """Evaluates the invocations of one plan.
 
+    >>> from penstock.language.calls import Fixed, Given
     >>> from penstock.operators.define import operator
     >>> @operator("longer")
     ... def longer(text: str, than: int) -> bool:
