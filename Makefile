@@ -17,7 +17,7 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	@$(WITH_JAVA) $(BIN)/python -m pytest -n 4 --dist loadfile $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
