@@ -1,0 +1,12 @@
+"""Which subscription covers which: keeping the set of subscriptions as small as it can be.
+
+    values, regions    a filter as the set of events that it matches: inclusion, intersection, hull, difference, exactly
+    reading            a filter's text as its region
+    probability        how likely an event is in a region (distributions: what events are like); imperfect degrees
+    boxes, cover_index many regions in flat arrays, and a search for those that include one, or lie in it
+    frontier           the subscriptions that no other covers, kept while they come and go; bulk: all at once
+    dependencies       which predicates of an attribute imply which: the minimal table
+    report             who covers whom in a registry: `subs.covering()`
+
+It imports the language and nothing of matching but rows and labels. Merging will stand on it.
+"""

@@ -1,0 +1,319 @@
+"""How the values of attributes are distributed: seen in real events, or assumed.
+
+A distribution says how likely a value below a key is (`below`), and how likely NULL. That is enough for any set of
+values, it adds up, and every type has it:
+
+    Uniform    every value of a range alike; doubles by their value, everything else by its key
+    Seen       as often as in a sample of events
+    Cells      between any two neighbouring constants alike, where values can't be counted (strings)
+
+The paper (section 5.3) assumes uniform integers. The ranges that it gives are lost; without statistics we take the span
+of the constants that subscriptions know, and a mean gap more at each end, lest what lies beyond the last constant be
+taken for impossible. How often an attribute is NULL if nobody counted, is our choice: `ASSUMED_NULL` if some
+subscription asks for NULL, else never.
+"""
+
+import itertools
+import struct
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Float64s
+from penstock.columns import descend
+from penstock.covering.regions import Box, Path, Region
+from penstock.covering.values import Key, Values
+from penstock.errors import PenstockError, SchemaError
+from penstock.language.literals import INT64_MAX
+from penstock.language.schema import Attribute, Schema, SchemaLike
+from penstock.language.types import Kind, Scalar, arrow_type
+from penstock.matching.domains import ByteStrings, key_column
+from penstock.matching.events import event_value
+
+ASSUMED_NULL = 0.1
+_SAMPLE = 10_000  # events: shares are off by half a percent
+
+
+class Distribution(Protocol):
+    """How likely the values of one attribute are."""
+
+    @property
+    def null(self) -> float:
+        """The share of NULL."""
+
+    def below(self, key: Key) -> float:
+        """Of the values that aren't NULL, the share of those with a lower key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Every value from `low` to `high` alike: if these are floats, doubles by value; if integers, keys.
+
+    >>> Uniform(1, 10).below(6), Uniform(0.0, 10.0).below(4612811918334230528)  # the key of 2.5
+    (0.5, 0.25)
+    """
+
+    low: float
+    high: float
+    null: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(end, int | float) for end in (self.low, self.high)):
+            raise PenstockError(
+                f"a range has ints or floats as ends, not {self.low!r} and {self.high!r}"
+            )
+        if not self.low <= self.high:
+            raise PenstockError(f"a range from {self.low} to {self.high} has no values")
+        _check_share(self.null)
+
+    def below(self, key: Key) -> float:
+        assert isinstance(key, int), "texts have no uniform distribution"
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            return min(max((key - self.low) / (self.high - self.low + 1), 0.0), 1.0)
+        value = _double(key)
+        if not value > self.low:  # or it is NaN, which is above everything
+            return float(value != value)
+        if value > self.high:
+            return 1.0
+        # Halved: the difference of two doubles may be too large for one.
+        return (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """As often as in a sample: the keys of its values, ascending; those that are NULL are a share of all."""
+
+    keys: tuple[Any, ...]
+    null: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_share(self.null)
+
+    def below(self, key: Key) -> float:
+        return bisect_left(self.keys, key) / len(self.keys) if self.keys else 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Between any two neighbouring cuts alike, below the first and above the last, too; a key inside halves its cell.
+
+    >>> Cells((b"a", b"k")).below(b"k"), Cells(()).below(1)
+    (0.6666666666666666, 0.5)
+    """
+
+    cuts: tuple[Any, ...] = ()
+    null: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_share(self.null)
+
+    def below(self, key: Key) -> float:
+        at = bisect_left(self.cuts, key)
+        is_cut = at < len(self.cuts) and self.cuts[at] == key
+        return (at + (1.0 if is_cut else 0.5)) / (len(self.cuts) + 1)
+
+
+def _check_share(null: float) -> None:
+    if not 0 <= null <= 1:
+        raise PenstockError(f"the share of NULL is between 0 and 1, not {null}")
+
+
+def _double(key: int) -> float:
+    """The double that has a key."""
+    bits = key if key >= 0 else key ^ INT64_MAX
+    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+    return value
+
+
+# --- of all attributes -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Statistics:
+    """The distributions of attributes, which are taken to be independent of each other.
+
+    Of any other attribute nothing is known: half of its values lie below any key. That is meant for tests that are no
+    sets of values, which are true half the time; `from_regions` assumes something better for whatever is compared.
+
+    >>> statistics = Statistics({("i",): Uniform(0, 9, null=0.5)})
+    >>> statistics.share(("i",), Values(((None, 2),))), statistics.share(("j",), Values(((None, 2),)))
+    (0.1, 0.5)
+    """
+
+    distributions: Mapping[Path, Distribution] = field(default_factory=dict)
+    unknown: Distribution = Cells()
+
+    def share(self, path: Path, values: Values) -> float:
+        """How likely an attribute has one of these values."""
+        found = self.distributions.get(path, self.unknown)
+        share = 0.0
+        for start, end in values.intervals:
+            share += 1.0 if end is None else found.below(end)
+            share -= 0.0 if start is None else found.below(start)
+        return share * (1 - found.null) + found.null * values.null
+
+    def box(self, box: Box) -> float:
+        """How likely an event is in a box."""
+        share = 1.0
+        for path, values in box:
+            share *= self.share(path, values)
+        return share
+
+    @staticmethod
+    def of(
+        batches: Iterable[pa.RecordBatch], schema: SchemaLike, sample: int = _SAMPLE, seed: int = 0
+    ) -> "Statistics":
+        """As seen in real events, all of them or a random sample of so many. SchemaError if they don't fit the schema.
+
+        >>> batch = pa.RecordBatch.from_pylist([{"i": 1}, {"i": 5}, {"i": None}, {"i": 5}])
+        >>> Statistics.of([batch], {"i": "int"}).distributions[("i",)]
+        Seen(keys=(1, 5, 5), null=0.25)
+        """
+        events = _sample(batches, sample, seed)
+        known = Schema.of(schema)
+        leaves = [attribute.path for attribute in known.attributes()] if events else []
+        # A struct may be NULL, too.
+        paths = {path[:depth] for path in leaves for depth in range(1, len(path) + 1)}
+        found = (known.find(path) for path in sorted(paths))
+        return Statistics({a.path: _seen(events, a) for a in found if a is not None})
+
+    @staticmethod
+    def uniform(
+        ranges: Mapping[str, tuple[Any, Any]],
+        schema: SchemaLike,
+        nulls: Mapping[str, float] | None = None,
+    ) -> "Statistics":
+        """Every value of a range alike, for the named attributes, and how often they are NULL.
+
+        >>> Statistics.uniform({"day": ("2024-01-01", "2024-01-31")}, {"day": "date"}).distributions[("day",)]
+        Uniform(low=19723, high=19753, null=0.0)
+        """
+        known = Schema.of(schema)
+        found: dict[Path, Distribution] = {}
+        for name, (low, high) in ranges.items():
+            attribute = known.find(tuple(name.split(".")))
+            if attribute is None or not isinstance(attribute.type, Scalar):
+                raise SchemaError(f"no attribute {name!r} with ordered values in {known}")
+            null = (nulls or {}).get(name, 0.0)
+            low, high = (_value(end, attribute.type, name) for end in (low, high))
+            found[attribute.path] = Uniform(low, high, null)
+        return Statistics(found)
+
+    @staticmethod
+    def from_regions(
+        regions: Iterable[Region], schema: SchemaLike, seen: "Statistics | None" = None
+    ) -> "Statistics":
+        """Uniform over the span of the constants that these regions know, but for attributes that were seen.
+
+        >>> from penstock.covering.reading import region
+        >>> schema = {"i": "int"}
+        >>> Statistics.from_regions([region("i BETWEEN 10 AND 19", schema)], schema).distributions[("i",)]
+        Uniform(low=5, high=24, null=0.0)
+        """
+        cuts: dict[Path, set[Any]] = {}
+        nullable: set[Path] = set()
+        for path, values in (test for r in regions for box in r.boxes for test in box):
+            ends = cuts.setdefault(path, set())
+            for interval in values.intervals:
+                ends.update(interval)
+            if values.null:
+                nullable.add(path)
+        known = Schema.of(schema)
+        assumed = {
+            path: _assumed(known.find(path), ends - {None}, ASSUMED_NULL * (path in nullable))
+            for path, ends in cuts.items()
+        }
+        return Statistics(assumed | dict(seen.distributions) if seen else assumed)
+
+
+def _assumed(attribute: Attribute | None, ends: set[Any], null: float) -> Distribution:
+    cuts = sorted(ends)
+    type_ = None if attribute is None else attribute.type
+    if not (isinstance(type_, Scalar) and cuts and isinstance(cuts[0], int)):
+        return Cells(tuple(cuts), null)
+    if type_.kind is Kind.BOOLEAN:
+        return Uniform(0, 1, null)
+    if type_.kind is Kind.DOUBLE:
+        first, last = _double(cuts[0]), _double(cuts[-1])
+        gap = (last / 2 - first / 2) / len(cuts) * 2 or max(abs(first), 1.0)
+        largest = float(np.finfo(np.float64).max)
+        return Uniform(max(first - gap, -largest), min(last + gap, largest), null)
+    step = max((cuts[-1] - cuts[0]) // len(cuts), 1)
+    return Uniform(cuts[0] - step, cuts[-1] + step - 1, null)
+
+
+def _value(value: Any, type_: Scalar, name: str) -> int | float:
+    """An end of a range, as `Uniform` takes it."""
+    if type_.kind is Kind.STRING or type_.is_wide:
+        raise SchemaError(
+            f"attribute {name!r}: values of type {type_} have no uniform distribution"
+        )
+    read = event_value(value, type_, name)
+    if type_.kind is Kind.DOUBLE:
+        return float(read)
+    keys, _ = key_column(pa.array([read], arrow_type(type_)), type_, name)
+    assert isinstance(keys, np.ndarray)
+    return int(keys[0])
+
+
+# --- samples -----------------------------------------------------------------------------------
+
+
+def _sample(batches: Iterable[pa.RecordBatch], size: int, seed: int) -> list[pa.RecordBatch]:
+    """So many random events: those with the lowest of random numbers, so that they needn't be counted first."""
+    random = np.random.default_rng(seed)
+    kept: list[pa.RecordBatch] = []
+    lots: list[Float64s] = []
+    limit = 1.0
+    rows = 0
+    for batch in batches:
+        drawn = random.random(batch.num_rows)
+        chosen = np.flatnonzero(drawn < limit)
+        kept.append(batch if len(chosen) == batch.num_rows else batch.take(pa.array(chosen)))
+        lots.append(drawn[chosen])
+        rows += len(chosen)
+        if rows > 2 * size:
+            kept, lots, limit = _lowest(kept, lots, size)
+            rows = size
+    if rows > size:
+        kept, _, _ = _lowest(kept, lots, size)
+    return [batch for batch in kept if batch.num_rows]
+
+
+def _lowest(
+    kept: list[pa.RecordBatch], lots: list[Float64s], size: int
+) -> tuple[list[pa.RecordBatch], list[Float64s], float]:
+    limit = float(np.partition(np.concatenate(lots), size)[size])
+    chosen = [np.flatnonzero(drawn < limit) for drawn in lots]
+    return (
+        [batch.take(pa.array(rows)) for batch, rows in zip(kept, chosen, strict=True)],
+        [drawn[rows] for drawn, rows in zip(lots, chosen, strict=True)],
+        limit,
+    )
+
+
+def _seen(events: list[pa.RecordBatch], attribute: Attribute) -> Seen:
+    keys: list[Any] = []
+    rows = missing = 0
+    for batch in events:
+        rows += batch.num_rows
+        column = descend(batch, attribute.path)
+        if column is None:
+            missing += batch.num_rows
+            continue
+        missing += column.null_count
+        if isinstance(attribute.type, Scalar):
+            keys += _keys(column.drop_null(), attribute.type, attribute.name)
+    return Seen(tuple(sorted(keys)), missing / rows)
+
+
+def _keys(column: pa.Array, type_: Scalar, name: str) -> list[Any]:
+    found, _ = key_column(column, type_, name)
+    if not isinstance(found, ByteStrings):
+        return list(found.tolist())
+    data = found.data.tobytes()
+    return [data[start:end] for start, end in itertools.pairwise(found.offsets.tolist())]

@@ -1,0 +1,241 @@
+"""Some values of one attribute, whatever its type: intervals of keys, and perhaps NULL.
+
+Keys are those of `language.literals`, integers or bytes that order as the values do. Where the keys of a type begin and
+end there is None instead of a key (`reading` sees to that): `b` of a boolean is from 1 on, `NOT b` below 1, and the two
+together are everything but NULL. So the algebra needs no types: a complement is what is left of one endless line.
+
+Each operation is one walk along both lists of intervals; inclusion is a search for each interval of the smaller one.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+Key = int | bytes
+Interval = tuple[Key | None, Key | None]
+"""From the first key on, up to but without the second; None: without end."""
+
+_Line = Sequence[tuple[Any, Any]]  # intervals; to mypy, the two kinds of keys don't compare
+_start = itemgetter(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Some values of one attribute: intervals ascending, disjoint and not touching, and whether NULL is among them.
+
+    >>> low, high = Values(((None, 5),), null=True), Values(((3, 9),))
+    >>> low.union(high)
+    Values(intervals=((None, 9),), null=True)
+    >>> low.difference(high)
+    Values(intervals=((None, 3),), null=True)
+    >>> low.complement()
+    Values(intervals=((5, None),), null=False)
+    """
+
+    intervals: tuple[Interval, ...]
+    null: bool = False
+
+    @staticmethod
+    def of(intervals: Iterable[Interval], null: bool = False) -> "Values":
+        """Any intervals, in any order, overlapping or empty.
+
+        >>> Values.of([(7, 9), (1, 3), (3, 5), (4, 4)])
+        Values(intervals=((1, 5), (7, 9)), null=False)
+        """
+        return Values(_united(intervals), null)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.intervals or self.null)
+
+    def contains(self, key: Key | None) -> bool:
+        """Whether a value is among them, given its key; None is NULL."""
+        if key is None:
+            return self.null
+        at = _last_from(self.intervals, key)
+        return at >= 0 and _is_before(key, self.intervals[at][1])
+
+    def union(self, other: "Values") -> "Values":
+        return Values(_united((*self.intervals, *other.intervals)), self.null or other.null)
+
+    def intersection(self, other: "Values") -> "Values":
+        return Values(_shared(self.intervals, other.intervals), self.null and other.null)
+
+    def complement(self) -> "Values":
+        """All other values of the attribute; NULL is one of them, or is not."""
+        return Values(_gaps(self.intervals), not self.null)
+
+    def difference(self, other: "Values") -> "Values":
+        return Values(_shared(self.intervals, _gaps(other.intervals)), self.null and not other.null)
+
+    def includes(self, other: "Values") -> bool:
+        """Whether all the others are among these."""
+        if other.null and not self.null:
+            return False
+        mine: _Line = self.intervals
+        others: _Line = other.intervals
+        if len(mine) != 1 or len(others) != 1:
+            return _includes(mine, others)
+        (start, end), (first, last) = mine[0], others[0]
+        return (start is None or (first is not None and start <= first)) and (
+            end is None or (last is not None and last <= end)
+        )
+
+    def meets(self, other: "Values") -> bool:
+        """Whether they have a value in common."""
+        return (self.null and other.null) or _overlap(self.intervals, other.intervals, False)
+
+    def touches(self, other: "Values") -> bool:
+        """Whether they have a value in common, or two that are neighbours.
+
+        >>> Values(((1, 3),)).touches(Values(((3, 5),))), Values(((1, 3),)).touches(Values(((4, 5),)))
+        (True, False)
+        """
+        return (self.null and other.null) or _overlap(self.intervals, other.intervals, True)
+
+    def hull(self) -> "Values":
+        """The smallest single interval around them; NULL if it is among them.
+
+        >>> Values(((1, 3), (7, 9))).hull()
+        Values(intervals=((1, 9),), null=False)
+        """
+        if len(self.intervals) < 2:
+            return self
+        return Values(((self.intervals[0][0], self.intervals[-1][1]),), self.null)
+
+
+EVERYTHING = Values(((None, None),), null=True)
+NOT_NULL = Values(((None, None),))
+NOTHING = Values(())
+
+
+def any_of(several: Sequence[Values]) -> Values:
+    """What is in one of them."""
+    if len(several) == 1:
+        return several[0]
+    intervals = (interval for values in several for interval in values.intervals)
+    return Values.of(intervals, any(values.null for values in several))
+
+
+def all_of(several: Sequence[Values]) -> Values:
+    """What is in all of them. `i <> 1 AND i <> 2 AND …` takes time in proportion to their number, not its square.
+
+    >>> all_of([Values(((None, 3), (4, None))), Values(((None, 5), (6, None))), Values(((0, None),))])
+    Values(intervals=((0, 3), (4, 5), (6, None)), null=False)
+    """
+    if len(several) == 2:
+        return several[0].intersection(several[1])
+    gaps = (gap for values in several for gap in _gaps(values.intervals))
+    return Values.of(gaps, not all(values.null for values in several)).complement()
+
+
+def _is_before(start: Any, end: Any) -> bool:
+    """Whether there is something between a start and an end."""
+    return start is None or end is None or bool(start < end)
+
+
+def _last_from(line: _Line, key: Any, low: int = 0) -> int:
+    """Which interval is the last to begin at a key or before it, -1 if none; those before `low` do."""
+    if line and line[0][0] is None:
+        low = max(low, 1)
+    return bisect_right(line, key, low, key=_start) - 1
+
+
+def _united(intervals: Iterable[tuple[Any, Any]]) -> tuple[Interval, ...]:
+    found: list[tuple[Any, Any]] = []
+    last: Any = None
+    for start, end in sorted(intervals, key=_first_key):
+        if not _is_before(start, end):
+            continue
+        if found and (last is None or start is None or start <= last):
+            if last is None or (end is not None and end <= last):
+                continue
+            found[-1] = found[-1][0], end
+        else:
+            found.append((start, end))
+        last = end
+    return tuple(found)
+
+
+def _first_key(interval: tuple[Any, Any]) -> tuple[bool, Any]:
+    return interval[0] is not None, interval[0]
+
+
+def _meeting_place(left: _Line, right: _Line) -> tuple[int, int]:
+    """Where to begin a walk along both: what lies below all of the other can be left out."""
+    i = j = 0
+    if left and right:
+        if right[0][0] is not None:
+            i = max(_last_from(left, right[0][0]), 0)
+        if left[0][0] is not None:
+            j = max(_last_from(right, left[0][0]), 0)
+    return i, j
+
+
+def _shared(left: _Line, right: _Line) -> tuple[Interval, ...]:
+    found: list[Interval] = []
+    i, j = _meeting_place(left, right)
+    while i < len(left) and j < len(right):
+        start, end = left[i]
+        other_start, other_end = right[j]
+        if start is None or (other_start is not None and other_start > start):
+            start = other_start
+        if end is None or (other_end is not None and other_end < end):
+            end = other_end
+            j += 1
+        else:
+            i += 1
+        if _is_before(start, end):
+            found.append((start, end))
+    return tuple(found)
+
+
+def _gaps(line: _Line) -> tuple[Interval, ...]:
+    found: list[Interval] = []
+    last = None
+    for start, end in line:
+        if start is not None:
+            found.append((last, start))
+        if end is None:
+            return tuple(found)
+        last = end
+    return (*found, (last, None))
+
+
+def _includes(line: _Line, others: _Line) -> bool:
+    if not others:
+        return True
+    if not line:
+        return False
+    at = 0
+    for start, end in others:
+        if start is None:
+            if line[0][0] is not None:
+                return False
+        else:
+            at = _last_from(line, start, at)
+            if at < 0:
+                return False
+        last = line[at][1]
+        if last is not None and (end is None or end > last):
+            return False
+    return True
+
+
+def _overlap(left: _Line, right: _Line, touching: bool) -> bool:
+    i, j = _meeting_place(left, right)
+    while i < len(left) and j < len(right):
+        start, end = left[i]
+        other_start, other_end = right[j]
+        if start is None or (other_start is not None and other_start > start):
+            start = other_start
+        if end is None or (other_end is not None and other_end < end):
+            end = other_end
+            j += 1
+        else:
+            i += 1
+        if start is None or end is None or start < end or (touching and start == end):
+            return True
+    return False
