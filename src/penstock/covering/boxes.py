@@ -1,0 +1,323 @@
+"""Many regions in flat arrays, and inclusion between them.
+
+    region r    boxes region_start[r] .. region_start[r + 1]
+    box b       tests box_start[b] .. box_start[b + 1], ascending by attribute
+    test t      an attribute and the numbers low[t] .. high[t] of it, both included
+
+Where a test accepts several ranges, low and high are their hull and several[t] says which set it is; otherwise that is
+-1. NULL is the lowest number of every attribute, below all values, as it is the lowest cell in a plan: so IS NULL and
+`x IS NULL OR x < 5` are ranges like any other. `coordinates` makes the numbers.
+
+A region covers another here if each box of the other lies in *one* of its boxes. That is sound, exact for conjunctions,
+and transitive, which a frontier needs. What it misses are boxes that cover a box only together: the region
+`a < 5 OR a >= 5 AND b = 1` has two, and `b = 1 AND a IS NOT NULL` lies in neither of them.
+
+Not the plan's cells: those are places among all constants, and one more constant moves them. Not a matrix of all
+attributes either: boxes ask for few of many.
+"""
+
+import itertools
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.arrays import Bools, Int32s, Int64s, UInt64s
+from penstock.jit import kernel
+from penstock.matching.sharing import offsets
+
+NULL = -(2**63)
+LOWEST, HIGHEST = NULL + 1, 2**63 - 1
+"""Of the numbers that stand for values."""
+
+AnyNumber = TypeVar("AnyNumber", bound=np.generic)
+
+
+class Boxes(NamedTuple):
+    """The arrays drawn above. They may be longer than what is in use.
+
+    Bit a % 64 of box_mask[b] is set if box b has a test of attribute a: a box can only lie in one whose bits it has.
+    """
+
+    region_start: Int64s
+    box_start: Int64s
+    box_region: Int32s
+    box_mask: UInt64s
+    attribute: Int32s
+    low: Int64s
+    high: Int64s
+    several: Int32s
+    set_start: Int64s
+    set_low: Int64s
+    set_high: Int64s
+
+
+@dataclass(slots=True)
+class Flat:
+    """Some regions on their way into a store: sizes instead of starts, sets numbered from 0."""
+
+    boxes: list[int] = field(default_factory=list)
+    tests: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    attribute: list[int] = field(default_factory=list)
+    low: list[int] = field(default_factory=list)
+    high: list[int] = field(default_factory=list)
+    several: list[int] = field(default_factory=list)
+    ranges: list[int] = field(default_factory=list)
+    set_low: list[int] = field(default_factory=list)
+    set_high: list[int] = field(default_factory=list)
+
+
+class BoxStore:
+    """Boxes that grow at the end. Regions are numbered as they come.
+
+    >>> store = BoxStore()
+    >>> store.append(Flat(boxes=[1], tests=[1], mask=[1], attribute=[0], low=[3], high=[9], several=[-1]))
+    0
+    >>> len(store), store.boxes.low[:1].tolist()
+    (1, [3])
+    """
+
+    def __init__(self) -> None:
+        one = np.zeros(1, np.int64)  # of starts there is one more, for the end
+        self.boxes = Boxes(
+            region_start=one,
+            box_start=one,
+            box_region=np.empty(0, np.int32),
+            box_mask=np.empty(0, np.uint64),
+            attribute=np.empty(0, np.int32),
+            low=np.empty(0, np.int64),
+            high=np.empty(0, np.int64),
+            several=np.empty(0, np.int32),
+            set_start=one,
+            set_low=np.empty(0, np.int64),
+            set_high=np.empty(0, np.int64),
+        )
+        self._regions = self._boxes = self._tests = self._sets = self._ranges = 0
+
+    @staticmethod
+    def of(start: Int64s, attribute: Int32s, low: Int64s, high: Int64s) -> "BoxStore":
+        """Regions of one box each; box b has the tests start[b] .. start[b + 1], each a range.
+
+        >>> ones = np.array([0, 0], np.int32)
+        >>> store = BoxStore.of(np.array([0, 1, 2]), ones, np.array([1, 2]), np.array([5, 4]))
+        >>> bool(region_includes(store.boxes, 0, 1)), bool(region_includes(store.boxes, 1, 0))
+        (True, False)
+        """
+        count, tests = len(start) - 1, len(attribute)
+        box = np.repeat(np.arange(count), np.diff(start))
+        order = np.lexsort((attribute, box))
+        attribute = attribute[order].astype(np.int32)
+        same = (np.diff(attribute) == 0) & (np.diff(box) == 0)
+        if same.any():
+            where = int(box[np.flatnonzero(same)[0]])
+            raise ValueError(
+                f"box {where} has two tests of one attribute: give it one test, of what both accept"
+            )
+        if (low > high).any():
+            where = int(box[np.flatnonzero(low > high)[0]])
+            raise ValueError(
+                f"box {where} has a range whose low is above its high: leave out the box"
+            )
+        store = BoxStore()
+        store.boxes = Boxes(
+            region_start=np.arange(count + 1),
+            box_start=start.astype(np.int64),
+            box_region=np.arange(count, dtype=np.int32),
+            box_mask=_masks(start, attribute),
+            attribute=attribute,
+            low=low[order].astype(np.int64),
+            high=high[order].astype(np.int64),
+            several=np.full(tests, -1, np.int32),
+            set_start=np.zeros(1, np.int64),
+            set_low=np.empty(0, np.int64),
+            set_high=np.empty(0, np.int64),
+        )
+        store._regions = store._boxes = count
+        store._tests = tests
+        return store
+
+    def __len__(self) -> int:
+        return self._regions
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, with their room to grow."""
+        return sum(array.nbytes for array in self.boxes)
+
+    def append(self, flat: Flat) -> int:
+        """Put regions at the end; the number of the first."""
+        boxes = self.boxes
+        regions, new_boxes, tests = len(flat.boxes), len(flat.tests), len(flat.attribute)
+        first, box, test = self._regions, self._boxes, self._tests
+        sets, ranges = self._sets, self._ranges
+        several = [n + sets if n >= 0 else -1 for n in flat.several] if sets else flat.several
+        owners = [first + n for n, size in enumerate(flat.boxes) for _ in range(size)]
+        self.boxes = Boxes(
+            region_start=_put(boxes.region_start, first + 1, _ends(flat.boxes, box)),
+            box_start=_put(boxes.box_start, box + 1, _ends(flat.tests, test)),
+            box_region=_put(boxes.box_region, box, owners),
+            box_mask=_put(boxes.box_mask, box, flat.mask),
+            attribute=_put(boxes.attribute, test, flat.attribute),
+            low=_put(boxes.low, test, flat.low),
+            high=_put(boxes.high, test, flat.high),
+            several=_put(boxes.several, test, several),
+            set_start=_put(boxes.set_start, sets + 1, _ends(flat.ranges, ranges)),
+            set_low=_put(boxes.set_low, ranges, flat.set_low),
+            set_high=_put(boxes.set_high, ranges, flat.set_high),
+        )
+        self._regions += regions
+        self._boxes += new_boxes
+        self._tests += tests
+        self._sets += len(flat.ranges)
+        self._ranges += len(flat.set_low)
+        return first
+
+    def keep(self, regions: Int64s) -> None:
+        """Forget all but these regions, which are numbered anew in the order given."""
+        boxes = self.boxes
+        sizes = boxes.region_start[regions + 1] - boxes.region_start[regions]
+        chosen = runs(boxes.region_start[regions], sizes)
+        lengths = boxes.box_start[chosen + 1] - boxes.box_start[chosen]
+        tests = runs(boxes.box_start[chosen], lengths)
+        sets = boxes.several[tests]
+        used = sets[sets >= 0]
+        set_sizes = boxes.set_start[used + 1] - boxes.set_start[used]
+        ranges = runs(boxes.set_start[used], set_sizes)
+        several = np.full(len(tests), -1, np.int32)
+        several[sets >= 0] = np.arange(len(used))
+        self.boxes = Boxes(
+            region_start=offsets(sizes),
+            box_start=offsets(lengths),
+            box_region=np.repeat(np.arange(len(regions), dtype=np.int32), sizes),
+            box_mask=boxes.box_mask[chosen],
+            attribute=boxes.attribute[tests],
+            low=boxes.low[tests],
+            high=boxes.high[tests],
+            several=several,
+            set_start=offsets(set_sizes),
+            set_low=boxes.set_low[ranges],
+            set_high=boxes.set_high[ranges],
+        )
+        self._regions, self._boxes, self._tests = len(regions), len(chosen), len(tests)
+        self._sets, self._ranges = len(used), len(ranges)
+
+    def renumber(self, attribute: int, old: Int64s, new: Int64s) -> None:
+        """Give the numbers `old` of an attribute, ascending, their `new` ones. Highs are one below a number."""
+        boxes = self.boxes
+        tests = np.flatnonzero(boxes.attribute[: self._tests] == attribute)
+        _replace(boxes.low, tests, old, new, 0)
+        _replace(boxes.high, tests, old, new, 1)
+        sets = boxes.several[tests]
+        sets = sets[sets >= 0]
+        ranges = runs(boxes.set_start[sets], boxes.set_start[sets + 1] - boxes.set_start[sets])
+        _replace(boxes.set_low, ranges, old, new, 0)
+        _replace(boxes.set_high, ranges, old, new, 1)
+
+    def numbers_in_use(self, attribute: int) -> Int64s:
+        """The numbers where ranges of an attribute begin, and those behind where they end; ascending."""
+        boxes = self.boxes
+        tests = np.flatnonzero(boxes.attribute[: self._tests] == attribute)
+        sets = boxes.several[tests]
+        sets = sets[sets >= 0]
+        ranges = runs(boxes.set_start[sets], boxes.set_start[sets + 1] - boxes.set_start[sets])
+        begins = np.concatenate([boxes.low[tests], boxes.set_low[ranges]])
+        ends = np.concatenate([boxes.high[tests], boxes.set_high[ranges]])
+        return np.unique(np.concatenate([begins[begins > LOWEST], ends[_inner(ends)] + 1]))
+
+
+def runs(starts: Int64s, lengths: Int64s) -> Int64s:
+    """The numbers start .. start + length of every run, end to end."""
+    shift = np.repeat(starts - offsets(lengths)[:-1], lengths)
+    return np.arange(len(shift), dtype=np.int64) + shift
+
+
+def _ends(sizes: list[int], before: int) -> list[int]:
+    return [before + end for end in itertools.accumulate(sizes)]
+
+
+def _put(array: npt.NDArray[AnyNumber], at: int, values: list[int]) -> npt.NDArray[AnyNumber]:
+    """The array with values from a place on; a new one of twice the length if there is no room."""
+    if not values:
+        return array
+    past = at + len(values)
+    if past > len(array):
+        array = np.concatenate([array[:at], np.zeros(max(2 * past, 16) - at, array.dtype)])
+    array[at:past] = np.array(values, array.dtype)  # a list alone would make masks floats
+    return array
+
+
+def _inner(high: Int64s) -> Bools:
+    """Which ends are those of a constant."""
+    inner: Bools = (high != NULL) & (high != HIGHEST)
+    return inner
+
+
+def _replace(numbers: Int64s, places: Int64s, old: Int64s, new: Int64s, above: int) -> None:
+    here = numbers[places]
+    inner = _inner(here) if above else here > LOWEST
+    places, here = places[inner], here[inner]
+    numbers[places] = new[np.searchsorted(old, here + above)] - above
+
+
+@kernel
+def _masks(start: Int64s, attribute: Int32s) -> UInt64s:
+    masks = np.zeros(len(start) - 1, np.uint64)
+    for b in range(len(masks)):
+        for t in range(start[b], start[b + 1]):
+            masks[b] |= np.uint64(1) << np.uint64(attribute[t] & 63)
+    return masks
+
+
+# --- inclusion ------------------------------------------------------------------------------------
+
+
+@kernel
+def region_includes(boxes: Boxes, outer: int, inner: int) -> bool:
+    """Whether each box of one region lies in one box of another."""
+    for q in range(boxes.region_start[inner], boxes.region_start[inner + 1]):
+        found = False
+        for b in range(boxes.region_start[outer], boxes.region_start[outer + 1]):
+            if box_includes(boxes, b, q):
+                found = True
+                break
+        if not found:
+            return False
+    return True
+
+
+@kernel
+def box_includes(boxes: Boxes, outer: int, inner: int) -> bool:
+    """Whether one box lies in another: it has all the other's tests, each with no number more."""
+    if boxes.box_mask[outer] & ~boxes.box_mask[inner]:
+        return False
+    u, past = boxes.box_start[inner], boxes.box_start[inner + 1]
+    for t in range(boxes.box_start[outer], boxes.box_start[outer + 1]):
+        while u < past and boxes.attribute[u] < boxes.attribute[t]:
+            u += 1
+        if u == past or boxes.attribute[u] != boxes.attribute[t]:
+            return False
+        if boxes.low[t] > boxes.low[u] or boxes.high[t] < boxes.high[u]:
+            return False
+        if boxes.several[t] >= 0 and not _set_includes(boxes, t, u):
+            return False
+        u += 1
+    return True
+
+
+@kernel
+def _set_includes(boxes: Boxes, t: int, u: int) -> bool:
+    """Whether each range of test u lies in one range of test t, which has several."""
+    i, past = boxes.set_start[boxes.several[t]], boxes.set_start[boxes.several[t] + 1]
+    one = boxes.several[u] < 0
+    first = 0 if one else boxes.set_start[boxes.several[u]]
+    last = 1 if one else boxes.set_start[boxes.several[u] + 1]
+    for j in range(first, last):
+        low = boxes.low[u] if one else boxes.set_low[j]
+        high = boxes.high[u] if one else boxes.set_high[j]
+        while i < past and boxes.set_high[i] < low:
+            i += 1
+        if i == past or boxes.set_low[i] > low or boxes.set_high[i] < high:
+            return False
+    return True

@@ -1,0 +1,83 @@
+"""The frontier of many regions at once.
+
+One index over all of them, and for each region a search that ends with the first cover: whether that one is itself
+covered doesn't matter, since covering is transitive. So no region waits for another, and threads (or the partitions of
+a Spark job) take a share each.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from penstock.arrays import Bools, Int64s
+from penstock.covering.boxes import Boxes
+from penstock.covering.cover_index import CoverIndex, build_index, first_cover
+from penstock.jit import kernel
+
+_SHARE = 2_000  # regions that a thread takes at a time: what is left at the end is soon done
+
+
+def uncovered(index: CoverIndex, boxes: Boxes, regions: Int64s) -> Int64s:
+    """For each of some regions one that covers it, or -1: pure, so that it may run anywhere, for a part at a time.
+
+    Of equal regions the one with the lowest number covers the others. The cover need not be in the frontier itself;
+    `roots` finds one that is.
+
+    >>> from penstock.covering.boxes import BoxStore
+    >>> same = np.zeros(3, np.int32)
+    >>> boxes = BoxStore.of(np.arange(4), same, np.array([1, 2, 2]), np.array([9, 5, 5])).boxes
+    >>> index = build_index(boxes, np.arange(3))
+    >>> uncovered(index, boxes, np.array([0, 1])).tolist()
+    [-1, 0]
+    """
+    live = np.ones(int(boxes.box_region.max(initial=-1)) + 1, np.bool_)
+    return covers_of(boxes, index, live, regions)
+
+
+@kernel
+def covers_of(boxes: Boxes, index: CoverIndex, live: Bools, regions: Int64s) -> Int64s:
+    """For each region a live one of the index that covers it, or -1."""
+    found = np.empty(len(regions), np.int64)
+    for i in range(len(regions)):
+        found[i] = first_cover(boxes, index, live, regions[i])
+    return found
+
+
+def frontier_of(boxes: Boxes, regions: Int64s, threads: int = 1) -> Int64s:
+    """For each region one of the frontier that covers it, or -1 if it is in the frontier itself.
+
+    Regions are ascending; those without boxes count as uncovered, and cover none.
+
+    >>> from penstock.covering.boxes import BoxStore
+    >>> same = np.zeros(3, np.int32)
+    >>> boxes = BoxStore.of(np.arange(4), same, np.array([3, 2, 1]), np.array([4, 5, 6])).boxes
+    >>> frontier_of(boxes, np.arange(3)).tolist()
+    [2, 2, -1]
+    """
+    if not len(regions):
+        return np.empty(0, np.int64)
+    index = build_index(boxes, regions)
+    live = np.ones(int(regions[-1]) + 1, np.bool_)
+    if threads == 1 or len(regions) <= _SHARE:
+        found = covers_of(boxes, index, live, regions)
+    else:
+        shares = [regions[i : i + _SHARE] for i in range(0, len(regions), _SHARE)]
+        with ThreadPoolExecutor(threads) as pool:
+            found = np.concatenate(
+                list(pool.map(lambda share: covers_of(boxes, index, live, share), shares))
+            )
+    return roots(regions, found)
+
+
+def roots(regions: Int64s, covers: Int64s) -> Int64s:
+    """For each region the last of its chain of covers, or -1 if it has none. Regions are ascending.
+
+    >>> roots(np.array([3, 5, 8]), np.array([5, 8, -1])).tolist()
+    [8, 8, -1]
+    """
+    place = np.where(covers < 0, np.arange(len(covers)), np.searchsorted(regions, covers))
+    while True:  # each round halves the chains
+        further = place[place]
+        if np.array_equal(further, place):
+            return np.where(covers < 0, -1, regions[place])
+        place = further

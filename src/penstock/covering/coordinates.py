@@ -1,0 +1,246 @@
+"""Regions as numbers: attributes by their paths, and keys as 64-bit integers that order as they do.
+
+Keys that are integers are their own numbers. Of those that are bytes, strings and wide decimals, only the order among
+the constants matters: each gets a *label* (`matching.labels`), which constants to come don't change. An interval from
+a up to b is then the labels from that of a to one before that of b. Where no label is left between two constants, all
+of that attribute are spread anew, and whoever has numbers of it asks for what has moved.
+
+NULL takes one number, so one boundary of 64-bit integers is lost: that between the smallest and the next. A region with
+that boundary, or with a key beyond 64 bits, has no place here; it is said to *stand alone*, which is sound.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Int64s
+from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Flat
+from penstock.covering.regions import Box, Path, Region
+from penstock.covering.values import Key, Values
+from penstock.matching.labels import HIGHEST as HIGHEST_LABEL
+from penstock.matching.labels import Labels, NoRoomError
+
+_ONE = [(0, 0)]  # for a list of one range, whichever
+
+
+class Moved(NamedTuple):
+    """The labels of an attribute were spread anew."""
+
+    attribute: int
+    old: Int64s
+    new: Int64s
+
+
+class _SpreadLabels(Labels):
+    """Labels that can be spread evenly."""
+
+    def spread(self, more: Iterable[bytes] = ()) -> tuple[Int64s, Int64s]:
+        """Take in more constants; the labels of the others before and after.
+
+        They get the middle half of all labels: constants that only ever grow, as dates do, have room for a million
+        more.
+        """
+        old, before = np.array(self._labels, np.int64), self._keys
+        self._keys = sorted({*before, *more})
+        step = HIGHEST_LABEL // 2 // (len(self._keys) + 1)
+        if step < 64:
+            raise OverflowError(
+                f"{len(self._keys):,} constants of one attribute are too many to be labelled: "
+                "split the subscriptions into several frontiers"
+            )
+        first = HIGHEST_LABEL // 4
+        self._labels = [first + n * step for n in range(1, len(self._keys) + 1)]
+        return old, np.array([self.of(key) for key in before], np.int64)
+
+    def keep(self, used: Int64s) -> None:
+        """Forget the constants without one of these labels."""
+        wanted = set(used.tolist())
+        kept = [(k, n) for k, n in zip(self._keys, self._labels, strict=True) if n in wanted]
+        self._keys = [key for key, _ in kept]
+        self._labels = [label for _, label in kept]
+
+
+class Coordinates:
+    """The numbers of the attributes and of their keys.
+
+    >>> from penstock.covering.regions import Region
+    >>> from penstock.covering.values import Values
+    >>> coordinates = Coordinates()
+    >>> flat = coordinates.flatten([Region((((("price",), Values(((3, 10),))),),))])
+    >>> flat.attribute, flat.low, flat.high
+    ([0], [3], [9])
+    """
+
+    def __init__(self) -> None:
+        self._attributes: dict[Path, int] = {}
+        self._labels: dict[int, _SpreadLabels] = {}
+        self._integers: set[int] = set()
+        self._moved: list[Moved] = []
+
+    def flatten(self, regions: Iterable[Region]) -> Flat:
+        """Regions as numbers. A region that stands alone has no boxes there.
+
+        Labels may have moved, even if this fails: see `moves`.
+        """
+        regions = list(regions)
+        if len(regions) > 1:
+            self._label_all(regions)
+        while True:
+            try:
+                return self._flatten(regions)
+            except _FullError as full:
+                self._spread(full.attribute)
+
+    def moves(self) -> list[Moved]:
+        """What labels have moved since this was last asked, in order: apply it to all numbers of before."""
+        moved, self._moved = self._moved, []
+        return moved
+
+    def labelled(self) -> list[int]:
+        """The attributes whose numbers are labels."""
+        return list(self._labels)
+
+    def keep(self, attribute: int, used: Int64s) -> None:
+        """Forget the constants of an attribute without one of these labels."""
+        self._labels[attribute].keep(used)
+
+    def _flatten(self, regions: list[Region]) -> Flat:
+        flat = Flat()
+        for region in regions:
+            marks = len(flat.tests), len(flat.attribute), len(flat.ranges), len(flat.set_low)
+            try:
+                for box in region.boxes:
+                    self._put(box, flat)
+                flat.boxes.append(len(region.boxes))
+            except _NoNumberError:
+                _cut_back(flat, *marks)
+                flat.boxes.append(0)
+        return flat
+
+    def _put(self, box: Box, flat: Flat) -> None:
+        tests: list[tuple[int, int, int, list[tuple[int, int]]]] = []
+        mask = 0
+        for path, values in box:
+            attribute = self._attributes.get(path)
+            if attribute is None:
+                attribute = self._attributes[path] = len(self._attributes)
+            mask |= 1 << (attribute & 63)
+            if attribute in self._integers and len(values.intervals) == 1 and not values.null:
+                first, past = values.intervals[0]
+                # By far the most; what is done below for all, in a third of the time.
+                if type(first) is type(past) is int and LOWEST < first < past <= HIGHEST:
+                    tests.append((attribute, first, past - 1, _ONE))
+                    continue
+            ranges = self._ranges(attribute, path, values)
+            tests.append((attribute, ranges[0][0], ranges[-1][1], ranges))
+        tests.sort()
+        for attribute, low, high, ranges in tests:
+            flat.attribute.append(attribute)
+            flat.low.append(low)
+            flat.high.append(high)
+            if len(ranges) == 1:
+                flat.several.append(-1)
+            else:
+                flat.several.append(len(flat.ranges))
+                flat.ranges.append(len(ranges))
+                flat.set_low += [low for low, _ in ranges]
+                flat.set_high += [high for _, high in ranges]
+        flat.tests.append(len(tests))
+        flat.mask.append(mask)
+
+    def _ranges(self, attribute: int, path: Path, values: Values) -> list[tuple[int, int]]:
+        """Ascending, disjoint and with numbers between them."""
+        ranges = [
+            (self._begin(attribute, path, first), self._end(attribute, path, past))
+            for first, past in values.intervals
+        ]
+        if values.null:
+            if ranges and ranges[0][0] == LOWEST:
+                ranges[0] = NULL, ranges[0][1]
+            else:
+                ranges.insert(0, (NULL, NULL))
+        return ranges
+
+    def _begin(self, attribute: int, path: Path, key: Key | None) -> int:
+        if key is None:
+            return LOWEST
+        if isinstance(key, bytes):
+            return self._label(attribute, path, key)
+        self._is_integer(attribute, path, key)
+        if key == LOWEST or key > HIGHEST:
+            raise _NoNumberError
+        return max(key, LOWEST)
+
+    def _end(self, attribute: int, path: Path, key: Key | None) -> int:
+        if key is None:
+            return HIGHEST
+        if isinstance(key, bytes):
+            return self._label(attribute, path, key) - 1
+        self._is_integer(attribute, path, key)
+        if key <= LOWEST:
+            raise _NoNumberError
+        return min(key - 1, HIGHEST)
+
+    def _is_integer(self, attribute: int, path: Path, key: Key) -> None:
+        if attribute in self._labels:
+            raise _mixed(path, key, "strings")
+        self._integers.add(attribute)
+
+    def _label(self, attribute: int, path: Path, key: bytes) -> int:
+        labels = self._labels.get(attribute)
+        if labels is None:
+            if attribute in self._integers:
+                raise _mixed(path, key, "integers")
+            labels = self._labels[attribute] = _SpreadLabels()
+        try:
+            return labels.add(key)
+        except NoRoomError:
+            raise _FullError(attribute) from None
+
+    def _label_all(self, regions: list[Region]) -> None:
+        """Label many constants at once: one after the other each would move those behind it."""
+        keys: dict[Path, set[bytes]] = {}
+        for region in regions:
+            for box in region.boxes:
+                for path, values in box:
+                    found = [k for i in values.intervals for k in i if isinstance(k, bytes)]
+                    if found:
+                        keys.setdefault(path, set()).update(found)
+        for path, constants in keys.items():
+            attribute = self._attributes.setdefault(path, len(self._attributes))
+            self._label(attribute, path, min(constants))
+            self._spread(attribute, constants)
+
+    def _spread(self, attribute: int, more: Iterable[bytes] = ()) -> None:
+        self._moved.append(Moved(attribute, *self._labels[attribute].spread(more)))
+
+
+class _NoNumberError(Exception):
+    """A boundary has no number."""
+
+
+class _FullError(Exception):
+    """No label is left between two constants of an attribute."""
+
+    def __init__(self, attribute: int) -> None:
+        self.attribute = attribute
+
+
+def _mixed(path: Path, key: Key, others: str) -> TypeError:
+    name = ".".join(path)
+    return TypeError(
+        f"attribute {name} is compared with the key {key!r}, but before it was with {others}: "
+        "make all regions of one frontier from one schema"
+    )
+
+
+def _cut_back(flat: Flat, boxes: int, tests: int, sets: int, ranges: int) -> None:
+    """Take off what the boxes of an unfinished region have put there."""
+    for column in (flat.tests, flat.mask):
+        del column[boxes:]
+    for column in (flat.attribute, flat.low, flat.high, flat.several):
+        del column[tests:]
+    del flat.ranges[sets:]
+    for column in (flat.set_low, flat.set_high):
+        del column[ranges:]

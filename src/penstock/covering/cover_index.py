@@ -1,0 +1,354 @@
+"""Which of many regions cover a given one, and which does it cover: without a look at most of them.
+
+For every test there is an *entry*. The most selective test of a box is its access test, as in `matching.sharing`, and
+the entries of access tests come first; inside each half they stand by attribute, class of width, and low.
+
+    attribute 3, class 4: 8 to 15 numbers more than one        low   3  4  4  9 11 12 15 17 20 25
+    boxes that include one with the range 16 .. 18                        └──────────┘             18 - 15 <= low <= 16
+    boxes inside one with the range 16 .. 24                                             └──┘      16 <= low <= 24
+
+A box can cover another only if its access test includes the other's test of that attribute. So covers are looked for in
+the access entries alone, in one run of each group that is wide enough, for each test of the box in question. A box can
+lie in another only if it has a test inside *any* chosen test of the other; whichever has the fewest entries in its runs
+is chosen, access entries or not. An entry that passes is compared with the box by its bits, then test by test.
+
+This is the paper's pair of diagrams (sections 4.2 and 4.3) for one pass over the index, without the diagrams: what is
+true of a new subscription's predicates is a run in sorted order, found when asked. Figure 7 is followed: once a cover
+is found all is over, and once something is found to be covered, covers aren't looked for any more. In a frontier there
+can't be both.
+
+Regions of several boxes: a cover must include the first box, and is then compared as a whole; what is covered is found
+by its first box likewise.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Bools, Float64s, Int32s, Int64s, UInt64s
+from penstock.covering.boxes import HIGHEST, NULL, Boxes, box_includes, region_includes, runs
+from penstock.jit import kernel
+from penstock.matching.sharing import offsets
+
+# Columns of the table of groups. DIGITS is the class of width: how many binary digits the width has.
+FIRST, PAST, DIGITS = range(3)
+_SAMPLE = 256  # constants of an attribute by which the selectivity of its tests is estimated
+
+
+class CoverIndex(NamedTuple):
+    """Entries low, high, box; those of access tests, the first len(mask), have their box's bits beside them.
+
+    The groups of attribute a are group_start[a] .. group_start[a + 1] for access tests, and for the others the same
+    with a + attributes, where attributes is half of len(group_start) - 1. `untested` are the boxes without tests.
+    """
+
+    low: Int64s
+    high: Int64s
+    box: Int32s
+    mask: UInt64s
+    groups: Int64s
+    group_start: Int64s
+    untested: Int32s
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in self)
+
+
+def build_index(boxes: Boxes, regions: Int64s) -> CoverIndex:
+    """An index of some regions.
+
+    >>> from penstock.covering.boxes import BoxStore
+    >>> same = np.zeros(3, np.int32)
+    >>> store = BoxStore.of(np.arange(4), same, np.array([1, 2, 3]), np.array([9, 5, 4]))
+    >>> index = build_index(store.boxes, np.array([0, 2]))
+    >>> live = np.ones(3, np.bool_)
+    >>> cover, _ = relate(store.boxes, index, live, 1, True)
+    >>> cover
+    0
+    """
+    chosen = runs(
+        boxes.region_start[regions], boxes.region_start[regions + 1] - boxes.region_start[regions]
+    )
+    lengths = boxes.box_start[chosen + 1] - boxes.box_start[chosen]
+    tests = runs(boxes.box_start[chosen], lengths)
+    attribute = boxes.attribute[tests]
+    low, high = boxes.low[tests], boxes.high[tests]
+    attributes = int(attribute.max(initial=-1)) + 1
+    expected = _expected_entries(attribute, low, high, attributes)
+    start = offsets(lengths)
+    access = _access_tests(start, expected)
+    group = (attribute + np.where(access, 0, attributes)) * 128 + _digits(low, high)
+    order = np.lexsort((low, group))
+    box = np.repeat(chosen, lengths)[order].astype(np.int32)
+    group = group[order]
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    digits = group[first] & 127
+    return CoverIndex(
+        low=low[order],
+        high=high[order],
+        box=box,
+        mask=boxes.box_mask[box[: int(access.sum())]],
+        groups=np.stack([first, np.append(first, len(group))[1:], digits], axis=1),
+        group_start=np.searchsorted(group[first] >> 7, np.arange(2 * attributes + 1)),
+        untested=chosen[lengths == 0].astype(np.int32),
+    )
+
+
+def _expected_entries(attribute: Int32s, low: Int64s, high: Int64s, attributes: int) -> Float64s:
+    """About how many tests of the attribute begin inside each test: the fewer, the more selective it is."""
+    counts = np.bincount(attribute, minlength=attributes)
+    by_attribute = np.argsort(attribute, kind="stable")
+    past = offsets(counts)
+    sample, start = [], [0]
+    for a in range(attributes):
+        own = by_attribute[past[a] : past[a + 1]]
+        step = max(1, len(own) // _SAMPLE)
+        sample.append(np.sort(low[own[::step]]))
+        start.append(start[-1] + len(sample[-1]))
+    samples = np.concatenate([np.empty(0, np.int64), *sample])
+    return _expected(attribute, low, high, counts, samples, np.array(start))
+
+
+@kernel
+def _expected(
+    attribute: Int32s, low: Int64s, high: Int64s, counts: Int64s, sample: Int64s, start: Int64s
+) -> Float64s:
+    found = np.empty(len(attribute), np.float64)
+    for t in range(len(attribute)):
+        a = attribute[t]
+        first, past = start[a], start[a + 1]
+        inside = _first_above(sample, first, past, high[t]) - _first_from(
+            sample, first, past, low[t]
+        )
+        found[t] = (inside + 0.5) / (past - first) * counts[a]
+    return found
+
+
+@kernel
+def _access_tests(start: Int64s, expected: Float64s) -> Bools:
+    """Which test of every box is the most selective."""
+    access = np.zeros(len(expected), np.bool_)
+    for b in range(len(start) - 1):
+        best = start[b]
+        for t in range(start[b], start[b + 1]):
+            if expected[t] < expected[best]:
+                best = t
+        if start[b] < start[b + 1]:
+            access[best] = True
+    return access
+
+
+@kernel
+def _digits(low: Int64s, high: Int64s) -> Int64s:
+    digits = np.empty(len(low), np.int64)
+    for t in range(len(low)):
+        digits[t] = _width_digits(low[t], high[t])
+    return digits
+
+
+@kernel
+def _width_digits(low: int, high: int) -> int:
+    """The number of binary digits of high - low, which may take 64."""
+    width = np.uint64(high) - np.uint64(low)
+    digits = 0
+    while width:
+        width >>= np.uint64(1)
+        digits += 1
+    return digits
+
+
+@kernel
+def _reach(high: int, digits: int) -> int:
+    """The lowest low of a range of so many digits of width that ends at `high` or after it."""
+    if digits >= 64:
+        return NULL
+    width = (np.uint64(1) << np.uint64(digits)) - np.uint64(1)
+    if np.uint64(high) - np.uint64(NULL) <= width:
+        return NULL
+    return int(np.int64(np.uint64(high) - width))
+
+
+@kernel
+def _first_from(numbers: Int64s, first: int, past: int, number: int) -> int:
+    """The first place from `first` on with a number or a higher one; `past` if there is none."""
+    while first < past:
+        middle = (first + past) >> 1
+        if numbers[middle] < number:
+            first = middle + 1
+        else:
+            past = middle
+    return first
+
+
+@kernel
+def _first_above(numbers: Int64s, first: int, past: int, number: int) -> int:
+    if number == HIGHEST:
+        return past
+    return _first_from(numbers, first, past, number + 1)
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+@kernel
+def relate(
+    boxes: Boxes, index: CoverIndex, live: Bools, r: int, looking: bool
+) -> tuple[int, Int64s]:
+    """One live region that covers r, or -1; and if there is none, the live ones that r covers.
+
+    Covers are looked for only if that is asked. A region may be found as often as r has boxes.
+    """
+    if looking:
+        cover = first_cover(boxes, index, live, r)
+        if cover >= 0:
+            return cover, np.empty(0, np.int64)
+    return -1, covered(boxes, index, live, r)
+
+
+@kernel
+def first_cover(boxes: Boxes, index: CoverIndex, live: Bools, r: int) -> int:
+    """Some live region other than r that covers r, or -1. Of equal ones only earlier ones cover later ones."""
+    q = boxes.region_start[r]
+    if q == boxes.region_start[r + 1]:
+        return -1
+    for b in index.untested:
+        s = boxes.box_region[b]
+        if live[s] and _covers(boxes, s, r):
+            return int(s)
+    attributes = (len(index.group_start) - 1) >> 1
+    foreign = ~boxes.box_mask[q]
+    for t in range(boxes.box_start[q], boxes.box_start[q + 1]):
+        a, low, high = boxes.attribute[t], boxes.low[t], boxes.high[t]
+        if a >= attributes:
+            break
+        digits = _width_digits(low, high)
+        for g in range(index.group_start[a], index.group_start[a + 1]):
+            if index.groups[g, DIGITS] < digits:
+                continue
+            past = index.groups[g, PAST]
+            reach = _reach(high, index.groups[g, DIGITS])
+            i = _first_from(index.low, index.groups[g, FIRST], past, reach)
+            while i < past and index.low[i] <= low:
+                if index.high[i] >= high and not index.mask[i] & foreign:
+                    b = index.box[i]
+                    s = boxes.box_region[b]
+                    if live[s] and box_includes(boxes, b, q) and _covers(boxes, s, r):
+                        return int(s)
+                i += 1
+    return -1
+
+
+@kernel
+def _covers(boxes: Boxes, s: int, r: int) -> bool:
+    """Whether s covers r and isn't a later one equal to it, nor r itself."""
+    if s == r or not region_includes(boxes, s, r):
+        return False
+    return s < r or not region_includes(boxes, r, s)
+
+
+@kernel
+def covered(boxes: Boxes, index: CoverIndex, live: Bools, r: int) -> Int64s:
+    """The live regions other than r that r covers; as often as they are found."""
+    found = np.empty(16, np.int64)
+    count = 0
+    attributes = (len(index.group_start) - 1) >> 1
+    for q in range(boxes.region_start[r], boxes.region_start[r + 1]):
+        if boxes.box_start[q] == boxes.box_start[q + 1]:
+            return _everything(boxes, index, live, r)
+        t = _narrowest(boxes, index, q)
+        if t < 0:
+            continue
+        low, high = boxes.low[t], boxes.high[t]
+        digits = _width_digits(low, high)
+        for half in range(2):
+            a = boxes.attribute[t] + half * attributes
+            for g in range(index.group_start[a], index.group_start[a + 1]):
+                if index.groups[g, DIGITS] > digits:
+                    break
+                past = index.groups[g, PAST]
+                i = _first_from(index.low, index.groups[g, FIRST], past, low)
+                while i < past and index.low[i] <= high:
+                    if index.high[i] <= high:
+                        b = index.box[i]
+                        s = boxes.box_region[b]
+                        if (
+                            not boxes.box_mask[q] & ~boxes.box_mask[b]
+                            and live[s]
+                            and s != r
+                            and boxes.region_start[s] == b
+                            and box_includes(boxes, q, b)
+                            and region_includes(boxes, r, s)
+                        ):
+                            if count == len(found):
+                                found = np.concatenate((found, np.empty(count, np.int64)))
+                            found[count] = s
+                            count += 1
+                    i += 1
+    return found[:count]
+
+
+@kernel
+def _narrowest(boxes: Boxes, index: CoverIndex, q: int) -> int:
+    """The test of a box with the fewest entries that may lie inside it; -1 if there is one with none."""
+    attributes = (len(index.group_start) - 1) >> 1
+    best, fewest = -1, HIGHEST
+    for t in range(boxes.box_start[q], boxes.box_start[q + 1]):
+        if boxes.attribute[t] >= attributes:
+            return -1
+        digits = _width_digits(boxes.low[t], boxes.high[t])
+        entries = 0
+        for half in range(2):
+            a = boxes.attribute[t] + half * attributes
+            for g in range(index.group_start[a], index.group_start[a + 1]):
+                if index.groups[g, DIGITS] > digits:
+                    break
+                past = index.groups[g, PAST]
+                i = _first_from(index.low, index.groups[g, FIRST], past, boxes.low[t])
+                entries += _first_above(index.low, i, past, boxes.high[t]) - i
+        if entries == 0:
+            return -1
+        if entries < fewest:
+            best, fewest = t, entries
+    return best
+
+
+@kernel
+def _everything(boxes: Boxes, index: CoverIndex, live: Bools, r: int) -> Int64s:
+    """All live regions of the index other than r."""
+    count = len(index.mask)
+    found = np.empty(count + len(index.untested), np.int64)
+    used = 0
+    for i in range(len(found)):
+        b = index.box[i] if i < count else index.untested[i - count]
+        s = boxes.box_region[b]
+        if live[s] and s != r and boxes.region_start[s] == b:
+            found[used] = s
+            used += 1
+    return found[:used]
+
+
+@kernel
+def relate_each(
+    boxes: Boxes, regions: Int64s, live: Bools, r: int, looking: bool
+) -> tuple[int, Int64s]:
+    """The same as `relate`, for a few regions that are in no index: compared one by one."""
+    found = np.empty(len(regions), np.int64)
+    count = 0
+    q = boxes.region_start[r]
+    one = boxes.region_start[r + 1] == q + 1
+    mask = boxes.box_mask[q]
+    for s in regions:
+        if not live[s] or s == r:
+            continue
+        # Most are told apart by the bits of their box, before a call that costs more than all else here.
+        b = boxes.region_start[s]
+        only = boxes.region_start[s + 1] == b + 1
+        if looking and not (only and boxes.box_mask[b] & ~mask) and _covers(boxes, s, r):
+            return int(s), found[:0]
+        if not (one and mask & ~boxes.box_mask[b]) and region_includes(boxes, r, s):
+            found[count] = s
+            count += 1
+            looking = False
+    return -1, found[:count]

@@ -1,0 +1,387 @@
+"""The subscriptions that no other covers, kept while they come and go (sections 4.1 and 4.3 of the paper).
+
+A subscription is in the *frontier* if no other one covers it; of equal ones the first is. Every other one hangs below
+one that covers it, in a forest whose roots are the frontier:
+
+    price > 10  ◀─  price > 20  ◀─  price > 30 AND symbol = 'A'             price < 5
+                └─  price = 15                                              (frontier: price > 10, price < 5)
+
+    one comes     covered: it is hung below its cover, that is all. Otherwise it is a new root, and the roots it covers
+                  are hung below it, with all that hangs there.
+    one leaves    not a root: what hung below it moves up to its cover. A root: each that hung directly below it is
+                  asked again, and finds another cover or comes back. What hangs deeper stays where it is.
+
+So only roots are ever looked at, by what `cover_index` finds. That index is static. New roots stand in a short list
+that is compared one by one; when it is full it becomes an index, together with the indexes that aren't several times
+as large (a log-structured merge). So an insert costs a search in a few indexes, and now and then a rebuild, of most
+indexes rarely. A root that is covered stays in its index, marked; if it comes back it need only be marked again.
+
+Which covers are missed is said in `boxes`. One writer at a time: whoever shares a frontier locks it.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from penstock.arrays import Int64s
+from penstock.covering.boxes import BoxStore, region_includes
+from penstock.covering.bulk import covers_of, frontier_of
+from penstock.covering.coordinates import Coordinates
+from penstock.covering.cover_index import CoverIndex, build_index, relate, relate_each
+from penstock.covering.regions import Region
+
+Id = TypeVar("Id", bound=Hashable)
+
+_RECENT = 512  # roots that are compared one by one
+_RATIO = 4  # an index is at least that much larger than the next
+_FEW = 32  # that come up when a root leaves: fewer are asked one by one
+_GARBAGE = 4_096  # subscriptions that have left before their numbers are given up, at least
+_ROOT, _GONE = -1, -2  # instead of a cover's number
+
+
+@dataclass(frozen=True, slots=True)
+class Added(Generic[Id]):
+    """What a new subscription changed.
+
+    `covered_by` is one that covers it; None if it is in the frontier now. `covers` have left the frontier for it, and
+    `equal_to` is the same as covered_by if the two match the same events, box by box.
+    """
+
+    covered_by: Id | None = None
+    covers: tuple[Id, ...] = ()
+    equal_to: Id | None = None
+
+
+class Frontier(Generic[Id]):
+    """Subscriptions by id, and which of them the others are covered by.
+
+    >>> from penstock.covering.regions import Region
+    >>> from penstock.covering.values import Values
+    >>> def above(price: int) -> Region:
+    ...     return Region((((("price",), Values(((price + 1, None),))),),))
+    >>> frontier: Frontier[str] = Frontier()
+    >>> frontier.add("twenty", above(20))
+    Added(covered_by=None, covers=(), equal_to=None)
+    >>> frontier.add("ten", above(10)).covers
+    ('twenty',)
+    >>> frontier.add("thirty", above(30)).covered_by
+    'ten'
+    >>> frontier.remove("ten")
+    ['twenty']
+    >>> list(frontier.frontier()), frontier.covered()
+    (['twenty'], {'thirty': 'twenty'})
+    """
+
+    def __init__(self) -> None:
+        self._coordinates = Coordinates()
+        self._store = BoxStore()
+        self._numbers: dict[Id, int] = {}
+        self._ids: list[Id] = []
+        # By number. Live are the roots that have boxes; held, those that stand in an index or among the recent.
+        self._cover = np.empty(0, np.int64)
+        self._live = np.empty(0, np.bool_)
+        self._held = np.empty(0, np.bool_)
+        self._below: dict[int, set[int]] = {}
+        self._levels: list[tuple[Int64s, CoverIndex]] = []
+        self._recent = np.empty(_RECENT, np.int64)
+        self._recents = 0
+        self._roots = 0  # live ones
+        self._stale = 0  # held, but not live
+        # Match nothing, so that any other covers them. They hang nowhere.
+        self._nothing: dict[int, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __contains__(self, id_: Id) -> bool:
+        return id_ in self._numbers
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays: boxes, indexes and states, without the ids."""
+        states = self._cover.nbytes + self._live.nbytes + self._held.nbytes
+        levels = sum(regions.nbytes + index.nbytes for regions, index in self._levels)
+        return self._store.nbytes + states + levels
+
+    def frontier(self) -> Iterator[Id]:
+        """Those that no other covers, in the order in which they came."""
+        return (self._ids[n] for n in self._frontier_numbers())
+
+    def covered(self) -> dict[Id, Id]:
+        """All others, each with one of the frontier that covers it."""
+        used = len(self._ids)
+        place = np.where(self._cover[:used] >= 0, self._cover[:used], np.arange(used))
+        while not np.array_equal(place[place], place):
+            place = place[place]
+        hanging = np.flatnonzero(self._cover[:used] >= 0).tolist()
+        found = {self._ids[n]: self._ids[place[n]] for n in hanging}
+        top = next(iter(self._frontier_numbers()), -1)
+        return found | {self._ids[n]: self._ids[top] for n in self._nothing if n != top}
+
+    # --- coming -----------------------------------------------------------------------------------
+
+    def add(self, id_: Id, region: Region) -> Added[Id]:
+        """Take in a subscription. ValueError if its id is already here."""
+        lone_nothing = self._only_nothing()
+        number = self._append([id_], [region])
+        if not region.boxes:
+            top = next(iter(self._frontier_numbers()))
+            if top == number:
+                return Added()
+            return Added(self._ids[top], (), self._ids[top] if top in self._nothing else None)
+        covered: list[int] = []
+        if self._has_boxes(number):
+            cover, found = self._relate(number)
+            if cover >= 0:
+                self._hang(number, cover)
+                by = self._ids[cover]
+                equal = region_includes(self._store.boxes, number, cover)
+                return Added(by, (), by if equal else None)
+            covered = found.tolist()
+            for n in covered:
+                self._leave(n)
+                self._hang(n, number)
+            self._enter(number)
+        return Added(None, tuple(self._ids[n] for n in [*covered, *lone_nothing]), None)
+
+    def load(self, subscriptions: Iterable[tuple[Id, Region]], threads: int = 1) -> None:
+        """Take in many at once: the same frontier as one by one, and much faster."""
+        pairs = list(subscriptions)
+        if len(pairs) <= _FEW or len(pairs) * 8 < self._roots:
+            known = set[Id]()
+            for id_, _ in pairs:
+                self._refuse_known(id_, known)
+                known.add(id_)
+            for id_, region in pairs:
+                self.add(id_, region)
+            return
+        first = self._append([id_ for id_, _ in pairs], [region for _, region in pairs])
+        new = np.arange(first, len(self._ids))
+        starts = self._store.boxes.region_start
+        new = new[starts[new] < starts[new + 1]]
+        asked = np.concatenate([np.flatnonzero(self._live[:first]), new])
+        self._root(asked, frontier_of(self._store.boxes, asked, threads))
+        self._rebuild()
+
+    def _append(self, ids: list[Id], regions: list[Region]) -> int:
+        """Store subscriptions that are in the frontier, as far as anybody knows; the number of the first."""
+        known = set[Id]()
+        for id_ in ids:
+            self._refuse_known(id_, known)
+            known.add(id_)
+        try:
+            flat = self._coordinates.flatten(regions)
+        finally:
+            self._apply_moves()
+        first = self._store.append(flat)
+        past = first + len(ids)
+        if past > len(self._cover):
+            room = max(2 * past, 64) - first
+            self._cover = np.concatenate([self._cover[:first], np.full(room, _GONE)])
+            self._live = np.concatenate([self._live[:first], np.zeros(room, np.bool_)])
+            self._held = np.concatenate([self._held[:first], np.zeros(room, np.bool_)])
+        self._cover[first:past] = _ROOT
+        self._ids += ids
+        self._numbers.update(zip(ids, range(first, past), strict=True))
+        self._nothing.update((first + n, None) for n, r in enumerate(regions) if not r.boxes)
+        return first
+
+    def _refuse_known(self, id_: Id, more: set[Id]) -> None:
+        if id_ in self._numbers or id_ in more:
+            raise ValueError(
+                f"subscription {id_!r} is already here: remove it before it is added again"
+            )
+
+    def _apply_moves(self) -> None:
+        moved = self._coordinates.moves()
+        for move in moved:
+            self._store.renumber(*move)
+        if moved and self._levels:
+            self._rebuild()
+
+    # --- leaving ----------------------------------------------------------------------------------
+
+    def remove(self, id_: Id) -> list[Id]:
+        """Let a subscription go; those that come back into the frontier. KeyError if it isn't here."""
+        if id_ not in self._numbers:
+            raise KeyError(f"there is no subscription {id_!r} to remove")
+        lone_nothing = self._only_nothing()
+        number = self._numbers.pop(id_)
+        cover = int(self._cover[number])
+        self._nothing.pop(number, None)
+        below = self._below.pop(number, set())
+        back: list[int] = []
+        if cover >= 0:
+            beside = self._below[cover]
+            beside.discard(number)
+            beside |= below
+            self._cover[list(below)] = cover
+            if not beside:
+                del self._below[cover]
+        elif self._live[number]:
+            self._leave(number)
+            back = self._settle(np.array(sorted(below), np.int64))
+        self._cover[number] = _GONE
+        back += [n for n in self._only_nothing() if n not in lone_nothing]
+        ids = [self._ids[n] for n in back]
+        if len(self._ids) - len(self._numbers) > max(_GARBAGE, len(self._numbers)):
+            self._compact()
+        return ids
+
+    def _settle(self, numbers: Int64s) -> list[int]:
+        """Ask those again that have lost their cover; the ones that are in the frontier now."""
+        if len(numbers) <= _FEW:
+            for n in numbers.tolist():
+                self._cover[n] = _ROOT
+                cover, found = self._relate(n)
+                if cover >= 0:
+                    self._hang(n, cover)
+                    continue
+                for s in found.tolist():
+                    self._leave(s)
+                    self._hang(s, n)
+                self._enter(n)
+        else:
+            self._settle_many(numbers)
+        return [n for n in numbers.tolist() if self._cover[n] == _ROOT]
+
+    def _settle_many(self, numbers: Int64s) -> None:
+        boxes = self._store.boxes
+        recent = self._recent[: self._recents].copy()
+        indexes = [index for _, index in self._levels] + [build_index(boxes, recent)]
+        for index in indexes:
+            covers = covers_of(boxes, index, self._live, numbers)
+            self._hang_all(numbers[covers >= 0], covers[covers >= 0])
+            numbers = numbers[covers < 0]
+        # None of them covers a root: their old cover would have covered it, too.
+        self._root(numbers, frontier_of(boxes, numbers))
+        new = numbers[self._live[numbers]]
+        held = self._held[new]
+        self._stale -= int(held.sum())
+        self._merge(new[~held])
+
+    # --- the forest -------------------------------------------------------------------------------
+
+    def _frontier_numbers(self) -> Iterable[int]:
+        used = len(self._ids)
+        roots = self._cover[:used] == _ROOT
+        if self._nothing:
+            roots[list(self._nothing)] = False
+        found: list[int] = np.flatnonzero(roots).tolist()
+        return found or list(self._nothing)[:1]
+
+    def _only_nothing(self) -> list[int]:
+        """The first that matches nothing, if none matches something: then it is the frontier."""
+        return list(self._nothing)[:1] if len(self._nothing) == len(self._numbers) else []
+
+    def _has_boxes(self, number: int) -> bool:
+        starts = self._store.boxes.region_start
+        return bool(starts[number] < starts[number + 1])
+
+    def _hang(self, number: int, cover: int) -> None:
+        self._cover[number] = cover
+        self._below.setdefault(cover, set()).add(number)
+
+    def _hang_all(self, numbers: Int64s, covers: Int64s) -> None:
+        if not len(numbers):
+            return
+        self._cover[numbers] = covers
+        order = np.argsort(covers, kind="stable")
+        first = np.flatnonzero(np.diff(covers[order], prepend=-1))
+        for cover, group in zip(
+            covers[order][first].tolist(), np.split(numbers[order], first[1:]), strict=True
+        ):
+            self._below.setdefault(cover, set()).update(group.tolist())
+
+    def _root(self, numbers: Int64s, covers: Int64s) -> None:
+        """Make those roots that have no cover, and hang the others."""
+        self._roots += int((covers < 0).sum()) - int(self._live[numbers].sum())
+        self._live[numbers] = covers < 0
+        self._cover[numbers[covers < 0]] = _ROOT
+        self._hang_all(numbers[covers >= 0], covers[covers >= 0])
+
+    # --- the indexes ------------------------------------------------------------------------------
+
+    def _relate(self, number: int) -> tuple[int, Int64s]:
+        """A root that covers a subscription or -1, and the roots that it covers."""
+        boxes, parts = self._store.boxes, []
+        looking = True
+        for _, index in self._levels:
+            cover, found = relate(boxes, index, self._live, number, looking)
+            if cover >= 0:
+                return cover, found
+            if len(found):
+                parts.append(found)
+                looking = False
+        recent = self._recent[: self._recents]
+        cover, found = relate_each(boxes, recent, self._live, number, looking)
+        if cover >= 0 or not parts:
+            return cover, np.unique(found) if len(found) > 1 else found
+        return cover, np.unique(np.concatenate([*parts, found]))
+
+    def _enter(self, number: int) -> None:
+        """A root more."""
+        self._live[number] = True
+        self._roots += 1
+        if self._held[number]:
+            self._stale -= 1
+            return
+        self._held[number] = True
+        self._recent[self._recents] = number
+        self._recents += 1
+        if self._recents == _RECENT:
+            self._merge(np.empty(0, np.int64))
+
+    def _leave(self, number: int) -> None:
+        """A root less."""
+        self._live[number] = False
+        self._roots -= 1
+        self._stale += 1
+        if self._stale > max(_RECENT, self._roots):
+            self._rebuild()
+
+    def _merge(self, more: Int64s) -> None:
+        """Make an index of the recent roots and of more, with the indexes that aren't much larger."""
+        regions = self._still_live(np.concatenate([self._recent[: self._recents], more]))
+        self._recents = 0
+        while self._levels and len(self._levels[-1][0]) < _RATIO * len(regions):
+            regions = np.concatenate([self._still_live(self._levels.pop()[0]), regions])
+        if len(regions):
+            self._held[regions] = True
+            self._levels.append((regions, build_index(self._store.boxes, regions)))
+
+    def _still_live(self, regions: Int64s) -> Int64s:
+        live = self._live[regions]
+        stale = regions[~live]
+        self._held[stale] = False
+        self._stale -= len(stale)
+        return regions[live]
+
+    def _rebuild(self) -> None:
+        """One index of all roots."""
+        regions = np.flatnonzero(self._live[: len(self._ids)])
+        self._held[:] = False
+        self._held[regions] = True
+        self._stale = self._recents = 0
+        self._levels = [(regions, build_index(self._store.boxes, regions))] if len(regions) else []
+
+    def _compact(self) -> None:
+        """Number the subscriptions anew, without those that have left."""
+        kept = np.flatnonzero(self._cover[: len(self._ids)] != _GONE)
+        new = np.full(len(self._ids) + 1, -1, np.int64)
+        new[kept] = np.arange(len(kept))
+        self._store.keep(kept)
+        for attribute in self._coordinates.labelled():
+            self._coordinates.keep(attribute, self._store.numbers_in_use(attribute))
+        covers = self._cover[kept]
+        self._cover = np.where(covers >= 0, new[covers], covers)
+        self._live, self._held = self._live[kept], self._held[kept]
+        self._ids = [self._ids[n] for n in kept.tolist()]
+        self._numbers = {id_: n for n, id_ in enumerate(self._ids)}
+        self._nothing = {int(new[n]): None for n in self._nothing}
+        self._below = {}
+        hanging = np.flatnonzero(self._cover >= 0)
+        self._hang_all(hanging, self._cover[hanging])
+        self._rebuild()
