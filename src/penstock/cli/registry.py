@@ -150,12 +150,21 @@ def list_(
     expired: Annotated[
         bool, typer.Option("--all", help="With those whose lease has ended.")
     ] = False,
+    covered: Annotated[
+        bool, typer.Option("--covered", help="Only those that another one covers, and which.")
+    ] = False,
     limit: Annotated[
         int | None, typer.Option(min=0, help=f"At most so many; on a terminal {_SHOWN}.")
     ] = None,
+    schema: SchemaText = None,
+    operators: OperatorsFrom = None,
     as_json: AsJson = False,
 ) -> None:
     """List subscriptions, in order of id.
+
+    With --covered, those whose every event another subscription matches, too:
+    id, the one that covers it, and both filters. The schema is the registry's,
+    or --schema.
 
     A table on a terminal; into a pipe, lines of id, end of the lease,
     subscriber and filter with tabs between them; with --json, one JSON object
@@ -164,7 +173,11 @@ def list_(
     Examples:
     penstock list alice
     penstock list --all --json | jq -r .filter
+    penstock list --covered
     """
+    if covered:
+        _list_covered(registry, subscriber, limit, schema, operators, as_json)
+        return
     on_terminal = sys.stdout.isatty() and not as_json
     wanted = _SHOWN if limit is None and on_terminal else limit
     with _open(registry) as subs:
@@ -246,6 +259,36 @@ def load(
 
 
 # --- inside -------------------------------------------------------------------------------------
+
+
+def _list_covered(
+    registry: str,
+    subscriber: str | None,
+    limit: int | None,
+    schema: str | None,
+    operators: str | None,
+    as_json: bool,
+) -> None:
+    from penstock.registry import Subscriptions
+
+    known = None if schema is None else schema_of(schema)
+    with Subscriptions.open(registry, create=False, operators=operators_of(operators)) as subs:
+        found = subs.covering(known)
+        covers = dict(zip(found.covered.tolist(), found.covered_by.tolist(), strict=True))
+        shown = 0
+        for sid, cover in covers.items():
+            mine, other = subs.get(sid), subs.get(cover)
+            if subscriber is not None and mine.subscriber != subscriber:
+                continue
+            if limit is not None and shown == limit:
+                break
+            shown += 1
+            if as_json:
+                put_json({**mine.to_dict(), "covered_by": cover})
+            else:
+                texts = (mine.subscriber, mine.filter, other.filter)
+                put("\t".join([str(sid), str(cover), *(visible(t, one_line=True) for t in texts)]))
+    say(f"{found}.")
 
 
 def _open(url: str) -> "Subscriptions":

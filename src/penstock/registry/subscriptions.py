@@ -48,6 +48,7 @@ from penstock.registry.tickets import new_ticket, ticket_fits, ticket_hash
 from penstock.registry.turns import Turn
 
 if TYPE_CHECKING:
+    from penstock.covering.report import Covering
     from penstock.matching import LiveMatcher, Matcher, Published
 
 _PAGE = 1_000  # subscriptions that `list` reads at a time
@@ -387,6 +388,18 @@ class Subscriptions:
 
         known = self._event_schema(schema)
         return LiveMatcher(known, self.active(), engine, threads, self.operators)
+
+    def covering(self, schema: SchemaLike | None = None) -> "Covering":
+        """Which subscriptions no other covers, who covers the rest, and how many could be saved.
+
+        >>> subs = Subscriptions({"price": "double"})
+        >>> for filter_ in ("price > 5", "price > 6"): _ = subs.subscribe("alice", filter_)
+        >>> subs.covering().covered
+        array([2])
+        """
+        from penstock.covering.report import covering
+
+        return covering(self.active(), self._event_schema(schema))
 
     def snapshot(self, schema: SchemaLike | None, folder: str | os.PathLike[str]) -> "Published":
         """Publish the subscriptions as they are now into a folder of snapshots.
