@@ -17,9 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
+from penstock.cli.spark import session
 from penstock.operators.library import OPERATORS
 from penstock.operators.strategies import STRATEGIES
-from penstock.pipeline import FileSink, Pipeline, local_session
+from penstock.pipeline import FileSink, Pipeline
 
 SLICE = 40  # events at a time: what one slice teaches about operators serves the next
 
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("--watchers", type=int, default=40, help="subscriptions")
     asked = parser.parse_args()
     console = Console(highlight=False, soft_wrap=True)
+    console.width = max(console.width, 110)
     # Whoever watches everything that flies over the Bronx knows that it is expensive.
     warnings.simplefilter("ignore", penstock.ExpensiveSubscription)
     with tempfile.TemporaryDirectory(prefix="city-watch-") as name:
@@ -75,8 +77,7 @@ def on_spark(
     console: Console, subs: penstock.Subscriptions, events: pa.RecordBatch, folder: Path
 ) -> None:
     """The same with `penstock.match`, and then as a stream, with what failed beside what was delivered."""
-    spark = local_session("local[2]", "city-watch")
-    try:
+    with session("local[2]", "city-watch") as spark:  # whose JVM isn't heard
         frame = spark.createDataFrame(pa.Table.from_batches([events])).repartition(2)
         matched = penstock.match(frame, subs, explode=True).groupBy("subscriber").count()
         counts = {row["subscriber"]: row["count"] for row in matched.collect()}
@@ -108,8 +109,6 @@ def on_spark(
         console.print(f"{failed.count():,} dead letters, such as")
         for row in failed.select("reason").limit(2).collect():
             console.print(f"  {row['reason'][:200]}", markup=False)
-    finally:
-        spark.stop()
 
 
 if __name__ == "__main__":
