@@ -117,5 +117,21 @@ def check_batch(shapes: Shapes, texts: list[str]) -> int:
     return len(plain)
 
 
+def check_one(shapes: Shapes, text: str) -> None:
+    """A single filter is read to the same terms and literals, or the same error, as by a whole parse."""
+    expected = alone(shapes, text)
+    try:
+        found: Any = shapes.one(text)
+    except FilterError as error:
+        found = error
+    if isinstance(found, FilterError):
+        assert isinstance(expected, FilterError)
+        assert message(found) == message(expected)
+    elif isinstance(expected, Shape):
+        terms = [[form(term, own) for term, own in conjunction] for conjunction in found]
+        for one, other in zip(terms, whole(expected), strict=True):
+            assert sorted(one, key=repr) == sorted(other, key=repr)
+
+
 def _value(key: Any) -> Any:
     return key.as_py() if isinstance(key, pa.Scalar) else int(key)

@@ -1,17 +1,15 @@
 """Filters with calls in bulk and one by one: a parse of the whole filter is the definition, as in `test_plain`."""
 
 import random
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.language.readings import alone, check_batch, form, message, whole
+from tests.language.readings import check_batch, check_one
 from tests.language.scenes import OPERATORS, SCHEMA
 
-from penstock import FilterError
 from penstock.language import atoms
-from penstock.language.shapes import Shape, Shapes
+from penstock.language.shapes import Shapes
 
 KNOWN = {True: Shapes(SCHEMA), False: Shapes(None, OPERATORS)}  # for all examples
 
@@ -89,18 +87,7 @@ def test_calls_in_bulk_and_a_whole_parse_agree(texts: list[str], typed: bool) ->
 @given(filters(), st.booleans())
 def test_one_filter_is_read_as_in_a_batch(text: str, typed: bool) -> None:
     """The way for a single filter ends at the same terms and literals."""
-    expected = alone(KNOWN[typed], text)
-    try:
-        found: Any = KNOWN[typed].one(text)
-    except FilterError as error:
-        found = error
-    if isinstance(found, FilterError):
-        assert isinstance(expected, FilterError)
-        assert message(found) == message(expected)
-    elif isinstance(expected, Shape):
-        terms = [[form(term, own) for term, own in conjunction] for conjunction in found]
-        for one, other in zip(terms, whole(expected), strict=True):
-            assert sorted(one, key=repr) == sorted(other, key=repr)
+    check_one(KNOWN[typed], text)
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,17 @@ bounds, and a refused filter the same message at the same place: alone, in a bat
 """
 
 import random
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.language.readings import alone, check_batch, form, message, whole
+from tests.language.readings import check_batch, check_one
 from tests.language.spellings import SCHEMA, filters
 
-from penstock import FilterError, Schema
-from penstock.language.shapes import Shape, Shapes
+from penstock import Schema
+from penstock.language.shapes import Shapes
 
 KNOWN = {
     True: Shapes(SCHEMA),
@@ -35,19 +34,7 @@ def test_atoms_and_a_whole_parse_agree(texts: list[str], typed: bool) -> None:
 @given(filters(), st.booleans())
 def test_one_filter_is_read_as_in_a_batch(text: str, typed: bool) -> None:
     """The way for a single filter ends at the same terms and literals."""
-    shapes = KNOWN[typed]
-    expected = alone(shapes, text)
-    try:
-        found: Any = shapes.one(text)
-    except FilterError as error:
-        found = error
-    if isinstance(found, FilterError):
-        assert isinstance(expected, FilterError)
-        assert message(found) == message(expected)
-    elif isinstance(expected, Shape):
-        terms = [[form(term, own) for term, own in conjunction] for conjunction in found]
-        for one, other in zip(terms, whole(expected), strict=True):
-            assert sorted(one, key=repr) == sorted(other, key=repr)
+    check_one(KNOWN[typed], text)
 
 
 PLAIN = [

@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -48,13 +48,21 @@ def write_summary(folder: Path, trials: Mapping[str, Sequence[Trial]]) -> Path:
         sheets.append(aims)
     for found in trials.values():
         sheets += [*map(trial_sheet, found), growth_sheet(found)]
+    return write_page(
+        folder / "summary.md",
+        "Benchmarks of matching",
+        "`× naive` and `× DuckDB`: how many times as long they take. `cores`: how many were busy.",
+        sheets,
+    )
+
+
+def write_page(target: Path, title: str, remark: str, sheets: Iterable[Sheet]) -> Path:
+    """Tables on a page, with the machine that they were measured on."""
     here = machine()
     head = (
-        "# Benchmarks of matching\n\n"
-        f"{here['processor']}, {here['cores']} cores, Python {here['python']}, {here['measured']}. "
-        "`× naive` and `× DuckDB`: how many times as long they take. `cores`: how many were busy.\n"
+        f"# {title}\n\n{here['processor']}, {here['cores']} cores, Python {here['python']}, {here['measured']}. "
+        f"{remark}\n"
     )
-    target = folder / "summary.md"
     target.write_text("\n".join([head, *[sheet.markdown() for sheet in sheets]]))
     return target
 

@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -292,24 +292,22 @@ def _size(text: str) -> int:
 def _workloads(texts: Sequence[str] | None) -> list[str]:
     from penstock.bench.workloads import WORKLOADS
 
-    names = _split(texts) or list(WORKLOADS)
-    for name in names:
-        if name not in WORKLOADS:
-            raise typer.BadParameter(
-                f"{name!r}: there are {', '.join(WORKLOADS)}", param_hint="--workload"
-            )
-    return names
+    return _chosen(texts, WORKLOADS, "--workload")
 
 
 def _experiments(texts: Sequence[str] | None) -> list[str]:
     from penstock.bench.operators.run import NAMES
 
-    names = _split(texts) or list(NAMES)
+    return _chosen(texts, NAMES, "--experiment")
+
+
+def _chosen(texts: Sequence[str] | None, known: Iterable[str], option: str) -> list[str]:
+    """Those of some names that an option chooses; all of them if it doesn't."""
+    known = list(known)
+    names = _split(texts) or known
     for name in names:
-        if name not in NAMES:
-            raise typer.BadParameter(
-                f"{name!r}: there are {', '.join(NAMES)}", param_hint="--experiment"
-            )
+        if name not in known:
+            raise typer.BadParameter(f"{name!r}: there are {', '.join(known)}", param_hint=option)
     return names
 
 

@@ -60,10 +60,7 @@ def imperfect_degree(
     """
     boxes = _advertised(merger, advertisements)
     whole = _chance(boxes, (), statistics)
-    if whole <= 0:
-        return 0.0
-    outside = _chance(boxes, [box for part in parts for box in part.boxes], statistics)
-    return min(outside / whole, 1.0)
+    return min(_outside(boxes, parts, statistics) / whole, 1.0) if whole > 0 else 0.0
 
 
 def merging_threshold(
@@ -81,12 +78,16 @@ def merging_threshold(
     >>> round(merging_threshold(region("i BETWEEN 1 AND 4", schema), parts, statistics), 6)
     0.2
     """
-    boxes = _advertised(merger, advertisements)
-    outside = _chance(boxes, [box for part in parts for box in part.boxes], statistics)
+    outside = _outside(_advertised(merger, advertisements), parts, statistics)
     if advertisements is None or outside <= 0:
         return outside
     advertised = [box for one in advertisements for box in one.boxes]
     return min(outside / _chance(advertised, (), statistics), 1.0)
+
+
+def _outside(boxes: Sequence[Box], parts: Iterable[Region], statistics: Statistics) -> float:
+    """How likely an event is in one of the boxes and in none of the parts."""
+    return _chance(boxes, [box for part in parts for box in part.boxes], statistics)
 
 
 def _advertised(merger: Region, advertisements: Sequence[Region] | None) -> Sequence[Box]:

@@ -8,7 +8,7 @@ Each operation is one walk along both lists of intervals; inclusion is a search 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -174,8 +174,9 @@ def _meeting_place(left: _Line, right: _Line) -> tuple[int, int]:
     return i, j
 
 
-def _shared(left: _Line, right: _Line) -> tuple[Interval, ...]:
-    found: list[Interval] = []
+def _common(left: _Line, right: _Line) -> Iterator[tuple[Any, Any]]:
+    """What each interval has in common with the other line's, ascending; where they don't meet, the end isn't past the
+    start."""
     i, j = _meeting_place(left, right)
     while i < len(left) and j < len(right):
         start, end = left[i]
@@ -187,9 +188,11 @@ def _shared(left: _Line, right: _Line) -> tuple[Interval, ...]:
             j += 1
         else:
             i += 1
-        if _is_before(start, end):
-            found.append((start, end))
-    return tuple(found)
+        yield start, end
+
+
+def _shared(left: _Line, right: _Line) -> tuple[Interval, ...]:
+    return tuple((start, end) for start, end in _common(left, right) if _is_before(start, end))
 
 
 def _gaps(line: _Line) -> tuple[Interval, ...]:
@@ -225,17 +228,6 @@ def _includes(line: _Line, others: _Line) -> bool:
 
 
 def _overlap(left: _Line, right: _Line, touching: bool) -> bool:
-    i, j = _meeting_place(left, right)
-    while i < len(left) and j < len(right):
-        start, end = left[i]
-        other_start, other_end = right[j]
-        if start is None or (other_start is not None and other_start > start):
-            start = other_start
-        if end is None or (other_end is not None and other_end < end):
-            end = other_end
-            j += 1
-        else:
-            i += 1
-        if start is None or end is None or start < end or (touching and start == end):
-            return True
-    return False
+    return any(
+        _is_before(start, end) or (touching and start == end) for start, end in _common(left, right)
+    )

@@ -23,7 +23,6 @@ from penstock.errors import (
     RegistryError,
     SchemaError,
     SubscriptionErrors,
-    TicketError,
     UnknownSubscription,
 )
 from penstock.language import Schema, SchemaLike
@@ -40,12 +39,11 @@ from penstock.registry.load import (
     load_incoming,
     progress_bar,
 )
-from penstock.registry.records import Record, Subscribed, Subscription, subscription_of
+from penstock.registry.records import Subscribed, Subscription, subscription_of
 from penstock.registry.schemas import Known, keep_schema, read_schema
 from penstock.registry.sources import Columns, read_source
 from penstock.registry.store import Store
-from penstock.registry.tickets import new_ticket, ticket_fits, ticket_hash
-from penstock.registry.turns import Turn
+from penstock.registry.tickets import new_ticket, proven, ticket_hash
 
 if TYPE_CHECKING:
     from penstock.covering.report import Covering
@@ -201,7 +199,7 @@ class Subscriptions:
         lease_length(lease)
         with self._store.turn() as turn:
             now = self._clock()
-            record = _proven(turn, id, ticket, now)
+            record = proven(turn, id, ticket, now)
             renewed = turn.renew(record, lease_end(now, lease))
         return subscription_of(renewed)
 
@@ -216,7 +214,7 @@ class Subscriptions:
         >>> subs.unsubscribe(sid, ticket)
         """
         with self._store.turn() as turn:
-            turn.remove([_proven(turn, id, ticket, self._clock()).id])
+            turn.remove([proven(turn, id, ticket, self._clock()).id])
 
     def remove(self, id: int) -> None:  # noqa: A002
         """Remove a subscription without its ticket: for whoever runs the registry, and so may write to its tables.
@@ -493,16 +491,3 @@ def _reopen(
     kind: type[Subscriptions], url: str, clock: Callable[[], int], operators: tuple[Operator, ...]
 ) -> Subscriptions:
     return kind.open(url, create=False, clock=clock, operators=operators)
-
-
-def _proven(turn: Turn, sid: int, ticket: str, now: int) -> Record:
-    """The live subscription with this ticket. One answer, at one pace, to all that is wrong."""
-    number = as_int64(sid)
-    record = None if number is None else turn.find(number, now)
-    fits = ticket_fits(str(ticket), None if record is None else record.ticket)
-    if record is None or not fits:
-        raise TicketError(
-            f"no live subscription {sid} has this ticket: check both; "
-            "if its lease has ended, subscribe again"
-        )
-    return record

@@ -13,6 +13,11 @@ import hmac
 import os
 import secrets
 
+from penstock.errors import TicketError
+from penstock.registry.limits import as_int64
+from penstock.registry.records import Record
+from penstock.registry.turns import Turn
+
 TICKET_BYTES = 32
 
 # What an unknown subscription is compared with: no ticket is known to hash to zero.
@@ -62,3 +67,16 @@ def ticket_fits(ticket: str, kept: bytes | None) -> bool:
     """
     same = hmac.compare_digest(ticket_hash(ticket), _NOBODY if kept is None else kept)
     return same and kept is not None
+
+
+def proven(turn: Turn, sid: int, ticket: str, now: int) -> Record:
+    """The live subscription with this ticket. One answer, at one pace, to all that is wrong."""
+    number = as_int64(sid)
+    record = None if number is None else turn.find(number, now)
+    fits = ticket_fits(str(ticket), None if record is None else record.ticket)
+    if record is None or not fits:
+        raise TicketError(
+            f"no live subscription {sid} has this ticket: check both; "
+            "if its lease has ended, subscribe again"
+        )
+    return record

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from penstock.bench.operators.experiments import Experiment, published
 from penstock.bench.operators.trial import Trial
 from penstock.bench.report import Sheet
-from penstock.bench.results import machine
+from penstock.bench.results import machine, write_page
 
 
 class Figured(Protocol):
@@ -36,15 +36,12 @@ def write_figures(folder: Path, name: str, figures: Iterable[Figured]) -> Path:
 def write_summary(folder: Path, sheets: Sequence[Sheet]) -> Path:
     """Every table."""
     folder.mkdir(parents=True, exist_ok=True)
-    here = machine()
-    head = (
-        "# Benchmarks of expensive operators\n\n"
-        f"{here['processor']}, {here['cores']} cores, Python {here['python']}, {here['measured']}. "
-        "Evaluations of predicates per event, averaged; answers are drawn beforehand and cost nothing.\n"
+    return write_page(
+        folder / "operators.md",
+        "Benchmarks of expensive operators",
+        "Evaluations of predicates per event, averaged; answers are drawn beforehand and cost nothing.",
+        sheets,
     )
-    target = folder / "operators.md"
-    target.write_text("\n".join([head, *[sheet.markdown() for sheet in sheets]]))
-    return target
 
 
 def plot(experiment: Experiment, trials: Sequence[Trial], path: Path) -> bool:
