@@ -273,21 +273,24 @@ def _list_covered(
 
     known = None if schema is None else schema_of(schema)
     with Subscriptions.open(registry, create=False, operators=operators_of(operators)) as subs:
-        found = subs.covering(known)
-        covers = dict(zip(found.covered.tolist(), found.covered_by.tolist(), strict=True))
-        shown = 0
-        for sid, cover in covers.items():
-            mine, other = subs.get(sid), subs.get(cover)
-            if subscriber is not None and mine.subscriber != subscriber:
-                continue
-            if limit is not None and shown == limit:
-                break
-            shown += 1
-            if as_json:
-                put_json({**mine.to_dict(), "covered_by": cover})
-            else:
-                texts = (mine.subscriber, mine.filter, other.filter)
-                put("\t".join([str(sid), str(cover), *(visible(t, one_line=True) for t in texts)]))
+        found, rows = subs.covering(known), subs.active()
+    place = {sid: n for n, sid in enumerate(rows.ids.tolist())}
+    shown = 0
+    for sid, cover in zip(found.covered.tolist(), found.covered_by.tolist(), strict=True):
+        if sid not in place or cover not in place:  # gone between the two looks at the registry
+            continue
+        who = rows.subscribers[place[sid]].as_py()
+        mine, other = (rows.filters[place[one]].as_py() for one in (sid, cover))
+        if subscriber is not None and who != subscriber:
+            continue
+        if shown == limit:
+            break
+        shown += 1
+        if as_json:
+            put_json({"id": sid, "subscriber": who, "filter": mine, "covered_by": cover})
+        else:
+            texts = (visible(text, one_line=True) for text in (who, mine, other))
+            put("\t".join([str(sid), str(cover), *texts]))
     say(f"{found}.")
 
 
