@@ -125,7 +125,7 @@ class BoxStore:
             region_start=np.arange(count + 1),
             box_start=start.astype(np.int64),
             box_region=np.arange(count, dtype=np.int32),
-            box_mask=_masks(start, attribute),
+            box_mask=masks(start, attribute),
             attribute=attribute,
             low=low[order].astype(np.int64),
             high=high[order].astype(np.int64),
@@ -215,6 +215,10 @@ class BoxStore:
         _replace(boxes.set_low, ranges, old, new, 0)
         _replace(boxes.set_high, ranges, old, new, 1)
 
+    def nullable(self) -> Int32s:
+        """The attributes of which some test accepts NULL."""
+        return np.unique(self.boxes.attribute[: self._tests][self.boxes.low[: self._tests] == NULL])
+
     def numbers_in_use(self, attribute: int) -> Int64s:
         """The numbers where ranges of an attribute begin, and those behind where they end; ascending."""
         boxes = self.boxes
@@ -262,12 +266,13 @@ def _replace(numbers: Int64s, places: Int64s, old: Int64s, new: Int64s, above: i
 
 
 @kernel
-def _masks(start: Int64s, attribute: Int32s) -> UInt64s:
-    masks = np.zeros(len(start) - 1, np.uint64)
-    for b in range(len(masks)):
+def masks(start: Int64s, attribute: Int32s) -> UInt64s:
+    """The bits of every box: see `Boxes`."""
+    found = np.zeros(len(start) - 1, np.uint64)
+    for b in range(len(found)):
         for t in range(start[b], start[b + 1]):
-            masks[b] |= np.uint64(1) << np.uint64(attribute[t] & 63)
-    return masks
+            found[b] |= np.uint64(1) << np.uint64(attribute[t] & 63)
+    return found
 
 
 # --- inclusion ------------------------------------------------------------------------------------

@@ -9,15 +9,17 @@ NULL takes one number, so one boundary of 64-bit integers is lost: that between 
 that boundary, or with a key beyond 64 bits, has no place here; it is said to *stand alone*, which is sound.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from penstock.arrays import Int64s
-from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Flat
+from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, Flat
 from penstock.covering.regions import Box, Path, Region
-from penstock.covering.values import Key, Values
+from penstock.covering.values import Key, Values, any_of
 from penstock.matching.labels import HIGHEST as HIGHEST_LABEL
 from penstock.matching.labels import Labels, NoRoomError
 
@@ -52,6 +54,10 @@ class _SpreadLabels(Labels):
         first = HIGHEST_LABEL // 4
         self._labels = [first + n * step for n in range(1, len(self._keys) + 1)]
         return old, np.array([self.of(key) for key in before], np.int64)
+
+    def key(self, label: int) -> Key:
+        """The constant that has a label."""
+        return self._keys[bisect_left(self._labels, label)]
 
     def keep(self, used: Int64s) -> None:
         """Forget the constants without one of these labels."""
@@ -104,6 +110,52 @@ class Coordinates:
     def keep(self, attribute: int, used: Int64s) -> None:
         """Forget the constants of an attribute without one of these labels."""
         self._labels[attribute].keep(used)
+
+    def region(self, boxes: Boxes, number: int) -> Region:
+        """What `flatten` made a region's boxes of; those that have been merged since have wider ranges."""
+        first, past = boxes.region_start[number : number + 2].tolist()
+        return Region(tuple(self.box(boxes, b) for b in range(first, past)))
+
+    def box(self, boxes: Boxes, number: int) -> Box:
+        paths, tests = self.paths(), []
+        first, past = boxes.box_start[number : number + 2].tolist()
+        for t in range(first, past):
+            attribute, several = int(boxes.attribute[t]), int(boxes.several[t])
+            if attribute < 0:
+                continue
+            if several < 0:
+                ranges = [(int(boxes.low[t]), int(boxes.high[t]))]
+            else:
+                ends = slice(*boxes.set_start[several : several + 2].tolist())
+                lows, highs = boxes.set_low[ends].tolist(), boxes.set_high[ends].tolist()
+                ranges = list(zip(lows, highs, strict=True))
+            found = any_of([self.values(attribute, low, high) for low, high in ranges])
+            tests.append((paths[attribute], found))
+        return tuple(sorted(tests, key=itemgetter(0)))
+
+    def paths(self) -> list[Path]:
+        """The attributes, in the order of their numbers."""
+        return list(self._attributes)
+
+    def key(self, attribute: int, number: int) -> Key:
+        """The constant that has a number."""
+        labels = self._labels.get(attribute)
+        return number if labels is None else labels.key(number)
+
+    def values(self, attribute: int, low: int, high: int) -> Values:
+        """What `flatten` made this range of.
+
+        >>> from penstock.covering.values import Values
+        >>> coordinates, tests = Coordinates(), Values(((b"a", b"k"),), null=True)
+        >>> flat = coordinates.flatten([Region((((("s",), tests),),))])
+        >>> coordinates.values(0, flat.set_low[1], flat.set_high[1])
+        Values(intervals=((b'a', b'k'),), null=False)
+        """
+        if high == NULL:
+            return Values((), null=True)
+        first = None if low <= LOWEST else self.key(attribute, low)
+        past = None if high == HIGHEST else self.key(attribute, high + 1)
+        return Values(((first, past),), null=low == NULL)
 
     def _flatten(self, regions: list[Region]) -> Flat:
         flat = Flat()

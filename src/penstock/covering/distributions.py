@@ -16,7 +16,7 @@ subscription asks for NULL, else never.
 import itertools
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -222,16 +222,25 @@ class Statistics:
                 ends.update(interval)
             if values.null:
                 nullable.add(path)
+        found = Statistics.assumed({p: ends - {None} for p, ends in cuts.items()}, nullable, schema)
+        return Statistics({**found.distributions, **seen.distributions}) if seen else found
+
+    @staticmethod
+    def assumed(
+        cuts: Mapping[Path, Collection[Key]], nullable: Collection[Path], schema: SchemaLike
+    ) -> "Statistics":
+        """Uniform over the span of the constants of each attribute; NULL now and then where somebody asks for it."""
         known = Schema.of(schema)
-        assumed = {
-            path: _assumed(known.find(path), ends - {None}, ASSUMED_NULL * (path in nullable))
-            for path, ends in cuts.items()
-        }
-        return Statistics(assumed | dict(seen.distributions) if seen else assumed)
+        return Statistics(
+            {
+                path: _assumed(known.find(path), keys, ASSUMED_NULL * (path in nullable))
+                for path, keys in cuts.items()
+            }
+        )
 
 
-def _assumed(attribute: Attribute | None, ends: set[Any], null: float) -> Distribution:
-    cuts = sorted(ends)
+def _assumed(attribute: Attribute | None, keys: Collection[Any], null: float) -> Distribution:
+    cuts = sorted(keys)
     type_ = None if attribute is None else attribute.type
     if not (isinstance(type_, Scalar) and cuts and isinstance(cuts[0], int)):
         return Cells(tuple(cuts), null)

@@ -89,6 +89,8 @@ class Frontier(Generic[Id]):
         self._recents = 0
         self._roots = 0  # live ones
         self._stale = 0  # held, but not live
+        # Have a boundary without a number: they cover none, and none covers them.
+        self._alone: dict[int, Region] = {}
         # Match nothing, so that any other covers them. They hang nowhere.
         self._nothing: dict[int, None] = {}
 
@@ -104,6 +106,37 @@ class Frontier(Generic[Id]):
         states = self._cover.nbytes + self._live.nbytes + self._held.nbytes
         levels = sum(regions.nbytes + index.nbytes for regions, index in self._levels)
         return self._store.nbytes + states + levels
+
+    @property
+    def boxes(self) -> BoxStore:
+        """The regions of all subscriptions by number, those that have left included."""
+        return self._store
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """What the numbers in the boxes stand for."""
+        return self._coordinates
+
+    def roots(self) -> Int64s:
+        """The numbers of those in the frontier that have boxes."""
+        return np.flatnonzero(self._live[: len(self._ids)])
+
+    def has_root(self, id_: Id) -> bool:
+        """Whether a subscription is in the frontier."""
+        number = self._numbers[id_]
+        if number in self._nothing:
+            return self._only_nothing() == [number]
+        return bool(self._cover[number] == _ROOT)
+
+    def id(self, number: int) -> Id:
+        return self._ids[number]
+
+    def region(self, id_: Id) -> Region:
+        """What a subscription matches."""
+        number = self._numbers[id_]
+        if number in self._alone:
+            return self._alone[number]
+        return self._coordinates.region(self._store.boxes, number)
 
     def frontier(self) -> Iterator[Id]:
         """Those that no other covers, in the order in which they came."""
@@ -186,6 +219,9 @@ class Frontier(Generic[Id]):
         self._ids += ids
         self._numbers.update(zip(ids, range(first, past), strict=True))
         self._nothing.update((first + n, None) for n, r in enumerate(regions) if not r.boxes)
+        for n, (region, size) in enumerate(zip(regions, flat.boxes, strict=True)):
+            if region.boxes and not size:
+                self._alone[first + n] = region
         return first
 
     def _refuse_known(self, id_: Id, more: set[Id]) -> None:
@@ -211,6 +247,7 @@ class Frontier(Generic[Id]):
         number = self._numbers.pop(id_)
         cover = int(self._cover[number])
         self._nothing.pop(number, None)
+        self._alone.pop(number, None)
         below = self._below.pop(number, set())
         back: list[int] = []
         if cover >= 0:
@@ -381,6 +418,7 @@ class Frontier(Generic[Id]):
         self._ids = [self._ids[n] for n in kept.tolist()]
         self._numbers = {id_: n for n, id_ in enumerate(self._ids)}
         self._nothing = {int(new[n]): None for n in self._nothing}
+        self._alone = {int(new[n]): region for n, region in self._alone.items()}
         self._below = {}
         hanging = np.flatnonzero(self._cover >= 0)
         self._hang_all(hanging, self._cover[hanging])
