@@ -193,11 +193,11 @@ def test_all_sections(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setattr(small, "INSTANCES", 2)
     monkeypatch.setattr(small, "PREDICATES", 5)
     steps: list[str] = []
-    findings = run.Findings()
+    findings = run.findings()
     for section in run.sections(["length", "order", "optimum"], 4, 1, steps.append):
         findings.add(section)
-        findings.write(tmp_path)
-    assert findings.disagreements == []
+        findings.write(tmp_path, run.closing(findings))
+    assert run.disagreements(findings) == []
     assert steps
     written = {path.name for path in tmp_path.iterdir()}
     assert written >= {f"operators-{n}.json" for n in ("length", "order", "optimum")}

@@ -5,7 +5,7 @@
     experiments    what is varied, and what the paper published;  `trial`: one instance, all strategies
     ordering       what ordering beforehand takes, and how far changes lead it astray
     exact, small   the optimum of small instances, and how far from it the strategies are
-    report         tables;  `results`: JSON and plots;  `run`: all of it
+    report         tables;  `plots`;  `run`: all of it
 
 `penstock bench operators` runs them.
 """

@@ -1,11 +1,11 @@
 """All of it: the experiments one after the other, each as figures and tables, then what they come to."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from penstock.bench.operators import ordering, small, wall
 from penstock.bench.operators.experiments import EXPERIMENTS
+from penstock.bench.operators.plots import plot
 from penstock.bench.operators.report import (
     aims_sheet,
     experiment_sheet,
@@ -15,62 +15,35 @@ from penstock.bench.operators.report import (
     variant_sheet,
     wall_sheet,
 )
-from penstock.bench.operators.results import (
-    Figured,
-    write_experiment,
-    write_figures,
-    write_summary,
-)
 from penstock.bench.operators.trial import Trial, trials
 from penstock.bench.report import Sheet
+from penstock.bench.sections import Findings, Section, Step
 
 NAMES = (*EXPERIMENTS, ordering.NAME, small.NAME, wall.NAME)
 
-Step = Callable[[str], None]
+
+def findings() -> Findings:
+    """None yet."""
+    return Findings(
+        "operators",
+        "Benchmarks of expensive operators",
+        "Evaluations of predicates per event, averaged; answers are drawn beforehand and cost nothing.",
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One experiment, done."""
-
-    name: str
-    figures: Sequence[Figured]
-    sheets: Sequence[Sheet]
+def closing(found: Findings) -> list[Sheet]:
+    """Across experiments: the figures to beat, and scheduling."""
+    trials = _trials(found)
+    sheets = [aims_sheet(trials), thinking_sheet(trials)] if trials else []
+    return [sheet for sheet in sheets if sheet is not None]
 
 
-@dataclass(slots=True)
-class Findings:
-    """What has been found so far."""
+def disagreements(found: Findings) -> list[str]:
+    return [text for trial in _trials(found) for text in trial.disagreements]
 
-    sections: list[Section] = field(default_factory=list)
 
-    def add(self, section: Section) -> None:
-        self.sections.append(section)
-
-    @property
-    def trials(self) -> list[Trial]:
-        return [f for section in self.sections for f in section.figures if isinstance(f, Trial)]
-
-    @property
-    def disagreements(self) -> list[str]:
-        return [text for trial in self.trials for text in trial.disagreements]
-
-    def closing(self) -> list[Sheet]:
-        """Across experiments: scheduling, and the figures to beat."""
-        found = self.trials
-        sheets = [thinking_sheet(found), aims_sheet(found)] if found else []
-        return [sheet for sheet in sheets if sheet is not None]
-
-    def write(self, folder: Path) -> None:
-        """The last section's files, and the summary of all, the figures to beat first."""
-        last = self.sections[-1]
-        if last.name in EXPERIMENTS:
-            mine = [f for f in last.figures if isinstance(f, Trial)]
-            write_experiment(folder, EXPERIMENTS[last.name], mine)
-        else:
-            write_figures(folder, last.name, last.figures)
-        tables = [sheet for section in self.sections for sheet in section.sheets]
-        write_summary(folder, [*reversed(self.closing()), *tables])
+def _trials(found: Findings) -> list[Trial]:
+    return [f for section in found.sections for f in section.figures if isinstance(f, Trial)]
 
 
 def sections(names: Sequence[str], events: int, runs: int, step: Step) -> Iterator[Section]:
@@ -87,7 +60,8 @@ def sections(names: Sequence[str], events: int, runs: int, step: Step) -> Iterat
         else:
             experiment = EXPERIMENTS[name]
             mine = list(trials(experiment, events, runs, step))
-            yield Section(name, mine, [experiment_sheet(experiment, mine)])
+            sheet = experiment_sheet(experiment, mine)
+            yield Section(name, mine, [sheet], partial(plot, experiment, mine))
 
 
 def _ordering(events: int, step: Step) -> Section:

@@ -1,47 +1,10 @@
-"""The figures of operators as files: JSON and a plot for each experiment, and a summary in Markdown."""
+"""The figures of operators as plots."""
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
 
 from penstock.bench.operators.experiments import Experiment, published
 from penstock.bench.operators.trial import Trial
-from penstock.bench.report import Sheet
-from penstock.bench.results import machine, write_page
-
-
-class Figured(Protocol):
-    """What has figures for JSON."""
-
-    def to_dict(self) -> dict[str, Any]: ...
-
-
-def write_experiment(folder: Path, experiment: Experiment, trials: Sequence[Trial]) -> list[Path]:
-    """The JSON of one experiment, and its plot if there is something to plot with; what was written."""
-    target = write_figures(folder, experiment.name, trials)
-    picture = target.with_suffix(".png")
-    return [target, picture] if plot(experiment, trials, picture) else [target]
-
-
-def write_figures(folder: Path, name: str, figures: Iterable[Figured]) -> Path:
-    """JSON."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"operators-{name}.json"
-    content = {"machine": machine(), "figures": [one.to_dict() for one in figures]}
-    target.write_text(json.dumps(content, indent=2) + "\n")
-    return target
-
-
-def write_summary(folder: Path, sheets: Sequence[Sheet]) -> Path:
-    """Every table."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return write_page(
-        folder / "operators.md",
-        "Benchmarks of expensive operators",
-        "Evaluations of predicates per event, averaged; answers are drawn beforehand and cost nothing.",
-        sheets,
-    )
 
 
 def plot(experiment: Experiment, trials: Sequence[Trial], path: Path) -> bool:
