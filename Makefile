@@ -5,13 +5,16 @@ READY := $(VENV)/.ready
 # Resolved when a recipe runs, so that `make format` and `make clean` need no Java.
 WITH_JAVA = java_home=$$(tools/java) && JAVA_HOME="$$java_home"
 
-.PHONY: demo city-watch test bench format clean
+.PHONY: demo city-watch market-archive test bench format clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/penstock demo
 
 city-watch: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.city_watch $(ARGS)
+
+market-archive: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m examples.market_archive $(ARGS)
 
 test: $(READY)
 	$(BIN)/ruff format --check .

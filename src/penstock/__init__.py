@@ -10,6 +10,7 @@
     penstock.Subscriptions(operators=…)                   those that they may
 
     penstock.match(events_df, subs)                       a Spark DataFrame, batch or streaming
+    penstock.interest(subs, ["day"]).where(events_df)     less of it to read: only what somebody could want
     penstock.Pipeline(source=…, subscriptions=…, sink=…, checkpoint=…).start()
 
 This file is the whole public API. Follow one event: `language` reads a filter, `matching` compiles subscriptions into a
@@ -36,6 +37,7 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
+    from penstock.covering.interest.interest import Interest, interest
     from penstock.language import Schema
     from penstock.matching import LiveMatcher, Matcher, SnapshotRef
     from penstock.operators.define import Operator, Operators, operator
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS = {
+    **dict.fromkeys(("Interest", "interest"), "covering.interest.interest"),
     "Schema": "language",
     "LiveMatcher": "matching",
     "Matcher": "matching",
@@ -85,6 +88,7 @@ __all__ = [
     "ExpensiveSubscription",
     "FileSink",
     "FilterError",
+    "Interest",
     "LeaseError",
     "LiveMatcher",
     "Matcher",
@@ -103,6 +107,7 @@ __all__ = [
     "Subscriptions",
     "TicketError",
     "UnknownSubscription",
+    "interest",
     "match",
     "operator",
 ]

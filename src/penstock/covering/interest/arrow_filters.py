@@ -1,0 +1,144 @@
+"""What is asked of columns, for Arrow: an expression for datasets, and the lists of lists that `read_table` takes.
+
+Arrow compares doubles as IEEE does, so that NaN is above nothing, while to SQL and to Penstock it is above everything.
+An expression says so, at the price that files aren't skipped by such a column; the lists can't, nor can they tell NULL
+from values, and leave out a column where they would have to.
+
+Timestamps of Arrow may have nanoseconds, which Penstock cuts off: `<= t` is said as `< t + 1 µs`.
+"""
+
+import datetime
+import functools
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.covering.interest.wording import Condition, End, Range
+from penstock.covering.regions import Path
+from penstock.language.types import Kind, Scalar
+
+Conjunction = list[tuple[Any, str, Any]]
+
+
+def expression(boxes: Iterable[tuple[Condition, ...]], nan: bool, schema: pa.Schema | None) -> Any:
+    """Boxes as an expression. With the schema of a dataset, its types decide what values are compared as."""
+    said = [[_asked(condition, nan, schema) for condition in box] for box in boxes]
+    return _any([_all(tests) for tests in said])
+
+
+def lists(boxes: Iterable[tuple[Condition, ...]], nan: bool) -> list[Conjunction] | None:
+    """Boxes as lists of (column, operator, value); None is everything, the empty list nothing.
+
+    A column within a struct is a tuple of names.
+    """
+    found = []
+    for box in boxes:
+        conjunction = [part for condition in box for part in _listed(condition, nan)]
+        if not conjunction:
+            return None
+        found.append(conjunction)
+    return found
+
+
+def _any(found: Sequence[Any]) -> Any:
+    return functools.reduce(operator.or_, found) if found else pc.scalar(False)
+
+
+def _all(found: Sequence[Any]) -> Any:
+    return functools.reduce(operator.and_, found) if found else pc.scalar(True)
+
+
+def _asked(condition: Condition, nan: bool, schema: pa.Schema | None) -> Any:
+    column = pc.field(*condition.path)
+    typed = _typed(None if schema is None else _type_at(schema, condition.path))
+    condition = _cut_off(condition)
+    found = []
+    if condition.null:
+        found.append(column.is_null())
+    # Not isin: it wants the very type of the column.
+    found += [column == pa.scalar(value) for value in condition.points]
+    for low, high in condition.ranges:
+        ends = [
+            _compared(column, end, typed(end.value), is_low)
+            for end, is_low in ((low, True), (high, False))
+            if end is not None and typed(end.value) is not None
+        ]
+        found.append(_all(ends) if ends else column.is_valid())
+    if nan and condition.has_nan:
+        found.append(column.is_nan())
+    return _any(found)
+
+
+def _cut_off(condition: Condition) -> Condition:
+    """The same, for timestamps that may have a fraction of a microsecond more."""
+    if not isinstance(condition.type, Scalar) or condition.type.kind is not Kind.TIMESTAMP:
+        return condition
+    points = (Range(End(value, True), End(value, True)) for value in condition.points)
+    ranges = tuple(Range(low, _past(high)) for low, high in (*points, *condition.ranges))
+    return replace(condition, points=(), ranges=ranges)
+
+
+def _past(end: End | None) -> End | None:
+    if end is None or not end.included:
+        return end
+    if end.value >= datetime.datetime.max.replace(tzinfo=datetime.UTC):
+        return None
+    return End(end.value + datetime.timedelta(microseconds=1), False)
+
+
+def _type_at(schema: pa.Schema, path: Path) -> pa.DataType | None:
+    found = schema.field(path[0]).type if path[0] in schema.names else None
+    for step in path[1:]:
+        if found is None or not pa.types.is_struct(found) or found.get_field_index(step) < 0:
+            return None
+        found = found.field(step).type
+    return found
+
+
+def _compared(column: Any, end: End, value: pa.Scalar, is_low: bool) -> Any:
+    if is_low:
+        return column >= value if end.included else column > value
+    return column <= value if end.included else column < value
+
+
+def _typed(type_: pa.DataType | None) -> Callable[[Any], pa.Scalar | None]:
+    """How values become scalars: of this type if they must be; None if they can't, and must be left out."""
+
+    def scalar(value: Any) -> pa.Scalar | None:
+        found = pa.scalar(value)
+        if type_ is None or not pa.types.is_timestamp(type_):
+            return found
+        try:
+            micros = found.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+            return micros.cast(pa.timestamp("us")).cast(pa.timestamp(type_.unit)).cast(type_)
+        except pa.ArrowInvalid:
+            return None
+
+    return scalar
+
+
+def _listed(condition: Condition, nan: bool) -> Conjunction:
+    if condition.null or (nan and condition.has_nan):
+        return []
+    condition = _cut_off(condition)
+    name = condition.path[0] if len(condition.path) == 1 else condition.path
+    is_decimal = isinstance(condition.type, Scalar) and condition.type.kind is Kind.DECIMAL
+    if len(condition.points) == 1 and not condition.ranges:
+        return [(name, "==", condition.points[0])]
+    if not (condition.ranges or is_decimal):  # of decimals, Arrow wants the very type
+        return [(name, "in", list(condition.points))]
+    low, high = (
+        condition.ranges[0]
+        if len(condition.ranges) == 1 and not condition.points
+        else condition.hull()
+    )
+    found: Conjunction = []
+    if low is not None:
+        found.append((name, ">=" if low.included else ">", low.value))
+    if high is not None:
+        found.append((name, "<=" if high.included else "<", high.value))
+    return found

@@ -1,0 +1,351 @@
+"""Groups of boxes, merged two at a time: the two whose merger adds least (section 5.2 of the paper, with a number of
+mergers as the goal instead of a threshold).
+
+A group accepts in each column a range of places, or at most `MOST_POINTS` single values, and NULL or not. A merger of
+two accepts in each column what either does, and what lies between if that is no list of points. It is *perfect* if one
+of the two covers the other, or if they differ in one column and nothing lies between there: `s = 'A' AND p > 5` and
+`s = 'B' AND p > 5` are `s IN ('A', 'B') AND p > 5`. Perfect ones are always made, but for long lists. What any other
+merger adds is the chance of it less that of the two, exactly, as if there were no other group: the paper's imperfect
+degree times the merger's chance.
+
+For every group the best partner is remembered. A merger changes the cost of those that had one of its parts as partner:
+if it rises, the old cost is a lower bound, and they are only asked again when they come up as the cheapest.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.covering.interest.packing import Chances, span, widen
+from penstock.covering.interest.projection import NOWHERE, Column, Projection
+from penstock.covering.interest.wording import MOST_POINTS
+from penstock.covering.regions import Box
+from penstock.covering.values import EVERYTHING, Values
+from penstock.jit import kernel
+
+_SHORT = 10  # points of a list that Spark pushes down one by one
+_TINY = 1e-9
+_BEST = -2.0  # what can't be better
+
+
+class Groups(NamedTuple):
+    """Groups of boxes. Column c of group g: the hull, and its points if there are at most `MOST_POINTS`.
+
+    points[g, c, :listed[g, c]] ascend; MOST_POINTS + 1 listed means that the hull is what is accepted.
+    """
+
+    low: Int32s
+    high: Int32s
+    null: Bools
+    listed: Int32s
+    points: Int32s
+
+
+def groups_of(boxes: Projection, group: Int64s) -> Groups:
+    total = int(group.max()) + 1
+    sizes = np.cumsum([0] + [len(column.cell) for column in boxes.columns]).astype(np.int64)
+    is_point = np.concatenate([column.is_point for column in boxes.columns])
+    return _gathered(boxes.low, boxes.high, boxes.null, group, total, sizes, is_point)
+
+
+@kernel
+def _gathered(
+    low: Int32s,
+    high: Int32s,
+    null: Bools,
+    group: Int64s,
+    total: int,
+    sizes: Int64s,
+    is_point: Bools,
+) -> Groups:
+    columns = low.shape[1]
+    found = Groups(
+        np.full((total, columns), NOWHERE, np.int32),
+        np.full((total, columns), -1, np.int32),
+        np.zeros((total, columns), np.bool_),
+        np.zeros((total, columns), np.int32),
+        np.zeros((total, columns, MOST_POINTS), np.int32),
+    )
+    more = np.empty(MOST_POINTS, np.int32)
+    for row in range(len(low)):
+        g = group[row]
+        widen(found.low[g], found.high[g], found.null[g], low[row], high[row], null[row])
+        for c in range(columns):
+            count = max(high[row, c] - low[row, c] + 1, 0)
+            if count <= MOST_POINTS:
+                for n in range(count):
+                    more[n] = low[row, c] + n
+                    if not is_point[sizes[c] + more[n]]:
+                        count = MOST_POINTS + 1
+                        break
+            if count > MOST_POINTS or found.listed[g, c] > MOST_POINTS:
+                found.listed[g, c] = MOST_POINTS + 1
+            else:
+                _add(found, g, c, more[:count])
+    return found
+
+
+@kernel
+def _add(groups: Groups, g: int, c: int, more: Int32s) -> None:
+    """Points more for a column of a group; too many become the hull, and so do points without gaps."""
+    mine = groups.points[g, c, : groups.listed[g, c]].copy()
+    i, j, count = 0, 0, 0
+    while i < len(mine) or j < len(more):
+        if count == MOST_POINTS:
+            groups.listed[g, c] = MOST_POINTS + 1
+            return
+        if j == len(more) or (i < len(mine) and mine[i] <= more[j]):
+            point = mine[i]
+            if j < len(more) and more[j] == point:
+                j += 1
+            i += 1
+        else:
+            point = more[j]
+            j += 1
+        groups.points[g, c, count] = point
+        count += 1
+    groups.listed[g, c] = count
+
+
+@kernel
+def _accepted(groups: Groups, chances: Chances, g: int, c: int) -> float:
+    """The chance of what a group accepts in a column."""
+    null = chances.null[c] if groups.null[g, c] else 0.0
+    if groups.listed[g, c] > MOST_POINTS:
+        return null + span(chances, c, groups.low[g, c], groups.high[g, c])
+    found = null
+    for n in range(groups.listed[g, c]):
+        point = groups.points[g, c, n]
+        found += span(chances, c, point, point)
+    return found
+
+
+@kernel
+def _united_in(groups: Groups, chances: Chances, a: int, b: int, c: int) -> tuple[float, float]:
+    """The chance in a column of what the merger of two groups accepts, and of what both accept."""
+    null_a, null_b = groups.null[a, c], groups.null[b, c]
+    either = chances.null[c] if null_a or null_b else 0.0
+    both = chances.null[c] if null_a and null_b else 0.0
+    count_a, count_b = groups.listed[a, c], groups.listed[b, c]
+    if count_a > MOST_POINTS and count_b > MOST_POINTS:
+        low, high = groups.low[a, c], groups.high[a, c]
+        low_b, high_b = groups.low[b, c], groups.high[b, c]
+        both += span(chances, c, max(low, low_b), min(high, high_b))
+        return either + span(chances, c, min(low, low_b), max(high, high_b)), both
+    if count_a > MOST_POINTS or count_b > MOST_POINTS:
+        wide, few_ = (a, b) if count_a > MOST_POINTS else (b, a)
+        for n in range(groups.listed[few_, c]):
+            point = groups.points[few_, c, n]
+            if groups.low[wide, c] <= point <= groups.high[wide, c]:
+                both += span(chances, c, point, point)
+        low = min(groups.low[a, c], groups.low[b, c])
+        high = max(groups.high[a, c], groups.high[b, c])
+        return either + span(chances, c, low, high), both
+    i, j, count = 0, 0, 0
+    while i < count_a or j < count_b:
+        x = groups.points[a, c, i] if i < count_a else NOWHERE
+        y = groups.points[b, c, j] if j < count_b else NOWHERE
+        point = min(x, y)
+        chance = span(chances, c, point, point)
+        either += chance
+        count += 1
+        if x == y:
+            both += chance
+        i += x == point
+        j += y == point
+    if count > MOST_POINTS:
+        low = min(groups.low[a, c], groups.low[b, c])
+        high = max(groups.high[a, c], groups.high[b, c])
+        null = chances.null[c] if null_a or null_b else 0.0
+        either = null + span(chances, c, low, high)
+    return either, both
+
+
+@kernel
+def _same(groups: Groups, a: int, b: int, c: int) -> bool:
+    if groups.null[a, c] != groups.null[b, c] or groups.listed[a, c] != groups.listed[b, c]:
+        return False
+    if groups.listed[a, c] > MOST_POINTS:
+        same: bool = groups.low[a, c] == groups.low[b, c] and groups.high[a, c] == groups.high[b, c]
+        return same
+    count = groups.listed[a, c]
+    return bool(np.all(groups.points[a, c, :count] == groups.points[b, c, :count]))
+
+
+@kernel
+def _inside(groups: Groups, a: int, b: int, c: int) -> bool:
+    """Whether a accepts in a column all that b does."""
+    if groups.null[b, c] and not groups.null[a, c]:
+        return False
+    if groups.low[b, c] > groups.high[b, c]:
+        return True
+    if groups.low[b, c] < groups.low[a, c] or groups.high[b, c] > groups.high[a, c]:
+        return False
+    if groups.listed[a, c] > MOST_POINTS:
+        return True
+    if groups.listed[b, c] > MOST_POINTS:
+        return False
+    i = 0
+    for n in range(groups.listed[b, c]):
+        while i < groups.listed[a, c] and groups.points[a, c, i] < groups.points[b, c, n]:
+            i += 1
+        if i == groups.listed[a, c] or groups.points[a, c, i] != groups.points[b, c, n]:
+            return False
+    return True
+
+
+@kernel
+def _joins(groups: Groups, a: int, b: int, c: int) -> bool:
+    """Whether the merger accepts in a column nothing but what one of the two does."""
+    if groups.low[a, c] > groups.high[a, c] or groups.low[b, c] > groups.high[b, c]:
+        return True
+    if groups.listed[a, c] <= MOST_POINTS and groups.listed[b, c] <= MOST_POINTS:
+        return bool(groups.listed[a, c] + groups.listed[b, c] <= MOST_POINTS)
+    if groups.listed[a, c] <= MOST_POINTS or groups.listed[b, c] <= MOST_POINTS:
+        wide, few_ = (a, b) if groups.listed[a, c] > MOST_POINTS else (b, a)
+        # Points within the range, and perhaps one beside it.
+        low, high = groups.low[wide, c], groups.high[wide, c]
+        for n in range(groups.listed[few_, c]):
+            point = groups.points[few_, c, n]
+            if low - 1 <= point <= high + 1:
+                high = max(high, point)
+            else:
+                return False
+        return True
+    touching: bool = (
+        max(groups.low[a, c], groups.low[b, c]) <= min(groups.high[a, c], groups.high[b, c]) + 1
+    )
+    return touching
+
+
+@kernel
+def _added(groups: Groups, chances: Chances, sizes: Float64s, a: int, b: int) -> float:
+    """What the merger of two groups has more than the two; below 0 if it is perfect and worth while in any case."""
+    differing, column = 0, 0
+    a_covers, b_covers = True, True
+    for c in range(groups.low.shape[1]):
+        if _same(groups, a, b, c):
+            continue
+        differing += 1
+        column = c
+        a_covers = a_covers and _inside(groups, a, b, c)
+        b_covers = b_covers and _inside(groups, b, a, c)
+    if a_covers or b_covers:
+        return _BEST
+    if differing == 1 and _joins(groups, a, b, column):
+        return _of_joining(groups, chances, a, b, column)
+    either, both = 1.0, 1.0
+    for c in range(groups.low.shape[1]):
+        one, two = _united_in(groups, chances, a, b, c)
+        either *= one
+        both *= two
+    added: float = max(either - (sizes[a] + sizes[b] - both), 0.0)
+    return added
+
+
+@kernel
+def _of_joining(groups: Groups, chances: Chances, a: int, b: int, c: int) -> float:
+    """Joining ranges is worth while, and so are short lists. Long ones aren't unless there are too many groups: sources
+    take them for the range around them. Of lists, those of near values come first."""
+    count = groups.listed[a, c] + groups.listed[b, c]
+    if count > MOST_POINTS:
+        return _BEST
+    low, high = min(groups.low[a, c], groups.low[b, c]), max(groups.high[a, c], groups.high[b, c])
+    width = span(chances, c, low, high)
+    return _BEST + width if count <= _SHORT else width * _TINY
+
+
+@kernel
+def _size(groups: Groups, chances: Chances, g: int) -> float:
+    found: float = 1.0
+    for c in range(groups.low.shape[1]):
+        found *= _accepted(groups, chances, g, c)
+    return found
+
+
+@kernel
+def _nearest(
+    groups: Groups, chances: Chances, sizes: Float64s, live: Bools, g: int
+) -> tuple[int, float]:
+    """The group whose merger with g adds least."""
+    best, found = -1, np.inf
+    for other in range(len(live)):
+        if live[other] and other != g:
+            added = _added(groups, chances, sizes, g, other)
+            if added < found:
+                best, found = other, added
+                if added <= _BEST:
+                    break
+    return best, found
+
+
+@kernel
+def _join(groups: Groups, a: int, b: int) -> None:
+    """Make group a the merger of two."""
+    for c in range(groups.low.shape[1]):
+        if groups.listed[a, c] > MOST_POINTS or groups.listed[b, c] > MOST_POINTS:
+            groups.listed[a, c] = MOST_POINTS + 1
+        else:
+            _add(groups, a, c, groups.points[b, c, : groups.listed[b, c]])
+    widen(
+        groups.low[a], groups.high[a], groups.null[a], groups.low[b], groups.high[b], groups.null[b]
+    )
+
+
+@kernel
+def merge(groups: Groups, chances: Chances, most: int) -> Int64s:
+    """Merge the two that add least, until there are at most so many and none merges perfectly; which are left."""
+    total = len(groups.low)
+    live = np.ones(total, np.bool_)
+    sizes = np.array([_size(groups, chances, g) for g in range(total)])
+    partner, cost = np.full(total, -1, np.int64), np.full(total, np.inf)
+    for g in range(total):
+        for other in range(g):
+            added = _added(groups, chances, sizes, g, other)
+            for one, two in ((g, other), (other, g)):
+                if added < cost[one]:
+                    partner[one], cost[one] = two, added
+    count = total
+    while count > 1:
+        a = int(np.argmin(cost))
+        if cost[a] >= 0 and count <= most:
+            break
+        b = partner[a]
+        if b < 0:
+            partner[a], cost[a] = _nearest(groups, chances, sizes, live, a)
+            continue
+        _join(groups, a, b)
+        live[b], cost[b], partner[b] = False, np.inf, -1
+        sizes[a] = _size(groups, chances, a)
+        count -= 1
+        cost[a] = np.inf
+        for g in range(total):
+            if not live[g] or g == a:
+                continue
+            added = _added(groups, chances, sizes, g, a)
+            if added < cost[a]:
+                partner[a], cost[a] = g, added
+            if added <= cost[g]:
+                partner[g], cost[g] = a, added
+            elif partner[g] == a or partner[g] == b:
+                partner[g] = -1
+    return np.flatnonzero(live)
+
+
+def decoded(columns: tuple[Column, ...], groups: Groups, g: int) -> Box:
+    """A group as values."""
+    tests = []
+    for c, column in enumerate(columns):
+        count, null = int(groups.listed[g, c]), bool(groups.null[g, c])
+        if groups.low[g, c] > groups.high[g, c]:
+            values = Values((), null)
+        elif count > MOST_POINTS:
+            found = column.values(int(groups.low[g, c]), int(groups.high[g, c]))
+            values = Values(found.intervals, null)
+        else:
+            points = groups.points[g, c, :count].tolist()
+            values = Values.of((i for p in points for i in column.values(p, p).intervals), null)
+        if values != EVERYTHING:
+            tests.append((column.path, values))
+    return tuple(sorted(tests, key=lambda test: test[0]))

@@ -1,0 +1,409 @@
+"""Values said in literals: keys back to what one writes in SQL, or hands to Spark and Arrow.
+
+It is the inverse of `language.literals`. A value is a Python object: bool, int, float, Decimal, str, date, datetime in
+UTC. Ends of intervals can be said in two ways, `< 600` and `<= 599.9999`, of which the shorter is taken.
+
+What is said means the same to Spark SQL, DuckDB and Penstock's own language. Therefore
+
+    doubles       have an exponent, lest they be read as decimals, unless they are short enough for that not to matter
+    timestamps    are strings that end in Z: TIMESTAMP '…' means the session's zone to Spark, and TIMESTAMPTZ nothing
+    names         go between double quotes only if they must; Spark takes backticks there (`Speech`)
+
+and where a key can't be said so that all understand it, what is said is a little wider, which is sound: strings that
+hold NUL (no filter can), a backslash (an escape to Spark) or ${ (a variable to Spark) or that are longer than
+`MOST_CHARACTERS`, times outside the years 1 to 9999, infinities.
+"""
+
+import datetime
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal, localcontext
+from typing import Any, NamedTuple
+
+from penstock.covering.regions import Box, Path
+from penstock.covering.values import Key, Values
+from penstock.language.key_lines import line_of, past_prefix
+from penstock.language.literals import DAY, INT64_MAX
+from penstock.language.types import Kind, Scalar, Type
+
+MOST_POINTS = 32
+"""Of an IN list."""
+MOST_CHARACTERS = 200
+"""Of a string."""
+_LARGEST = 1.7976931348623157e308
+_ORDINAL_1970 = 719_163
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_FIRST_DAY, _LAST_DAY = 1 - _ORDINAL_1970, datetime.date.max.toordinal() - _ORDINAL_1970
+_UNSAYABLE = re.compile(r"[\0\\]|\$\{")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SHORT_DOUBLE = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+
+
+class End(NamedTuple):
+    """An end of a range, and whether it belongs to it."""
+
+    value: Any
+    included: bool
+
+
+class Range(NamedTuple):
+    """From an end to another; None: without end."""
+
+    low: End | None
+    high: End | None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What is asked of one column: NULL, one of several values, or one within a range. Any of them is enough.
+
+    One range without ends means all values, NULL left out.
+    """
+
+    path: Path
+    type: Type
+    null: bool
+    points: tuple[Any, ...]
+    ranges: tuple[Range, ...]
+
+    @property
+    def has_values(self) -> bool:
+        """Whether anything but NULL is accepted."""
+        return bool(self.points or self.ranges)
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether NaN, the largest double, is accepted, but not for being a value at all."""
+        is_double = isinstance(self.type, Scalar) and self.type.kind is Kind.DOUBLE
+        return is_double and any(r.high is None and r.low is not None for r in self.ranges)
+
+    def hull(self) -> Range:
+        """The range around all values; the ends belong to it."""
+        lows: list[Any] = [r.low and r.low.value for r in self.ranges] + list(self.points)
+        highs: list[Any] = [r.high and r.high.value for r in self.ranges] + list(self.points)
+        low = None if None in lows else End(min(lows), True)
+        return Range(low, None if None in highs else End(max(highs), True))
+
+
+def conditions_of(box: Box, types: Callable[[Path], Type]) -> tuple[Condition, ...]:
+    """What a box asks, column by column. What can't be said is left out."""
+    found = (said(path, values, types(path)) for path, values in box)
+    return tuple(condition for condition in found if condition is not None)
+
+
+def said(path: Path, values: Values, type_: Type) -> Condition | None:
+    """Some values of a column in literals; None if what can be said of them is nothing.
+
+    >>> found = said(("i",), Values(((2, 3), (5, 7)), null=True), Scalar(Kind.INTEGER))
+    >>> found.null, found.points, said(("i",), Values(((5, 8),)), Scalar(Kind.INTEGER)).ranges
+    (True, (2, 5, 6), (Range(low=End(value=5, included=True), high=End(value=7, included=True)),))
+    """
+    if not isinstance(type_, Scalar) or values.intervals == ((None, None),):
+        ranges = (Range(None, None),) if values.intervals else ()
+        return None if ranges and values.null else Condition(path, type_, values.null, (), ranges)
+    if type_.kind is Kind.BOOLEAN:
+        truths = tuple(bool(key) for key in (0, 1) if values.contains(key))
+        return Condition(path, type_, values.null, truths, ())
+    points: list[Any] = []
+    found: list[Range] = []
+    for start, end in values.intervals:
+        single = _points(start, end, type_, MOST_POINTS if len(values.intervals) > 1 else 1)
+        if single is None:
+            found.append(Range(_low(start, type_), _high(end, type_)))
+        else:
+            points += single
+    if any(r == Range(None, None) for r in found):
+        return None if values.null else Condition(path, type_, False, (), (Range(None, None),))
+    return Condition(path, type_, values.null, tuple(points), tuple(found))
+
+
+def _points(start: Any, end: Any, type_: Scalar, most: int) -> list[Any] | None:
+    """The values of an interval one by one, if there are so few that can be said."""
+    line = line_of(type_)
+    key = line.first if start is None else start
+    found: list[Any] = []
+    while key is not None and len(found) < most:
+        value, past = value_of(key, type_), line.next(key)
+        if value is None:
+            return None
+        found.append(value)
+        if line.clipped(start, past) == (start, end):
+            return found
+        key = past + 1 if past == line.hole else past
+    return None
+
+
+# --- keys to values ------------------------------------------------------------------------------
+
+
+def value_of(key: Key, type_: Scalar) -> Any | None:
+    """The value that has a key; None if there is none that can be said.
+
+    >>> value_of(125, Scalar(Kind.DECIMAL, 5, 2)), value_of(19723, Scalar(Kind.DATE))
+    (Decimal('1.25'), datetime.date(2024, 1, 1))
+    """
+    if isinstance(key, bytes):
+        if type_.is_wide:
+            return _decimal(int.from_bytes(key, "big") - (1 << 127), type_.scale)
+        return _text(key)
+    match type_.kind:
+        case Kind.BOOLEAN:
+            return bool(key)
+        case Kind.DOUBLE:
+            return _double(key)
+        case Kind.DECIMAL:
+            return _decimal(key, type_.scale)
+        case Kind.DATE:
+            if not _FIRST_DAY <= key <= _LAST_DAY:
+                return None
+            return datetime.date.fromordinal(key + _ORDINAL_1970)
+        case Kind.TIMESTAMP:
+            if not _FIRST_DAY <= key // DAY <= _LAST_DAY:
+                return None
+            return _EPOCH + datetime.timedelta(microseconds=key)
+    return key
+
+
+def _decimal(scaled: int, scale: int) -> Decimal:
+    with localcontext() as context:
+        context.prec = 60
+        return Decimal(scaled).scaleb(-scale)
+
+
+def _double(key: int) -> float | None:
+    bits = key if key >= 0 else key ^ INT64_MAX
+    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+    return value if abs(value) <= _LARGEST and key != -1 else None  # -1: the key of no value
+
+
+def _text(key: bytes) -> str | None:
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if len(text) > MOST_CHARACTERS or _UNSAYABLE.search(text) else text
+
+
+# --- ends ----------------------------------------------------------------------------------------
+
+
+def _low(key: Key | None, type_: Scalar) -> End | None:
+    """The end that says: from a key on."""
+    if key is None:
+        return None
+    ends = _either(key, _previous(key, type_), type_, True)
+    if ends is not None or type_.kind is not Kind.STRING:
+        return ends if ends is not None or not _is_past(key, type_) else _last(type_)
+    assert isinstance(key, bytes)
+    head = _sayable_head(key)
+    return End(head, True) if head else None
+
+
+def _high(key: Key | None, type_: Scalar) -> End | None:
+    """The end that says: up to but without a key."""
+    if key is None:
+        return None
+    ends = _either(key, _previous(key, type_), type_, False)
+    if ends is not None or type_.kind is not Kind.STRING:
+        return ends
+    assert isinstance(key, bytes)
+    head = _sayable_head(key)
+    while head:
+        past = past_prefix(head)
+        if past is not None and _text(past) is not None:
+            return End(past.decode(), False)
+        head = head[:-1]
+    return None
+
+
+def _either(key: Key, before: Key | None, type_: Scalar, is_low: bool) -> End | None:
+    """An end at a key, or at the one before it, whichever is shorter."""
+    ends = []
+    for at, included in ((key, is_low), (before, not is_low)):
+        value = None if at is None else value_of(at, type_)
+        if value is not None:
+            ends.append(End(value, included))
+    # Whole numbers and days are said as people count them.
+    counted = type_.kind in (Kind.INTEGER, Kind.DATE)
+
+    def length(end: End) -> tuple[int, bool]:
+        return (0 if counted else len(literal(end.value))), not end.included
+
+    return min(ends, key=length, default=None)
+
+
+def _previous(key: Key, type_: Scalar) -> Key | None:
+    """The key before a key, if it can be said which."""
+    if not isinstance(key, bytes):
+        return key - 2 if type_.kind is Kind.DOUBLE and key == 0 else key - 1
+    if type_.is_wide:
+        return (int.from_bytes(key, "big") - 1).to_bytes(16, "big")
+    return key[:-1] if key.endswith(b"\0") else None
+
+
+def _is_past(key: Key, type_: Scalar) -> bool:
+    """Whether a key lies above all that can be said, not below."""
+    return isinstance(key, int) and key > 0 and type_.kind is not Kind.STRING
+
+
+def _last(type_: Scalar) -> End | None:
+    """Past the last value that can be said."""
+    match type_.kind:
+        case Kind.DOUBLE:
+            return End(_LARGEST, False)
+        case Kind.DATE:
+            return End(datetime.date.max, False)
+        case Kind.TIMESTAMP:
+            return End(datetime.datetime.max.replace(tzinfo=datetime.UTC), False)
+    return None
+
+
+def _sayable_head(key: bytes) -> str:
+    """The longest beginning of a string that can be said."""
+    text = key.decode(errors="replace").partition("\ufffd")[0][:MOST_CHARACTERS]
+    found = _UNSAYABLE.search(text)
+    return text if found is None else text[: found.start()]
+
+
+# --- SQL -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """How names that aren't plain are quoted."""
+
+    quote: str = '"'
+
+    def name(self, path: Path) -> str:
+        """
+        >>> Speech().name(("venue", "odd name")), Speech("`").name(("order",))
+        ('venue."odd name"', '`order`')
+        """
+        return ".".join(step if _is_plain(step) else self._quoted(step) for step in path)
+
+    def _quoted(self, step: str) -> str:
+        return self.quote + step.replace(self.quote, 2 * self.quote) + self.quote
+
+    def filter(self, boxes: Iterable[tuple[Condition, ...]]) -> str:
+        """Boxes as a condition."""
+        texts = [self._box(box) for box in boxes]
+        if not texts:
+            return "FALSE"
+        if "" in texts:
+            return "TRUE"
+        if len(texts) == 1:
+            return texts[0]
+        return " OR ".join(f"({text})" if _has_and(text) else text for text in texts)
+
+    def _box(self, box: tuple[Condition, ...]) -> str:
+        texts = [list(self._parts(part)) for condition in box for part in _halves(condition)]
+        if len(texts) == 1:
+            return " OR ".join(texts[0])
+        return " AND ".join(
+            found[0] if len(found) == 1 else f"({' OR '.join(found)})" for found in texts
+        )
+
+    def _parts(self, condition: Condition) -> Iterator[str]:
+        name = self.name(condition.path)
+        if condition.null:
+            yield f"{name} IS NULL"
+        if len(condition.points) == 1:
+            yield f"{name} = {literal(condition.points[0])}"
+        elif condition.points:
+            yield f"{name} IN ({', '.join(map(literal, condition.points))})"
+        for low, high in condition.ranges:
+            if low is None and high is None:
+                yield f"{name} IS NOT NULL"
+            elif low is None or high is None:
+                yield _one_sided(name, low, high)
+            elif low.included and high.included:
+                yield f"{name} BETWEEN {literal(low.value)} AND {literal(high.value)}"
+            else:
+                yield f"{_one_sided(name, low, None)} AND {_one_sided(name, None, high)}"
+
+
+def _has_and(text: str) -> bool:
+    """Whether there is an AND but that of a BETWEEN."""
+    return text.count(" AND ") > (" BETWEEN " in text)
+
+
+def _halves(condition: Condition) -> list[Condition]:
+    """NULL or a range with two ends as two conditions, which a normal form keeps as one: `x IS NULL OR x BETWEEN …`
+    has two conjunctions, and several columns of that kind have the product of them."""
+    if not (condition.null and len(condition.ranges) == 1 and not condition.points):
+        return [condition]
+    low, high = condition.ranges[0]
+    if low is None or high is None:
+        return [condition]
+    ends = Range(low, None), Range(None, high)
+    return [replace(condition, ranges=(end,)) for end in ends]
+
+
+def _one_sided(name: str, low: End | None, high: End | None) -> str:
+    end, sign = (low, ">") if low is not None else (high, "<")
+    assert end is not None
+    return f"{name} {sign}{'=' if end.included else ''} {literal(end.value)}"
+
+
+def literal(value: Any) -> str:
+    """A value as SQL.
+
+    >>> [literal(v) for v in (True, 5, 2.5, 1e300, Decimal("1.50"), "it's", datetime.date(2024, 1, 31))]
+    ['TRUE', '5', '2.5', '1e+300', '1.5', "'it''s'", "DATE '2024-01-31'"]
+    """
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return str(value)
+        case float():
+            return _double_text(value)
+        case Decimal():
+            text = format(value, "f")
+            return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case datetime.datetime():
+            return f"'{instant(value)}'"
+        case datetime.date():
+            return f"DATE '{value.isoformat()}'"
+    raise TypeError(f"no literal for {value!r}")
+
+
+def instant(value: datetime.datetime) -> str:
+    """A time in UTC, as everybody reads it."""
+    return value.replace(tzinfo=None).isoformat(" ") + "Z"
+
+
+def _double_text(value: float) -> str:
+    text = repr(value + 0.0)
+    short = text.removesuffix(".0")
+    if _SHORT_DOUBLE.fullmatch(short) and sum(map(str.isdigit, short)) <= 15:
+        return short
+    return text if "e" in text else text + "e0"
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is one without quotes, to everybody."""
+    return bool(_PLAIN_NAME.fullmatch(name)) and name.lower() not in _WORDS
+
+
+# Names that one of Spark, DuckDB and Penstock takes for something else.
+_WORDS = frozenset(
+    """
+    all alter analyse analyze and anti any array as asc asof asymmetric at authorization
+    between binary both by case cast check collate collation column concurrently constraint
+    create cross current_catalog current_date current_path current_time current_timestamp
+    current_user default deferrable desc describe distinct do drop else end except false
+    fetch for force foreign freeze from full glob grant group having if ilike in initially
+    inner insert install intersect into is isnull join lambda lateral leading left like
+    limit list localtime localtimestamp map natural not notnull null nullable object offset
+    on only or order outer overlaps partitioned_by pivot pivot_longer pivot_wider placing
+    positional primary qualify range references regexp returning revoke right rlike rollback
+    row select semi session_user show similar some struct summarize symmetric table
+    tablesample then to trailing true uncache union unique unpack unpivot using values
+    variadic verbose when where window with xor
+    """.split()  # noqa: SIM905
+)
