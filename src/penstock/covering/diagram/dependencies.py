@@ -5,164 +5,100 @@ predicate's *immediate* covers, those with no other predicate in between. It is 
 by going from cover to cover, and minimal, since without any of its rows something would be lost.
 
     0 .. 9 ──────────┐
-      ▲              │           each predicate a range of numbers, both ends included;
+      ▲              │           each predicate known by its variable, drawn as a range;
     1 .. 6   4 .. 9 ─┘           an arrow leads to an immediate cover
       ▲ ▲      ▲
       │ └─────┐│
     2 .. 3   5 .. 6
 
-When a predicate comes, its immediate covers are found in one sweep over those that begin before it, and what it covers
-in one over those that begin inside it: in sorted order each candidate need only be compared with the best so far. Rows
-that now lead through the new predicate are taken out; when it leaves, they are put back unless another way is left.
-Costs, with n predicates of the attribute: two sweeps of at most n steps, vectorised, and the rows that change. Not all
-pairs, ever; but k immediate covers above and m below are k * m rows to look at, and a hostile set (n / 2 ranges, each
-of which includes each of n / 2 others) has n * n / 4 rows, none of which can be left out.
-
-The cover index does without the table: which predicates a range includes, or is included in, is a run in its sorted
-order, and finding that costs less than following rows. The paper needs it as its index is a tree of predicates to
-be walked. What it is good for is to tell: what else is true when this predicate is, which predicates are neighbours
-and so candidates for merging; and to compare with the paper's Figure 13.
+The paper's Figure 8 puts in all dependencies of a new predicate and takes out, again and again, those that follow from
+others. Here whoever adds a predicate says what its immediate covers are, and of what it is one: `predicate_order` finds
+both by position. Rows that now lead through the new predicate are taken out; when it leaves, they are put back unless
+another way is left. So a change costs the rows that change, and k immediate covers above and m below are k * m rows to
+look at. Not all pairs, ever; but a hostile set (n / 2 ranges, each of which includes each of n / 2 others) has
+n * n / 4 rows, none of which can be left out.
 """
 
-from collections.abc import Iterator
-
-import numpy as np
-
-from penstock.arrays import Int64s
-
-Range = tuple[int, int]
+from collections.abc import Callable, Iterator
 
 
 class Dependencies:
-    """The distinct predicates of one attribute, each a range of numbers, and their immediate covers.
+    """The predicates of one attribute by their variables, and their immediate covers.
 
     >>> table = Dependencies()
-    >>> for predicate in [(11, 99), (6, 99), (9, 99)]:
-    ...     table.add(predicate)
+    >>> table.add(0, above=set(), below=set())  # price > 5
+    >>> table.add(1, above={0}, below=set())  # price > 10
+    >>> table.add(2, above={0}, below={1})  # price > 8
     >>> sorted(table.rows())
-    [((9, 99), (6, 99)), ((11, 99), (9, 99))]
-    >>> table.implies((11, 99), (6, 99)), table.implies((6, 99), (11, 99))
-    (True, False)
-    >>> table.remove((9, 99))
+    [(1, 2), (2, 0)]
+    >>> sorted(table.implied(1)), sorted(table.implying(2))
+    ([0, 1, 2], [1, 2])
+    >>> table.remove(2, lambda cover, inner: False)
     >>> sorted(table.rows())
-    [((11, 99), (6, 99))]
+    [(1, 0)]
     """
 
     def __init__(self) -> None:
-        self._uses: dict[Range, int] = {}
-        self._covers: dict[Range, set[Range]] = {}
-        self._covered: dict[Range, set[Range]] = {}
-        # Ascending by low, and where that is the same descending by high: what includes comes first.
-        self._low = np.empty(0, np.int64)
-        self._high = np.empty(0, np.int64)
+        self._above: dict[int, set[int]] = {}
+        self._below: dict[int, set[int]] = {}
 
     def __len__(self) -> int:
-        return len(self._uses)
+        return len(self._above)
 
-    def __contains__(self, predicate: Range) -> bool:
-        return predicate in self._uses
-
-    def rows(self) -> Iterator[tuple[Range, Range]]:
+    def rows(self) -> Iterator[tuple[int, int]]:
         """The table: predicates with their immediate covers."""
-        for predicate, covers in self._covers.items():
+        for predicate, covers in self._above.items():
             for cover in covers:
                 yield predicate, cover
 
-    def covers(self, predicate: Range) -> frozenset[Range]:
+    def covers(self, predicate: int) -> frozenset[int]:
         """The immediate covers of a predicate."""
-        return frozenset(self._covers[predicate])
+        return frozenset(self._above[predicate])
 
-    def implied(self, predicate: Range) -> set[Range]:
+    def covered(self, predicate: int) -> frozenset[int]:
+        """Those of which a predicate is an immediate cover."""
+        return frozenset(self._below[predicate])
+
+    def implied(self, predicate: int) -> set[int]:
         """All predicates that are true wherever this one is, and itself: by following the table."""
-        found = {predicate}
-        open_ = [predicate]
-        while open_:
-            for cover in self._covers[open_.pop()]:
-                if cover not in found:
-                    found.add(cover)
-                    open_.append(cover)
-        return found
+        return _reached(self._above, predicate)
 
-    def implies(self, predicate: Range, other: Range) -> bool:
-        """Whether one predicate is true wherever another is: by following the table from cover to cover."""
-        return other in self.implied(predicate)
+    def implying(self, predicate: int) -> set[int]:
+        """All predicates that are true only where this one is, and itself: by following the table back."""
+        return _reached(self._below, predicate)
 
-    def add(self, predicate: Range) -> None:
-        """Count one more use of a predicate; a new one gets its rows."""
-        low, high = predicate
-        if low > high:
-            raise ValueError(f"{low} .. {high} is no range: no value is in it; leave it out")
-        if predicate in self._uses:
-            self._uses[predicate] += 1
-            return
-        place = self._place(predicate)
-        above = self._immediate_covers(place, high)
-        below = self._immediately_covered(place, high)
+    def add(self, predicate: int, above: set[int], below: set[int]) -> None:
+        """A new predicate, its immediate covers, and those of which it is one."""
         for cover in above:  # the way now leads through the new one
-            through = self._covered[cover] & below
-            self._covered[cover] -= through
+            through = self._below[cover] & below
+            self._below[cover] -= through
             for inner in through:
-                self._covers[inner].discard(cover)
-            self._covered[cover].add(predicate)
+                self._above[inner].discard(cover)
+            self._below[cover].add(predicate)
         for inner in below:
-            self._covers[inner].add(predicate)
-        self._uses[predicate] = 1
-        self._covers[predicate], self._covered[predicate] = above, below
-        self._low = np.insert(self._low, place, low)
-        self._high = np.insert(self._high, place, high)
+            self._above[inner].add(predicate)
+        self._above[predicate], self._below[predicate] = set(above), set(below)
 
-    def remove(self, predicate: Range) -> None:
-        """Count one use less; a predicate without uses leaves with its rows. KeyError if it isn't here."""
-        if predicate not in self._uses:
-            raise KeyError(f"there is no predicate {predicate[0]} .. {predicate[1]} to remove")
-        self._uses[predicate] -= 1
-        if self._uses[predicate]:
-            return
-        del self._uses[predicate]
-        place = self._place(predicate)
-        self._low, self._high = np.delete(self._low, place), np.delete(self._high, place)
-        above, below = self._covers.pop(predicate), self._covered.pop(predicate)
+    def remove(self, predicate: int, includes: Callable[[int, int], bool]) -> None:
+        """Take out a predicate. `includes` says of two others whether the second implies the first."""
+        above, below = self._above.pop(predicate), self._below.pop(predicate)
         for cover in above:
-            self._covered[cover].discard(predicate)
+            self._below[cover].discard(predicate)
         for inner in below:
-            others = self._covers[inner]
+            others = self._above[inner]
             others.discard(predicate)
             # Another way from here to a cover begins with another immediate cover inside it.
-            lost = [cover for cover in above if not any(_includes(cover, o) for o in others)]
+            lost = [cover for cover in above if not any(includes(cover, o) for o in others)]
             others.update(lost)
             for cover in lost:
-                self._covered[cover].add(inner)
-
-    def _place(self, predicate: Range) -> int:
-        """Where a predicate stands, or should."""
-        low, high = predicate
-        first = int(np.searchsorted(self._low, low, "left"))
-        past = int(np.searchsorted(self._low, low, "right"))
-        return first + int(np.searchsorted(~self._high[first:past], ~high, "left"))
-
-    def _immediate_covers(self, place: int, high: int) -> set[Range]:
-        """Going back from a place: those that reach `high`, each less far than all that were met before it."""
-        lows, highs = self._low[:place][::-1], self._high[:place][::-1]
-        reaching = highs >= high
-        return _records(lows[reaching], highs[reaching], np.minimum)
-
-    def _immediately_covered(self, place: int, high: int) -> set[Range]:
-        """Going on from a place: those that end by `high`, each further than all that were met before it."""
-        past = int(np.searchsorted(self._low, high, "right"))
-        lows, highs = self._low[place:past], self._high[place:past]
-        inside = highs <= high
-        return _records(lows[inside], highs[inside], np.maximum)
+                self._below[cover].add(inner)
 
 
-def _records(lows: Int64s, highs: Int64s, best: np.ufunc) -> set[Range]:
-    """The ranges whose high beats that of all before them."""
-    if not len(highs):
-        return set()
-    so_far = best.accumulate(highs)
-    record = np.flatnonzero(np.diff(so_far, prepend=so_far[0]))
-    places = np.concatenate([[0], record])
-    return set(zip(lows[places].tolist(), highs[places].tolist(), strict=True))
-
-
-def _includes(outer: Range, inner: Range) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
+def _reached(table: dict[int, set[int]], first: int) -> set[int]:
+    found = {first}
+    open_ = [first]
+    while open_:
+        more = table[open_.pop()] - found
+        found |= more
+        open_.extend(more)
+    return found
