@@ -11,9 +11,9 @@ import time
 import numpy as np
 
 from penstock.covering.boxes import BoxStore
-from penstock.covering.bulk import frontier_of, uncovered
+from penstock.covering.bulk import frontier_of
 from penstock.covering.cover_index import build_index, covered, first_cover
-from penstock.covering.dependencies import Dependencies
+from penstock.covering.diagram.dependencies import Dependencies
 from penstock.covering.frontier import Frontier
 from penstock.covering.regions import Region
 from penstock.covering.values import Values
@@ -106,7 +106,6 @@ def main(name="set-a", count=200_000):
     )
     covers = timed("frontier of all, one thread", lambda: frontier_of(boxes, numbers))
     timed("frontier of all, two threads", lambda: frontier_of(boxes, numbers, threads=2))
-    uncovered(index, boxes, numbers[:10])
     print(f"covered: {(covers >= 0).mean():.1%}")
     top = build_index(boxes, numbers[covers < 0])
     live = np.ones(count + CHECKS, np.bool_)

@@ -9,7 +9,7 @@ from penstock.covering import bulk
 from penstock.covering.boxes import BoxStore
 from penstock.covering.bulk import frontier_of, roots, uncovered
 from penstock.covering.coordinates import Coordinates
-from penstock.covering.cover_index import build_index
+from penstock.covering.tree_building import build_tree
 
 from .flat_regions import REGIONS, frontier_by_definition, includes
 
@@ -38,8 +38,8 @@ def crowd(count):
 def test_threads_and_parts_find_the_same_frontier(monkeypatch):
     monkeypatch.setattr(bulk, "_SHARE", 100)
     boxes, numbers = crowd(1_000), np.arange(1_000)
-    index = build_index(boxes, numbers)
-    parts = [uncovered(index, boxes, part) for part in np.array_split(numbers, 7)]
+    tree = build_tree(boxes, numbers)
+    parts = [uncovered(tree, boxes, part) for part in np.array_split(numbers, 7)]
     whole = frontier_of(boxes, numbers)
     assert 0 < (whole < 0).sum() < 1_000
     assert np.array_equal(frontier_of(boxes, numbers, threads=2), whole)

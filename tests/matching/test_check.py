@@ -12,6 +12,7 @@ from tests.language.spellings import SCHEMA, filters
 
 from penstock import FilterError, Schema
 from penstock.matching import FOREVER, Plan, Rows, check, check_many, compile_plan
+from penstock.matching.filled_cells import Snap, filled_cells
 
 EVENT_SCHEMA = Schema.of(EVENTS)
 
@@ -24,7 +25,11 @@ def shown(plan: Plan) -> list[str]:
     if not lengths.all():
         return ["matches every event"]
     attribute = plan.tested_attribute
-    whole = (plan.predicate_low <= 1) & (plan.predicate_high == plan.last_cells[attribute])
+    cells = [*map(filled_cells, plan.domains), *[np.ones(3, bool)] * len(plan.derived)]
+    snap = Snap(cells)  # a test is whole if it accepts all values that there are
+    whole = (plan.predicate_low <= snap.up(attribute, 1)) & (
+        plan.predicate_high == snap.top[attribute]
+    )
     indexable = (attribute < len(plan.domains)) & ~whole
     found = ["is a disjunction"] if len(lengths) > 64 else []
     starts = plan.conjunction_start

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import penstock
 from penstock.pipeline import local_session
+from penstock.pipeline.covering import covering_frame
 
 from .elsewhere import tell
-from .scenes import delivered, market, pipeline, run, tick, write_events
+from .scenes import crowd, delivered, market, pipeline, run, tick, write_events
 
 
 def main(folder: Path) -> None:
@@ -24,7 +25,11 @@ def main(folder: Path) -> None:
     for number in range(4):
         write_events(folder / "in", f"{number}.json", [tick(number, price=100), "oops"])
     metrics = run(pipeline(folder, spark, subs, snapshots=folder / "snapshots"))
+    many = crowd()
+    covering = many.covering(spark=spark, folder=folder)
     tell(
+        covering=covering.table() == many.covering().table(),
+        covered=covering_frame(spark, covering).where("covered_by IS NOT NULL").count(),
         executors=len(executors) - 1,  # the driver is counted too
         matched={row.id: row.subscriptions for row in found},
         delivered=delivered(folder / "out"),

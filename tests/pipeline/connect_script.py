@@ -10,9 +10,10 @@ from tests.operators.worlds import WORLD
 
 import penstock
 from penstock.pipeline import CallableSink, DeltaSink
+from penstock.pipeline.covering import covering_frame
 
 from .elsewhere import message_of, tell
-from .scenes import SCHEMA, delivered, pipeline, tick, write_events
+from .scenes import SCHEMA, crowd, delivered, pipeline, tick, write_events
 
 
 def keep(path: str):  # a sink's function runs on the server: what it finds must leave by a file
@@ -91,7 +92,11 @@ def main(folder: Path) -> None:
     stream = penstock.match(spark.readStream.format("rate").load(), penstock.Subscriptions())
     query = stream.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination(60)
+    many = crowd()
+    covering = many.covering(spark=spark, folder=folder)
     tell(
+        covering=covering.table() == many.covering().table(),
+        covered=covering_frame(spark, covering).where("covered_by IS NOT NULL").count(),
         session=type(spark).__module__,
         matched=matched,
         pairs=pairs,

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import penstock
 from penstock.pipeline import FileSink, Pipeline, Source
 
@@ -72,3 +74,20 @@ def forget_commit(tmp_path, batch):
 
 def market() -> penstock.Subscriptions:
     return penstock.Subscriptions(SCHEMA)
+
+
+def crowd(count: int = 600) -> penstock.Subscriptions:
+    """Many that cover others or are equal to them, some of two boxes, some that match nothing."""
+    subs = penstock.Subscriptions({"a": "bigint", "b": "bigint", "s": "string"})
+    texts = [
+        [
+            f"a BETWEEN {n % 17} AND {n % 17 + n % 5} AND b > {n % 7}",
+            f"a > {n % 23}",
+            f"s IN ('{n % 3}', '{n % 11}') AND b < {n % 13}",
+            f"a = {n % 40} OR b = {n % 40} AND s LIKE '%{n % 9}'",
+            f"a > {n} AND a < {n}",
+        ][n * n % 5]
+        for n in range(count)
+    ]
+    subs.load(pa.table({"subscriber": ["ann"] * count, "filter": texts}))
+    return subs

@@ -68,3 +68,8 @@ def test_a_failing_sink_is_told_by_its_own_error(found):
 
 def test_a_missing_delta_is_told(found):
     assert "penstock[delta]" in found["delta"]
+
+
+def test_covering_is_that_of_one_machine(found):
+    assert found["covering"]
+    assert 300 < found["covered"] < 600

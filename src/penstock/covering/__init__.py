@@ -4,9 +4,11 @@
     reading            a filter's text as its region
     probability        how likely an event is in a region (distributions: what events are like); imperfect degrees
     boxes, cover_index many regions in flat arrays, and a search for those that include one, or lie in it
-    frontier           the subscriptions that no other covers, kept while they come and go; bulk: all at once
+    frontier           the subscriptions that no other covers, kept while they come and go
+    bulk, cover_tree   the same for many at once, from boxes that stand still
+    from_plan          a compiled plan's conjunctions as boxes, and its cells as values again (cell_keys)
     dependencies       which predicates of an attribute imply which: the minimal table
     report             who covers whom in a registry: `subs.covering()`
 
-It imports the language and nothing of matching but rows and labels. Merging will stand on it.
+It imports the language and of matching what a plan is made of: rows, cells, labels; no engine.
 """

@@ -1,8 +1,8 @@
 """The frontier of many regions at once.
 
-One index over all of them, and for each region a search that ends with the first cover: whether that one is itself
-covered doesn't matter, since covering is transitive. So no region waits for another, and threads (or the partitions of
-a Spark job) take a share each.
+One tree of all of them (`cover_tree`), and for each region a search that ends with the first cover: whether that one is
+itself covered doesn't matter, since covering is transitive. So no region waits for another, and threads (or the
+partitions of a Spark job) take a share each.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +11,17 @@ import numpy as np
 
 from penstock.arrays import Bools, Int64s
 from penstock.covering.boxes import Boxes
-from penstock.covering.cover_index import CoverIndex, build_index, first_cover
+from penstock.covering.cover_index import CoverIndex, first_cover
+from penstock.covering.cover_tree import CoverTree, first_cover_in
+from penstock.covering.tree_building import build_tree
 from penstock.jit import kernel
+from penstock.matching.plan import read_only
 
 _SHARE = 2_000  # regions that a thread takes at a time: what is left at the end is soon done
 
 
-def uncovered(index: CoverIndex, boxes: Boxes, regions: Int64s) -> Int64s:
+@kernel
+def uncovered(tree: CoverTree, boxes: Boxes, regions: Int64s) -> Int64s:
     """For each of some regions one that covers it, or -1: pure, so that it may run anywhere, for a part at a time.
 
     Of equal regions the one with the lowest number covers the others. The cover need not be in the frontier itself;
@@ -26,12 +30,14 @@ def uncovered(index: CoverIndex, boxes: Boxes, regions: Int64s) -> Int64s:
     >>> from penstock.covering.boxes import BoxStore
     >>> same = np.zeros(3, np.int32)
     >>> boxes = BoxStore.of(np.arange(4), same, np.array([1, 2, 2]), np.array([9, 5, 5])).boxes
-    >>> index = build_index(boxes, np.arange(3))
-    >>> uncovered(index, boxes, np.array([0, 1])).tolist()
+    >>> tree = build_tree(boxes, np.arange(3))
+    >>> uncovered(tree, boxes, np.array([0, 1])).tolist()
     [-1, 0]
     """
-    live = np.ones(int(boxes.box_region.max(initial=-1)) + 1, np.bool_)
-    return covers_of(boxes, index, live, regions)
+    found = np.empty(len(regions), np.int64)
+    for i in range(len(regions)):
+        found[i] = first_cover_in(boxes, tree, regions[i])
+    return found
 
 
 @kernel
@@ -56,17 +62,16 @@ def frontier_of(boxes: Boxes, regions: Int64s, threads: int = 1) -> Int64s:
     """
     if not len(regions):
         return np.empty(0, np.int64)
-    index = build_index(boxes, regions)
-    live = np.ones(int(regions[-1]) + 1, np.bool_)
+    tree = build_tree(boxes, regions)
+    # As arrays mapped from files are, so that the search is compiled once for both.
+    tree = CoverTree(*map(read_only, tree._asdict().values()))
+    boxes = Boxes(*map(read_only, boxes._asdict().values()))
     if threads == 1 or len(regions) <= _SHARE:
-        found = covers_of(boxes, index, live, regions)
-    else:
-        shares = [regions[i : i + _SHARE] for i in range(0, len(regions), _SHARE)]
-        with ThreadPoolExecutor(threads) as pool:
-            found = np.concatenate(
-                list(pool.map(lambda share: covers_of(boxes, index, live, share), shares))
-            )
-    return roots(regions, found)
+        return roots(regions, uncovered(tree, boxes, regions))
+    shares = [regions[i : i + _SHARE] for i in range(0, len(regions), _SHARE)]
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(lambda share: uncovered(tree, boxes, share), shares))
+    return roots(regions, np.concatenate(found))
 
 
 def roots(regions: Int64s, covers: Int64s) -> Int64s:

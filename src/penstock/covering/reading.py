@@ -23,19 +23,16 @@ decimal(5,2) isn't known to be always true.
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from penstock.covering.regions import HIDDEN, Box, Path, Region, of_boxes
-from penstock.covering.values import EVERYTHING, NOT_NULL, NOTHING, Interval, Key, Values, all_of
+from penstock.covering.values import EVERYTHING, NOT_NULL, NOTHING, Values, all_of
 from penstock.language.atoms import Bound
-from penstock.language.literals import INT64_MAX, INT64_MIN, double_key, wide_key
+from penstock.language.key_lines import line_of, past_prefix
 from penstock.language.normal import SignedTest
 from penstock.language.pools import Column, PoolKey
 from penstock.language.schema import Schema, SchemaLike
 from penstock.language.shapes import Shapes
 from penstock.language.tree import Comparison, Contains, Factor, Pattern
-from penstock.language.types import Kind, Scalar
 
 _Tests = tuple[tuple[Path, Values], ...]
 TEST, ORDER = HIDDEN + "test", HIDDEN + "order"  # first steps of the paths of hidden attributes
@@ -118,9 +115,9 @@ def _values(factor: Factor, literals: Sequence[tuple[Column, str]]) -> Values:
 
 def _piece(pool: PoolKey, order: str, text: str) -> Values:
     """The values that compare in this way with a literal."""
-    line = _line(pool.type)
+    line = line_of(pool.type)
     if order == "prefix":
-        found = line.clipped(text.encode(), _past_prefix(text))
+        found = line.clipped(text.encode(), past_prefix(text))
     else:
         found = line.interval(order, *pool.bound(text))
     return Values(() if found is None else (found,))
@@ -132,93 +129,6 @@ _known = functools.lru_cache(maxsize=50_000)(_piece)
 
 def _remembered(pool: PoolKey, order: str, text: str) -> Values:
     return (_known if len(text) <= _LONG else _piece)(pool, order, text)
-
-
-# --- the keys of a type ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """The keys that values of one type have: from `first` up to but without `past`; None: without end.
-
-    `hole` is a key in between that no value has. Nothing here has a key outside 64 bits, even as an end.
-    """
-
-    first: Any = None
-    past: Any = None
-    hole: Any = None
-    is_text: bool = False
-    is_wide: bool = False
-
-    def interval(self, order: str, lo: Key, hi: Key, over: int) -> Interval | None:
-        """The keys that compare with a literal in this way (see `language.literals`); None if there are none."""
-        if over:
-            below = over > 0  # all values are, or none is
-            return (None, None) if order != "=" and (order in ("<", "<=")) == below else None
-        match order:
-            case "<":
-                return self.clipped(None, lo)
-            case "<=":
-                return self.clipped(None, self._next(hi))
-            case ">":
-                return self.clipped(self._next(hi), None)
-            case ">=":
-                return self.clipped(lo, None)
-        return self.clipped(lo, self._next(hi))
-
-    def clipped(self, start: Any, end: Any) -> Interval | None:
-        """An interval with its ends made canonical; None if it is empty."""
-        first, past = self.first, self.past
-        if start is not None:
-            if past is not None and start >= past:
-                return None
-            if first is not None and start <= first:
-                start = None
-            elif start == self.hole:
-                start += 1
-        if end is not None:
-            if first is not None and end <= first:
-                return None
-            if past is not None and end >= past:
-                end = None
-            elif end == self.hole:
-                end += 1
-        return None if start is not None and end is not None and start >= end else (start, end)
-
-    def _next(self, key: Any) -> Any:
-        if self.is_wide:
-            return (int.from_bytes(key, "big") + 1).to_bytes(16, "big")
-        return key + b"\0" if self.is_text else key + 1
-
-
-@functools.lru_cache(maxsize=256)
-def _line(type_: Scalar) -> _Line:
-    match type_.kind:
-        case Kind.BOOLEAN:
-            return _Line(0, 2)
-        case Kind.STRING:
-            return _Line(b"", is_text=True)
-        case Kind.DOUBLE:
-            # -1 would be the key of -0.0, which has that of 0.0.
-            return _Line(double_key(float("-inf")), hole=-1)
-        case Kind.DECIMAL if type_.is_wide:
-            return _Line(wide_key(1 - 10**38), wide_key(10**38), is_wide=True)
-        case Kind.DECIMAL:
-            return _Line(1 - 10**18, 10**18)
-    return _Line(INT64_MIN, INT64_MAX + 1)
-
-
-def _past_prefix(head: str) -> bytes | None:
-    """The first text past all that begin with the head; None if there is none.
-
-    Unlike `literals.prefix_bound` this is a text, so that `LIKE 'é%'` ends where `>= 'ê'` begins.
-    """
-    for length in range(len(head), 0, -1):
-        code = ord(head[length - 1]) + 1
-        if code <= 0x10FFFF:
-            after = 0xE000 if code == 0xD800 else code  # there are no surrogates in UTF-8
-            return (head[: length - 1] + chr(after)).encode()
-    return None
 
 
 # --- tests that are no sets of values ----------------------------------------------------------
@@ -237,10 +147,11 @@ def _hidden(signed: SignedTest, literals: Sequence[tuple[Column, str]]) -> _Test
             path = (TEST, "contains", repr(lo), repr(hi), repr(over), *attribute.path)
             return (path, truth), (attribute.path, NOT_NULL)
         case Comparison(left, order, right):
-            return _comparison(left.path, order, right.path, signed.holds)
+            return comparison(left.path, order, right.path, signed.holds)
 
 
-def _comparison(left: Path, order: str, right: Path, holds: bool) -> _Tests:
+def comparison(left: Path, order: str, right: Path, holds: bool) -> _Tests:
+    """What `left order right` asks, or its negation: of the order of the two, and of each of them."""
     if right < left:
         left, order, right = right, _MIRRORED[order], left
     outcomes = _OUTCOMES[order]

@@ -1,5 +1,14 @@
-"""Who covers whom among all subscriptions, and what that would save: `subs.covering()`."""
+"""Who covers whom among all subscriptions, and what that would save: `subs.covering()`.
 
+    subscriptions ──▶ plan ──▶ boxes ──▶ for each the first cover (`bulk`) ──▶ roots: the frontier
+
+The plan is the one that matching compiles, so no filter is read one by one. What covers what is box by box (`boxes`
+says what that misses), the same as in a `Frontier` that the subscriptions are added to one after the other, but for
+what `from_plan` tells. Among equal subscriptions the one with the lowest id covers the others. One that matches nothing
+is covered by any other.
+"""
+
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Int64s
-from penstock.covering.frontier import Frontier
-from penstock.covering.reading import region_of
-from penstock.errors import FilterError, SubscriptionErrors
-from penstock.language import Schema, Shapes
+from penstock.covering.boxes import Boxes
+from penstock.covering.bulk import frontier_of
+from penstock.covering.from_plan import plan_boxes
+from penstock.errors import SubscriptionErrors
+from penstock.language import Schema
+from penstock.matching.compile import compile_plan
 from penstock.matching.rows import Rows
 
 
@@ -57,8 +68,10 @@ class Covering:
         )
 
 
-def covering(rows: Rows, schema: Schema) -> Covering:
+def covering(rows: Rows, schema: Schema, threads: int | None = None) -> Covering:
     """Who covers whom. SubscriptionErrors with all that don't fit the schema.
+
+    As many `threads` look for covers as there are cores, unless it is said how many.
 
     >>> rows = Rows.of([(1, "ann", "price > 5", 9), (2, "bob", "price BETWEEN 6 AND 7", 9), (3, "eve", "price < 0", 9)])
     >>> found = covering(rows, Schema.of({"price": "double"}))
@@ -67,23 +80,33 @@ def covering(rows: Rows, schema: Schema) -> Covering:
     >>> print(found)
     2 of 3 subscriptions cover the others: 33.3% could be left out where only the union matters
     """
-    shapes = Shapes.under(schema)
-    pairs = []
-    errors: list[tuple[int, FilterError]] = []
-    for sid, text in zip(rows.ids.tolist(), rows.filters.to_pylist(), strict=True):
-        try:
-            pairs.append((sid, region_of(shapes.one(text))))
-        except ValueError:  # a literal that isn't one, like DATE '2024-02-30'
-            errors.append((sid, shapes.error(text)))
-        except FilterError as error:
-            errors.append((sid, error))
+    ids, boxes = boxes_of(rows, schema)
+    regions = regions_with_boxes(boxes)
+    return covering_of(ids, regions, frontier_of(boxes, regions, threads or os.cpu_count() or 1))
+
+
+def boxes_of(rows: Rows, schema: Schema) -> tuple[Int64s, Boxes]:
+    """The ids of subscriptions, ascending, and their boxes. SubscriptionErrors with all that don't fit the schema."""
+    plan, errors = compile_plan(rows, schema)
     if errors:
         raise SubscriptionErrors(errors)
-    frontier: Frontier[int] = Frontier()
-    frontier.load(pairs)
-    hanging = sorted(frontier.covered().items())
-    return Covering(
-        np.array(sorted(frontier.frontier()), np.int64),
-        np.array([sid for sid, _ in hanging], np.int64),
-        np.array([cover for _, cover in hanging], np.int64),
-    )
+    return plan.ids, plan_boxes(plan).boxes
+
+
+def regions_with_boxes(boxes: Boxes) -> Int64s:
+    """The regions that have something in them."""
+    return np.flatnonzero(np.diff(boxes.region_start))
+
+
+def covering_of(ids: Int64s, regions: Int64s, covers: Int64s) -> Covering:
+    """The report, where `covers` is what `frontier_of` found for these regions, and all others match nothing."""
+    cover = np.full(len(ids), -1, np.int64)
+    cover[regions] = covers
+    nothing = np.ones(len(ids), np.bool_)
+    nothing[regions] = False
+    if nothing.any():
+        top = int(regions[np.argmax(covers < 0)]) if len(regions) else 0
+        nothing[top] = False
+        cover[nothing] = top
+    covered = cover >= 0
+    return Covering(ids[~covered], ids[covered], ids[cover[covered]])

@@ -41,7 +41,7 @@ def check_many(
 
 
 def _warnings(cells: FilterCells) -> list[str]:
-    conjunctions = set(cells.conjunctions())
+    conjunctions = set(cells.conjunctions(exact=True))
     if not conjunctions:
         return ["never matches: its conditions contradict each other"]
     if frozenset() in conjunctions:

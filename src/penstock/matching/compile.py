@@ -4,7 +4,8 @@ Filters arrive grouped by shape (`language.shapes`), their literals in pools, so
 
     1. discretise      the constants of all filters cut every attribute into cells; literals become cell numbers
     2. intersect       per conjunction and attribute one set of cells; an empty one is a contradiction
-    3. share           each distinct predicate once, each distinct conjunction once, with its subscriptions
+    3. canonical       equal filters become equal conjunctions, however they are written
+    4. share           each distinct predicate once, each distinct conjunction once, with its subscriptions
 
 There is no Python object per subscription, but for sets of several ranges (IN lists, negations).
 """
@@ -28,6 +29,7 @@ from penstock.language.schema import Attribute, Schema
 from penstock.language.shapes import Group, Grouped, PoolKey, Shape, Shapes, pool_shapes
 from penstock.language.tree import Comparison, Contains, Factor, Pattern
 from penstock.matching import intersect as kernel
+from penstock.matching.canonical import canonical
 from penstock.matching.derived import (
     FALSE,
     TRUE,
@@ -37,6 +39,7 @@ from penstock.matching.derived import (
     PlainTest,
 )
 from penstock.matching.domains import ByteStrings, Cuts, Domain, build_domain
+from penstock.matching.filled_cells import Snap, filled_cells
 from penstock.matching.operator_tests import cut_off
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER, Rows
@@ -112,7 +115,13 @@ def compile_groups(
     tests = CellTests(conjunction, attribute, ranges, low, high)
     operators = None
     if asked:
+        # Before cells without values are taken off: what accepts all cells of an answer isn't even asked for.
         tests = without_tautologies(tests, last_cells)
+    truths = np.ones(TRUE + 1, np.bool_)
+    snap = Snap([*map(filled_cells, every), *[truths] * len(derived)])
+    tests, owners = canonical(tests, owners, snap)
+    last_cells = snap.top.astype(np.int64)
+    if asked:
         operators, tests, owners = cut_off(
             tests, owners, last_cells, len(domains), asked, schema.operators, len(ids)
         )

@@ -10,9 +10,12 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from penstock.language.calls import CALL
+from penstock.language.key_lines import Line, line_of
 from penstock.language.normal import SignedTest, Term
 from penstock.language.shapes import Shapes
 from penstock.language.tree import Comparison, Contains, Factor, Pattern
+from penstock.language.types import Scalar
+from penstock.matching.filled_cells import is_text, next_text
 
 Path = tuple[str, ...]
 Key = int | bytes
@@ -27,6 +30,7 @@ class FilterCells:
 
     def __init__(self, conjunctions: list[list[_Bound]]) -> None:
         self._conjunctions = conjunctions
+        self._known_filled: dict[Path, int] = {}
         cuts: dict[Path, set[Key]] = {}
         for term, literals in itertools.chain.from_iterable(conjunctions):
             if isinstance(term, Factor):
@@ -34,6 +38,11 @@ class FilterCells:
                 for low, high, _ in literals:
                     keys.add(low)
                     keys.add(high)
+        self._type = {
+            term.attribute.path: term.attribute.type
+            for term, _ in itertools.chain.from_iterable(conjunctions)
+            if isinstance(term, Factor)
+        }
         self._cell = {
             path: {key: 2 * n + 2 for n, key in enumerate(sorted(keys))}
             for path, keys in cuts.items()
@@ -57,8 +66,11 @@ class FilterCells:
         """The constants that the filter compares an attribute with, ascending."""
         return list(self._cell[path])
 
-    def conjunctions(self) -> Iterator[frozenset[Test]]:
-        """The tests of each conjunction that doesn't contradict itself, without those that are always true."""
+    def conjunctions(self, exact: bool = False) -> Iterator[frozenset[Test]]:
+        """The tests of each conjunction that doesn't contradict itself, without those that are always true.
+
+        If it is to be `exact`, cells without values are left out, as they are in a plan (see `canonical`).
+        """
         for conjunction in self._conjunctions:
             sets: dict[Path, int] = {}
             others: list[Test] = []
@@ -68,22 +80,40 @@ class FilterCells:
                     sets[path] = sets.get(path, -1) & self._set(term, own)
                 else:
                     others.append((None, (_identity(term), own[0] if own else None)))
-            if all(sets.values()):
-                always = {path: (2 << self._last(path)) - 1 for path in sets}
-                tests = ((p, cells) for p, cells in sets.items() if cells != always[p])
-                yield frozenset([*tests, *others])
+            if not all(sets.values()):
+                continue
+            always = {path: (2 << self._last(path)) - 1 for path in sets}
+            tests = {p: cells for p, cells in sets.items() if cells != always[p]}
+            if exact:
+                tests = {path: cells & self._filled(path) for path, cells in tests.items()}
+                if not all(tests.values()):
+                    continue
+                # Where an operator fails, not even a test is true that all its answers satisfy.
+                tests = {p: c for p, c in tests.items() if c != self._filled(p) or p[0] == CALL}
+            yield frozenset([*tests.items(), *others])
 
     def is_asked(self, test: Test) -> bool:
         """Whether it takes an operator to know."""
         return test[0] is not None and test[0][0] == CALL
 
     def indexable(self, test: Test) -> bool:
-        """Whether a test leaves out a whole side of its attribute's values."""
+        """Whether an exact test leaves out a whole side of its attribute's values."""
         path, cells = test
         if path is None or path[0] == CALL:
             return False
-        first, last = (cells & -cells).bit_length() - 1, cells.bit_length() - 1
-        return bool(first > 1 or last < self._last(path))
+        values = self._filled(path) & ~1
+        return bool(cells & -cells > values & -values or cells.bit_length() < values.bit_length())
+
+    def _filled(self, path: Path) -> int:
+        """The cells that a value can be in; that of NULL is one of them."""
+        found = self._known_filled.get(path)
+        if found is None:
+            type_ = self._type[path]
+            cuts = self.cuts(path)
+            line = line_of(type_) if isinstance(type_, Scalar) else None
+            found = (2 << self._last(path)) - 1 if line is None else _filled(cuts, line)
+            self._known_filled[path] = found
+        return found
 
     def _last(self, path: Path) -> int:
         return 2 * len(self._cell[path]) + 1
@@ -103,6 +133,22 @@ class FilterCells:
         if factor.negated:
             cells = (2 << last) - 2 & ~cells
         return cells | factor.null
+
+
+def _filled(cuts: Sequence[Key], line: Line) -> int:
+    """What `filled_cells` says of a domain, for one filter's few cuts."""
+    cells = 1
+    start: Key | None = None  # of the next gap
+    is_end = False  # there is no value past the last cut
+    for n, cut in enumerate(cuts):
+        is_key = not isinstance(cut, bytes) or not line.is_text or is_text(cut)
+        here = cut if is_key or not isinstance(cut, bytes) else next_text(cut)
+        after = line.next(cut) if is_key else here
+        cells |= (line.clipped(start, here) is not None) << 2 * n + 1
+        cells |= (is_key and line.clipped(here, after) is not None) << 2 * n + 2
+        start, is_end = after, after is None
+    cells |= (not is_end and line.clipped(start, None) is not None) << 2 * len(cuts) + 1
+    return cells
 
 
 def _range(order: str, low: int, high: int, last: int) -> tuple[int, int]:

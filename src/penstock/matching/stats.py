@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.matching.engines import Choice
     from penstock.matching.layers import Layer
     from penstock.matching.operator_stage import OperatorStage
-    from penstock.matching.plan import AnyArray
+    from penstock.matching.plan import AnyArray, Plan
 
 _SHOWN = 100  # predicates of operators
 _TEXTS = ("subscribers.", "filters.")  # kept for people, never touched by a match
@@ -46,6 +46,7 @@ class OperatorSummary:
 class Stats:
     """The size of a matcher. `bytes` are those a match may touch, `index_bytes` the engine's share of them.
 
+    `sharing` are the subscriptions with a conjunction that another one has, too: it is kept, and tested, once for all.
     `text_bytes` are the names and filters beside them. `reason` says why this engine. `operators` is None if no
     subscription calls one.
     """
@@ -55,6 +56,7 @@ class Stats:
     subscriptions: int
     removed: int
     conjunctions: int
+    sharing: int
     predicates: int
     attributes: int
     derived_attributes: int
@@ -94,6 +96,7 @@ def measure(
         subscriptions=subscriptions,
         removed=removed,
         conjunctions=sum(plan.conjunctions for plan in plans),
+        sharing=sum(_sharing(plan) for plan in plans),
         predicates=sum(plan.predicates for plan in plans),
         attributes=max(len(plan.domains) for plan in plans),
         derived_attributes=sum(len(plan.derived) for plan in plans),
@@ -105,6 +108,20 @@ def measure(
         layers=len(plans),
         operators=None if stage is None else _summary(stage),
     )
+
+
+def _sharing(plan: "Plan") -> int:
+    """How many subscriptions have a conjunction in common with another. A chain of operators counts for its own."""
+    count = len(plan.ids)
+    shares = np.zeros(count, np.bool_)
+    fans = [(plan.fan_start, plan.fan_subscription)]
+    if plan.operators is not None:
+        fans.append((plan.operators.fan_start, plan.operators.fan_subscription))
+    for start, target in fans:
+        conjunction = np.repeat(np.arange(len(start) - 1), np.diff(start))[target < count]
+        target = target[target < count]
+        shares[target[np.bincount(conjunction, minlength=1)[conjunction] > 1]] = True
+    return int(shares.sum())
 
 
 def _summary(stage: "OperatorStage") -> OperatorSummary:

@@ -46,6 +46,8 @@ from penstock.registry.store import Store
 from penstock.registry.tickets import new_ticket, proven, ticket_hash
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from penstock.covering.report import Covering
     from penstock.matching import LiveMatcher, Matcher, Published
 
@@ -387,8 +389,18 @@ class Subscriptions:
         known = self._event_schema(schema)
         return LiveMatcher(known, self.active(), engine, threads, self.operators)
 
-    def covering(self, schema: SchemaLike | None = None) -> "Covering":
+    def covering(
+        self,
+        schema: SchemaLike | None = None,
+        *,
+        spark: "SparkSession | None" = None,
+        folder: str | os.PathLike[str] | None = None,
+        progress: "Callable[[int], None] | None" = None,
+    ) -> "Covering":
         """Which subscriptions no other covers, who covers the rest, and how many could be saved.
+
+        A million take seconds on this machine; with a `spark` session its workers share the work. They read it from
+        `folder`, which on a cluster must be one that all can read, and `progress` is told how many are done.
 
         >>> subs = Subscriptions({"price": "double"})
         >>> for filter_ in ("price > 5", "price > 6"): _ = subs.subscribe("alice", filter_)
@@ -397,7 +409,13 @@ class Subscriptions:
         """
         from penstock.covering.report import covering
 
-        return covering(self.active(), self._event_schema(schema))
+        known = self._event_schema(schema)
+        if spark is None:
+            return covering(self.active(), known)
+        from penstock.pipeline.covering import covering_on_spark
+
+        place = None if folder is None else Path(folder)
+        return covering_on_spark(spark, self.active(), known, folder=place, progress=progress)
 
     def snapshot(self, schema: SchemaLike | None, folder: str | os.PathLike[str]) -> "Published":
         """Publish the subscriptions as they are now into a folder of snapshots.

@@ -1,0 +1,153 @@
+"""Equal filters, equal conjunctions: however they are written.
+
+    i > 5 AND i < 8         i BETWEEN 6 AND 7        of integers: ranges begin and end in cells that have a value
+    i NOT IN (5), i <> 5    i < 5 OR i > 5           what only empty cells lie between is one range
+    i > 5 AND i < 6         (nothing)                a range of empty cells is a contradiction
+    i > 3 OR i > 5 AND b    i > 3                    an alternative that another one includes isn't needed
+
+What comes out is shared (`sharing`): each distinct conjunction once, with all the subscriptions that it belongs to. Not
+found: alternatives that are equal only together, as `b AND i > 1 OR NOT b AND i > 1` is to `b IS NOT NULL AND i > 1`.
+"""
+
+import numpy as np
+
+from penstock.arrays import Bools, Int32s, Int64s
+from penstock.jit import kernel
+from penstock.matching.filled_cells import Snap
+from penstock.matching.sharing import CellTests, offsets
+
+# Of one filter, which are compared in pairs. Filters may have a thousand, and there may be many such.
+_MOST_ALTERNATIVES = 32
+
+
+def canonical(tests: CellTests, owners: Int64s, snap: Snap) -> tuple[CellTests, Int64s]:
+    """Conjunctions without what makes no difference, and their owners; those that contradict themselves are gone."""
+    tests, possible = _in_filled_cells(tests, len(owners), snap)
+    wanted = possible & _needed(tests, owners, possible)
+    if wanted.all():
+        return tests, owners
+    number = np.cumsum(wanted) - 1
+    kept = tests.where(wanted[tests.conjunction])
+    renumbered = number[kept.conjunction]
+    return CellTests(renumbered, kept.attribute, kept.ranges, kept.low, kept.high), owners[wanted]
+
+
+def _in_filled_cells(tests: CellTests, count: int, snap: Snap) -> tuple[CellTests, Bools]:
+    """The same tests in cells that have a value, and which of so many conjunctions can be true."""
+    single = len(tests.low) == len(tests.ranges)
+    of = tests.attribute if single else np.repeat(tests.attribute, tests.ranges)
+    low, high = snap.up(of, tests.low), snap.down(of, tests.high)
+    possible = np.ones(count, np.bool_)
+    if single:
+        possible[tests.conjunction[low > high]] = False
+        return CellTests(tests.conjunction, tests.attribute, tests.ranges, low, high), possible
+    after = snap.up(of, np.minimum(tests.high + 1, snap.last[of]))
+    start, low, high = closed(offsets(tests.ranges), low, high, after)
+    ranges = np.diff(start)
+    possible[tests.conjunction[ranges == 0]] = False
+    return CellTests(tests.conjunction, tests.attribute, ranges, low, high), possible
+
+
+@kernel
+def closed(
+    start: Int64s, low: Int32s, high: Int32s, after: Int32s
+) -> tuple[Int64s, Int32s, Int32s]:
+    """Lists of ranges without the empty ones, and with one where only empty cells were between two.
+
+    `after` is the first filled cell past each range.
+    """
+    new_start = np.zeros(len(start), np.int64)
+    new_low, new_high = np.empty(len(low), np.int32), np.empty(len(low), np.int32)
+    total = 0
+    for s in range(len(start) - 1):
+        first = total
+        behind = -1
+        for i in range(start[s], start[s + 1]):
+            if low[i] > high[i]:
+                continue
+            if total > first and low[i] == behind:
+                new_high[total - 1] = high[i]
+            else:
+                new_low[total], new_high[total] = low[i], high[i]
+                total += 1
+            behind = after[i]
+        new_start[s + 1] = total
+    return new_start, new_low[:total].copy(), new_high[:total].copy()
+
+
+# --- alternatives ------------------------------------------------------------------------------
+
+
+def _needed(tests: CellTests, owners: Int64s, possible: Bools) -> Bools:
+    """Which conjunctions aren't included by another of the same owner."""
+    needed = np.ones(len(owners), np.bool_)
+    several = np.flatnonzero((np.bincount(owners)[owners] > 1) & possible)
+    if len(several):
+        order = several[np.argsort(owners[several], kind="stable")]
+        start = np.searchsorted(tests.conjunction, np.arange(len(owners) + 1))
+        _drop_included(
+            order,
+            owners,
+            start,
+            tests.attribute,
+            offsets(tests.ranges),
+            tests.low,
+            tests.high,
+            needed,
+        )
+    return needed
+
+
+@kernel
+def _drop_included(
+    order: Int64s,
+    owners: Int64s,
+    start: Int64s,
+    attribute: Int64s,
+    first: Int64s,
+    low: Int32s,
+    high: Int32s,
+    needed: Bools,
+) -> None:
+    """Unmark what is included by another. Of equal ones the first stays."""
+    begin = 0
+    while begin < len(order):
+        end = begin
+        while end < len(order) and owners[order[end]] == owners[order[begin]]:
+            end += 1
+        if end - begin <= _MOST_ALTERNATIVES:
+            for i in range(begin, end):
+                for j in range(begin, end):
+                    if i != j and needed[order[i]] and needed[order[j]]:
+                        needed[order[j]] = not _includes(
+                            order[i], order[j], start, attribute, first, low, high
+                        )
+        begin = end
+
+
+@kernel
+def _includes(
+    a: int, b: int, start: Int64s, attribute: Int64s, first: Int64s, low: Int32s, high: Int32s
+) -> bool:
+    """Whether conjunction a is true wherever b is, test by test."""
+    for t in range(start[a], start[a + 1]):
+        found = False
+        for u in range(start[b], start[b + 1]):
+            if attribute[u] == attribute[t] and _accepts(t, u, first, low, high):
+                found = True
+                break
+        if not found:
+            return False
+    return True
+
+
+@kernel
+def _accepts(t: int, u: int, first: Int64s, low: Int32s, high: Int32s) -> bool:
+    """Whether each range of test u lies in one of test t."""
+    i = first[t]
+    for j in range(first[u], first[u + 1]):
+        while i < first[t + 1] and high[i] < low[j]:
+            i += 1
+        if i == first[t + 1] or low[i] > low[j] or high[i] < high[j]:
+            return False
+    return True
