@@ -7,8 +7,11 @@
     frontier           the subscriptions that no other covers, kept while they come and go
     bulk, cover_tree   the same for many at once, from boxes that stand still
     from_plan          a compiled plan's conjunctions as boxes, and its cells as values again (cell_keys)
-    dependencies       which predicates of an attribute imply which: the minimal table
+    merging            fewer boxes in place of many, perfectly or not (chances: what that lets through for nobody)
+    routing_table      frontier and mergers, kept while subscriptions and advertisements come and go
+    diagram/           one shared diagram for matching, covering and merging, with the predicates' minimal dependencies
+    interest/          all subscriptions as a small filter for a source: `penstock.interest`
     report             who covers whom in a registry: `subs.covering()`
 
-It imports the language and of matching what a plan is made of: rows, cells, labels; no engine.
+It imports the language and of matching what a plan is made of: rows, cells, labels.
 """

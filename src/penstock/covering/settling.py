@@ -95,8 +95,9 @@ def _snapped(d: Demands, snap: Snap) -> Demands:
         starts, set_low, set_high = closed(starts, set_low, set_high, after)
         chosen = np.flatnonzero(several >= 0)
         first, past = starts[several[chosen]], starts[several[chosen] + 1]
-        low[chosen] = np.where(first < past, set_low[np.minimum(first, len(set_low) - 1)], 1)
-        high[chosen] = np.where(first < past, set_high[past - 1], 0)
+        low[chosen], high[chosen] = 1, 0  # unless a range is left
+        left = first < past
+        low[chosen[left]], high[chosen[left]] = set_low[first[left]], set_high[past[left] - 1]
         several = several.copy()
         several[chosen[past - first < 2]] = -1
     return Demands(
