@@ -29,6 +29,7 @@ bench: $(READY)
 	@$(BIN)/python -m benchmarks.adds
 	@$(BIN)/python -m benchmarks.load
 	@$(BIN)/python -m benchmarks.operators
+	@$(BIN)/python -m benchmarks.covering
 
 format: $(READY)
 	$(BIN)/ruff format .
