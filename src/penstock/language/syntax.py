@@ -24,8 +24,8 @@ UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
 CONTAINS_NAMES = {"array_contains", "list_contains", "array_has", "list_has"}
 
 
-def syntax(text: str) -> exp.Expr:
-    """Parse the text as a SQL condition, without looking at what it says."""
+def syntax(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
+    """Parse the text as a SQL condition, or as something else, without looking at what it says."""
     if len(text) > MAX_TEXT:
         raise FilterError(
             text[:100],
@@ -37,9 +37,9 @@ def syntax(text: str) -> exp.Expr:
         raise FilterError(shown, "NUL and lone surrogates are not text", *unprintable.span())
     try:
         ands, variables = _check_tokens(text)
-        tree = sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
+        tree = sqlglot.parse_one(text, dialect=DIALECT, into=into)
     except ParseError as error:
-        raise _syntax_error(text, error) from None
+        raise _syntax_error(text, error, into) from None
     except SqlglotError:
         raise FilterError(
             text, "not SQL: a quote is not closed, or a character is not allowed"
@@ -126,18 +126,18 @@ _FORBIDDEN = {
 }
 
 
-def _syntax_error(text: str, error: ParseError) -> FilterError:
+def _syntax_error(text: str, error: ParseError, into: type[exp.Expr]) -> FilterError:
     if not text.strip():
         return FilterError(text, "the filter is empty", hint="TRUE matches every event")
     details = error.errors[0] if error.errors else {}
     if not details.get("line"):
-        return FilterError(text, "not a SQL condition")
+        return FilterError(text, f"not a SQL {into.__name__.lower()}")
     line_start = 0
     for _ in range(details["line"] - 1):
         line_start = text.find("\n", line_start) + 1
     token = details["highlight"]
     end = line_start + details["col"]
-    reason = details["description"].split(" for <class")[0]
+    reason = details["description"].split(" for <class")[0].split(" but got <Token")[0]
     if "Unexpected token" in reason:
         reason = f"unexpected {token!r}"
     elif reason.startswith("Required keyword"):
