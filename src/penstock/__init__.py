@@ -9,6 +9,10 @@
     @penstock.operator("crowd", cost="20 ms")             a function that filters may call: crowd(image) > 50
     penstock.Subscriptions(operators=…)                   those that they may
 
+    penstock.Subscriptions(catalog=penstock.Catalog.of({"Stocks": penstock.Table(…), …}, edges=[…]))
+    subs.subscribe("alice", "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER > 45 AND Rating >= 6")
+    penstock.JoinView(subs.get(sid), catalog)             its result, kept up to date by notifications
+
     penstock.match(events_df, subs)                       a Spark DataFrame, batch or streaming
     penstock.Pipeline(source=…, subscriptions=…, sink=…, checkpoint=…).start()
 
@@ -20,6 +24,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import (
+    CatalogError,
     ConfigError,
     ExpensiveSubscription,
     FilterError,
@@ -36,6 +41,8 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
+    from penstock.joins.catalog import Catalog, Table
+    from penstock.joins.join_view import JoinView
     from penstock.language import Schema
     from penstock.matching import LiveMatcher, Matcher, SnapshotRef
     from penstock.operators.define import Operator, Operators, operator
@@ -52,6 +59,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS = {
+    "Catalog": "joins.catalog",
+    "Table": "joins.catalog",
+    "JoinView": "joins.join_view",
     "Schema": "language",
     "LiveMatcher": "matching",
     "Matcher": "matching",
@@ -79,12 +89,15 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CallableSink",
+    "Catalog",
+    "CatalogError",
     "ConfigError",
     "ConsoleSink",
     "DeltaSink",
     "ExpensiveSubscription",
     "FileSink",
     "FilterError",
+    "JoinView",
     "LeaseError",
     "LiveMatcher",
     "Matcher",
@@ -101,6 +114,7 @@ __all__ = [
     "SnapshotRef",
     "SubscriptionErrors",
     "Subscriptions",
+    "Table",
     "TicketError",
     "UnknownSubscription",
     "match",

@@ -43,8 +43,10 @@ __all__ = [
     "read_select",
 ]
 
-_SELECT = re.compile(r"\s*select\b", re.IGNORECASE)
-SELECT_PATTERN = r"^\s*(?i:select)\b"
+SELECT_PATTERN = r"^[ \t\r\n\f\v]*(?i:select)(?:[ \t\r\n\f\v*/-]|$)"
+"""How the text of a select begins, and no filter's; a pattern for Python's expressions and for Arrow's."""
+
+_SELECT = re.compile(SELECT_PATTERN.replace("$", r"\Z"))
 _CACHED_SHAPES = 20_000
 _EXACT_ERRORS = 1_000  # refused selects that are read once more each, for a position of their own
 
@@ -61,8 +63,8 @@ class Select:
 def is_select(text: str) -> bool:
     """Whether a subscription's text is meant as a select: no filter begins with that word.
 
-    >>> is_select("SELECT * FROM Stocks"), is_select("selected = 5")
-    (True, False)
+    >>> is_select("SELECT * FROM Stocks"), is_select("selected = 5"), is_select("select.price > 5")
+    (True, False, False)
     """
     return _SELECT.match(text) is not None
 
