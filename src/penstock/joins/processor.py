@@ -1,0 +1,174 @@
+"""Select-joins over changing tables in one process: subscriptions and changes in, notifications out.
+
+    processor = Processor(catalog, {1: join, …}, scheme="ref-sj-clu+")
+    processor.process([Change("Stocks", {"Symbol": "GOOG", "PER": 52.1})])     -> Notifications
+    processor.subscribe(2, join)                                               -> what the new subscriber begins with
+
+All schemes of Table 1 stand behind this, and give every subscriber the same result:
+
+    enum-j        each subscriber its rows of the join                   sent to each apart
+    rel-sel       each tuple to all who select it, joining or not        once, with filters
+    ref-j, -j+    the rows of the join without selections; + if anybody wants them
+    enum-sj       each subscriber the tuples that it lacks               sent to each apart
+    ref-sj-…      the same, described by a skyline: sub, tup, clu, clu+  once, with filters
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from penstock.errors import PenstockError, UnknownSubscription
+from penstock.joins.catalog import Catalog
+from penstock.joins.changes import Change, ChangeBatch, batches
+from penstock.joins.decompose import Decomposition, Relaxation
+from penstock.joins.messages import Message
+from penstock.joins.notifications import Notifications, Part
+from penstock.joins.semijoin_scheme import SemijoinScheme
+from penstock.joins.skylines import CLU, CLU_PLUS, SUB, TUP
+from penstock.joins.subscription import SelectJoin
+from penstock.joins.tables import Delta, JoinKeys, TableState
+
+DEFAULT = "ref-sj-clu+"
+_FLAVOURS = {
+    "ref-sj-sub": SUB,
+    "ref-sj-tup": TUP,
+    "ref-sj-clu": CLU,
+    "ref-sj-clu+": CLU_PLUS,
+    "enum-sj": CLU_PLUS,
+    "rel-sel": CLU_PLUS,
+}
+SCHEMES = (*_FLAVOURS,)
+
+
+class Scheme(Protocol):
+    """A way of telling subscribers of changes. Subscriptions are numbers."""
+
+    def add(self, joins: Iterable[tuple[int, SelectJoin]]) -> None:
+        """Add subscriptions."""
+
+    def remove(self, number: int) -> None:
+        """Forget one."""
+
+    def when(self, table: str, delta: Delta) -> list[Part]:
+        """The messages that changes of a table, which have just been applied, bring about."""
+
+    def content(self, number: int) -> list[Message]:
+        """What a new subscriber begins with."""
+
+
+class Processor:
+    """The state of the tables and the subscriptions over them."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        subscriptions: Mapping[int, SelectJoin] | Iterable[tuple[int, SelectJoin]] = (),
+        scheme: str = DEFAULT,
+        decomposition: Decomposition | None = None,
+    ) -> None:
+        if scheme not in SCHEMES:
+            raise PenstockError(f"there is no scheme {scheme!r}: there are {', '.join(SCHEMES)}")
+        self.catalog = catalog
+        self.scheme_name = scheme
+        keys = {edge: JoinKeys() for edge in catalog.edges}
+        self.tables = {n: TableState(n, table, keys) for n, table in catalog.tables.items()}
+        self._decomposition = decomposition or Decomposition()
+        self.scheme = self._new_scheme()
+        self._joins: dict[int, SelectJoin] = {}
+        self._numbers: dict[int, int] = {}
+        self._free: list[int] = []
+        self._ids = np.full(64, -1, np.int64)
+        self.subscribe_all(subscriptions)
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        return len(self._numbers)
+
+    # --- subscriptions -------------------------------------------------------------------------
+
+    def subscribe(self, sid: int, join: SelectJoin) -> list[Message]:
+        """Add a subscription; what its subscriber has to hold at first."""
+        self.subscribe_all([(sid, join)])
+        return self.scheme.content(self._numbers[sid])
+
+    def subscribe_all(
+        self, subscriptions: Mapping[int, SelectJoin] | Iterable[tuple[int, SelectJoin]]
+    ) -> None:
+        """Add many subscriptions at once."""
+        pairs = subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions
+        joins = list(pairs)
+        for sid, join in joins:
+            self._check(sid, join)
+        numbered = [(self._number(sid), join) for sid, join in joins]
+        self.scheme.add(numbered)
+        self._joins.update(joins)
+        self._number_anew()
+
+    def unsubscribe(self, sid: int) -> None:
+        """Forget a subscription."""
+        if sid not in self._numbers:
+            raise UnknownSubscription(f"there is no subscription {sid}")
+        number = self._numbers.pop(sid)
+        del self._joins[sid]
+        self.scheme.remove(number)
+        self._ids[number] = -1
+        self._free.append(number)
+
+    def content(self, sid: int) -> list[Message]:
+        """What the subscriber holds, as messages that would make it so."""
+        if sid not in self._numbers:
+            raise UnknownSubscription(f"there is no subscription {sid}")
+        return self.scheme.content(self._numbers[sid])
+
+    def _check(self, sid: int, join: SelectJoin) -> None:
+        if sid in self._numbers:
+            raise PenstockError(f"subscription {sid} is there already: unsubscribe it first")
+        for side in join.sides:
+            if side.table not in self.tables:
+                raise PenstockError(f"subscription {sid}: there is no table {side.table!r}")
+        for edge in join.edges:
+            if edge not in self.catalog.edges:
+                raise PenstockError(f"subscription {sid}: {edge} is no edge of the catalogue")
+
+    def _number(self, sid: int) -> int:
+        number = self._free.pop() if self._free else len(self._numbers)
+        if number >= len(self._ids):
+            self._ids = np.concatenate([self._ids, np.full(len(self._ids), -1, np.int64)])
+        self._numbers[sid] = number
+        self._ids[number] = sid
+        return number
+
+    def _new_scheme(self) -> Scheme:
+        relaxed = self.scheme_name == "rel-sel"
+        decomposition = Relaxation() if relaxed else self._decomposition
+        return SemijoinScheme(self.tables, decomposition, _FLAVOURS[self.scheme_name])
+
+    def _number_anew(self) -> None:
+        """The coordinates of tuples that a new constant parts; and of constants, if there was no room for it."""
+        lines = [(s, a, line) for s in self.tables.values() for a, line in s.lines.items()]
+        if any(line.moved for _, _, line in lines):
+            self.scheme = self._new_scheme()
+            self.scheme.add((self._numbers[sid], join) for sid, join in self._joins.items())
+        for state, attribute, line in lines:
+            if line.parted or line.moved:
+                state.number_anew(attribute)
+
+    # --- changes -------------------------------------------------------------------------------
+
+    def process(self, changes: Iterable[Change | ChangeBatch]) -> Notifications:
+        """Apply changes in order; the messages that they bring about, which hold until the next call.
+
+        Changes of one table that follow each other are worked off together: the longer such a stretch, the faster.
+        """
+        for state in self.tables.values():
+            state.release()
+        parts: list[Part] = []
+        done = 0
+        for batch in batches(changes, self.catalog.tables):
+            delta = self.tables[batch.table].apply(batch)
+            if len(delta):
+                delta.change[:] += done
+                parts += self.scheme.when(batch.table, delta)
+            done += len(batch)
+        return Notifications(parts, self._ids, self.scheme_name.startswith("enum"))
