@@ -29,21 +29,21 @@ class Residuals:
     def __init__(self, state: TableState) -> None:
         self._state = state
         self._numbers: dict[str, int] = {}
-        self._uses: dict[int, int] = {}
+        self._texts: list[str] = []
         self._matcher = LiveMatcher(state.table.schema)
         self._true: dict[tuple[Any, ...], frozenset[int]] = {}
 
     def number(self, text: str) -> int:
         """The number of a residual, which is tested from now on."""
         if text not in self._numbers:
-            number = len(self._uses) + 1
-            self._matcher.add(number, text)
-            self._numbers[text] = number
-            self._uses[number] = 0
+            self._matcher.add(len(self._texts), text)
+            self._numbers[text] = len(self._texts)
+            self._texts.append(text)
             self._true.clear()
-        number = self._numbers[text]
-        self._uses[number] += 1
-        return number
+        return self._numbers[text]
+
+    def text(self, number: int) -> str:
+        return self._texts[number]
 
     def hold(self, place: int) -> frozenset[int]:
         """The residuals that are true of a tuple."""

@@ -24,6 +24,7 @@ from penstock.joins.changes import Change, ChangeBatch, batches
 from penstock.joins.decompose import Decomposition, Relaxation
 from penstock.joins.messages import Message
 from penstock.joins.notifications import Notifications, Part
+from penstock.joins.results import ResultScheme
 from penstock.joins.semijoin_scheme import SemijoinScheme
 from penstock.joins.skylines import CLU, CLU_PLUS, SUB, TUP
 from penstock.joins.subscription import SelectJoin
@@ -38,7 +39,8 @@ _FLAVOURS = {
     "enum-sj": CLU_PLUS,
     "rel-sel": CLU_PLUS,
 }
-SCHEMES = (*_FLAVOURS,)
+_RESULTS = ("enum-j", "ref-j", "ref-j+")
+SCHEMES = (*_RESULTS, *_FLAVOURS)
 
 
 class Scheme(Protocol):
@@ -140,6 +142,8 @@ class Processor:
         return number
 
     def _new_scheme(self) -> Scheme:
+        if self.scheme_name in _RESULTS:
+            return ResultScheme(self.tables, wanted_only=self.scheme_name == "ref-j+")
         relaxed = self.scheme_name == "rel-sel"
         decomposition = Relaxation() if relaxed else self._decomposition
         return SemijoinScheme(self.tables, decomposition, _FLAVOURS[self.scheme_name])

@@ -12,7 +12,7 @@ import numpy as np
 from penstock.arrays import Int8s, Int32s, Int64s
 from penstock.jit import kernel
 from penstock.joins.coordinates import BEYOND, NOWHERE
-from penstock.joins.messages import BASE, DROPPED, EXPOSED, SELECTED, Messages
+from penstock.joins.messages import BASE, DROPPED, EXPOSED, JOINED, SELECTED, Messages
 from penstock.joins.rectangles import Rectangles, all_inside
 
 
@@ -30,7 +30,9 @@ def _read_all(
             box[4], box[1] = a[i], a[i]
         if form[i] == EXPOSED or form[i] == DROPPED:
             box[2], box[6], box[3], box[7] = below[i] + 1, c[i], c[i], above[i] - 1
-        if form[i] == EXPOSED or form[i] == SELECTED:
+        if form[i] == JOINED:
+            box[6], box[3] = c[i], c[i]
+        if form[i] == EXPOSED or form[i] == SELECTED or form[i] == JOINED:
             last = all_inside(tree, box, out, at)
             if last > len(out):
                 return i

@@ -8,6 +8,7 @@ from penstock.arrays import Bools, Int64s
 from penstock.joins.conditions import Condition, Residuals, satisfied
 from penstock.joins.coordinates import ANYTHING
 from penstock.joins.decompose import Decomposition
+from penstock.joins.filters import filter_text
 from penstock.joins.messages import (
     ADDED,
     DROPPED,
@@ -154,6 +155,17 @@ class SemijoinScheme:
             places = group.held(number)
             places = places[self.test(group, number, places)]
             found += [TupleAdded(state.name, _row(state, place)) for place in places.tolist()]
+        return found
+
+    def filters(self, group: Semijoins) -> dict[int, str]:
+        """The subscriptions of a group as stateless filters over its messages."""
+        found = {}
+        for number in np.flatnonzero(group.rectangles.rectangle >= 0).tolist():
+            condition = self._conditions.get((number, group.form.base))
+            residual = "TRUE"
+            if condition is not None and condition.residual is not None:
+                residual = self._residuals[group.form.base].text(condition.residual)
+            found[number] = filter_text(group.rectangles.of(number), condition, residual)
         return found
 
     def test(self, group: Semijoins, number: int, places: Int64s) -> Bools:

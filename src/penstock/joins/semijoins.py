@@ -142,7 +142,7 @@ class Semijoins:
     def when_base_changes(self, delta: Delta) -> Messages:
         """Messages about the changed tuples themselves."""
         edge, attribute = self.form.edge, self.form.base_attribute
-        row, kind, places = _ends(delta.old, delta.new)
+        row, kind, places = changed_places(delta.old, delta.new)
         a = self.base.coordinates(attribute, places)
         if edge is None:
             keys = np.zeros(len(places), np.int64)
@@ -280,7 +280,7 @@ class Semijoins:
         return out[:count]
 
 
-def _ends(old: Int64s, new: Int64s) -> tuple[Int64s, Int8s, Int64s]:
+def changed_places(old: Int64s, new: Int64s) -> tuple[Int64s, Int8s, Int64s]:
     """What goes and what comes, in the order in which it is told: row of the delta, kind, place."""
     places = np.stack([old, new], axis=1).ravel()
     row = np.repeat(np.arange(len(old)), 2)
