@@ -21,15 +21,17 @@ from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import FilterError
 from penstock.joins.catalog import PAYLOAD, Catalog, Table
-from penstock.language.syntax import DIALECT, column_path
+from penstock.language.syntax import DIALECT, MAX_TEXT, column_path
 
 Place = tuple[str, str]
 """A column of one of the core's tables: table, attribute."""
 
+MAX_JOINS, MAX_NAMES = 100, 1_000
 _NEEDED = "a select-join is SELECT * FROM … JOIN … WHERE …"
 # What a select may consist of besides, by sqlglot's names: the word to be pointed at, and what to say of it.
 _REFUSED = {
@@ -168,9 +170,8 @@ class Scope:
                 hint="put each ON behind its own table: a JOIN b ON … JOIN c ON …",
             )
         if surplus:
-            raise self.error(
-                f"a table is named by a single name: no {surplus[0].strip('_').upper()} here", span
-            )
+            hint = f"write {node.this.name}" if surplus[0] in ("db", "catalog") else "leave it out"
+            raise self.error("a table is named by a single name, and no more", span, hint=hint)
         name = self._known(node.this.name, span)
         if name in self.spans:
             raise self.error(
@@ -301,6 +302,41 @@ def read_from(text: str, tree: exp.Expr, catalog: Catalog) -> tuple[Scope, list[
     return scope, conditions
 
 
+def check_words(text: str) -> None:
+    """Refuse before it is parsed what the parser would recurse into: in a thread with a small stack it would crash."""
+    if len(text) > MAX_TEXT:
+        return  # who parses it will refuse it
+    joins = froms = selects = commas = wheres = 0
+    previous: list[str] = ["", ""]
+    try:
+        tokens = sqlglot.tokenize(text, dialect=DIALECT)
+    except SqlglotError:
+        return
+    for token in tokens:
+        word = token.text.upper()
+        joins += token.token_type is TokenType.JOIN
+        froms += token.token_type is TokenType.FROM and previous[-1] != "DISTINCT"
+        selects += token.token_type is TokenType.SELECT
+        wheres += token.token_type is TokenType.WHERE
+        commas += token.token_type is TokenType.COMMA and not wheres
+        if commas > MAX_NAMES:
+            reason = f"too many names before WHERE: at most {MAX_NAMES:,}"
+            raise FilterError(text, reason, token.start, token.end + 1)
+        if joins > MAX_JOINS:
+            reason = f"too many joins: at most {MAX_JOINS} in one select"
+            raise FilterError(text, reason, token.start, token.end + 1)
+        if froms > 1 >= selects:
+            raise FilterError(text, "a second FROM", token.start, token.end + 1, hint=_NEEDED)
+        if selects > 1:
+            united = [w for w in previous if w in ("UNION", "EXCEPT", "INTERSECT")]
+            if united:
+                reason, hint = f"one SELECT, and no {united[0]}", "subscribe to each of them"
+            else:
+                reason, hint = "a select-join has no subqueries", "join the table instead"
+            raise FilterError(text, reason, token.start, token.end + 1, hint=hint)
+        previous = [previous[-1], word]
+
+
 def check_clauses(text: str, tree: exp.Expr) -> None:
     """Refuse what is more, or less, than SELECT * FROM … WHERE …"""
     if not isinstance(tree, exp.Select):
@@ -364,7 +400,7 @@ def columns_of(node: exp.Expr) -> Iterator[exp.Expr]:
         if isinstance(current, exp.Column | exp.Dot) and column_path(current) is not None:
             yield current
         else:
-            pending.extend(current.iter_expressions())
+            pending += reversed(list(current.iter_expressions()))
 
 
 def identifiers(node: exp.Expr) -> list[exp.Identifier]:

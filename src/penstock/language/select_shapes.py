@@ -22,6 +22,7 @@ from penstock.language.from_clause import (
     Equality,
     Place,
     Scope,
+    check_words,
     columns_of,
     identifiers,
     read_from,
@@ -80,6 +81,7 @@ class SelectShape:
 
 def read_shape(text: str, catalog: Catalog, slots: dict[int, int]) -> SelectShape:
     """Read a select, some of whose literals have slots, by their place in the text. FilterError if it isn't one."""
+    check_words(text)
     tree = syntax(text, exp.Select)
     scope, conditions = read_from(text, tree, catalog)
     if tree.args.get("where"):
@@ -121,13 +123,6 @@ def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
 
 def _table_of(scope: Scope, node: exp.Expr) -> str | None:
     """The table that a conjunct is about; None if it makes columns of two tables equal, which the scope is told."""
-    query = node.find(exp.Query)
-    if query is not None:
-        raise scope.error(
-            "a select-join has no subqueries",
-            span_of(scope.text, query),
-            hint="join the table instead: JOIN … USING (…)",
-        )
     candidates: list[list[str]] = []
     for column in columns_of(node):
         found = scope.find(column)

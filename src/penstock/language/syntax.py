@@ -46,6 +46,10 @@ def syntax(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
         ) from None
     except RecursionError:
         raise too_deep(text) from None
+    except (
+        TypeError
+    ):  # sqlglot's compiled parser has no better error for an operator without operands, like ->
+        raise FilterError(text, f"not a SQL {into.__name__.lower()}") from None
     if tree.find(exp.Between) and ands != sum(1 for _ in tree.find_all(exp.And, exp.Between)):
         raise FilterError(text, "BETWEEN without its AND", hint="price BETWEEN 5 AND 10")
     if isinstance(tree, exp.Block):
@@ -68,7 +72,7 @@ def _check_tokens(text: str) -> tuple[int, list[tuple[str, int, int]]]:
     Returns how many ANDs there are, because sqlglot forgives a BETWEEN that lacks its own; and the variables: their
     names, and where each begins and ends.
     """
-    depth = ands = ors = commas = 0
+    depth = ands = ors = commas = openers = 0
     colon = -1  # where the last token began, if it was a colon
     variables: list[tuple[str, int, int]] = []
     prefixes = 0  # NOTs and signs in a row: each is a level, too
@@ -91,12 +95,13 @@ def _check_tokens(text: str) -> tuple[int, list[tuple[str, int, int]]]:
             variables.append((token.text, colon, token.end + 1))
         colon = token.start if kind is TokenType.COLON else -1
         depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        openers += token.text.upper() in _OPENERS
         prefixes = prefixes + 1 if kind in _PREFIXES else 0
         ands += kind is TokenType.AND and not is_step
         ors += kind is TokenType.OR and not is_step
         is_step = kind is TokenType.DOT
         commas += kind is TokenType.COMMA
-        if depth + prefixes > MAX_DEPTH:
+        if depth + prefixes > MAX_DEPTH or openers > MAX_DEPTH:
             raise too_deep(text)
     if ands + ors > MAX_CONDITIONS:
         raise FilterError(
@@ -119,6 +124,8 @@ def _place(tree: exp.Expr, variables: list[tuple[str, int, int]]) -> None:
 
 
 _PREFIXES = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
+# Words behind which sqlglot reads a whole expression, with or without parentheses: each is a level.
+_OPENERS = frozenset({"IF", "CONNECT_BY_ROOT"})
 _FORBIDDEN = {
     TokenType.L_BRACKET: "subscripts are",
     TokenType.L_BRACE: "braces are",
