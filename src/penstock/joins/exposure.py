@@ -8,7 +8,7 @@ the same join key. A joining tuple of R is new to just those with
 as a C that reaches a neighbour has had the tuple all along. Deletion is the mirror image: the neighbours are those that
 are left, and who fits this has nothing in S any longer that joins. It must forget all tuples of R with the join key, of
 which it has at least one if some coordinate of them is in A. Which coordinates those are is said by points, as a skyline
-does (`skylines.merged`), so nobody is told who has nothing to forget.
+does (CLU+ of `skylines`), so nobody is told who has nothing to forget.
 
 An update is both, and what comes is there before what goes has gone: who has both in its range hears nothing.
 
@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.arrays import Int64s
+from penstock.arrays import Int32s, Int64s
 from penstock.jit import kernel
 from penstock.joins.coordinates import BEYOND, NOWHERE
-from penstock.joins.rectangles import any_inside
-from penstock.joins.skylines import A, merged
+from penstock.joins.rectangles import all_inside, any_inside
+from penstock.joins.runs import first_at_least
+from penstock.joins.skylines import A, in_gap, touched
 
 
 @kernel
@@ -36,15 +37,54 @@ def _box_of(c: int, below: int, above: int) -> Int64s:
 
 
 @kernel
+def _mark(
+    tree: Any, box: Int64s, values: Int64s, count: int, found: Int32s, covered: Any, cut: Any
+) -> bool:
+    """Of distinct values ascending, which ones are in the A of somebody in the box; and after which a gap has an A inside.
+
+    False if nobody is in the box. Few are looked at one by one; if they are many, each value and each gap is asked for.
+    """
+    n = all_inside(tree, box, found, 0)
+    if n > len(found):
+        for i in range(count):
+            covered[i] = touched(tree, box, A, values[i], values[i])
+            cut[i] = i + 1 < count and in_gap(tree, box, A, values[i], values[i + 1])
+        return True
+    corners = tree[8]
+    for i in range(count):
+        covered[i], cut[i] = False, False
+    for j in range(n):
+        place = first_at_least(values, 0, count, corners[found[j], 0])
+        last = corners[found[j], 1]
+        if place and (place == count or values[place] > last):
+            cut[place - 1] = True
+        while place < count and values[place] <= last:
+            covered[place] = True
+            place += 1
+    return n > 0
+
+
+@kernel
+def _distinct(values: Int64s, begin: int, end: int, out: Int64s) -> int:
+    count = 0
+    for p in range(begin, end):
+        if count == 0 or out[count - 1] != values[p]:
+            out[count] = values[p]
+            count += 1
+    return count
+
+
+@kernel
 def expose_all(
     tree: Any, runs: Any, keys: Int64s, c: Int64s, near: Int64s, first: int,
-    change: Int64s, tuples: Int64s, a: Int64s, at: int,
+    change: Int64s, tuples: Int64s, a: Int64s, at: int, scratch: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """The tuples exposed by those that come, from the first on: (change, tuple, coordinate), from `at` on.
 
     Which of those that come is next, if there was no room for all; and where the exposed end.
     """
     start, length, values, places = runs
+    distinct, covered, cut, found = scratch
     for i in range(first, len(keys)):
         key, below, above = keys[i], near[i, 0], near[i, 1]
         if not (0 <= key < len(start) and length[key] and below < c[i] < above):
@@ -55,26 +95,27 @@ def expose_all(
         box = _box_of(c[i], below, above)
         if not any_inside(tree, box):
             continue
-        p = begin
-        while p < end:
-            value = values[p]
-            box[0], box[4], box[1], box[5] = NOWHERE, value, value, BEYOND
-            is_exposed = any_inside(tree, box)
-            while p < end and values[p] == value:
-                if is_exposed:
-                    change[at], tuples[at], a[at] = i, places[p], value
-                    at += 1
-                p += 1
+        count = _distinct(values, begin, end, distinct)
+        if not _mark(tree, box, distinct, count, found, covered, cut):
+            continue
+        d = 0
+        for p in range(begin, end):
+            if distinct[d] != values[p]:
+                d += 1
+            if covered[d]:
+                change[at], tuples[at], a[at] = i, places[p], values[p]
+                at += 1
     return len(keys), at
 
 
 @kernel
 def drop_all(
     tree: Any, runs: Any, keys: Int64s, c: Int64s, near: Int64s, first: int,
-    ends: Int64s, x: Int64s, y: Int64s, scratch: Int64s,
+    ends: Int64s, x: Int64s, y: Int64s, scratch: Any,
 ) -> int:  # fmt: skip
     """For those that go, from the first on, who must forget: the points of tuple i end at ends[i]; which one is next."""
     start, length, values, _ = runs
+    distinct, covered, cut, found = scratch
     at = ends[first - 1] if first else np.int64(0)
     for i in range(first, len(keys)):
         key, below, above = keys[i], near[i, 0], near[i, 1]
@@ -83,11 +124,26 @@ def drop_all(
                 return i
             box = _box_of(c[i], below, above)
             if any_inside(tree, box):
-                count = 0
-                for p in range(start[key], start[key] + length[key]):
-                    if count == 0 or scratch[count - 1] != values[p]:
-                        scratch[count] = values[p]
-                        count += 1
-                at = merged(tree, box, A, scratch, count, x, y, at)
+                count = _distinct(values, start[key], start[key] + length[key], distinct)
+                _mark(tree, box, distinct, count, found, covered, cut)
+                at = _points(distinct, count, covered, cut, x, y, at)
         ends[i] = at
     return len(keys)
+
+
+@kernel
+def _points(
+    values: Int64s, count: int, covered: Any, cut: Any, x: Int64s, y: Int64s, at: int
+) -> int:
+    """Values between cuts as one point each, from the first that is covered to the last."""
+    begin = -1
+    end = -1
+    for i in range(count):
+        if covered[i]:
+            begin = i if begin < 0 else begin
+            end = i
+        if (cut[i] or i == count - 1) and begin >= 0:
+            x[at], y[at] = values[end], values[begin]
+            at += 1
+            begin = -1
+    return at

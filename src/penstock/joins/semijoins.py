@@ -48,6 +48,7 @@ from penstock.joins.subscription import JoinEdge
 from penstock.joins.tables import Delta, TableState
 
 _ROOM = 1 << 14
+_FEW = 256  # rectangles that are looked at one by one rather than asked for again and again
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,9 @@ class Semijoins:
             keys = np.zeros(len(places), np.int64)
         else:
             keys = self.base.keys(edge, places)
+        if edge is not None:
+            order = np.argsort(keys, kind="stable")
+            row, kind, places, a, keys = row[order], kind[order], places[order], a[order], keys[order]
         if not self.tested:
             keep = _not_replaced(row, kind, keys, a)
             row, kind, places, a, keys = row[keep], kind[keep], places[keep], a[keep], keys[keep]
@@ -180,12 +184,16 @@ class Semijoins:
         longest = runs.longest()
         x = np.empty(max(_ROOM, 4 * len(keys), 2 * longest), np.int64)
         y = x.copy()
-        scratch, found = np.empty(2 * longest + 2, np.int64), np.empty(_ROOM, np.int32)
+        points, found = np.empty(2 * longest + 2, np.int64), np.empty(_ROOM, np.int32)
+        gaps = (
+            np.empty(2 * longest + 2, np.int64), np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64),
+            np.empty(_FEW, np.int32),
+        )  # fmt: skip
         first = 0
         while True:
             first = describe_all(
                 self.flavour, self.rectangles.tree, self.clusters.anchors, runs.arrays, keys, a, first,
-                ends, x, y, scratch, found,
+                ends, x, y, points, gaps, found,
             )  # fmt: skip
             if first == len(keys):
                 last = ends[-1] if len(ends) else 0
@@ -213,8 +221,9 @@ class Semijoins:
         first = at = 0
         while True:
             first, at = expose_all(
-                self.rectangles.tree, runs.arrays, keys, c, near, first, out[0], out[1], out[2], at
-            )
+                self.rectangles.tree, runs.arrays, keys, c, near, first, out[0], out[1], out[2], at,
+                _scratch(runs),
+            )  # fmt: skip
             if first == len(keys):
                 break
             out = np.concatenate([out, np.empty_like(out)], axis=1)
@@ -237,7 +246,7 @@ class Semijoins:
         runs = self.base_runs
         ends = np.zeros(len(keys), np.int64)
         x = np.empty(max(_ROOM, runs.longest()), np.int64)
-        y, scratch = x.copy(), np.empty(runs.longest() + 1, np.int64)
+        y, scratch = x.copy(), _scratch(runs)
         first = 0
         while True:
             first = drop_all(
@@ -278,6 +287,14 @@ class Semijoins:
             out = np.empty(count, np.int64)
             _held(*runs, corner, out)
         return out[:count]
+
+
+def _scratch(runs: Runs) -> Any:
+    """For the distinct coordinates of a run, which are covered, after which there is a cut; and for a few rectangles."""
+    size = runs.longest() + 1
+    return (
+        np.empty(size, np.int64), np.empty(size, np.bool_), np.empty(size, np.bool_), np.empty(_FEW, np.int32)
+    )  # fmt: skip
 
 
 def changed_places(old: Int64s, new: Int64s) -> tuple[Int64s, Int8s, Int64s]:

@@ -17,6 +17,8 @@ C has some v in it. Four ways to say that with points (x, y), read as "C begins 
 Two departures, both of which only send less. A point that no selected subscription's range touches is left out of CLU+,
 and a message that would have no reader isn't sent at all. For SUB, the affected ones are found by what CLU+ says.
 
+What lies in the gaps depends on the join key alone: it is surveyed once for all tuples of a batch that have the key.
+
 A *run* is the sorted coordinates of the tuples with one join key: these are pure functions of it, of the anchors and of
 the tree of rectangles.
 """
@@ -73,22 +75,64 @@ def next_to_anchors(v: Int64s, begin: int, end: int, anchors: Int64s, out: Int64
 
 @kernel
 def merged(
-    tree: Any, box: Int64s, d: int, points: Int64s, count: int, x: Int64s, y: Int64s, at: int
+    tree: Any, box: Int64s, points: Int64s, count: int, gaps: Any, a: int, x: Int64s, y: Int64s, at: int
 ) -> int:
-    """CLU -> CLU+: write the points to x and y from `at` on; where they end.
-
-    The box says what is selected, d which range the points are about.
-    """
+    """CLU -> CLU+: write the points to x and y from `at` on; where they end. The box says a ∈ A."""
     begin = 0
     while begin < count:
         end = begin + 1
-        while end < count and not in_gap(tree, box, d, points[end - 1], points[end]):
+        while end < count and not _is_occupied(tree, box, gaps, end - 1, points, a):
             end += 1
-        if touched(tree, box, d, points[end - 1], points[begin]):
+        if touched(tree, box, C, points[end - 1], points[begin]):
             x[at], y[at] = points[end - 1], points[begin]
             at += 1
         begin = end
     return at
+
+
+@kernel
+def survey(tree: Any, points: Int64s, count: int, gaps: Any) -> None:
+    """Who has its C strictly between neighbouring points: for each gap the union of their A, as disjoint ranges.
+
+    Gap i has ranges first[ends[i - 1]:ends[i]]; ends is negative, -1 - where they would end, if there are too many. As
+    long as tuples of one join key come, this is asked once for all of them.
+    """
+    ends, first, last, found = gaps
+    corners = tree[8]
+    box = np.empty(8, np.int64)
+    box[:4], box[4:] = NOWHERE, BEYOND
+    at = 0
+    for i in range(count - 1):
+        box[2], box[7] = points[i] + 1, points[i + 1] - 1
+        inside = 0
+        if box[2] <= box[7]:
+            inside = all_inside(tree, box, found, 0)
+        if inside > len(found) or at + inside > len(first):
+            ends[i] = -1 - at
+            continue
+        order = np.argsort(corners[found[:inside], 0])
+        begin = at
+        for j in order:
+            r = found[j]
+            if at > begin and corners[r, 0] <= last[at - 1]:
+                last[at - 1] = max(last[at - 1], corners[r, 1])
+            else:
+                first[at], last[at] = corners[r, 0], corners[r, 1]
+                at += 1
+        ends[i] = at
+
+
+@kernel
+def _is_occupied(tree: Any, box: Int64s, gaps: Any, i: int, points: Int64s, a: int) -> bool:
+    """Whether a selected subscription has its C inside a gap."""
+    ends, first, last, _ = gaps
+    if ends[i] < 0:
+        return in_gap(tree, box, C, points[i], points[i + 1])
+    begin = 0
+    if i:
+        begin = ends[i - 1] if ends[i - 1] >= 0 else -1 - ends[i - 1]
+    place = first_at_least(last, begin, ends[i], a)
+    return place < ends[i] and first[place] <= a
 
 
 @kernel
@@ -123,58 +167,71 @@ def _smallest(
 
 
 @kernel
-def describe(
-    flavour: int, tree: Any, anchors: Int64s, v: Int64s, begin: int, end: int, a: int,
-    x: Int64s, y: Int64s, at: int, scratch: Int64s, found: Int32s,
-) -> int:  # fmt: skip
-    """The skyline for a tuple with coordinate a and joining tuples v[begin:end], from `at` on; where it ends.
+def _candidates(
+    flavour: int, anchors: Int64s, v: Int64s, begin: int, end: int, points: Int64s
+) -> int:
+    """Which joining tuples may have a point."""
+    if flavour != TUP:
+        return next_to_anchors(v, begin, end, anchors, points)
+    count = 0
+    for place in range(begin, end):
+        if count == 0 or points[count - 1] != v[place]:
+            points[count] = v[place]
+            count += 1
+    return count
 
-    Where it begins: nobody is affected. -1: `found` has to be larger. x and y have room for twice the tuples.
+
+@kernel
+def _describe(
+    flavour: int, tree: Any, points: Int64s, count: int, gaps: Any, a: int, x: Int64s, y: Int64s, at: int,
+    found: Int32s,
+) -> int:  # fmt: skip
+    """The skyline for a tuple with coordinate a, from `at` on; where it ends. -1: there isn't room enough.
+
+    Where it begins: nobody is affected.
     """
     box = np.empty(8, np.int64)
     box[0], box[4], box[1], box[5] = NOWHERE, a, a, BEYOND
-    if begin == end or not touched(tree, box, C, v[end - 1], v[begin]):
+    if count == 0 or not touched(tree, box, C, points[count - 1], points[0]):
         return at
-    if flavour == TUP:
-        count = 0
-        for place in range(begin, end):
-            if count == 0 or scratch[count - 1] != v[place]:
-                scratch[count] = v[place]
-                count += 1
-    else:
-        count = next_to_anchors(v, begin, end, anchors, scratch)
-    if flavour == CLU_PLUS:
-        return merged(tree, box, C, scratch, count, x, y, at)
-    if flavour == SUB:
-        last = merged(tree, box, C, scratch, count, x, y, at)
-        last, affected = _smallest(tree, box, x, y, at, last, found)
-        return -1 if affected > len(found) or affected < 0 else last
+    if flavour == CLU_PLUS or flavour == SUB:
+        last = merged(tree, box, points, count, gaps, a, x, y, at)
+        if flavour == SUB:
+            last, affected = _smallest(tree, box, x, y, at, last, found)
+            return -1 if affected > len(found) or affected < 0 else last
+        return last
     has_readers = False
     for i in range(count):
-        x[at + i], y[at + i] = scratch[i], scratch[i]
-        has_readers = has_readers or touched(tree, box, C, scratch[i], scratch[i])
+        x[at + i], y[at + i] = points[i], points[i]
+        has_readers = has_readers or touched(tree, box, C, points[i], points[i])
     return at + count if has_readers else at
 
 
 @kernel
 def describe_all(
     flavour: int, tree: Any, anchors: Int64s, runs: Any, keys: Int64s, a: Int64s, first: int,
-    ends: Int64s, x: Int64s, y: Int64s, scratch: Int64s, found: Int32s,
+    ends: Int64s, x: Int64s, y: Int64s, points: Int64s, gaps: Any, found: Int32s,
 ) -> int:  # fmt: skip
     """The skylines of tuples (join key, coordinate) from the first on, as long as there is room; which one is next.
 
-    The points of tuple i end at ends[i]: no points, no message.
+    The points of tuple i end at ends[i]: no points, no message. Best with those of a join key one after the other.
     """
     start, length, v, _ = runs
     at = ends[first - 1] if first else np.int64(0)
+    known, count = np.int64(-1), 0
     for i in range(first, len(keys)):
         key = keys[i]
         last = at
         if 0 <= key < len(start) and length[key]:
-            begin, end = start[key], start[key] + length[key]
             if at + 2 * length[key] > len(x):
                 return i
-            last = describe(flavour, tree, anchors, v, begin, end, a[i], x, y, at, scratch, found)
+            if key != known:
+                known = key
+                begin, end = start[key], start[key] + length[key]
+                count = _candidates(flavour, anchors, v, begin, end, points)
+                if flavour == CLU_PLUS or flavour == SUB:
+                    survey(tree, points, count, gaps)
+            last = _describe(flavour, tree, points, count, gaps, a[i], x, y, at, found)
             if last < 0:
                 return i
         at = last
