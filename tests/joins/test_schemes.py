@@ -19,6 +19,7 @@ def run(world: str, seed: int, changes: int, subscriptions: int, plain: bool = F
     database = Database(catalog)
     asked = {n: random_subscription(catalog, rng, plain) for n in range(subscriptions)}
     processors = {s: Processor(catalog, {}, scheme=s) for s in SCHEMES}
+    processors["exactly"] = Processor(catalog, {}, exactly=True)
     clients: dict[tuple[str, int], Client] = {}
     late = set(rng.sample(sorted(asked), subscriptions // 3))
 

@@ -14,6 +14,7 @@ NOWHERE and BEYOND stand for "no tuple on this side". The three lowest integers 
 same coordinate; a range that would part them is refused.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,16 @@ class Line:
         low = LOWEST if first is None else self._place(first)
         high = HIGHEST if past is None else self._place(past) - 1
         return low, high
+
+    def ranges(self, values: Sequence[Values]) -> Int64s:
+        """The ranges of many, one a row."""
+        if self._labels is None:
+            intervals = [v.intervals[0] for v in values if not v.null and len(v.intervals) == 1]
+            if len(intervals) == len(values) and not any(None in pair for pair in intervals):
+                found = np.array(intervals, np.int64)
+                if ((found > LOWEST) & (found <= HIGHEST)).all():
+                    return found - (0, 1)
+        return np.array([self.range(v) for v in values], np.int64)
 
     def _place(self, key: Key) -> int:
         if self._labels is None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
+from penstock.arrays import Int64s
 from penstock.jit import kernel
 from penstock.joins.coordinates import BEYOND, NOWHERE
 from penstock.joins.rectangles import all_inside, any_inside
@@ -38,17 +38,19 @@ def _box_of(c: int, below: int, above: int) -> Int64s:
 
 @kernel
 def _mark(
-    tree: Any, box: Int64s, values: Int64s, count: int, found: Int32s, covered: Any, cut: Any
+    tree: Any, box: Int64s, values: Int64s, count: int, scratch: Any, with_cuts: bool
 ) -> bool:
     """Of distinct values ascending, which ones are in the A of somebody in the box; and after which a gap has an A inside.
 
     False if nobody is in the box. Few are looked at one by one; if they are many, each value and each gap is asked for.
     """
-    n = all_inside(tree, box, found, 0)
+    _, covered, cut, found = scratch
+    n = all_inside(tree, box, found, 0, len(found))
     if n > len(found):
         for i in range(count):
             covered[i] = touched(tree, box, A, values[i], values[i])
-            cut[i] = i + 1 < count and in_gap(tree, box, A, values[i], values[i + 1])
+            if with_cuts:
+                cut[i] = i + 1 < count and in_gap(tree, box, A, values[i], values[i + 1])
         return True
     corners = tree[8]
     for i in range(count):
@@ -84,7 +86,7 @@ def expose_all(
     Which of those that come is next, if there was no room for all; and where the exposed end.
     """
     start, length, values, places = runs
-    distinct, covered, cut, found = scratch
+    distinct, covered, _, _ = scratch
     for i in range(first, len(keys)):
         key, below, above = keys[i], near[i, 0], near[i, 1]
         if not (0 <= key < len(start) and length[key] and below < c[i] < above):
@@ -96,7 +98,7 @@ def expose_all(
         if not any_inside(tree, box):
             continue
         count = _distinct(values, begin, end, distinct)
-        if not _mark(tree, box, distinct, count, found, covered, cut):
+        if not _mark(tree, box, distinct, count, scratch, False):
             continue
         d = 0
         for p in range(begin, end):
@@ -115,7 +117,7 @@ def drop_all(
 ) -> int:  # fmt: skip
     """For those that go, from the first on, who must forget: the points of tuple i end at ends[i]; which one is next."""
     start, length, values, _ = runs
-    distinct, covered, cut, found = scratch
+    distinct, covered, cut, _ = scratch
     at = ends[first - 1] if first else np.int64(0)
     for i in range(first, len(keys)):
         key, below, above = keys[i], near[i, 0], near[i, 1]
@@ -125,7 +127,7 @@ def drop_all(
             box = _box_of(c[i], below, above)
             if any_inside(tree, box):
                 count = _distinct(values, start[key], start[key] + length[key], distinct)
-                _mark(tree, box, distinct, count, found, covered, cut)
+                _mark(tree, box, distinct, count, scratch, True)
                 at = _points(distinct, count, covered, cut, x, y, at)
         ends[i] = at
     return len(keys)

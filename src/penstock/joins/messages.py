@@ -94,6 +94,7 @@ class Messages:
 
     `tuples` says where in the group's base table the content stands; of JOINED messages it has a row of places, one for
     each table. `start` has one entry more than there are messages: the points of message i are start[i]:start[i + 1].
+    Where the filtering table has several attributes (`envelopes`), c and x have a row of coordinates each, and y is empty.
     """
 
     change: Int64s  # which change brought it about: its position
@@ -135,7 +136,11 @@ class Messages:
     def description_bytes(self) -> Int64s:
         """The size of each message's description."""
         numbers = np.array([1, 4, 3, 1, 0], np.int64)[self.form]
-        return (numbers + 2 * self.points()) * NUMBER
+        a_point = 2
+        if self.x.ndim > 1:
+            a_point = self.x.shape[1]
+            numbers = 1 + np.where(self.form == EXPOSED, a_point, 0)
+        return (numbers + a_point * self.points()) * NUMBER
 
 
 def concatenated(parts: list[Messages]) -> Messages:

@@ -21,6 +21,7 @@ import numpy as np
 from penstock.errors import PenstockError, UnknownSubscription
 from penstock.joins.catalog import Catalog
 from penstock.joins.changes import Change, ChangeBatch, batches
+from penstock.joins.choices import Choices
 from penstock.joins.decompose import Decomposition, Relaxation
 from penstock.joins.messages import Message
 from penstock.joins.notifications import Notifications, Part
@@ -68,6 +69,7 @@ class Processor:
         subscriptions: Mapping[int, SelectJoin] | Iterable[tuple[int, SelectJoin]] = (),
         scheme: str = DEFAULT,
         decomposition: Decomposition | None = None,
+        exactly: bool | None = None,
     ) -> None:
         if scheme not in SCHEMES:
             raise PenstockError(f"there is no scheme {scheme!r}: there are {', '.join(SCHEMES)}")
@@ -76,6 +78,7 @@ class Processor:
         keys = {edge: JoinKeys() for edge in catalog.edges}
         self.tables = {n: TableState(n, table, keys) for n, table in catalog.tables.items()}
         self._decomposition = decomposition or Decomposition()
+        self._choices = Choices(exactly)
         self.scheme = self._new_scheme()
         self._joins: dict[int, SelectJoin] = {}
         self._numbers: dict[int, int] = {}
@@ -146,7 +149,9 @@ class Processor:
             return ResultScheme(self.tables, wanted_only=self.scheme_name == "ref-j+")
         relaxed = self.scheme_name == "rel-sel"
         decomposition = Relaxation() if relaxed else self._decomposition
-        return SemijoinScheme(self.tables, decomposition, _FLAVOURS[self.scheme_name])
+        return SemijoinScheme(
+            self.tables, decomposition, _FLAVOURS[self.scheme_name], self._choices
+        )
 
     def _number_anew(self) -> None:
         """The coordinates of tuples that a new constant parts; and of constants, if there was no room for it."""

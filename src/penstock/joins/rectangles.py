@@ -34,6 +34,7 @@ BUCKET = 16
 TURNS = (2, 3, 2, 3, 2, 3, 0, 1)  # along which dimensions nodes are cut, from the root down
 STACK = 512  # deeper than any tree: past MOST_DEPTH it is built anew
 MOST_DEPTH = 200
+MANY = 1 << 62
 Box = Int64s  # of eight: the lowest of the four coordinates, then the highest
 Tree = tuple[Int32s, Int32s, Int32s, Int32s, Int64s, Int32s, Int64s, Int32s, Int64s]
 
@@ -81,8 +82,11 @@ def any_inside(tree: Any, box: Int64s) -> bool:
 
 
 @kernel
-def all_inside(tree: Any, box: Int64s, out: Int32s, at: int) -> int:
-    """Write the rectangles in a box to `out` from `at` on; where they end. Past the end of `out` they are only counted."""
+def all_inside(tree: Any, box: Int64s, out: Int32s, at: int, most: int = MANY) -> int:
+    """Write the rectangles in a box to `out` from `at` on; where they end.
+
+    Past the end of `out` they are only counted, and past `most` not even that.
+    """
     left, right, _, _, _, living, bounds, buckets, corners = tree
     stack = np.empty(STACK, np.int32)
     stack[0] = 0
@@ -116,6 +120,8 @@ def all_inside(tree: Any, box: Int64s, out: Int32s, at: int) -> int:
                 if at < len(out):
                     out[at] = r
                 at += 1
+                if at > most:
+                    return at
     return at
 
 

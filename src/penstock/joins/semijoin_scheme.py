@@ -1,13 +1,15 @@
 """Select-joins by semijoins: Ref-SJ in its four flavours, Enum-SJ, and, without filtering tables, Rel-Sel."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from penstock.arrays import Bools, Int64s
+from penstock.joins.choices import Choices
 from penstock.joins.conditions import Condition, Residuals, satisfied
 from penstock.joins.coordinates import ANYTHING
 from penstock.joins.decompose import Decomposition
+from penstock.joins.envelopes import EnvelopeSemijoins
 from penstock.joins.filters import filter_text
 from penstock.joins.messages import (
     ADDED,
@@ -19,26 +21,38 @@ from penstock.joins.messages import (
     TuplesDropped,
 )
 from penstock.joins.notifications import Part
-from penstock.joins.readers import readers
 from penstock.joins.semijoins import Form, Semijoins
 from penstock.joins.subscription import SelectJoin, Side
 from penstock.joins.tables import Delta, TableState
 
+Group = Semijoins | EnvelopeSemijoins
 _Numbered = tuple[int, SelectJoin]
+_Likeness = tuple[object, ...]
+
+
+def _likeness(join: SelectJoin) -> _Likeness:
+    """What select-joins have in common that are added together: tables, edges, and the attributes with ranges."""
+    sides = [(side.table, *[name for name, _ in side.ranges]) for side in join.sides]
+    return (join.edges, *sides)
 
 
 class SemijoinScheme:
     """The groups of semijoins of all subscriptions, which are numbers here."""
 
     def __init__(
-        self, tables: dict[str, TableState], decomposition: Decomposition, flavour: int
+        self,
+        tables: dict[str, TableState],
+        decomposition: Decomposition,
+        flavour: int,
+        choices: Choices,
     ) -> None:
         self.decomposition = decomposition
-        self.groups: dict[Form, Semijoins] = {}
+        self.choices = choices
+        self.groups: dict[Form, Group] = {}
         self._tables = tables
         self._flavour = flavour
         self._residuals = {name: Residuals(state) for name, state in tables.items()}
-        self._member: dict[int, list[Semijoins]] = {}
+        self._member: dict[int, list[Group]] = {}
         self._conditions: dict[tuple[int, str], Condition] = {}
         self._favourite: dict[
             str, str
@@ -49,74 +63,93 @@ class SemijoinScheme:
     def add(self, joins: Iterable[_Numbered]) -> None:
         """Add subscriptions. All or none: what is wrong with one is told before anything has changed."""
         joins = list(joins)
-        self._choose_attributes(joins)
-        pending: dict[Form, tuple[list[int], list[tuple[int, int, int, int]], list[bool]]] = {}
+        self.choices.learn(join for _, join in joins)
+        alike: dict[_Likeness, list[_Numbered]] = {}
         for number, join in joins:
             if join.never_matches:
                 self._member[number] = []
-                continue
-            sides = {side.table: side for side in join.sides}
-            attributes = {side.table: self._attribute(side) for side in join.sides}
-            for base, edge in self.decomposition.of(join):
-                form = Form(base, edge, attributes[base])
-                filtering = form.filtering
-                if filtering is not None:
-                    form = Form(base, edge, attributes[base], attributes[filtering])
-                numbers, corners, tested = pending.setdefault(form, ([], [], []))
-                a = self._range(sides[base], attributes[base])
-                c = (
-                    ANYTHING
-                    if filtering is None
-                    else self._range(sides[filtering], attributes[filtering])
-                )
-                numbers.append(number)
-                corners.append((*a, *c))
-                tested.append(self._condition(number, sides[base], attributes[base]))
-        for form, (numbers, corners, tested) in pending.items():
+            else:
+                alike.setdefault(_likeness(join), []).append((number, join))
+        for members in alike.values():
+            self._add_alike(members)
+
+    def _add_alike(self, joins: list[_Numbered]) -> None:
+        """Add subscriptions with ranges for the same attributes of the same tables."""
+        first = joins[0][1]
+        numbers = np.array([number for number, _ in joins], np.int64)
+        attributes = {side.table: self._attribute(side) for side in first.sides}
+        sides = {side.table: side for side in first.sides}
+        ranges = {
+            (side.table, attribute): self._ranges([join.sides[n] for _, join in joins], attribute)
+            for n, side in enumerate(first.sides)
+            for attribute in {None, attributes[side.table], *[name for name, _ in side.ranges]}
+        }
+        tested = {
+            side.table: [
+                number
+                for number, join in joins
+                if self._condition(number, join.sides[n], attributes[side.table])
+            ]
+            for n, side in enumerate(first.sides)
+        }
+        groups = []
+        for base, edge in self.decomposition.of(first):
+            form = Form(base, edge, attributes[base])
+            columns = [ranges[base, attributes[base]]]
+            if form.filtering is not None:
+                chosen = self._filter_attributes(sides[form.filtering], attributes[form.filtering])
+                form = Form(base, edge, attributes[base], chosen)
+                columns += [ranges[form.filtering, c] for c in chosen or (None,)]  # type: ignore[index]
+            else:
+                columns.append(np.array([ANYTHING], np.int64))
+            corners = np.concatenate(
+                [np.broadcast_to(column, (len(joins), 2)) for column in columns], axis=1
+            )
             group = self._group(form)
-            group.add(np.array(numbers, np.int64), np.array(corners, np.int64))
-            group.tested.update(n for n, t in zip(numbers, tested, strict=True) if t)
-            for number in numbers:
-                self._member.setdefault(number, []).append(group)
+            group.add(numbers, corners)
+            group.tested.update(tested[base])
+            groups.append(group)
+        self._member.update(dict.fromkeys(numbers.tolist(), groups))
 
     def remove(self, number: int) -> None:
         for group in self._member.pop(number):
             group.remove(number)
             self._conditions.pop((number, group.form.base), None)
 
-    def _group(self, form: Form) -> Semijoins:
+    def _group(self, form: Form) -> Group:
         if form not in self.groups:
             base = self._tables[form.base]
             filtering = None if form.filtering is None else self._tables[form.filtering]
-            group = self.groups[form] = Semijoins(form, base, filtering, self._flavour)
-            if filtering is not None:
-                group.base_runs, group.filter_runs  # noqa: B018 (from now on they are kept)
+            if len(form.filter_attributes) > 1:
+                assert filtering is not None
+                self.groups[form] = EnvelopeSemijoins(form, base, filtering)
+            else:
+                self.groups[form] = Semijoins(form, base, filtering, self._flavour)
+                for state, attribute in ((base, form.base_attribute), (filtering, form.filter_attribute)):
+                    if form.edge is not None and state is not None:
+                        state.index(form.edge, attribute)  # kept from now on
         return self.groups[form]
 
-    def _choose_attributes(self, joins: Sequence[_Numbered]) -> None:
-        """By which attribute the subscriptions of a table are grouped that have a range for several, or for none."""
-        counts: dict[str, dict[str, int]] = {}
-        for _, join in joins:
-            for side in join.sides:
-                of_table = counts.setdefault(side.table, {})
-                for attribute, _ in side.ranges:
-                    of_table[attribute] = of_table.get(attribute, 0) + 1
-        for table, of_table in counts.items():
-            if of_table and table not in self._favourite:
-                self._favourite[table] = max(sorted(of_table), key=of_table.__getitem__)
-
     def _attribute(self, side: Side) -> str | None:
-        favourite = self._favourite.get(side.table)
-        ranged = [attribute for attribute, _ in side.ranges]
-        return favourite if favourite in ranged or not ranged else ranged[0]
+        return self.choices.attribute(side.table, [name for name, _ in side.ranges])
 
-    def _range(self, side: Side, attribute: str | None) -> tuple[int, int]:
-        for name, values in side.ranges:
-            if name == attribute:
-                return self._tables[side.table].line(name).range(values)
-        if attribute is not None:
-            self._tables[side.table].line(attribute)
-        return ANYTHING
+    def _filter_attributes(self, side: Side, favourite: str | None) -> tuple[str, ...]:
+        """By which attributes of a filtering table semijoins are grouped: one, or all that have ranges."""
+        ranged = tuple(sorted(name for name, _ in side.ranges))
+        if len(ranged) > 1 and self.choices.is_exact(side.table, ranged):
+            return ranged
+        return () if favourite is None else (favourite,)
+
+    def _ranges(self, sides: list[Side], attribute: str | None) -> Int64s:
+        """The range of one attribute that each side has; the sides have ranges for the same ones."""
+        if attribute is None:
+            return np.array([ANYTHING], np.int64)
+        line = self._tables[sides[0].table].line(attribute)
+        names = [name for name, _ in sides[0].ranges]
+        if attribute not in names:
+            return np.array([ANYTHING], np.int64)
+        n = names.index(attribute)
+        return line.ranges([side.ranges[n][1] for side in sides])
 
     def _condition(self, number: int, side: Side, attribute: str | None) -> bool:
         """Whether there is more to test than the range of one attribute; keep what it is."""
@@ -157,7 +190,7 @@ class SemijoinScheme:
             found += [TupleAdded(state.name, _row(state, place)) for place in places.tolist()]
         return found
 
-    def filters(self, group: Semijoins) -> dict[int, str]:
+    def filters(self, group: Group) -> dict[int, str]:
         """The subscriptions of a group as stateless filters over its messages."""
         found = {}
         for number in np.flatnonzero(group.rectangles.rectangle >= 0).tolist():
@@ -168,7 +201,7 @@ class SemijoinScheme:
             found[number] = filter_text(group.rectangles.of(number), condition, residual)
         return found
 
-    def test(self, group: Semijoins, number: int, places: Int64s) -> Bools:
+    def test(self, group: Group, number: int, places: Int64s) -> Bools:
         """Which tuples of the base table satisfy a subscription's other conditions on it."""
         if number not in group.tested:
             return np.ones(len(places), np.bool_)
@@ -180,12 +213,12 @@ class SemijoinScheme:
 class _Sender:
     """What messages of a group are about, and who reads them."""
 
-    def __init__(self, scheme: SemijoinScheme, group: Semijoins) -> None:
+    def __init__(self, scheme: SemijoinScheme, group: Group) -> None:
         self._scheme = scheme
         self.group = group
 
     def readers(self, messages: Messages) -> tuple[Int64s, Int64s]:
-        which, numbers = readers(self.group.rectangles, messages)
+        which, numbers = self.group.readers(messages)
         if not self.group.tested:
             return which, numbers
         keep = np.ones(len(which), np.bool_)

@@ -40,6 +40,7 @@ from penstock.joins.messages import (
     concatenated,
     offsets,
 )
+from penstock.joins.readers import readers
 from penstock.joins.rectangles import Rectangles, any_inside
 from penstock.joins.runs import Runs, first_at_least
 from penstock.joins.skylines import CLU_PLUS, describe_all
@@ -53,12 +54,20 @@ _FEW = 256  # rectangles that are looked at one by one rather than asked for aga
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What semijoins of a group have in common: tables, edge, and by which attributes they are grouped."""
+    """What semijoins of a group have in common: tables, edge, and by which attributes they are grouped.
+
+    With several attributes of the filtering table the group is one of `envelopes`.
+    """
 
     base: str
     edge: JoinEdge | None = None
     base_attribute: str | None = None
-    filter_attribute: str | None = None
+    filter_attributes: tuple[str, ...] = ()
+
+    @property
+    def filter_attribute(self) -> str | None:
+        """The one by which it is grouped, if it is one."""
+        return self.filter_attributes[0] if self.filter_attributes else None
 
     @property
     def filtering(self) -> str | None:
@@ -271,7 +280,11 @@ class Semijoins:
             y=y[: ends[-1] if len(ends) else 0],
         )
 
-    # --- what a subscription holds -------------------------------------------------------------
+    # --- who reads, and holds ------------------------------------------------------------------
+
+    def readers(self, messages: Messages) -> tuple[Int64s, Int64s]:
+        """Who reads which message: message and subscription."""
+        return readers(self.rectangles, messages)
 
     def held(self, number: int) -> Int64s:
         """The places of the tuples in a subscription's semijoin, by its rectangle."""

@@ -106,7 +106,7 @@ def survey(tree: Any, points: Int64s, count: int, gaps: Any) -> None:
         box[2], box[7] = points[i] + 1, points[i + 1] - 1
         inside = 0
         if box[2] <= box[7]:
-            inside = all_inside(tree, box, found, 0)
+            inside = all_inside(tree, box, found, 0, len(found))
         if inside > len(found) or at + inside > len(first):
             ends[i] = -1 - at
             continue
