@@ -2,8 +2,9 @@
 
     table T0(id0, a0 int, s0 string, d0 double, f0 boolean, b0 date, and what it is joined on)
 
-Join graphs are binary, star, chain, cycle, or a star in which all tables share one attribute. Attributes that are
-joined on have the same name at both ends, or different ones; an edge has one of them or two.
+Join graphs are binary, with one edge or two in parallel, star, chain, cycle, or a star in which all tables share one
+attribute. Attributes that are joined on have the same name at both ends, or different ones; an edge has one of them or
+two.
 """
 
 import datetime
@@ -23,7 +24,7 @@ from penstock.language.literals import double_key
 from penstock.language.selects import Select
 from penstock.language.types import Kind, Scalar
 
-GRAPHS = ("binary", "star", "chain", "cycle", "shared")
+GRAPHS = ("binary", "parallel", "star", "chain", "cycle", "shared")
 Row = dict[str, Any]
 
 _LOCAL = {"a": "int", "s": "string", "d": "double", "f": "boolean", "b": "date"}
@@ -72,7 +73,7 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def random_world(random: Random, graph: str, payload: bool = False) -> World:
-    count = 2 if graph == "binary" else random.randint(3, 4)
+    count = 2 if graph in ("binary", "parallel") else random.randint(3, 4)
     types = {f"T{n}": {f"id{n}": "int"} for n in range(count)}
     edges: list[JoinEdge] = []
     shared = random.choice(["int", "string"])
@@ -103,6 +104,8 @@ def random_world(random: Random, graph: str, payload: bool = False) -> World:
 
 
 def _pairs(graph: str, count: int) -> list[tuple[int, int]]:
+    if graph == "parallel":
+        return [(0, 1), (0, 1)]
     if graph in ("star", "shared"):
         return [(0, n) for n in range(1, count)]
     chain = [(n, n + 1) for n in range(count - 1)]

@@ -13,8 +13,8 @@ that table alone.
 Invariants, which `language.selects` sees to:
 - sides stand in the catalogue's order, and so do the two ends of an edge and the edges; two texts that ask for the same
   have equal select-joins as long as their residuals are spelt alike;
-- between two tables there is at most one edge, with all the attributes on which they join; every edge that follows
-  from the text and that the catalogue allows is there (with A.x = B.x and B.x = C.x, A — C as well);
+- edges are edges of the catalogue, and every one that follows from the text is there (with A.x = B.x and B.x = C.x,
+  A — C as well), but for one that is part of another: two tables may have several edges, none within another;
 - each attribute with a range has one interval, without NULL; it isn't empty;
 - a subscription that can never match has a side with the residual FALSE: nothing needs a special case for it.
 """

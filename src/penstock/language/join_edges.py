@@ -55,16 +55,24 @@ def equal_columns(scope: Scope, parts: Sequence[str]) -> Classes:
 
 
 def allowed_edges(catalog: Catalog, parts: Sequence[str], classes: Classes) -> tuple[JoinEdge, ...]:
-    """The allowed edges that follow from what is equal; one for two tables, with all that they are joined on."""
-    found: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    for edge in catalog.edges:
-        if edge.left in parts and edge.right in parts:
-            pairs = [((edge.left, a), (edge.right, b)) for a, b in edge.attributes]
-            if all(classes.same(left, right) for left, right in pairs):
-                found.setdefault((edge.left, edge.right), set()).update(edge.attributes)
+    """The allowed edges that follow from what is equal, but for those that another one includes."""
+    found = [
+        edge
+        for edge in catalog.edges
+        if edge.left in parts
+        and edge.right in parts
+        and all(classes.same((edge.left, a), (edge.right, b)) for a, b in edge.attributes)
+    ]
+    most = [edge for edge in found if not any(_is_within(edge, other) for other in found)]
     order = catalog.positions
-    tables = sorted(found, key=lambda pair: (order[pair[0]], order[pair[1]]))
-    return tuple(JoinEdge(*pair, tuple(sorted(found[pair]))) for pair in tables)
+    return tuple(sorted(most, key=lambda e: (order[e.left], order[e.right], e.attributes)))
+
+
+def _is_within(edge: JoinEdge, other: JoinEdge) -> bool:
+    """Whether another edge between the same tables asks for the same and more."""
+    return (edge.left, edge.right) == (other.left, other.right) and set(edge.attributes) < set(
+        other.attributes
+    )
 
 
 def check_edges(scope: Scope, edges: Sequence[JoinEdge]) -> None:
