@@ -1,7 +1,7 @@
 """What changes bring about: messages, flat, and who reads them if somebody asks."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -43,6 +43,7 @@ class Notifications:
     parts: Sequence[Part]
     ids: Int64s  # of subscriptions by their numbers
     is_unicast: bool = False
+    moved: dict[int, list[Message]] = field(default_factory=dict)  # what a new plan makes subscribers hold, by id
     _readers: list[tuple[Int64s, Int64s]] | None = None
 
     def __len__(self) -> int:
@@ -76,10 +77,13 @@ class Notifications:
                 if at not in made:
                     made[at] = part.sender.message(part.messages, at)
                 found.setdefault(sid, []).append((turns[at], made[at]))
-        return {
+        sent = {
             sid: [message for _, message in sorted(messages, key=lambda pair: pair[0])]
             for sid, messages in found.items()
         }
+        for sid, more in self.moved.items():
+            sent.setdefault(sid, []).extend(more)
+        return sent
 
     def __iter__(self) -> Iterator[Message]:
         """All messages, as they are sent."""

@@ -22,13 +22,14 @@ from penstock.errors import PenstockError, UnknownSubscription
 from penstock.joins.catalog import Catalog
 from penstock.joins.changes import Change, ChangeBatch, batches
 from penstock.joins.choices import Choices
+from penstock.joins.costs import Rates, parametric, simulated, total
 from penstock.joins.decompose import Decomposition, Relaxation
-from penstock.joins.messages import Message
+from penstock.joins.messages import Key, Message, TupleAdded, TupleRemoved
 from penstock.joins.notifications import Notifications, Part
 from penstock.joins.results import ResultScheme
 from penstock.joins.semijoin_scheme import SemijoinScheme
 from penstock.joins.skylines import CLU, CLU_PLUS, SUB, TUP
-from penstock.joins.subscription import SelectJoin
+from penstock.joins.subscription import JoinEdge, SelectJoin
 from penstock.joins.tables import Delta, JoinKeys, TableState
 
 DEFAULT = "ref-sj-clu+"
@@ -61,7 +62,12 @@ class Scheme(Protocol):
 
 
 class Processor:
-    """The state of the tables and the subscriptions over them."""
+    """The state of the tables and the subscriptions over them.
+
+    `exactly` says whether conditions on several attributes of a filtering table are all made use of (`envelopes`): always,
+    never, or, None, where `replan` finds that cheaper. With `replan_at` plans are made anew by themselves when they are
+    that many times dearer than the best ones would be; subscribers are told what to hold instead.
+    """
 
     def __init__(
         self,
@@ -70,6 +76,7 @@ class Processor:
         scheme: str = DEFAULT,
         decomposition: Decomposition | None = None,
         exactly: bool | None = None,
+        replan_at: float | None = None,
     ) -> None:
         if scheme not in SCHEMES:
             raise PenstockError(f"there is no scheme {scheme!r}: there are {', '.join(SCHEMES)}")
@@ -79,6 +86,9 @@ class Processor:
         self.tables = {n: TableState(n, table, keys) for n, table in catalog.tables.items()}
         self._decomposition = decomposition or Decomposition()
         self._choices = Choices(exactly)
+        self._rates = Rates()
+        self._replan_at = replan_at
+        self._changes = self._next_look = 0
         self.scheme = self._new_scheme()
         self._joins: dict[int, SelectJoin] = {}
         self._numbers: dict[int, int] = {}
@@ -180,4 +190,62 @@ class Processor:
                 delta.change[:] += done
                 parts += self.scheme.when(batch.table, delta)
             done += len(batch)
-        return Notifications(parts, self._ids, self.scheme_name.startswith("enum"))
+            self._rates.saw(batch.table, len(batch))
+        self._changes += done
+        found = Notifications(parts, self._ids, self.scheme_name.startswith("enum"))
+        if self._replan_at is not None and self._is_time() and self.drift() > self._replan_at:
+            found.by_subscription()
+            found.moved = self.replan()
+        return found
+
+    # --- planning ------------------------------------------------------------------------------
+
+    def costs(self, simulate: bool = False) -> dict[tuple[str, JoinEdge], float]:
+        """What a semijoin costs for each base table and edge, as things are now."""
+        if simulate:
+            return simulated(self.tables, list(self._joins.values()), self._rates, self._choices)
+        return parametric(self.tables, self.catalog.edges, self._rates)
+
+    def drift(self, simulate: bool = False) -> float:
+        """How many times dearer the decomposition is than the best one would be now."""
+        costs = self.costs(simulate)
+        joins = list(self._joins.values())
+        best = total(joins, Decomposition(costs), costs)
+        return total(joins, self._decomposition, costs) / best if best else 1.0
+
+    def replan(self, simulate: bool = False) -> dict[int, list[Message]]:
+        """Decompose select-joins anew, and choose by which attributes they are grouped, by what they cost now.
+
+        What subscribers have to forget or to hold instead, by id.
+        """
+        if not isinstance(self.scheme, SemijoinScheme) or self.scheme_name == "rel-sel":
+            return {}
+        before = {sid: self._holdings(sid) for sid in self._numbers}
+        self._decomposition = Decomposition(self.costs(simulate))
+        self._choices.estimate(self.tables, list(self._joins.values()))
+        self.scheme = self._new_scheme()
+        self.scheme.add((self._numbers[sid], join) for sid, join in self._joins.items())
+        self._number_anew()
+        moved = {}
+        for sid, held in before.items():
+            now = self._holdings(sid)
+            changes: list[Message] = [TupleRemoved(*what) for what in held if what not in now]
+            changes += [message for what, message in now.items() if what not in held]
+            if changes:
+                moved[sid] = changes
+        return moved
+
+    def _holdings(self, sid: int) -> dict[tuple[str, Key], Message]:
+        found = {}
+        for message in self.scheme.content(self._numbers[sid]):
+            assert isinstance(message, TupleAdded)
+            key = tuple(message.row[k] for k in self.catalog.tables[message.table].key)
+            found[message.table, key] = message
+        return found
+
+    def _is_time(self) -> bool:
+        """Whether so much has changed since it was last looked at that plans may have to."""
+        if self._changes < self._next_look:
+            return False
+        self._next_look = self._changes + max(1000, sum(map(len, self.tables.values())))
+        return True
