@@ -13,7 +13,7 @@ All schemes of Table 1 stand behind this, and give every subscriber the same res
     ref-sj-…      the same, described by a skyline: sub, tup, clu, clu+  once, with filters
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +31,7 @@ from penstock.joins.semijoin_scheme import SemijoinScheme
 from penstock.joins.skylines import CLU, CLU_PLUS, SUB, TUP
 from penstock.joins.subscription import JoinEdge, SelectJoin
 from penstock.joins.tables import Delta, JoinKeys, TableState
+from penstock.joins.windows import Expiry, Window
 
 DEFAULT = "ref-sj-clu+"
 _FLAVOURS = {
@@ -66,7 +67,8 @@ class Processor:
 
     `exactly` says whether conditions on several attributes of a filtering table are all made use of (`envelopes`): always,
     never, or, None, where `replan` finds that cheaper. With `replan_at` plans are made anew by themselves when they are
-    that many times dearer than the best ones would be; subscribers are told what to hold instead.
+    that many times dearer than the best ones would be; subscribers are told what to hold instead. `windows`: tables that
+    forget old tuples by themselves.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Processor:
         decomposition: Decomposition | None = None,
         exactly: bool | None = None,
         replan_at: float | None = None,
+        windows: Mapping[str, Window] | None = None,
     ) -> None:
         if scheme not in SCHEMES:
             raise PenstockError(f"there is no scheme {scheme!r}: there are {', '.join(SCHEMES)}")
@@ -85,6 +88,11 @@ class Processor:
         keys = {edge: JoinKeys() for edge in catalog.edges}
         self.tables = {n: TableState(n, table, keys) for n, table in catalog.tables.items()}
         self._decomposition = decomposition or Decomposition()
+        self._expiries = {
+            name: Expiry(name, catalog.tables[name], window) for name, window in (windows or {}).items()
+        }
+        for expiry in self._expiries.values():
+            self._time_of(expiry)  # whose attribute's coordinates are kept from now on
         self._choices = Choices(exactly)
         self._rates = Rates()
         self._replan_at = replan_at
@@ -185,18 +193,38 @@ class Processor:
         parts: list[Part] = []
         done = 0
         for batch in batches(changes, self.catalog.tables):
-            delta = self.tables[batch.table].apply(batch)
-            if len(delta):
-                delta.change[:] += done
-                parts += self.scheme.when(batch.table, delta)
+            expiry = self._expiries.get(batch.table)
+            parts += self._apply(batch if expiry is None else expiry.admit(batch), done)
             done += len(batch)
-            self._rates.saw(batch.table, len(batch))
+            due = expiry and expiry.expired(self._time_of(expiry))
+            if due is not None:
+                parts += self._apply(due, done)
+                done += len(due)
         self._changes += done
         found = Notifications(parts, self._ids, self.scheme_name.startswith("enum"))
         if self._replan_at is not None and self._is_time() and self.drift() > self._replan_at:
             found.by_subscription()
             found.moved = self.replan()
         return found
+
+    def _apply(self, batch: ChangeBatch, first: int) -> list[Part]:
+        """Apply changes; the first of them has this number."""
+        self._rates.saw(batch.table, len(batch))
+        delta = self.tables[batch.table].apply(batch)
+        if not len(delta):
+            return []
+        delta.change[:] += first
+        return self.scheme.when(batch.table, delta)
+
+    def _time_of(self, expiry: Expiry) -> Callable[[Key], int | None]:
+        state, attribute = self.tables[expiry.name], expiry.window.attribute
+        state.line(attribute)
+
+        def time(key: Key) -> int | None:
+            place = state.place(key)
+            return None if place < 0 else int(state.coordinates(attribute, np.array([place]))[0])
+
+        return time
 
     # --- planning ------------------------------------------------------------------------------
 

@@ -98,6 +98,10 @@ class TableState:
         """Where tuples stand."""
         return np.fromiter(self._place.values(), np.int64, len(self._place))
 
+    def place(self, key: Key) -> int:
+        """Where the tuple with a key stands; -1: there is none."""
+        return self._place.get(key, -1)
+
     def coordinates(self, attribute: str | None, places: Int64s) -> Int64s:
         """Of an attribute; without one, all are the same."""
         return self._columns[attribute][places]
