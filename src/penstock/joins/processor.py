@@ -65,10 +65,10 @@ class Scheme(Protocol):
 class Processor:
     """The state of the tables and the subscriptions over them.
 
-    `exactly` says whether conditions on several attributes of a filtering table are all made use of (`envelopes`): always,
-    never, or, None, where `replan` finds that cheaper. With `replan_at` plans are made anew by themselves when they are
-    that many times dearer than the best ones would be; subscribers are told what to hold instead. `windows`: tables that
-    forget old tuples by themselves.
+    `exactly` says whether conditions on several attributes of a filtering table are all made use of (`envelopes`):
+    always, never, or, None, where `replan` finds that cheaper. With `replan_at` plans are made anew by themselves when
+    they are that many times dearer than the best ones would be; subscribers are told what to hold instead. `windows`:
+    tables that forget old tuples by themselves.
     """
 
     def __init__(
@@ -89,7 +89,8 @@ class Processor:
         self.tables = {n: TableState(n, table, keys) for n, table in catalog.tables.items()}
         self._decomposition = decomposition or Decomposition()
         self._expiries = {
-            name: Expiry(name, catalog.tables[name], window) for name, window in (windows or {}).items()
+            name: Expiry(name, catalog.tables[name], window)
+            for name, window in (windows or {}).items()
         }
         for expiry in self._expiries.values():
             self._time_of(expiry)  # whose attribute's coordinates are kept from now on
@@ -183,6 +184,11 @@ class Processor:
 
     # --- changes -------------------------------------------------------------------------------
 
+    def restore(self, changes: Iterable[Change | ChangeBatch]) -> None:
+        """Apply changes in order without telling anybody: for who builds a state up again that subscribers know."""
+        for batch in batches(changes, self.catalog.tables):
+            self.tables[batch.table].apply(batch)
+
     def process(self, changes: Iterable[Change | ChangeBatch]) -> Notifications:
         """Apply changes in order; the messages that they bring about, which hold until the next call.
 
@@ -196,7 +202,7 @@ class Processor:
             expiry = self._expiries.get(batch.table)
             parts += self._apply(batch if expiry is None else expiry.admit(batch), done)
             done += len(batch)
-            due = expiry and expiry.expired(self._time_of(expiry))
+            due = None if expiry is None else expiry.expired(self._time_of(expiry))
             if due is not None:
                 parts += self._apply(due, done)
                 done += len(due)
@@ -264,7 +270,7 @@ class Processor:
         return moved
 
     def _holdings(self, sid: int) -> dict[tuple[str, Key], Message]:
-        found = {}
+        found: dict[tuple[str, Key], Message] = {}
         for message in self.scheme.content(self._numbers[sid]):
             assert isinstance(message, TupleAdded)
             key = tuple(message.row[k] for k in self.catalog.tables[message.table].key)
