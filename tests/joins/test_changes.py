@@ -61,8 +61,11 @@ def test_forgotten_versions_are_those_of_deleted_tuples():
     processor.process([Change("S", {**row, "id": 2}, version=4)])
     assert len(state) == 1
     assert state.forget_versions(before=100) == 1
-    processor.process([Change("S", {**row, "id": 2}, version=4), Change("S", row | {"c": 9}, version=4)])
-    assert len(state) == 2 and state.rows[state.place((1,))] == (1, 1, 1)
+    processor.process(
+        [Change("S", {**row, "id": 2}, version=4), Change("S", row | {"c": 9}, version=4)]
+    )
+    assert len(state) == 2
+    assert state.rows[state.place((1,))] == (1, 1, 1)
 
 
 def test_a_batch_is_as_good_as_its_changes_one_by_one():
@@ -123,7 +126,7 @@ def test_old_tuples_expire():
         for n, client in clients.items():
             client.apply(sent.get(n, []))
             assert not client.needless or step < 0
-            held = {k for k, in client.held["R"]}
+            held = {k for (k,) in client.held["R"]}
             assert held == {m.row["id"] for m in processor.content(n) if m.table == "R"}
     assert late > 5
 
@@ -161,7 +164,7 @@ def test_unsubscribed_means_silence():
     asked = {n: random_subscription(catalog, rng) for n in range(30)}
     processor, database = Processor(catalog), Database(catalog)
     clients: dict[int, Client] = {}
-    for step in range(60):
+    for _ in range(60):
         if clients and rng.random() < 0.5:
             gone = rng.choice(sorted(clients))
             processor.unsubscribe(gone)

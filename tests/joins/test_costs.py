@@ -72,7 +72,7 @@ def test_subscribers_stay_up_to_date_when_plans_are_made_anew(world, simulate):
 
 
 def test_plans_follow_when_statistics_drift():
-    """With `replan_at`, S isn't filtered by the neighbour that changes all the time, as each change would expose a lot."""
+    """With `replan_at`, S isn't filtered by the neighbour that changes all the time."""
     catalog, rng = WORLDS["chain"], random.Random(1)
     joins = {n: random_subscription(catalog, rng).join for n in range(40)}
     processor = Processor(catalog, joins, replan_at=1.15)

@@ -1,8 +1,8 @@
 """By which attributes semijoins are grouped where subscriptions have ranges for several (the end of appendix C).
 
-Two ways: by one attribute, the other conditions of the filtering table left to the subscriber, who then gets tuples that
-it doesn't need; or by all of them (`envelopes`), exactly, with longer descriptions and more work. Which one is cheaper is
-estimated on samples of the tables and of the subscriptions, in bytes that reach subscribers:
+Two ways: by one attribute, the other conditions of the filtering table left to the subscriber, who then gets tuples
+that it doesn't need; or by all of them (`envelopes`), exactly, with longer descriptions and more work. Which one is
+cheaper is estimated on samples of the tables and of the subscriptions, in bytes that reach subscribers:
 
     by one attribute   who seems affected × (tuple + two points)
     exactly            who is affected × (tuple + one point of all attributes for each joining tuple)
@@ -29,7 +29,9 @@ class Choices:
     """How the ranges of each table are used. `exactly`: always, never, or, None, when it is estimated to be cheaper."""
 
     exactly: bool | None = None
-    _favourite: dict[str, list[str]] = field(default_factory=dict)  # table -> attributes, the best first
+    _favourite: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # table -> attributes, the best first
     _exact: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)
 
     def attribute(self, table: str, ranged: Sequence[str]) -> str | None:

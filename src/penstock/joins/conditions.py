@@ -1,7 +1,8 @@
 """All that a subscription asks of one table, tested on tuples one by one.
 
 Groups of semijoins test one range of each table. What else a subscription asks is tested here: other ranges by their
-coordinates, and residuals by an ordinary matcher, each distinct text once for a tuple however many subscriptions have it.
+coordinates, and residuals by an ordinary matcher, each distinct text once for a tuple however many subscriptions have
+it.
 """
 
 from dataclasses import dataclass

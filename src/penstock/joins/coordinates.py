@@ -5,15 +5,16 @@
 
 Keys that are integers (`language.literals`) are their own coordinates. Byte keys have `matching.labels`: each constant
 of a subscription has a label, and any other value the label of the constant below it plus one. So two values have the
-same coordinate only if no subscription can tell them apart. A new constant may part some: the line is then `parted`, and
-whoever keeps coordinates of values asks for them again. After some forty constants that each halve what the one before
-left, all are numbered anew, and the line has `moved`: ranges must be asked for again, too.
+same coordinate only if no subscription can tell them apart. A new constant may part some: the line is then `parted`,
+and whoever keeps coordinates of values asks for them again. After some forty constants that each halve what the one
+before left, all are numbered anew, and the line has `moved`: ranges must be asked for again, too.
 
-NULL is below every value and in no range that has a condition; a subscription without one has the range [NULL, HIGHEST].
-NOWHERE and BEYOND stand for "no tuple on this side". The three lowest integers of 64 bits, and the two highest, are the
-same coordinate; a range that would part them is refused.
+NULL is below every value and in no range that has a condition; a subscription without one has the range [NULL,
+HIGHEST]. NOWHERE and BEYOND stand for "no tuple on this side". The three lowest integers of 64 bits, and the two
+highest, are the same coordinate; a range that would part them is refused.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -121,7 +122,7 @@ class _SpreadLabels(Labels):
 def _pieces(strings: ByteStrings) -> list[bytes]:
     data = strings.data.tobytes()
     ends = strings.offsets.tolist()
-    return [data[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    return [data[a:b] for a, b in itertools.pairwise(ends)]
 
 
 def key_tuples(columns: list[tuple[pa.Array, Type, str]]) -> list[tuple[Any, ...] | None]:

@@ -5,13 +5,14 @@ Both say what one subscription's semijoin costs for one change, in bytes on thei
     rates       which share of all changes is of each table
     multiples   how many tuples of a table have the same join key, on an edge
 
-Parametric: ranges and values are uniform. A tuple of R that comes is selected by a third of all ranges, and a range of S
-has one of j_S joining tuples in it with probability j_S / (j_S + 2). A tuple of S that comes reaches, for each of j_R
+Parametric: ranges and values are uniform. A tuple of R that comes is selected by a third of all ranges, and a range of
+S has one of j_S joining tuples in it with probability j_S / (j_S + 2). A tuple of S that comes reaches, for each of j_R
 tuples of R, a third of 2 / ((j_S + 2) (j_S + 3)). The paper's two constants are both the size of a tuple of R here. For
 deletions the same holds, but for their contents, which are small.
 
-Simulation: a sample of the subscriptions, each possible form of semijoin by itself, and a sample of the tuples as if they
-came now. It sees where ranges and values really are; it takes as long as processing some hundred changes for each form.
+Simulation: a sample of the subscriptions, each possible form of semijoin by itself, and a sample of the tuples as if
+they came now. It sees where ranges and values really are; it takes as long as processing some hundred changes for each
+form.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -123,7 +124,9 @@ def _as_if_new(state: TableState, places: Int64s) -> Delta:
     for (edge, attribute), runs in state.indexes.items():
         gained = np.zeros((len(places), 2), np.int64)
         keys, at, _ = state.entries(edge, attribute, places)
-        for n, (key, value, place) in enumerate(zip(keys.tolist(), at.tolist(), places.tolist(), strict=True)):
+        for n, (key, value, place) in enumerate(
+            zip(keys.tolist(), at.tolist(), places.tolist(), strict=True)
+        ):
             if key < 0:
                 continue
             values, tuples = runs.run(key)
@@ -146,7 +149,9 @@ class _Only(Decomposition):
 
 
 def total(
-    joins: Sequence[SelectJoin], decomposition: Decomposition, costs: Mapping[tuple[str, JoinEdge], float]
+    joins: Sequence[SelectJoin],
+    decomposition: Decomposition,
+    costs: Mapping[tuple[str, JoinEdge], float],
 ) -> float:
     """What a decomposition of these select-joins costs: the sum over all semijoins."""
     return sum(

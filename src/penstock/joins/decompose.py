@@ -5,7 +5,8 @@ filtering table. A subscriber that holds all of them and joins them has its resu
 semijoin, and the edges that filter nothing are tested by the subscriber. So cycles need no special case.
 
 The greedy choice: for each base table, the neighbour whose semijoins cost least. As the cost of a decomposition is the
-sum over its semijoins, that is the best one (appendix E). Costs come from `costs`; without, the catalogue's order decides.
+sum over its semijoins, that is the best one (appendix E). Costs come from `costs`; without, the catalogue's order
+decides.
 """
 
 from collections.abc import Mapping

@@ -10,8 +10,8 @@
 
 The points of BASE are the envelopes of the clusters' anchors, where that is less than all joining tuples; those of
 EXPOSED are the envelope of the tuple that comes, or goes, with respect to the others. So subscribers get just what they
-lack, as with one attribute. Unlike there, what a tuple takes away when it goes is told tuple by tuple (EXPOSED, REMOVED):
-the same description, and the contents are no more than keys.
+lack, as with one attribute. Unlike there, what a tuple takes away when it goes is told tuple by tuple (EXPOSED,
+REMOVED): the same description, and the contents are no more than keys.
 
 Clusters: ranges with a common point in the first attribute, those that also have one in the second, and so on. (The
 fewest clusters of boxes are hard to find; this is a decent number.)
@@ -50,7 +50,9 @@ def envelope(points: Int64s, center: Int64s) -> Int64s:
     for n in order.tolist():
         mine = away[n]
         others = away[kept]
-        is_behind = (np.abs(others) <= np.abs(mine)) & ((others == 0) | (np.sign(others) == np.sign(mine)))
+        is_behind = (np.abs(others) <= np.abs(mine)) & (
+            (others == 0) | (np.sign(others) == np.sign(mine))
+        )
         if not is_behind.all(axis=1).any():
             kept.append(n)
     return np.array(sorted(kept), np.int64)
@@ -81,7 +83,9 @@ def anchors(low: Int64s, high: Int64s) -> Int64s:
         if low.shape[1] == 1:
             found.append([point])
         else:
-            found += [[point, *rest] for rest in anchors(rest_low[:, 1:], rest_high[:, 1:]).tolist()]
+            found += [
+                [point, *rest] for rest in anchors(rest_low[:, 1:], rest_high[:, 1:]).tolist()
+            ]
     return np.array(found, np.int64).reshape(-1, low.shape[1])
 
 
@@ -104,7 +108,9 @@ class EnvelopeSemijoins:
         assert edge is not None
         self.base.index(edge, self.form.base_attribute)
         places = self.filtering.places()
-        for key, place in zip(self.filtering.keys(edge, places).tolist(), places.tolist(), strict=True):
+        for key, place in zip(
+            self.filtering.keys(edge, places).tolist(), places.tolist(), strict=True
+        ):
             self._joining.setdefault(key, {})[place] = None
         self._low = self._high = np.empty((0, len(self.form.filter_attributes)), np.int64)
 
@@ -112,8 +118,13 @@ class EnvelopeSemijoins:
         """Add subscriptions: (first a, last a), and then first and last of each attribute of C."""
         size = int(numbers.max()) + 1
         if size > len(self._low):
-            more = np.zeros((max(size, 2 * len(self._low)) - len(self._low), self._low.shape[1]), np.int64)
-            self._low, self._high = np.concatenate([self._low, more]), np.concatenate([self._high, more])
+            more = np.zeros(
+                (max(size, 2 * len(self._low)) - len(self._low), self._low.shape[1]), np.int64
+            )
+            self._low, self._high = (
+                np.concatenate([self._low, more]),
+                np.concatenate([self._high, more]),
+            )
         self._low[numbers], self._high[numbers] = corners[:, 2::2], corners[:, 3::2]
         self.rectangles.add(numbers, corners[:, :4])
         self._anchors = None
@@ -140,7 +151,9 @@ class EnvelopeSemijoins:
             if len(points):
                 found.append((n, points[0], points))
         which = np.array([n for n, _, _ in found], np.int64)
-        return _messages(delta.change[row[which]], kind[which], BASE, places[which], a[which], found, self._low)
+        return _messages(
+            delta.change[row[which]], kind[which], BASE, places[which], a[which], found, self._low
+        )
 
     def when_filter_changes(self, delta: Delta) -> Messages:
         """Messages about tuples of the base table that join for the first time, or no longer."""
@@ -164,12 +177,16 @@ class EnvelopeSemijoins:
                         found.append((len(found), center, near))
                 if kind == ADDED:
                     joining[place] = None
-        row, kinds, bases, a = np.array(columns, np.int64).reshape(-1, 4).T
-        return _messages(delta.change[row], kinds.astype(np.int8), EXPOSED, bases, a, found, self._low)
+        row, kinds, bases, at = np.array(columns, np.int64).reshape(-1, 4).T
+        return _messages(
+            delta.change[row], kinds.astype(np.int8), EXPOSED, bases, at, found, self._low
+        )
 
     def _points(self, places: list[int]) -> Int64s:
         at = np.array(places, np.int64)
-        return np.stack([self.filtering.coordinates(c, at) for c in self.form.filter_attributes], axis=1)
+        return np.stack(
+            [self.filtering.coordinates(c, at) for c in self.form.filter_attributes], axis=1
+        )
 
     def _described(self, key: int) -> Int64s:
         """The points of BASE messages with a join key."""
@@ -208,14 +225,17 @@ class EnvelopeSemijoins:
     def _lacking(self, a: int, center: Int64s, near: Int64s) -> Int64s:
         lowest, highest = _EVERY
         c = int(center[0])
-        numbers = self.rectangles.subscriptions(np.array([lowest, a, lowest, c, a, highest, c, highest], np.int64))
+        numbers = self.rectangles.subscriptions(
+            np.array([lowest, a, lowest, c, a, highest, c, highest], np.int64)
+        )
         found = self._has(numbers, center)
         for point in near:
             found &= ~self._has(numbers, point)
         return numbers[found]
 
     def _has(self, numbers: Int64s, point: Int64s) -> Bools:
-        found: Bools = ((self._low[numbers] <= point) & (point <= self._high[numbers])).all(axis=1)
+        inside = (self._low[numbers] <= point) & (point <= self._high[numbers])
+        found: Bools = np.logical_and.reduce(inside, axis=1)
         return found
 
     # --- who reads, and holds ------------------------------------------------------------------

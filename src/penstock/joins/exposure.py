@@ -1,14 +1,14 @@
 """What a tuple of the filtering table does to tuples of the base table: exposes them, or takes them away.
 
-Theorem 1, in the direction R ⋉ S. A tuple of S comes, with coordinate c, between `below` and `above`, its neighbours with
-the same join key. A joining tuple of R is new to just those with
+Theorem 1, in the direction R ⋉ S. A tuple of S comes, with coordinate c, between `below` and `above`, its neighbours
+with the same join key. A joining tuple of R is new to just those with
 
     a ∈ A   and   below < C begins ≤ c ≤ C ends < above
 
 as a C that reaches a neighbour has had the tuple all along. Deletion is the mirror image: the neighbours are those that
 are left, and who fits this has nothing in S any longer that joins. It must forget all tuples of R with the join key, of
-which it has at least one if some coordinate of them is in A. Which coordinates those are is said by points, as a skyline
-does (CLU+ of `skylines`), so nobody is told who has nothing to forget.
+which it has at least one if some coordinate of them is in A. Which coordinates those are is said by points, as a
+skyline does (CLU+ of `skylines`), so nobody is told who has nothing to forget.
 
 An update is both, and what comes is there before what goes has gone: who has both in its range hears nothing.
 
@@ -40,7 +40,8 @@ def _box_of(c: int, below: int, above: int) -> Int64s:
 def _mark(
     tree: Any, box: Int64s, values: Int64s, count: int, scratch: Any, with_cuts: bool
 ) -> bool:
-    """Of distinct values ascending, which ones are in the A of somebody in the box; and after which a gap has an A inside.
+    """Of distinct values ascending, which ones are in the A of somebody in the box; and after which a gap has an A
+    inside.
 
     False if nobody is in the box. Few are looked at one by one; if they are many, each value and each gap is asked for.
     """
@@ -115,10 +116,10 @@ def drop_all(
     tree: Any, runs: Any, keys: Int64s, c: Int64s, near: Int64s, first: int,
     ends: Int64s, x: Int64s, y: Int64s, scratch: Any,
 ) -> int:  # fmt: skip
-    """For those that go, from the first on, who must forget: the points of tuple i end at ends[i]; which one is next."""
+    """For those that go, from the first on, who must forget: the points of tuple i end at ends[i]; the next one."""
     start, length, values, _ = runs
     distinct, covered, cut, _ = scratch
-    at = ends[first - 1] if first else np.int64(0)
+    at = int(ends[first - 1]) if first else 0
     for i in range(first, len(keys)):
         key, below, above = keys[i], near[i, 0], near[i, 1]
         if 0 <= key < len(start) and length[key] and below < c[i] < above:

@@ -51,11 +51,11 @@ def message_schema(group: Semijoins) -> Schema:
 def filter_text(corner: Int64s, condition: Condition | None = None, residual: str = "TRUE") -> str:
     """The filter of a subscription with this rectangle, and these other conditions on the base table.
 
-    >>> print(filter_text(np.array([45, 70, 6, 10])).replace(" OR ", chr(10)))
-    (message.form = 0 AND message.a BETWEEN 45 AND 70 AND message.x >= 6 AND message.y <= 10)
-    (message.form = 1 AND message.a BETWEEN 45 AND 70 AND message.c BETWEEN 6 AND 10 AND message.below < 6 AND message.above > 10)
-    (message.form = 2 AND message.x >= 45 AND message.y <= 70 AND message.c BETWEEN 6 AND 10 AND message.below < 6 AND message.above > 10)
-    (message.form = 3 AND message.a BETWEEN 45 AND 70)
+    >>> base, exposed, dropped, selected = filter_text(np.array([45, 70, 6, 10])).split(" OR ")
+    >>> base
+    '(message.form = 0 AND message.a BETWEEN 45 AND 70 AND message.x >= 6 AND message.y <= 10)'
+    >>> exposed[54:]
+    'message.c BETWEEN 6 AND 10 AND message.below < 6 AND message.above > 10)'
     """
     a, b, c, d = corner.tolist()
     selected = [f"message.a BETWEEN {a} AND {b}"]
@@ -102,7 +102,9 @@ def message_events(group: Semijoins, messages: Messages) -> tuple[pa.RecordBatch
     places = messages.tuples[owner]
     names = sorted(group.base.lines)
     at = [
-        pa.array(np.where(has_tuple, group.base.coordinates(n, np.where(has_tuple, places, 0)), NULL))
+        pa.array(
+            np.where(has_tuple, group.base.coordinates(n, np.where(has_tuple, places, 0)), NULL)
+        )
         for n in names
     ]
     schema = message_schema(group).to_arrow()
@@ -118,7 +120,9 @@ def message_events(group: Semijoins, messages: Messages) -> tuple[pa.RecordBatch
         pa.StructArray.from_arrays(
             [pa.array(description[n].astype(np.int64)) for n in _DESCRIPTION], list(_DESCRIPTION)
         ),
-        pa.StructArray.from_arrays(at, names) if names else pa.array([{}] * len(owner), pa.struct([])),
+        pa.StructArray.from_arrays(at, names)
+        if names
+        else pa.array([{}] * len(owner), pa.struct([])),
     ]
     return pa.RecordBatch.from_arrays([*structs, *columns], schema=schema), owner
 
@@ -129,4 +133,3 @@ def read_by(matcher: Matcher, group: Semijoins, messages: Messages) -> set[tuple
     found = matcher.match_batch(events)
     which = np.repeat(owner, np.diff(found.offsets.to_numpy()))
     return set(zip(which.tolist(), found.values.to_pylist(), strict=True))
-

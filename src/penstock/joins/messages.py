@@ -2,12 +2,12 @@
 
 A message has a *content*, which the subscriber applies, and a *description*, by which stateless filters route it:
 
-    form       content                            description                             goes to a semijoin when
-    BASE       a tuple of the base table          a; points (x, y)                        a ∈ A and some [x, y] ⊆ C
-    EXPOSED    the same                           a; c, below, above                      a ∈ A and c ∈ C ⊆ (below, above)
-    DROPPED    "forget all that join on b"        points (x, y); c, below, above          some [x, y] ⊆ A and c ∈ C ⊆ (below, above)
-    SELECTED   a tuple of the base table          a                                       a ∈ A
-    JOINED     a tuple of each table of a join    the selection attributes of each        each is in its range
+    form       content                           description                        goes to a semijoin when
+    BASE       a tuple of the base table         a; points (x, y)                   a ∈ A, some [x, y] ⊆ C
+    EXPOSED    the same                          a; c, below, above                 a ∈ A, c ∈ C ⊆ (below, above)
+    DROPPED    "forget all that join on b"       points (x, y); c, below, above     some [x, y] ⊆ A, and so on for C
+    SELECTED   a tuple of the base table         a                                  a ∈ A
+    JOINED     a tuple of each table             their selection attributes         each is in its range
 
 A and C are the ranges that the subscription has for the selection attributes of the base and of the filtering table; a
 and c are *coordinates*, 64-bit integers in the order of the values (`coordinates`). A point (x, y) of a compressed
@@ -94,7 +94,8 @@ class Messages:
 
     `tuples` says where in the group's base table the content stands; of JOINED messages it has a row of places, one for
     each table. `start` has one entry more than there are messages: the points of message i are start[i]:start[i + 1].
-    Where the filtering table has several attributes (`envelopes`), c and x have a row of coordinates each, and y is empty.
+    Where the filtering table has several attributes (`envelopes`), c and x have a row of coordinates each, and y is
+    empty.
     """
 
     change: Int64s  # which change brought it about: its position

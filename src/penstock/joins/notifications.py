@@ -43,7 +43,9 @@ class Notifications:
     parts: Sequence[Part]
     ids: Int64s  # of subscriptions by their numbers
     is_unicast: bool = False
-    moved: dict[int, list[Message]] = field(default_factory=dict)  # what a new plan makes subscribers hold, by id
+    moved: dict[int, list[Message]] = field(
+        default_factory=dict
+    )  # what a new plan makes subscribers hold, by id
     _readers: list[tuple[Int64s, Int64s]] | None = None
 
     def __len__(self) -> int:

@@ -22,7 +22,7 @@ def _read_all(
     y: Int64s, first: int, out: Int32s, ends: Int64s, seen: Int64s,
 ) -> int:  # fmt: skip
     """The rectangles that read each message from the first on, as long as there is room; which message is next."""
-    at = ends[first - 1] if first else np.int64(0)
+    at = int(ends[first - 1]) if first else 0
     for i in range(first, len(form)):
         box = np.empty(8, np.int64)
         box[:4], box[4:] = NOWHERE, BEYOND

@@ -22,7 +22,6 @@ The paper has an R-tree of two dimensions in each cluster (section 3.1.1). One t
 conditions on C, which there choose the clusters, are part of the box here. It is measured in `stabbing`.
 """
 
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -212,8 +211,8 @@ def _split(tree: Any, leaf: int, nodes: int, bucket: int, depth: int) -> None:
 @kernel
 def _add(
     tree: Any, used: Int64s, corner: Int64s, free: Int32s, subscription: int, chains: Any
-) -> int:
-    """Add a subscription; its rectangle. `used` has how many nodes, buckets, rectangles and free ones there are."""
+) -> None:
+    """Add a subscription. `used` has how many nodes, buckets, rectangles and free ones there are."""
     _, right, _, _, _, living, _, buckets, corners = tree
     head, following, previous, rectangle = chains
     leaf, depth = _leaf(tree, corner)
@@ -225,7 +224,7 @@ def _add(
             previous[head[r]] = subscription
             following[subscription], previous[subscription], head[r] = head[r], -1, subscription
             rectangle[subscription] = r
-            return r
+            return
     if used[3]:
         used[3] -= 1
         r = free[used[3]]
@@ -241,7 +240,6 @@ def _add(
     _put(tree, r, leaf)
     head[r], rectangle[subscription] = subscription, r
     following[subscription], previous[subscription] = -1, -1
-    return r
 
 
 @kernel
@@ -286,7 +284,7 @@ def _remove(tree: Any, used: Int64s, free: Int32s, subscription: int, chains: An
 def subscriptions_of(
     rectangles: Int32s, head: Int32s, following: Int32s, out: Int64s, counts: Int64s
 ) -> int:
-    """The subscriptions of rectangles, one after the other, and how many each has; past the end of `out`, counted only."""
+    """The subscriptions of rectangles, in order, and how many each has; past the end of `out`, only counted."""
     at = 0
     for i in range(len(rectangles)):
         begin = at
@@ -300,11 +298,6 @@ def subscriptions_of(
     return at
 
 
-def _zeros(shape: Any, dtype: Any, fill: int = 0) -> Any:
-    return field(default_factory=lambda: np.full(shape, fill, dtype))
-
-
-@dataclass(slots=True)
 class Rectangles:
     """The rectangles of numbered subscriptions. Numbers are small: they are positions in arrays.
 
@@ -315,21 +308,19 @@ class Rectangles:
     (True, [1])
     """
 
-    _left: Int32s = _zeros(1, np.int32, -1)
-    _right: Int32s = _zeros(1, np.int32)
-    _parent: Int32s = _zeros(1, np.int32, -1)
-    _dimension: Int32s = _zeros(1, np.int32)
-    _cut: Int64s = _zeros(1, np.int64)
-    _living: Int32s = _zeros(1, np.int32)
-    _bounds: Int64s = _zeros((1, 8), np.int64)
-    _buckets: Int32s = _zeros((1, BUCKET), np.int32)
-    corners: Int64s = _zeros((1, 4), np.int64)
-    head: Int32s = _zeros(1, np.int32, -1)
-    following: Int32s = _zeros(1, np.int32, -1)
-    previous: Int32s = _zeros(1, np.int32, -1)
-    rectangle: Int32s = _zeros(1, np.int32, -1)  # of a subscription; -1: it has none
-    _free: Int32s = _zeros(1, np.int32)
-    _used: Int64s = field(default_factory=lambda: np.array([1, 1, 0, 0, 0], np.int64))
+    def __init__(self) -> None:
+        nobody = np.full(1, -1, np.int32)
+        self._left, self._parent = nobody, nobody.copy()
+        self._right, self._dimension, self._living = (np.zeros(1, np.int32) for _ in range(3))
+        self._cut = np.zeros(1, np.int64)
+        self._bounds = np.zeros((1, 8), np.int64)
+        self._buckets = np.zeros((1, BUCKET), np.int32)
+        self.corners = np.zeros((1, 4), np.int64)
+        self.head = nobody.copy()  # the first subscription of a rectangle
+        self.following, self.previous = nobody.copy(), nobody.copy()
+        self.rectangle = nobody.copy()  # of a subscription; -1: it has none
+        self._free = np.zeros(1, np.int32)
+        self._used = np.array([1, 1, 0, 0, 0], np.int64)  # nodes, buckets, rectangles, free ones; depth
 
     @property
     def tree(self) -> Tree:
@@ -412,8 +403,7 @@ class Rectangles:
         corners = self.corners[self.rectangle[subscriptions]]
         fresh = Rectangles()
         fresh.add(subscriptions, corners)
-        for f in fields(Rectangles):
-            setattr(self, f.name, getattr(fresh, f.name))
+        self.__dict__.update(fresh.__dict__)
         self._used[4] = 0
 
 

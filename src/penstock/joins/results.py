@@ -8,8 +8,8 @@ selections; each row of the join that comes or goes is a message.
     Enum-J    sends each to each who wants it
 
 All tuples that a batch changes are joined together, one table after the other: a column of places is looked up in the
-next table's runs and grows into a table of places. Edges that close a cycle only drop rows. Whom a row is for is found by
-the rectangles of two tables, as for semijoins, and by testing the others.
+next table's runs and grows into a table of places. Edges that close a cycle only drop rows. Whom a row is for is found
+by the rectangles of two tables, as for semijoins, and by testing the others.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,9 @@ from penstock.joins.subscription import JoinEdge, SelectJoin
 from penstock.joins.tables import Delta, TableState
 
 Signature = tuple[tuple[str, ...], tuple[JoinEdge, ...]]
-_TOGETHER = 512  # changed tuples that are joined at once: what they join with has to fit into memory
+_TOGETHER = (
+    512  # changed tuples that are joined at once: what they join with has to fit into memory
+)
 
 
 @kernel
@@ -126,7 +128,9 @@ class Results:
             if edge == used or state.name not in (edge.left, edge.right) or other not in bound:
                 continue
             mine = state.keys(edge, rows[:, n])
-            keep &= (mine >= 0) & (mine == self.states[bound[other]].keys(edge, rows[:, bound[other]]))
+            keep &= (mine >= 0) & (
+                mine == self.states[bound[other]].keys(edge, rows[:, bound[other]])
+            )
         return keep
 
     def coordinates(self, rows: Int64s, n: int) -> Int64s:
@@ -180,7 +184,9 @@ class ResultScheme:
             self._member.update(dict.fromkeys(numbers.tolist(), group))
 
     def _new(self, signature: Signature, join: SelectJoin) -> Results:
-        first: list[str | None] = [side.ranges[0][0] if side.ranges else None for side in join.sides]
+        first: list[str | None] = [
+            side.ranges[0][0] if side.ranges else None for side in join.sides
+        ]
         states = tuple(self._tables[name] for name in signature[0])
         for edge in signature[1]:
             for name in (edge.left, edge.right):
@@ -224,7 +230,9 @@ class ResultScheme:
             for begin in range(0, len(row), _TOGETHER):
                 few = slice(begin, begin + _TOGETHER)
                 origin, rows = group.joined(tables.index(table), places[few])
-                parts.append(group.messages(delta.change[row[few]][origin], kind[few][origin], rows))
+                parts.append(
+                    group.messages(delta.change[row[few]][origin], kind[few][origin], rows)
+                )
             sender = _Sender(self, group)
             messages = concatenated(parts)
             if self._wanted_only:
@@ -244,7 +252,9 @@ class ResultScheme:
         a, c = group.coordinates(rows, 0), group.coordinates(rows, 1)
         rows = rows[(a >= corner[0]) & (a <= corner[1]) & (c >= corner[2]) & (c <= corner[3])]
         rows = rows[self.test(group, number, rows)]
-        messages = group.messages(np.zeros(len(rows), np.int64), np.full(len(rows), ADDED, np.int8), rows)
+        messages = group.messages(
+            np.zeros(len(rows), np.int64), np.full(len(rows), ADDED, np.int8), rows
+        )
         sender = _Sender(self, group)
         return [sender.message(messages, at) for at in range(len(messages))]
 
@@ -283,7 +293,9 @@ class _Sender:
             found[self.readers(messages)[0]] = True
         else:
             _any_wants(self._group.rectangles.tree, messages.a, messages.c, found)
-        return self._group.messages(messages.change[found], messages.kind[found], messages.tuples[found])
+        return self._group.messages(
+            messages.change[found], messages.kind[found], messages.tuples[found]
+        )
 
     def content_bytes(self, messages: Messages) -> Int64s:
         total = np.zeros(len(messages), np.int64)

@@ -4,17 +4,16 @@
     pool         │ 3 7 7 9 · ·│ 4 · · ·│ 1 2 2 8 8 9 · · │      coordinates of the selection attribute, ascending
                  │ p q r s    │ t      │ u v …            │      and where the tuples stand
 
-One *run* for each join key, sorted by (coordinate, place), with room to grow in one pool; a run that is full moves to the
-end with twice the room, and the pool is packed when half of it is holes. All that semijoins ask is within one run:
+One *run* for each join key, sorted by (coordinate, place), with room to grow in one pool; a run that is full moves to
+the end with twice the room, and the pool is packed when half of it is holes. All that semijoins ask is within one run:
 neighbours of a coordinate, or a stretch between two. So the state of a join key is a pair of flat arrays and nothing
 else, which is what a keyed state store holds; kernels don't know whether there are other keys.
 
 Why not a B-tree, as in the paper: an insertion moves on average half a run of 16 bytes a tuple. With the largest tables
-of the paper's Table 2 that is 160 tuples, 20 ns; at 10,000 tuples with the same join key it is 4 µs, still less than the
-search in the subscriptions. Sorted blocks would only pay off beyond that, and a run would no longer be one array.
+of the paper's Table 2 that is 160 tuples, 20 ns; at 10,000 tuples with the same join key it is 4 µs, still less than
+the search in the subscriptions. Sorted blocks would only pay off beyond that, and a run would no longer be one array.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -101,11 +100,6 @@ Entries = tuple[Int64s, Int64s, Int64s]
 """Join key, coordinate and place of each tuple."""
 
 
-def _ints(size: int = 0) -> Any:
-    return field(default_factory=lambda: np.zeros(size, np.int64))
-
-
-@dataclass(slots=True)
 class Runs:
     """An index of the tuples of a table.
 
@@ -116,12 +110,10 @@ class Runs:
     ([[3, 7], [11, 10]], True)
     """
 
-    start: Int64s = _ints()
-    length: Int64s = _ints()
-    _room: Int64s = _ints()
-    values: Int64s = _ints(64)
-    tuples: Int64s = _ints(64)
-    _end: int = 0
+    def __init__(self) -> None:
+        self.start, self.length, self._room = (np.zeros(0, np.int64) for _ in range(3))
+        self.values, self.tuples = np.zeros(64, np.int64), np.zeros(64, np.int64)
+        self._end = 0
 
     @property
     def arrays(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:

@@ -125,7 +125,10 @@ class SemijoinScheme:
                 self.groups[form] = EnvelopeSemijoins(form, base, filtering)
             else:
                 self.groups[form] = Semijoins(form, base, filtering, self._flavour)
-                for state, attribute in ((base, form.base_attribute), (filtering, form.filter_attribute)):
+                for state, attribute in (
+                    (base, form.base_attribute),
+                    (filtering, form.filter_attribute),
+                ):
                     if form.edge is not None and state is not None:
                         state.index(form.edge, attribute)  # kept from now on
         return self.groups[form]
@@ -228,7 +231,7 @@ class _Sender:
         return which[keep], numbers[keep]
 
     def content_bytes(self, messages: Messages) -> Int64s:
-        """Of a tuple that is added all bytes, of one that is removed those of its key; of others, the join attributes."""
+        """Of what is added all bytes, of what is removed those of its key, of what is dropped the join attributes."""
         state = self.group.base
         sizes = np.where(
             messages.kind == ADDED,
@@ -245,7 +248,8 @@ class _Sender:
         state, place = self.group.base, int(messages.tuples[at])
         if messages.form[at] == DROPPED:
             edge, filtering = self.group.form.edge, self.group.filtering
-            assert edge is not None and filtering is not None
+            assert edge is not None
+            assert filtering is not None
             row = _row(filtering, place)
             values = tuple(row[a] for a in filtering.join_attributes(edge))
             return TuplesDropped(state.name, state.join_attributes(edge), values)

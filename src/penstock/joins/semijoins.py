@@ -6,13 +6,13 @@
     run of R for a join key (coordinates of A)   run of S for a join key (coordinates of C)      `runs`
 
 A change of R makes messages BASE, from the run of S alone; a change of S makes EXPOSED and DROPPED, from its neighbours
-in the run of S and from the run of R (`skylines`, `exposure`). While changes of one table are worked off the runs of the
-other stand still, so a batch is one call of a kernel for each group.
+in the run of S and from the run of R (`skylines`, `exposure`). While changes of one table are worked off the runs of
+the other stand still, so a batch is one call of a kernel for each group.
 
-Nothing here looks at two join keys at once: a state store keyed by the join attributes holds, for a key, the two runs and
-the tuples, and the subscriptions are the same for all keys. A select-join over more tables is several groups
-(`decompose`), each keyed by the attributes of its own edge: on a cluster each edge is a stage, a table's changes go to the
-stages of all its edges, and no stage waits for another.
+Nothing here looks at two join keys at once: a state store keyed by the join attributes holds, for a key, the two runs
+and the tuples, and the subscriptions are the same for all keys. A select-join over more tables is several groups
+(`decompose`), each keyed by the attributes of its own edge: on a cluster each edge is a stage, a table's changes go to
+the stages of all its edges, and no stage waits for another.
 
 A group without a filtering table sends a tuple to all who select it: a plain filter, and all of Rel-Sel.
 
@@ -90,7 +90,7 @@ def _any_selects(tree: Any, a: Int64s, found: Bools) -> None:
 
 @kernel
 def _held(base: Any, filtering: Any, corner: Int64s, out: Int64s) -> int:
-    """The places of the base table's tuples in the semijoin with this rectangle; past the end of `out`, only counted."""
+    """The places of the tuples in the semijoin with this rectangle; past the end of `out`, they are only counted."""
     start, length, a, places = base
     f_start, f_length, c, _ = filtering
     at = 0
@@ -144,7 +144,8 @@ class Semijoins:
 
     @property
     def filter_runs(self) -> Runs:
-        assert self.form.edge is not None and self.filtering is not None
+        assert self.form.edge is not None
+        assert self.filtering is not None
         return self.filtering.index(self.form.edge, self.form.filter_attribute)
 
     # --- changes of the base table -------------------------------------------------------------
@@ -160,7 +161,13 @@ class Semijoins:
             keys = self.base.keys(edge, places)
         if edge is not None:
             order = np.argsort(keys, kind="stable")
-            row, kind, places, a, keys = row[order], kind[order], places[order], a[order], keys[order]
+            row, kind, places, a, keys = (
+                row[order],
+                kind[order],
+                places[order],
+                a[order],
+                keys[order],
+            )
         if not self.tested:
             keep = _not_replaced(row, kind, keys, a)
             row, kind, places, a, keys = row[keep], kind[keep], places[keep], a[keep], keys[keep]
@@ -215,7 +222,8 @@ class Semijoins:
     def when_filter_changes(self, delta: Delta) -> Messages:
         """Messages about tuples of the base table that join for the first time, or no longer."""
         edge, attribute = self.form.edge, self.form.filter_attribute
-        assert edge is not None and self.filtering is not None
+        assert edge is not None
+        assert self.filtering is not None
         lost_near, gained_near = delta.near[edge, attribute]
         lost = self.filtering.entries(edge, attribute, delta.old)
         gained = self.filtering.entries(edge, attribute, delta.new)
@@ -292,7 +300,8 @@ class Semijoins:
         if self.form.edge is None:
             places = self.base.places()
             a = self.base.coordinates(self.form.base_attribute, places)
-            return places[(a >= corner[0]) & (a <= corner[1])]
+            mine: Int64s = places[(a >= corner[0]) & (a <= corner[1])]
+            return mine
         out = np.empty(1024, np.int64)
         runs = self.base_runs.arrays, self.filter_runs.arrays
         count = _held(*runs, corner, out)
@@ -303,7 +312,7 @@ class Semijoins:
 
 
 def _scratch(runs: Runs) -> Any:
-    """For the distinct coordinates of a run, which are covered, after which there is a cut; and for a few rectangles."""
+    """Room for the distinct coordinates of a run, which are covered, where cuts are; and for a few rectangles."""
     size = runs.longest() + 1
     return (
         np.empty(size, np.int64), np.empty(size, np.bool_), np.empty(size, np.bool_), np.empty(_FEW, np.int32)

@@ -1,7 +1,7 @@
 """Descriptive skylines: who must get a tuple of the base table, said in a few points (section 3.2.1).
 
-The joining tuples of the filtering table have coordinates v ascending. A subscription with a ∈ A is affected if its range
-C has some v in it. Four ways to say that with points (x, y), read as "C begins by x and ends at y or later":
+The joining tuples of the filtering table have coordinates v ascending. A subscription with a ∈ A is affected if its
+range C has some v in it. Four ways to say that with points (x, y), read as "C begins by x and ends at y or later":
 
     SUB     the ranges of affected subscriptions that have no other affected one in them       fewest covered
     TUP     (v, v) for every v                                                                   no subscriptions needed
@@ -9,9 +9,9 @@ C has some v in it. Four ways to say that with points (x, y), read as "C begins 
     CLU+    CLU, but points with no unaffected range between them become one, (last v, first v)
 
                     C ends
-                      │  ░░░░░░┌──      CLU+: instead of three steps one corner, if no selected subscription's range lies
-                      │  ░░┌───┘        strictly between two neighbouring v (the triangles are disposable, appendix B)
-                      │ ┌──┘
+                      │  ░░░░░░┌──      CLU+: instead of three steps one corner, if no selected subscription's range
+                      lies │  ░░┌───┘        strictly between two neighbouring v (the triangles are disposable, appendix
+                      B) │ ┌──┘
                       └───────── C begins
 
 Two departures, both of which only send less. A point that no selected subscription's range touches is left out of CLU+,
@@ -59,10 +59,10 @@ def next_to_anchors(v: Int64s, begin: int, end: int, anchors: Int64s, out: Int64
     place = begin
     while at < len(anchors):
         place = first_at_least(v, place, end, anchors[at])
-        if place > begin and (count == 0 or out[count - 1] != v[place - 1]):
-            if not (place < end and v[place] == anchors[at]):
-                out[count] = v[place - 1]
-                count += 1
+        is_between = not (place < end and v[place] == anchors[at])
+        if place > begin and is_between and (count == 0 or out[count - 1] != v[place - 1]):
+            out[count] = v[place - 1]
+            count += 1
         if place == end:
             break
         if count == 0 or out[count - 1] != v[place]:
@@ -75,7 +75,15 @@ def next_to_anchors(v: Int64s, begin: int, end: int, anchors: Int64s, out: Int64
 
 @kernel
 def merged(
-    tree: Any, box: Int64s, points: Int64s, count: int, gaps: Any, a: int, x: Int64s, y: Int64s, at: int
+    tree: Any,
+    box: Int64s,
+    points: Int64s,
+    count: int,
+    gaps: Any,
+    a: int,
+    x: Int64s,
+    y: Int64s,
+    at: int,
 ) -> int:
     """CLU -> CLU+: write the points to x and y from `at` on; where they end. The box says a ∈ A."""
     begin = 0
@@ -132,14 +140,14 @@ def _is_occupied(tree: Any, box: Int64s, gaps: Any, i: int, points: Int64s, a: i
     if i:
         begin = ends[i - 1] if ends[i - 1] >= 0 else -1 - ends[i - 1]
     place = first_at_least(last, begin, ends[i], a)
-    return place < ends[i] and first[place] <= a
+    return bool(place < ends[i] and first[place] <= a)
 
 
 @kernel
 def _smallest(
     tree: Any, box: Int64s, x: Int64s, y: Int64s, begin: int, end: int, found: Int32s
 ) -> tuple[int, int]:
-    """CLU+ -> SUB, in place from `begin` on; where it ends, and how many were affected (if more than fit, just that)."""
+    """CLU+ -> SUB, in place from `begin` on; where it ends, and how many were affected. -1: there is no room."""
     corners = tree[8]
     count = 0
     for i in range(begin, end):
@@ -194,7 +202,7 @@ def _describe(
     box[0], box[4], box[1], box[5] = NOWHERE, a, a, BEYOND
     if count == 0 or not touched(tree, box, C, points[count - 1], points[0]):
         return at
-    if flavour == CLU_PLUS or flavour == SUB:
+    if flavour in (CLU_PLUS, SUB):
         last = merged(tree, box, points, count, gaps, a, x, y, at)
         if flavour == SUB:
             last, affected = _smallest(tree, box, x, y, at, last, found)
@@ -217,7 +225,7 @@ def describe_all(
     The points of tuple i end at ends[i]: no points, no message. Best with those of a join key one after the other.
     """
     start, length, v, _ = runs
-    at = ends[first - 1] if first else np.int64(0)
+    at = int(ends[first - 1]) if first else 0
     known, count = np.int64(-1), 0
     for i in range(first, len(keys)):
         key = keys[i]
@@ -229,7 +237,7 @@ def describe_all(
                 known = key
                 begin, end = start[key], start[key] + length[key]
                 count = _candidates(flavour, anchors, v, begin, end, points)
-                if flavour == CLU_PLUS or flavour == SUB:
+                if flavour in (CLU_PLUS, SUB):
                     survey(tree, points, count, gaps)
             last = _describe(flavour, tree, points, count, gaps, a[i], x, y, at, found)
             if last < 0:

@@ -11,17 +11,14 @@ wholly inside, so semijoins look at no gaps but those with an anchor.
 The fewest possible: sort by last point, and put an anchor there whenever the range has none yet. One by one, a range
 joins the cluster of the first anchor in it, or becomes one with its last point as anchor; a cluster goes when its last
 range does. All are clustered anew when there are more than twice as many as at the last time (and 8 more), or when half
-as many ranges as there were have come or gone. As insertions never lower the fewest possible, there are at most twice as
-many and 8 as long as nothing is deleted.
+as many ranges as there were have come or gone. As insertions never lower the fewest possible, there are at most twice
+as many and 8 as long as nothing is deleted.
 
-The paper's clusters carry R-trees of their rectangles. Here one tree has all of them (`rectangles`), and a cluster is no
-more than its anchor and how many ranges it has: nothing moves when all are clustered anew. The tree is cut along C six
-times for each two along A, so it sorts by cluster by itself; measured on Table 2's subscriptions, whether a gap has a
-rectangle inside takes 0.8 µs with 100K and 1.3 µs with 1M of them, and 6 and 30 µs if it is cut along all alike.
+The paper's clusters carry R-trees of their rectangles. Here one tree has all of them (`rectangles`), and a cluster is
+no more than its anchor and how many ranges it has: nothing moves when all are clustered anew. The tree is cut along C
+six times for each two along A, so it sorts by cluster by itself; measured on Table 2's subscriptions, whether a gap has
+a rectangle inside takes 0.8 µs with 100K and 1.3 µs with 1M of them, and 6 and 30 µs if it is cut along all alike.
 """
-
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -63,11 +60,6 @@ def stabbed(ranges: Int64s) -> Int64s:
     return anchors[: fewest_anchors(first, last, np.argsort(last, kind="stable"), anchors)]
 
 
-def _empty() -> Any:
-    return field(default_factory=lambda: np.empty(0, np.int64))
-
-
-@dataclass(slots=True)
 class Clusters:
     """The clusters of numbered ranges.
 
@@ -79,14 +71,14 @@ class Clusters:
     [5]
     """
 
-    anchors: Int64s = _empty()  # ascending
-    _sizes: Int64s = _empty()
-    _anchor: Int64s = _empty()  # of a range's cluster
-    _ranges: Int64s = field(default_factory=lambda: np.empty((0, 2), np.int64))
-    _alive: Any = field(default_factory=lambda: np.empty(0, np.bool_))
-    _count: int = 0
-    _at_last: int = 0  # clusters when all were clustered anew
-    _touched: int = 0  # ranges that have come and gone since
+    def __init__(self) -> None:
+        self.anchors, self._sizes = np.empty(0, np.int64), np.empty(0, np.int64)  # ascending
+        self._anchor = np.empty(0, np.int64)  # of a range's cluster
+        self._ranges = np.empty((0, 2), np.int64)
+        self._alive = np.empty(0, np.bool_)
+        self._count = 0
+        self._at_last = 0  # clusters when all were clustered anew
+        self._touched = 0  # ranges that have come and gone since
 
     def __len__(self) -> int:
         return len(self.anchors)

@@ -146,7 +146,7 @@ class TableState:
         places = self.places()
         column = self.table.columns.index(attribute)
         type_ = self._arrow.field(attribute).type
-        values = pa.array([self.rows[p][column] for p in places.tolist()], type_)  # type: ignore[index]
+        values = pa.array([self.rows[p][column] for p in places.tolist()], type_)
         self._columns[attribute][places] = self.lines[attribute].coordinates(values)
         self.lines[attribute].parted = self.lines[attribute].moved = False
         for edge, selection in list(self.indexes):
@@ -184,11 +184,11 @@ class TableState:
             self._columns[attribute][new[come]] = coordinates[change[come]]
         for edge, numbers in joined.items():
             self._keys[edge][new[come]] = numbers[change[come]]
-        near = {}
-        for (edge, attribute), runs in self.indexes.items():
+        near: dict[tuple[JoinEdge, str | None], tuple[Int64s, Int64s]] = {}
+        for (edge, selection), runs in self.indexes.items():
             runs.cover(len(self._edges[edge]))
-            lost = self.entries(edge, attribute, old)
-            near[edge, attribute] = runs.change(lost, self.entries(edge, attribute, new))
+            lost = self.entries(edge, selection, old)
+            near[edge, selection] = runs.change(lost, self.entries(edge, selection, new))
         return Delta(change, old, new, near)
 
     def _read(self, batch: ChangeBatch) -> tuple[list[tuple[Any, ...]], list[Key]]:

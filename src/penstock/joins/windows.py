@@ -56,7 +56,9 @@ class Expiry:
     def _type(self) -> Scalar:
         type_ = self.table.type(self.window.attribute)
         if not isinstance(type_, Scalar):
-            raise SchemaError(f"table {self.name} has no attribute {self.window.attribute!r} for a window")
+            raise SchemaError(
+                f"table {self.name} has no attribute {self.window.attribute!r} for a window"
+            )
         return type_
 
     def _width(self) -> int:
@@ -93,7 +95,8 @@ class Expiry:
             rows=batch.rows.take(pa.array(kept)),
             deleted=None if batch.deleted is None else batch.deleted[kept],
             versions=None if batch.versions is None else batch.versions[kept],
-            moved_from={place[n]: k for n, k in (batch.moved_from or {}).items() if n in place} or None,
+            moved_from={place[n]: k for n, k in (batch.moved_from or {}).items() if n in place}
+            or None,
         )
 
     def expired(self, times: Any) -> ChangeBatch | None:
