@@ -102,7 +102,7 @@ def asked_for(view: JoinView, messages: list[Message]) -> list[Message]:
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=6)
 @given(random=RANDOM, payload=st.booleans())
 def test_a_view_is_what_the_select_gives(graph: str, payload: bool, random: Random) -> None:
     """After every insert, delete and update; and the changes that it tells add up to the same."""
@@ -125,7 +125,7 @@ def test_a_view_is_what_the_select_gives(graph: str, payload: bool, random: Rand
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=5)
 @given(random=RANDOM)
 def test_a_view_needs_no_more_than_what_joins(graph: str, random: Random) -> None:
     """Told only of tuples that are in a row of the result, it has the same rows, and holds nothing else."""

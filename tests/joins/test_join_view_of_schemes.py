@@ -31,7 +31,7 @@ def changes(world: World, table: str, old: dict | None, new: dict | None) -> lis
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=5)
 @given(
     random=st.randoms(use_true_random=False), graph=st.sampled_from(GRAPHS), payload=st.booleans()
 )

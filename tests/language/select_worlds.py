@@ -7,6 +7,7 @@ attribute. Attributes that are joined on have the same name at both ends, or dif
 two.
 """
 
+import atexit
 import datetime
 import functools
 from collections.abc import Iterable, Sequence
@@ -66,7 +67,10 @@ class World:
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={"threads": 1})
+    connection = duckdb.connect(config={"threads": 1})
+    atexit.register(_database.cache_clear)
+    atexit.register(connection.close)
+    return connection
 
 
 # --- worlds ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ RANDOM = st.randoms(use_true_random=False)
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(random=RANDOM, payload=st.booleans())
 def test_what_a_select_asks_for_is_what_duckdb_gives(
     graph: str, payload: bool, random: Random
@@ -37,7 +37,7 @@ def test_what_a_select_asks_for_is_what_duckdb_gives(
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=6)
 @given(random=RANDOM)
 def test_reading_in_company_is_reading_alone(graph: str, random: Random) -> None:
     """Selects that differ in their literals share a reading, and nobody can tell."""

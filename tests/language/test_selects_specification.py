@@ -1,6 +1,7 @@
 """`docs/LANGUAGE.md` on select-joins: every select in it is read, viewed, and put to DuckDB."""
 
 import re
+from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -33,14 +34,15 @@ ERRORS = [b for b in blocks(PAGE) if b.language == "select-error"]
 
 
 @pytest.fixture(scope="module")
-def database() -> duckdb.DuckDBPyConnection:
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
     connection = duckdb.connect()
     for name, table in CATALOG.declared:
         schema = table.schema.to_arrow()
         rows = [{column: row[column] for column in schema.names} for row in WORLD["tables"][name]]
         connection.register("given", pa.Table.from_pylist(rows, schema))
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
-    return connection
+    yield connection
+    connection.close()
 
 
 def test_the_page_has_selects() -> None:

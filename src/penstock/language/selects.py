@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.covering.reading import region_of
-from penstock.covering.regions import HIDDEN, boxes_meet
+from penstock.covering.regions import HIDDEN, Region, boxes_meet
 from penstock.covering.values import Values
 from penstock.errors import FilterError
 from penstock.joins.catalog import Catalog
@@ -48,6 +48,9 @@ SELECT_PATTERN = r"^[ \t\r\n\f\v]*(?i:select)(?:[ \t\r\n\f\v*/-]|$)"
 
 _SELECT = re.compile(SELECT_PATTERN.replace("$", r"\Z"))
 _CACHED_SHAPES = 20_000
+_LONG = (
+    4_096  # characters of a condition, beyond which it is read again as the filter that it is to be
+)
 _EXACT_ERRORS = 1_000  # refused selects that are read once more each, for a position of their own
 
 
@@ -179,7 +182,7 @@ class Selects:
             shape = None
         except FilterError as error:
             shape = error
-        if len(text) < 4096:  # long texts are rare and would fill the cache with themselves
+        if len(text) < _LONG:  # long texts are rare and would fill the cache with themselves
             self._shapes[key] = shape
         return shape
 
@@ -205,13 +208,14 @@ class Selects:
         self, text: str, table: str, conjuncts: Sequence[Conjunct], lifted: Sequence[str]
     ) -> Side:
         ranges: dict[str, Values] = {}
-        residual: list[str] = []
+        residual: list[tuple[str, Region]] = []
         for conjunct in conjuncts:
-            boxes = conjunct.region(lifted).boxes
+            region = conjunct.region(lifted)
+            boxes = region.boxes
             if not boxes:
                 return Side(table, (), NEVER)
             if len(boxes) > 1 or not all(map(_is_range, boxes[0])):
-                residual.append(conjunct.text(lifted))
+                residual.append((conjunct.text(lifted), region))
                 continue
             for (attribute,), values in boxes[0]:
                 known = ranges.get(attribute)
@@ -221,16 +225,18 @@ class Selects:
         side = Side(table, tuple(sorted(ranges.items(), key=lambda r: r[0])), None)
         return self._with_residual(text, side, residual) if residual else side
 
-    def _with_residual(self, text: str, side: Side, residual: list[str]) -> Side:
-        condition = residual[0] if len(residual) == 1 else " AND ".join(f"({r})" for r in residual)
-        try:
-            rest = region_of(self._filters[side.table].one(condition))
-        except FilterError as error:
-            raise FilterError(
-                text,
-                f"the conditions on {side.table!r} together: {error.reason}",
-                hint=error.hint,
-            ) from None
+    def _with_residual(self, text: str, side: Side, residual: list[tuple[str, Region]]) -> Side:
+        condition, rest = residual[0]
+        if len(residual) > 1 or len(condition) > _LONG:
+            condition = " AND ".join(f"({one})" for one, _ in residual)
+            try:  # together they may be more than a filter can be
+                rest = region_of(self._filters[side.table].one(condition))
+            except FilterError as error:
+                raise FilterError(
+                    text,
+                    f"the conditions on {side.table!r} together: {error.reason}",
+                    hint=error.hint,
+                ) from None
         box = tuple(((attribute,), values) for attribute, values in side.ranges)
         if not any(boxes_meet(box, other) for other in rest.boxes):
             return Side(side.table, (), NEVER)
