@@ -308,8 +308,8 @@ def result(
     connection: duckdb.DuckDBPyConnection, text: str
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """DuckDB's own answer: the names of the columns, and the rows."""
-    found = connection.execute(text)
-    return [column[0] for column in found.description], found.fetchall()
+    found = connection.sql(text)
+    return found.columns, found.fetchall()
 
 
 def bag(rows: Iterable[Sequence[Any]]) -> list[str]:
