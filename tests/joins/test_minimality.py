@@ -24,13 +24,13 @@ SEMIJOINS = ("enum-sj", "ref-sj-sub", "ref-sj-tup", "ref-sj-clu", "ref-sj-clu+")
 def test_only_what_is_lacking_to_only_those_affected(world, scheme):
     """Of each change, just those hear whose result changes, and all that they hear is new to them."""
     catalog, rng = WORLDS[world], random.Random(world)
-    asked = {n: random_subscription(catalog, rng, plain=True) for n in range(12)}
+    asked = {n: random_subscription(catalog, rng, plain=True) for n in range(8)}
     processor = Processor(catalog, {n: s.join for n, s in asked.items()}, scheme)
     clients = {n: Client(catalog, s.join) for n, s in asked.items()}
     database = Database(catalog)
     before = {n: database.result(s.sql) for n, s in asked.items()}
     heard = 0
-    for _ in range(60):
+    for _ in range(40):
         change = random_change(catalog, rng)
         database.apply(change)
         sent = processor.process([change]).by_subscription()
@@ -42,7 +42,7 @@ def test_only_what_is_lacking_to_only_those_affected(world, scheme):
             assert not clients[n].needless
             assert clients[n].rows(by_result=False) == after[n]
         before = after
-    assert heard > 100
+    assert heard > 20
 
 
 @pytest.mark.parametrize("scheme", ["ref-sj-sub", "ref-sj-clu+", "rel-sel"])
@@ -61,7 +61,7 @@ def test_ordinary_engines_find_the_readers_of_messages(world, scheme):
         )
     }
     forms: set[int] = set()
-    for _ in range(40):
+    for _ in range(25):
         found = processor.process([random_change(catalog, rng) for _ in range(3)])
         for part, (which, numbers) in zip(found.parts, found.readers(), strict=True):
             group = part.sender.group

@@ -48,14 +48,13 @@ def run(world: str, seed: int, changes: int, subscriptions: int, plain: bool = F
                 assert found == wanted[sid], (scheme, sid, asked[sid].sql, burst, sent.get(sid))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_scheme_keeps_every_subscriber_up_to_date(world, seed):
     """After every change, what a subscriber has is what DuckDB finds in the tables."""
-    run(world, seed, changes=24, subscriptions=6)
+    run(world, seed, changes=20, subscriptions=6)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_many_changes_of_two_tables(seed):
+def test_many_changes_of_two_tables():
     """The same, for longer, with one range for each table."""
-    run("binary", seed + 100, changes=60, subscriptions=8, plain=True)
+    run("binary", 100, changes=50, subscriptions=8, plain=True)
