@@ -5,13 +5,16 @@ READY := $(VENV)/.ready
 # Resolved when a recipe runs, so that `make format` and `make clean` need no Java.
 WITH_JAVA = java_home=$$(tools/java) && JAVA_HOME="$$java_home"
 
-.PHONY: demo city-watch test bench format clean
+.PHONY: demo city-watch stocks-and-reviews test bench format clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/penstock demo
 
 city-watch: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.city_watch $(ARGS)
+
+stocks-and-reviews: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m examples.stocks_and_reviews $(ARGS)
 
 test: $(READY)
 	$(BIN)/ruff format --check .

@@ -15,6 +15,8 @@
 
     penstock.match(events_df, subs)                       a Spark DataFrame, batch or streaming
     penstock.Pipeline(source=…, subscriptions=…, sink=…, checkpoint=…).start()
+    penstock.match_joins({"Stocks": changes_df, …}, subs) what each select-join subscriber lacks
+    penstock.JoinPipeline(changes=…, subscriptions=…, sink=…, checkpoint=…).start()
 
 This file is the whole public API. Follow one event: `language` reads a filter, `matching` compiles subscriptions into a
 plan and matches events against it, `registry` keeps subscriptions, `pipeline` runs it all on Spark.
@@ -51,8 +53,10 @@ if TYPE_CHECKING:
         ConsoleSink,
         DeltaSink,
         FileSink,
+        JoinPipeline,
         Pipeline,
         match,
+        match_joins,
     )
     from penstock.registry import Subscriptions
 
@@ -69,7 +73,17 @@ _ROOMS = {
     "Subscriptions": "registry",
     **dict.fromkeys(("Operator", "Operators", "operator"), "operators.define"),
     **dict.fromkeys(
-        ("CallableSink", "ConsoleSink", "DeltaSink", "FileSink", "Pipeline", "match"), "pipeline"
+        (
+            "CallableSink",
+            "ConsoleSink",
+            "DeltaSink",
+            "FileSink",
+            "JoinPipeline",
+            "Pipeline",
+            "match",
+            "match_joins",
+        ),
+        "pipeline",
     ),
 }
 
@@ -97,6 +111,7 @@ __all__ = [
     "ExpensiveSubscription",
     "FileSink",
     "FilterError",
+    "JoinPipeline",
     "JoinView",
     "LeaseError",
     "LiveMatcher",
@@ -118,5 +133,6 @@ __all__ = [
     "TicketError",
     "UnknownSubscription",
     "match",
+    "match_joins",
     "operator",
 ]

@@ -70,7 +70,7 @@ def run(world, seed, path, batches=12, versioned=True, buckets=4):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("world", WORLDS)
 def test_views_equal_duckdb_after_every_micro_batch(world, seed, tmp_path):
-    """Two processes share the buckets, micro-batches are replayed, subscriptions come and go, changes come late and twice."""
+    """Two processes, replayed micro-batches, subscriptions that come and go, changes that come late and twice."""
     run(world, seed, tmp_path)
 
 
@@ -89,7 +89,9 @@ def test_a_tuple_leaves_when_its_window_ends(tmp_path):
     catalog = penstock.Catalog.of(
         {
             "Stocks": penstock.Table({"Symbol": "string", "PER": "double"}, key="Symbol"),
-            "Reviews": penstock.Table({"Id": "int", "Symbol": "string", "at": "timestamp"}, key="Id"),
+            "Reviews": penstock.Table(
+                {"Id": "int", "Symbol": "string", "at": "timestamp"}, key="Id"
+            ),
         },
         edges=[("Stocks", "Reviews", "Symbol")],
     )
@@ -102,7 +104,13 @@ def test_a_tuple_leaves_when_its_window_ends(tmp_path):
     watchers.add(sid, text)
     engine.publish(subs.selects)
     reviews = [
-        {"Id": n, "Symbol": "A", "at": f"1970-01-01T00:00:{second:02}Z", "op": "insert", "version": 1}
+        {
+            "Id": n,
+            "Symbol": "A",
+            "at": f"1970-01-01T00:00:{second:02}Z",
+            "op": "insert",
+            "version": 1,
+        }
         for n, second in enumerate([1, 5, 9])
     ]
     from datetime import datetime
@@ -124,7 +132,7 @@ def test_rows_that_are_no_changes_become_dead_letters(tmp_path):
     """A NULL key, an unknown operation, no version: each is told with the reason, and stops nobody else."""
     catalog = WORLDS["binary"]
     subs = penstock.Subscriptions(catalog=catalog)
-    sid, _ = subs.subscribe("alice", "SELECT * FROM S")
+    subs.subscribe("alice", "SELECT * FROM S")
     engine = Engine(Stages(catalog, 2, ("S",)), tmp_path, FEED, random.Random(1))
     engine.publish(subs.selects)
     rows = [

@@ -4,8 +4,8 @@
                      the registry ─▶ watch ───────────▲
     batch    tables before, tables after ─▶ semijoins ─▶ notifications               no state
 
-Keyed by buckets, as `joins_parcels` explains; which stage is keyed by what, `joins_stages`. Spark's checkpoint has all of
-it: how far the changes were read, the tuples, and with which subscriptions each micro-batch was worked on.
+Keyed by buckets, as `joins_parcels` explains; which stage is keyed by what, `joins_stages`. Spark's checkpoint has
+all of it: how far the changes were read, the tuples, and with which subscriptions each micro-batch was worked on.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """Two versions of the tables in, what to tell subscribers who know the first one out. No state, no stream.
 
-Every tuple goes to one bucket of each edge of its table, with a mark of which version it is of. A bucket builds up the
-first version without telling anybody, and then works off what is different: what is no longer there first, table by
-table, as the streaming stages do.
+Every tuple goes to one bucket of each edge of its table, with a mark of which version it is of. A bucket builds up
+the first version without telling anybody, and then works off what is different: what is no longer there first, table
+by table, as the streaming stages do.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,8 +61,12 @@ def told_of_versions(
     for more in parcels[1:]:
         together = together.union(more)
     compare = _Compare(stages, str(home), version, explode)
+
+    def run(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        return compare.run(key, rows)
+
     return together.groupBy("stage", "bucket").applyInArrow(
-        compare.run, spark_schema(stages.catalog, explode)
+        run, spark_schema(stages.catalog, explode)
     )
 
 
@@ -150,7 +154,7 @@ class _Compare:
             after = found.get(f"{_AFTER}{_MARK}{table}")
             changed = _difference(
                 before.get(table),
-                None if after is None else _marked(joined(after), 1),
+                None if after is None else _marked(joined(after), _COMES),
                 self.stages.catalog.tables[table].key,
             )
             if changed is not None:
@@ -171,12 +175,15 @@ def _of_version(
             yield table, parts
 
 
+_COMES = 1 << 40
+
+
 def _marked(rows: pa.RecordBatch, sequence: int, deleted: bool = False) -> pa.RecordBatch:
-    """Rows as changes: what goes is numbered before what comes."""
+    """Rows as changes. What goes is numbered before what comes, in all buckets alike."""
     count = rows.num_rows
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(np.full(count, sequence, np.int64)),
+            pa.array(sequence + np.arange(count)),
             pa.array(np.full(count, deleted, np.bool_)),
             *rows.columns,
         ],

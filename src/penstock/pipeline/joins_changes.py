@@ -13,7 +13,7 @@ operation) is a dead letter: workers write those down as `feedback` does, one fi
 import base64
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,9 @@ from penstock.pipeline.joins_stages import Stages
 ORDER, VERSION, DELETED = "_order", "_version", "_deleted"
 _SOURCE_BITS = 40  # rows of a task
 
-_PUT = ("insert", "i", "c", "create", "r", "read", "append", "update", "u", "upsert", "update_postimage", "+i", "+u")  # fmt: skip
+_PUT = (
+    "insert", "i", "c", "create", "r", "read", "append", "update", "u", "upsert", "update_postimage", "+i", "+u"
+)  # fmt: skip
 _DELETE = ("delete", "d", "-d")
 _IGNORED = ("update_preimage", "-u")
 
@@ -91,7 +93,9 @@ class Reader:
             if good[n] and reason:
                 letters.append(_letter(f"{self.table}: {reason}", batch.slice(n, 1)))
             good[n] = False
-        order = 2 * (_task() + done + np.arange(batch.num_rows)) + 1  # even: a key that it had before
+        order = (
+            2 * (_task() + done + np.arange(batch.num_rows)) + 1
+        )  # even: a key that it had before
         moved = self._moved(batch, rows, table, good & ~deleted)
         if moved is not None:
             where, old = moved

@@ -1,15 +1,15 @@
-"""What a bucket knows, in Spark's state store: a base and a log of what came after, so that little is written each time.
+"""What a bucket knows, in Spark's state store: a base, and a log of what came after, so that little is written.
 
     head      format, visits, snapshot version, entries: [number, token, rows] …       one small value
     entries   number ─▶ bundle of parcels                                              a map; the first one is the base
 
-A micro-batch appends one entry: what changed. When the log has outgrown the base, all of it is merged into a new base, so
-a row is written a constant number of times on average.
+A micro-batch appends one entry: what changed. When the log has outgrown the base, all of it is merged into a new
+base, so a row is written a constant number of times on average.
 
-A process keeps what it has decoded of a bucket, and must know whether that still is what the store has: another process
-may have worked on the bucket since, or a micro-batch may have failed after this one had worked on it, and be replayed.
-So each entry has a *token* that was never used before. Whoever has decoded up to a token that is in the log reads only
-what came after it; whoever has another one starts from the base.
+A process keeps what it has decoded of a bucket, and must know whether that still is what the store has: another
+process may have worked on the bucket since, or a micro-batch may have failed after this one had worked on it, and be
+replayed. So each entry has a *token* that was never used before. Whoever has decoded up to a token that is in the log
+reads only what came after it; whoever has another one starts from the base.
 """
 
 import json
@@ -73,14 +73,14 @@ class BucketLog:
         self.head = _read_head(head.get())
 
     def since(self, token: str | None) -> tuple[list[bytes], bool]:
-        """The entries after the one with this token, and whether it was there: if not, they are all, from the base on."""
+        """The entries after the one with this token, and whether it was there: if not, all of them."""
         tokens = [entry.token for entry in self.head.entries]
         known = token in tokens
         first = tokens.index(token) + 1 if known else 0
         return [self._read(entry) for entry in self.head.entries[first:]], known
 
     def append(self, bundle: bytes, rows: int, merge: Callable[[], tuple[bytes, int]]) -> None:
-        """Add what changed; when the log has outgrown the base, `merge` makes a new base of everything, and its rows."""
+        """Add what changed; when the log has outgrown the base, `merge` makes a new one, and counts its rows."""
         self._write(bundle, rows)
         entries = self.head.entries
         log = sum(entry.rows for entry in entries[1:])

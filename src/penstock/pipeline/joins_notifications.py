@@ -2,14 +2,14 @@
 
     notification_id   the same in a replay
     position          in which order the messages of a micro-batch are applied
-    table, kind       added: hold this tuple;  removed: forget the one with this key;  dropped: forget all that join on this
+    table, kind       added: hold this tuple; removed: forget that with this key; dropped: forget all that join on this
     attributes        which attributes a removed or dropped message tells
     tuple             a struct with a field for each table, of which the message's own is there
     description       by what stateless filters tell whom the message is for (`joins.messages`)
     subscriptions     whom it is for; exploded: `subscription`, one row for each
 
-Within a micro-batch changes are worked off table by table in the catalogue's order, in all buckets alike: so a tuple that
-leaves one bucket and enters another is removed before it is added again, wherever the two buckets are worked on.
+Within a micro-batch changes are worked off table by table in the catalogue's order, in all buckets alike: so a tuple
+that leaves one bucket and enters another is removed before it is added again, wherever the two buckets are worked on.
 """
 
 import hashlib
@@ -42,8 +42,11 @@ _FIRST = -(1 << 62)  # the first content of a new subscription comes before all 
 
 _POINT = pa.struct([("x", pa.int64()), ("y", pa.int64())])
 _DESCRIPTION = pa.struct(
-    [("form", pa.string()), *[(name, pa.int64()) for name in ("a", "c", "below", "above")]]
-    + [("points", pa.list_(_POINT))]
+    [
+        ("form", pa.string()),
+        *[(name, pa.int64()) for name in ("a", "c", "below", "above")],
+        ("points", pa.list_(_POINT)),
+    ]
 )
 
 

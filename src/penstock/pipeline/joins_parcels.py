@@ -1,16 +1,17 @@
 """Parcels: rows of a table as bytes, the form in which they travel between the stages and lie in Spark's state store.
 
-Spark hands rows to Python one by one and asks for state with a round trip each. So what is one row to Spark is here many
-changes of one table that go to one *bucket*: the hash of what they are keyed by, modulo a number that is fixed for the
-life of a query. A join key is always in the same bucket, whichever table it comes from, so a bucket's semijoins don't
-depend on other buckets.
+Spark hands rows to Python one by one and asks for state with a round trip each. So what is one row to Spark is here
+many changes of one table that go to one *bucket*: the hash of what they are keyed by, modulo a number that is fixed
+for the life of a query. A join key is always in the same bucket, whichever table it comes from, so a bucket's
+semijoins don't depend on other buckets.
 
     changes of a table ── split ──▶ bucket 3: parcel,  bucket 7: parcel …
 
-Keys are hashed as SQL compares them (-0.0 is 0.0, a timestamp is a moment whatever its zone), and the hash is the same in
-every process and every version of Python.
+Keys are hashed as SQL compares them (-0.0 is 0.0, a timestamp is a moment whatever its zone), and the hash is the
+same in every process and every version of Python.
 """
 
+import itertools
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -109,8 +110,8 @@ def joined(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
 
 def _checksums(strings: ByteStrings) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":
     data, ends = strings.data.tobytes(), strings.offsets.tolist()
-    pairs = zip(ends, ends[1:], strict=False)
-    return np.array([zlib.crc32(data[a:b]) | (b - a) << 32 for a, b in pairs], np.uint64)
+    sums = [zlib.crc32(data[a:b]) | (b - a) << 32 for a, b in itertools.pairwise(ends)]
+    return np.array(sums, np.uint64)
 
 
 def _mixed(

@@ -1,12 +1,12 @@
 """`JoinPipeline`: changes of tables in, notifications of select-joins in a sink, for as long as it runs.
 
     <checkpoint>/
-      offsets/ commits/ state/ …       Spark's own: which changes and which subscriptions are in which micro-batch; tuples
-      penstock/joins/                  snapshots of the subscriptions, how the state is divided, dead letters on their way
+      offsets/ commits/ state/ …   Spark's own: the changes and the subscriptions of each micro-batch; tuples
+      penstock/joins/              snapshots of the subscriptions, how the state is divided, dead letters
 
-A micro-batch that a crash interrupted is replayed with the same changes, the same state and the same subscriptions, so it
-sends the same; what the sink makes of that is in `sinks`. A sink that has the micro-batch already doesn't run it again:
-its state was complete before the sink was.
+A micro-batch that a crash interrupted is replayed with the same changes, the same state and the same subscriptions,
+so it sends the same; what the sink makes of that is in `sinks`. A sink that has the micro-batch already doesn't run
+it again: its state was complete before the sink was.
 """
 
 import json
@@ -154,7 +154,7 @@ class RunningJoins:
         return bool(self.query.isActive)
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Stop, after the micro-batch that is being worked on if that ends in time; else it is replayed at the next start."""
+        """Stop after the micro-batch that is being worked on. One that takes over `timeout` seconds is broken off."""
         deadline = time.monotonic() + timeout
         while (
             self.query.isActive

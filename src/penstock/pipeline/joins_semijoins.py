@@ -1,10 +1,11 @@
 """The second stage: what changes of tuples mean to subscribers, edge by edge and bucket by bucket.
 
-The subscriptions are the same for all buckets, so a process has one `Processor` for each stage, and in it the tuples of
-all buckets that it has worked on. Their join keys don't meet. A tuple can be in two of them, though: in the one that it
-has left, which another process may have been told, and in the one that it has entered. So here the bucket is part of its
-key. Before a bucket is worked on, its tuples are brought to where the state store is (`joins_logs`): usually that is where they are; if another process
-was here meanwhile, some entries of the log are read; if a micro-batch failed, all of the bucket is read again.
+The subscriptions are the same for all buckets, so a process has one `Processor` for each stage, and in it the tuples
+of all buckets that it has worked on. Their join keys don't meet. A tuple can be in two of them, though: in the one
+that it has left, which another process may have been told, and in the one that it has entered. So here the bucket is
+part of its key. Before a bucket is worked on, its tuples are brought to where the state store is (`joins_logs`):
+usually that is where they are; if another process was here meanwhile, some entries of the log are read; if a
+micro-batch failed, all of the bucket is read again.
 
 A subscription that is new to a bucket is told first what it would have been told if the bucket had been filled before
 its eyes: the tuples in it are put, one table after the other, into a processor that has the newcomers only.
@@ -195,7 +196,13 @@ def _with_buckets(catalog: Catalog) -> Catalog:
     """The core's tables, with the bucket as a part of the key."""
     return Catalog(
         tuple(
-            (name, Table(Schema(Struct(((_BUCKET, Scalar(Kind.INTEGER)), *table.schema.root.fields))), (_BUCKET, *table.key)))
+            (
+                name,
+                Table(
+                    Schema(Struct(((_BUCKET, Scalar(Kind.INTEGER)), *table.schema.root.fields))),
+                    (_BUCKET, *table.key),
+                ),
+            )
             for name, table in catalog.tables.items()
         ),
         catalog.edges,

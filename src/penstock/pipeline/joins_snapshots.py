@@ -5,14 +5,15 @@
       pieces/<version>/         what came and went with a version: ids, texts; ids that went  (`matching.folders`)
       versions/0000000012.json  a version: its sequence number, and the pieces that make it up, a full one first
 
-A version is the sum of its pieces. Who has an earlier version of the same sum reads only the pieces that are new to it. A
-full piece is written when the others together have reached a tenth of it.
+A version is the sum of its pieces. Who has an earlier version of the same sum reads only the pieces that are new to
+it. A full piece is written when the others together have reached a tenth of it.
 
-An id's *since* is the version with which it came. A bucket that has served version v sends their first content to those
-that came after v. A lease that ends is a subscription that goes, at the next version.
+An id's *since* is the version with which it came. A bucket that has served version v sends their first content to
+those that came after v. A lease that ends is a subscription that goes, at the next version.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -176,7 +177,7 @@ class JoinSnapshots:
         data, ends = arrays["texts"].tobytes(), arrays["ends"].tolist()
         for sid in arrays["gone"].tolist():
             to.pop(sid, None)
-        spans = zip(ends, ends[1:], strict=False)
+        spans = itertools.pairwise(ends)
         for sid, since, (a, b) in zip(
             arrays["ids"].tolist(), arrays["since"].tolist(), spans, strict=True
         ):
@@ -281,7 +282,7 @@ class Publisher:
         return self.version
 
     def _changes(self, now: int, sequence: int) -> tuple[dict[int, str], set[int]]:
-        """Texts that are new, and ids that are gone, since the last time; at first, compared with the version there is."""
+        """Texts that are new and ids that are gone since the last time; at first, since the version that there is."""
         if sequence == self._sequence:
             return {}, set()
         if self._sequence < 0 or sequence < self._sequence:

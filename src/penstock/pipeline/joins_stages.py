@@ -2,10 +2,10 @@
 
     changes ─▶ tuples, keyed by table and primary key ─▶ semijoins, keyed by edge and join attributes ─▶ notifications
 
-A select-join of many tables is several binary semijoins (`joins.decompose`), each keyed by the attributes of its own edge.
-So a tuple goes to one bucket of every edge that its table has, and no edge waits for another. A table that is selected
-alone has a stage of its own, keyed by its primary key. All edges share one stateful operator of Spark: its key is the
-number of the stage and of the bucket, and Spark spreads these over its partitions.
+A select-join of many tables is several binary semijoins (`joins.decompose`), each keyed by the attributes of its own
+edge. So a tuple goes to one bucket of every edge that its table has, and no edge waits for another. A table that is
+selected alone has a stage of its own, keyed by its primary key. All edges share one stateful operator of Spark: its
+key is the number of the stage and of the bucket, and Spark spreads these over its partitions.
 """
 
 import functools

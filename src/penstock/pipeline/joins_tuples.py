@@ -2,13 +2,14 @@
 
     key ─▶ version, time, and the bucket of every stage that the tuple is in
 
-A change with a version no later than the one that is known says nothing. A tuple whose join attributes change leaves one
-bucket of an edge and enters another; only here, where tuples are found by key, it is known which one it leaves. And a
-tuple whose time is past the window of its table leaves all of them. What comes out are changes that can be applied
-without looking back: *put* into a bucket, or *delete* from it, with a number that grows with each change of a tuple.
+A change with a version no later than the one that is known says nothing. A tuple whose join attributes change leaves
+one bucket of an edge and enters another; only here, where tuples are found by key, it is known which one it leaves.
+And a tuple whose time is past the window of its table leaves all of them. What comes out are changes that can be
+applied without looking back: *put* into a bucket, or *delete* from it, with a number that grows with each change of a
+tuple.
 
-Without versions, changes are taken as they come, and the key of a deleted tuple is forgotten; with them it is kept, as a
-change that comes later may be older.
+Without versions, changes are taken as they come, and the key of a deleted tuple is forgotten; with them it is kept,
+as a change that comes later may be older.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -199,19 +200,23 @@ def _move(
 
 
 def parcels_of(
-    rows: pa.RecordBatch, slot: Slot, moves: Moves, table: Table
+    rows: pa.RecordBatch, moves: Moves, table: Table, bucket: int, buckets: int
 ) -> Iterator[tuple[int, bytes]]:
-    """The parcels of a slot for the next stage: bucket, parcel."""
+    """The parcels of a slot for the next stage: bucket, parcel. Changes of different buckets have different numbers."""
     if not moves.rows:
         return
     taken = rows.select(list(table.columns)).take(pa.array(moves.rows))
     changes = pa.RecordBatch.from_arrays(
-        [pa.array(moves.sequence, pa.int64()), pa.array(moves.deleted, pa.bool_()), *taken.columns],
+        [
+            pa.array(np.array(moves.sequence, np.int64) * buckets + bucket),
+            pa.array(moves.deleted, pa.bool_()),
+            *taken.columns,
+        ],
         names=[SEQUENCE, DELETED, *table.columns],
     )
-    buckets: Int64s = np.array(moves.buckets, np.int64)
-    for bucket, part in split(changes, buckets):
-        yield bucket, packed(part)
+    to: Int64s = np.array(moves.buckets, np.int64)
+    for target, part in split(changes, to):
+        yield target, packed(part)
 
 
 _books: dict[tuple[str, int, int], tuple[str | None, TupleBook]] = {}
@@ -244,7 +249,7 @@ class TupleStage(StatefulProcessor):
         name, _ = self._stages.catalog.declared[number]
         log = BucketLog(self._head, self._entries)  # type: ignore[arg-type]
         book = self._book(name, number, bucket, log)
-        found, touched = _worked_off(book, self._stages, parcels, now)
+        found, touched = _worked_off(book, self._stages, bucket, parcels, now)
         if touched:
             changed = book.written(touched)
             log.append(packed(changed), changed.num_rows, lambda: _merged(book))
@@ -267,7 +272,11 @@ class TupleStage(StatefulProcessor):
 
 
 def _worked_off(
-    book: TupleBook, stages: Stages, parcels: Iterable[pa.RecordBatch], now: int | None
+    book: TupleBook,
+    stages: Stages,
+    bucket: int,
+    parcels: Iterable[pa.RecordBatch],
+    now: int | None,
 ) -> tuple[list[tuple[int, int, str, bytes]], list[Key]]:
     """Parcels for the next stage, and the keys that something was said of."""
     found: list[tuple[int, int, str, bytes]] = []
@@ -290,7 +299,7 @@ def _worked_off(
             table = stages.catalog.tables[slot.part]
             found += [
                 (slot.stage.number, to, slot.part, parcel)
-                for to, parcel in parcels_of(rows, slot, moves_, table)
+                for to, parcel in parcels_of(rows, moves_, table, bucket, stages.buckets)
             ]
     return found, touched
 

@@ -1,13 +1,14 @@
 """A source of Spark's that watches the registry: it has something new whenever a subscription came or went.
 
-Its offset is the version of the subscriptions, so the version of each micro-batch stands in Spark's own log of offsets,
-before the micro-batch runs: after a crash it is replayed with the same one. The rows of a micro-batch are a word to every
-bucket of every stage: "from now on you serve version 12". So all of them change over in the same micro-batch, those
-without changes of tables, too; a registry that doesn't change costs nothing.
+Its offset is the version of the subscriptions, so the version of each micro-batch stands in Spark's own log of
+offsets, before the micro-batch runs: after a crash it is replayed with the same one. The rows of a micro-batch are a
+word to every bucket of every stage: "from now on you serve version 12". So all of them change over in the same
+micro-batch, those without changes of tables, too; a registry that doesn't change costs nothing.
 
-    offset   {"version": 12, "tick": 1729}      a tick is a step of the clock, if tables have windows: tuples expire then
+    offset   {"version": 12, "tick": 1729}      a tick is a step of the clock, by which tuples of windows expire
 
-`latestOffset` runs in a process of Spark's on the driver's machine, which opens the registry by its URL, and publishes.
+`latestOffset` runs in a process of Spark's on the driver's machine, which opens the registry by its URL, and
+publishes.
 """
 
 import json

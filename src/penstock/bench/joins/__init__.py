@@ -1,0 +1,1 @@
+"""Select-joins measured: what the paper's section 6 measures, and what a Spark user would do instead."""
