@@ -314,9 +314,8 @@ class Semijoins:
 def _scratch(runs: Runs) -> Any:
     """Room for the distinct coordinates of a run, which are covered, where cuts are; and for a few rectangles."""
     size = runs.longest() + 1
-    return (
-        np.empty(size, np.int64), np.empty(size, np.bool_), np.empty(size, np.bool_), np.empty(_FEW, np.int32)
-    )  # fmt: skip
+    distinct, covered, cut = (np.empty(size, np.int64) for _ in range(3))
+    return distinct, covered, cut, np.empty(_FEW + 16 * size, np.int32)
 
 
 def changed_places(old: Int64s, new: Int64s) -> tuple[Int64s, Int8s, Int64s]:
