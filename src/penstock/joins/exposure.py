@@ -44,8 +44,8 @@ def _mark(tree: Any, box: Int64s, values: Int64s, count: int, scratch: Any) -> b
     False if nobody is in the box.
     """
     _, covered, cut, found = scratch
-    # If they are many, each value is asked for, which is soon answered. Gaps aren't: with a cut after every value, points
-    # are more than they need be, but right.
+    # If they are many, each value is asked for, which is soon answered. Gaps aren't: with a cut after every value,
+    # points are more than they need be, but right.
     n = all_inside(tree, box, found, 0, min(len(found), 256 + 16 * count))
     if n > min(len(found), 256 + 16 * count):
         for i in range(count):
