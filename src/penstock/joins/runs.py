@@ -9,9 +9,10 @@ the end with twice the room, and the pool is packed when half of it is holes. Al
 neighbours of a coordinate, or a stretch between two. So the state of a join key is a pair of flat arrays and nothing
 else, which is what a keyed state store holds; kernels don't know whether there are other keys.
 
-Why not a B-tree, as in the paper: an insertion moves on average half a run of 16 bytes a tuple. With the largest tables
-of the paper's Table 2 that is 160 tuples, 20 ns; at 10,000 tuples with the same join key it is 4 µs, still less than
-the search in the subscriptions. Sorted blocks would only pay off beyond that, and a run would no longer be one array.
+Why not a B-tree, as in the paper: a tuple that comes or goes moves on average half a run, 16 bytes a tuple. Measured,
+that takes 0.3 µs with 160 tuples of the same join key (Table 2 has no more on average), 1 µs with 1,000, 16 µs with 20,000,
+70 µs with 100,000 and 0.7 ms with a million. A search in the subscriptions takes 1 to 5 µs, so sorted blocks would pay
+off from some ten thousand tuples of one join key on; a run would then no longer be one array.
 """
 
 from typing import Any
