@@ -165,7 +165,7 @@ def test_what_cannot_work_is_refused_before_it_starts(spark, tmp_path):
         penstock.match_joins({"Stocks": stream}, url, snapshots=tmp_path / "s")
     with pytest.raises(SchemaError, match="no table 'Bonds'"):
         penstock.match_joins({"Bonds": stream}, url, snapshots=tmp_path / "s")
+    (tmp_path / "in/Stocks").mkdir(parents=True)
+    (tmp_path / "in/Reviews").mkdir()
     with pytest.raises(PipelineError, match="not a sink"):
-        (tmp_path / "in/Stocks").mkdir(parents=True)
-        (tmp_path / "in/Reviews").mkdir()
         pipeline(tmp_path, spark, url, sink=print).start()

@@ -75,9 +75,8 @@ class BucketLog:
     def since(self, token: str | None) -> tuple[list[bytes], bool]:
         """The entries after the one with this token, and whether it was there: if not, all of them."""
         tokens = [entry.token for entry in self.head.entries]
-        known = token in tokens
-        first = tokens.index(token) + 1 if known else 0
-        return [self._read(entry) for entry in self.head.entries[first:]], known
+        first = 0 if token is None or token not in tokens else tokens.index(token) + 1
+        return [self._read(entry) for entry in self.head.entries[first:]], first > 0
 
     def append(self, bundle: bytes, rows: int, merge: Callable[[], tuple[bytes, int]]) -> None:
         """Add what changed; when the log has outgrown the base, `merge` makes a new one, and counts its rows."""

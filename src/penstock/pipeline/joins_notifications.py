@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Int64s
+from penstock.jit import kernel
 from penstock.joins.catalog import Catalog
 from penstock.joins.messages import (
     BASE,
@@ -97,28 +98,35 @@ def told(
         which, ids = which[ids >= 0], ids[ids >= 0]
         if not len(which):
             continue
-        order = np.lexsort((ids, which))
-        which, ids = which[order], ids[order]
-        sent, starts = np.unique(which, return_index=True)
+        starts = np.flatnonzero(
+            np.diff(which, prepend=-1)
+        )  # readers are in the order of the messages
+        sent, ends = which[starts], np.append(starts, len(which))
+        _sort_each(ids, ends)
         if positions is None:
             at = np.full(len(sent), _FIRST)
         else:
             at = positions[part.messages.change[sent]] + _turns(part.messages)[sent]
         messages = [part.sender.message(part.messages, m) for m in sent.tolist()]
-        ends = np.append(starts, len(which)).astype(np.int32)
         arrays = [
-            pa.array(_names(name, messages, at.tolist(), ids[starts].tolist()), pa.string()),
+            pa.array(
+                _names(name, messages, at.tolist(), ids[starts].tolist(), catalog), pa.string()
+            ),
             pa.array(at, pa.int64()),
             *_contents(messages, catalog),
             _descriptions(part.messages, sent),
-            pa.ListArray.from_arrays(pa.array(ends), pa.array(ids)),
+            pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(ids)),
         ]
         found.append(pa.RecordBatch.from_arrays(arrays, schema=notification_schema(catalog)))
     return pa.concat_batches(found) if found else None
 
 
 def _names(
-    name: str, messages: Sequence[Message], positions: Sequence[int], first: Sequence[int]
+    name: str,
+    messages: Sequence[Message],
+    positions: Sequence[int],
+    first: Sequence[int],
+    catalog: Catalog,
 ) -> list[str]:
     """What a message is known by, whichever process sends it: what it tells, and its first reader.
 
@@ -126,9 +134,25 @@ def _names(
     """
     found = []
     for message, position, reader in zip(messages, positions, first, strict=True):
-        content = hashlib.blake2b(repr(message).encode(), digest_size=8).hexdigest()
+        match message:
+            case TupleAdded(table, row):
+                told_ = table, [row[k] for k in catalog.tables[table].key]
+            case TupleRemoved(table, key):
+                told_ = table, list(key)
+            case TuplesDropped(table, _, values):
+                told_ = table, list(values)
+            case _:
+                raise TypeError(f"{type(message).__name__} isn't sent on Spark")
+        content = hashlib.blake2b(repr(told_).encode(), digest_size=8).hexdigest()
         found.append(f"{name}-{position & _ALL:x}-{reader}-{content}")
     return found
+
+
+@kernel
+def _sort_each(values: Int64s, ends: Int64s) -> None:
+    """Sort stretches of values: each from one end to the next."""
+    for n in range(len(ends) - 1):
+        values[ends[n] : ends[n + 1]] = np.sort(values[ends[n] : ends[n + 1]])
 
 
 def _turns(messages: Messages) -> Int64s:

@@ -97,6 +97,8 @@ def split(rows: pa.RecordBatch, buckets: Int64s) -> Iterator[tuple[int, pa.Recor
     order = np.argsort(buckets, kind="stable")
     ordered = buckets[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=NO_BUCKET))
+    if not len(begins):
+        return
     taken = rows.take(pa.array(order))
     for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=True):
         yield int(ordered[begin]), taken.slice(begin, end - begin)

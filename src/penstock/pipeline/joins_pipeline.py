@@ -4,9 +4,9 @@
       offsets/ commits/ state/ …   Spark's own: the changes and the subscriptions of each micro-batch; tuples
       penstock/joins/              snapshots of the subscriptions, how the state is divided, dead letters
 
-A micro-batch that a crash interrupted is replayed with the same changes, the same state and the same subscriptions,
-so it sends the same; what the sink makes of that is in `sinks`. A sink that has the micro-batch already doesn't run
-it again: its state was complete before the sink was.
+A micro-batch that a crash interrupted is replayed with the same changes, the same state and the same subscriptions, so
+it sends the same; what the sink makes of that is in `sinks`. If the sink has it already, it is run all the same, to
+nowhere: Spark goes on only when the state of a micro-batch has been written.
 """
 
 import json
@@ -19,11 +19,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PipelineError
+from penstock.pipeline.batch import UNOBSERVED_AFTER, observed
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
 from penstock.pipeline.feedback import failure_letters
 from penstock.pipeline.joins import Frames, Windows, match_joins
@@ -115,8 +116,13 @@ class _Deliver:
     def __call__(self, frame: DataFrame, number: int) -> None:
         query = query_id(self.checkpoint)
         batch = Batch(query, number)
+        seen = Observation()
         named = frame.withColumn(_ID, F.concat(F.lit(f"{query[:8]}-"), F.col(_ID)))
-        self.sink.write(named, batch)
+        ran = self.sink.write(named.observe(seen, F.count(F.lit(1)).alias("rows")), batch)
+        if ran is None:
+            ran = observed(seen, UNOBSERVED_AFTER) is not None
+        if not ran:
+            frame.write.format("noop").mode("overwrite").save()
         folder = Path(self.home) / "letters"
         letters = read_letters(folder, number)
         if letters:

@@ -282,11 +282,12 @@ class SemijoinStage(StatefulProcessor):
     def handleInputRows(  # noqa: N802
         self,
         key: Any,
-        rows: Iterator[Row],
+        rows: Iterator[Any],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[Row]:
         number, bucket = int(key[0]), int(key[1])
-        version, parcels = None, {}
+        version = None
+        parcels: dict[str, list[bytes]] = {}
         for row in rows:
             if row.table is None:
                 version = int(bytes(row.parcel))
@@ -304,7 +305,7 @@ class SemijoinStage(StatefulProcessor):
         self, number: int, bucket: int, version: int | None, changes: Rows
     ) -> Iterator[pa.RecordBatch]:
         work = work_of(self._stages, number, self._home)
-        log = BucketLog(self._head, self._entries)  # type: ignore[arg-type]
+        log = BucketLog(self._head, self._entries)
         served = log.head.version
         name = f"{number}.{bucket}.{log.head.visits}"
         log.head.version = version or served

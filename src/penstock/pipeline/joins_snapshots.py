@@ -37,6 +37,7 @@ from penstock.matching.folders import (
     write_file,
     write_folder,
 )
+from penstock.matching.plan import AnyArray
 from penstock.matching.rows import FOREVER, SubscriptionSource
 
 _SHARE = 10  # a new full piece when the others have a tenth of it …
@@ -117,7 +118,7 @@ class JoinSnapshots:
 
     def _write_piece(self, number: int, added: Mapping[int, Newcomer], gone: list[int]) -> None:
         texts = [newcomer.text.encode() for newcomer in added.values()]
-        arrays = {
+        arrays: dict[str, AnyArray] = {
             "ids": np.array(list(added), np.int64),
             "since": np.array([newcomer.since for newcomer in added.values()], np.int64),
             "texts": np.frombuffer(b"".join(texts), np.uint8),

@@ -236,7 +236,7 @@ class TupleStage(StatefulProcessor):
     def handleInputRows(  # noqa: N802
         self,
         key: Any,
-        rows: Iterator[Row],
+        rows: Iterator[Any],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[Row]:
         number, bucket = int(key[0]), int(key[1])
@@ -247,7 +247,7 @@ class TupleStage(StatefulProcessor):
             else:
                 parcels.append(unpacked(bytes(row.parcel)))
         name, _ = self._stages.catalog.declared[number]
-        log = BucketLog(self._head, self._entries)  # type: ignore[arg-type]
+        log = BucketLog(self._head, self._entries)
         book = self._book(name, number, bucket, log)
         found, touched = _worked_off(book, self._stages, bucket, parcels, now)
         if touched:

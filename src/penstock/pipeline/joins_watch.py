@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from penstock.errors import RegistryError, SnapshotError
 from penstock.joins.catalog import Catalog
@@ -71,18 +72,26 @@ class _Word(InputPartition):
         self.version, self.now = version, now
 
 
-class _Watcher(DataSourceStreamReader):
+class _Watcher(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._url, self._folder = options["url"], options["folder"]
         self._stages = read_stages(options["stages"])
         self._tick = tick_length(self._stages)
         self._publisher: Publisher | None = None
         self._told: set[int] = set()
+        self._target: dict[str, int] | None = None  # of a run that ends when it is there
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"version": 0, "tick": 0}
 
-    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What comes later is for the next run."""
+        self._target = self._latest()
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
+        return self._target or self._latest()
+
+    def _latest(self) -> dict[str, int]:
         """The version of this moment; if the registry can't be reached, or the disk is full, the one before."""
         try:
             if self._publisher is None:
@@ -110,14 +119,14 @@ class _Watcher(DataSourceStreamReader):
                 self._told.add(sid)
                 log.warning("subscription %d set aside: %s", sid, reason)
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:  # type: ignore[override]
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         version = end["version"] if end["version"] != start["version"] else None
         now = None
         if self._tick is not None and end["tick"] != start["tick"]:
             now = end["tick"] * self._tick
         return [_Word(version, now)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Word)
         if partition.version is not None:
             numbers = [stage.number for stage in self._stages.all]

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 CATALOG = Catalog.of(
     {
-        "R": Table({"id": "bigint", "a": "bigint", "b": "bigint", "p": "string"}, key="id"),
         "S": Table({"id": "bigint", "b": "bigint", "c": "bigint", "q": "string"}, key="id"),
+        "R": Table({"id": "bigint", "a": "bigint", "b": "bigint", "p": "string"}, key="id"),
     },
-    edges=[("R", "S", "b")],
+    edges=[("S", "R", "b")],
 )
 _KEYS, _JOINING = 100, 70
 _PAYLOAD = 100  # bytes
@@ -178,7 +178,7 @@ def _penstock(spark: "SparkSession", world: World, files: _Files) -> Figures:
     running = JoinPipeline(
         changes=frames,
         subscriptions=url,
-        sink=FileSink(folder / "told"),
+        sink=FileSink(str(folder / "told")),
         checkpoint=folder / "checkpoint",
         trigger="available-now",
         alone=(),
@@ -253,7 +253,7 @@ def _sizes(files: list[Path]) -> tuple[int, int, int]:
 def _progress(told: Any) -> dict[str, Any]:
     import json
 
-    return told if isinstance(told, dict) else json.loads(told.json)  # type: ignore[no-any-return]
+    return told if isinstance(told, dict) else json.loads(told.json)
 
 
 def _sheet(figures: Sequence[Figures]) -> Sheet:
