@@ -10,9 +10,9 @@ neighbours of a coordinate, or a stretch between two. So the state of a join key
 else, which is what a keyed state store holds; kernels don't know whether there are other keys.
 
 Why not a B-tree, as in the paper: a tuple that comes or goes moves on average half a run, 16 bytes a tuple. Measured,
-that takes 0.3 µs with 160 tuples of the same join key (Table 2 has no more on average), 1 µs with 1,000, 16 µs with 20,000,
-70 µs with 100,000 and 0.7 ms with a million. A search in the subscriptions takes 1 to 5 µs, so sorted blocks would pay
-off from some ten thousand tuples of one join key on; a run would then no longer be one array.
+that takes 0.3 µs with 160 tuples of the same join key (Table 2 has no more on average), 1 µs with 1,000, 16 µs with
+20,000, 70 µs with 100,000 and 0.7 ms with a million. A search in the subscriptions takes 1 to 5 µs, so sorted blocks
+would pay off from some ten thousand tuples of one join key on; a run would then no longer be one array.
 """
 
 from typing import Any

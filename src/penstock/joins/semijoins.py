@@ -16,8 +16,9 @@ the stages of all its edges, and no stage waits for another.
 
 A group without a filtering table sends a tuple to all who select it: a plain filter, and all of Rel-Sel.
 
-Other conditions of a subscription on R are tested on the message, which has the tuple. Its other conditions on S can't
-be: they are left to the subscriber, who then holds more of R than it needs. `envelopes` is the way that doesn't.
+Other conditions of a subscription on R are tested on the message, which has the tuple; DROPPED has none, and so may
+tell a subscriber to forget what it never had. Its other conditions on S can't be tested: they are left to the
+subscriber, who then holds more of R than it needs. `envelopes` is the way that doesn't.
 """
 
 from dataclasses import dataclass, field
