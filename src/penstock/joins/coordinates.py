@@ -50,7 +50,7 @@ class Line:
     ((3, 9), True)
     >>> name = Line("name", Scalar(Kind.STRING))
     >>> low, high = name.range(Values(((b"b", b"d"),)))
-    >>> low <= name.coordinates(pa.array(["c"]))[0] <= high
+    >>> bool(low <= name.coordinates(pa.array(["c"]))[0] <= high)
     True
     """
 
