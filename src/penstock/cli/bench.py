@@ -4,20 +4,24 @@
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
 from penstock.bench import settings
+from penstock.bench.joins import settings as join_settings
 from penstock.cli.options import SPARK
 from penstock.cli.terminal import REFUSED, complain, guarded, put_json, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from penstock.bench.report import Sheet
+    from penstock.bench.sections import Findings, Section
     from penstock.bench.trial import Trial
 
 _WIDTH = 130  # of tables, where there is no terminal to ask
@@ -34,6 +38,23 @@ Workloads = Annotated[
         show_default=False,
     ),
 ]
+Experiments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--experiment",
+        "-x",
+        metavar="NAME",
+        help="Which; several by repeating it or with commas. Default: all of them.",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", metavar="FOLDER", help="JSON, plots and a summary.", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output instead of tables.")]
 Master = Annotated[
     str, typer.Option(metavar="URL", help="Spark on this machine.", rich_help_panel=SPARK)
 ]
@@ -47,6 +68,8 @@ def group() -> None:
     penstock bench matching --workload ranges --subscriptions 1000000 --no-spark
     penstock bench spark --workload ranges
     penstock bench operators --experiment length
+    penstock bench covering --experiment tables
+    penstock bench joins --experiment subscriptions
     """
 
 
@@ -91,16 +114,9 @@ def matching(
         bool,
         typer.Option("--no-spark", help="Without Spark's join and Penstock on Spark."),
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FOLDER", help="JSON, plots and a summary.", show_default=False
-        ),
-    ] = None,
+    out: Out = None,
     master: Master = settings.MASTER,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="JSON on standard output instead of tables.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Match the same events with every engine, a DuckDB join and Spark's broadcast join.
 
@@ -195,31 +211,15 @@ def spark(
 @bench.command()
 @guarded()
 def operators(
-    experiment: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--experiment",
-            "-x",
-            metavar="NAME",
-            help="Which; several by repeating it or with commas. Default: all of them.",
-            show_default=False,
-        ),
-    ] = None,
+    experiment: Experiments = None,
     events: Annotated[str, typer.Option(metavar="NUMBER", help="Events for each figure.")] = str(
         settings.OPERATOR_EVENTS
     ),
     runs: Annotated[
         int, typer.Option(metavar="NUMBER", min=1, help="Subscriptions are drawn so many times.")
     ] = settings.OPERATOR_RUNS,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FOLDER", help="JSON, plots and a summary.", show_default=False
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="JSON on standard output instead of tables.")
-    ] = False,
+    out: Out = None,
+    as_json: AsJson = False,
 ) -> None:
     """Count how many predicates each strategy evaluates per event, beside the operators paper.
 
@@ -236,11 +236,107 @@ def operators(
     """
     from penstock.bench.operators import run
 
-    names = _experiments(experiment)
+    found = run.findings()
+    sections = partial(run.sections, _chosen(experiment, run.NAMES, "--experiment"))
+    _run(found, partial(sections, _size(events), runs), run.closing, out, as_json)
+    if disagreements := run.disagreements(found):
+        complain("the strategies disagree\n" + "\n".join(disagreements))
+        raise typer.Exit(REFUSED)
+
+
+@bench.command()
+@guarded()
+def covering(experiment: Experiments = None, out: Out = None, as_json: AsJson = False) -> None:
+    """Make routing tables small by covering and merging, beside the MBD paper.
+
+    How small they get and how long routing then takes (tables), what one more
+    subscription takes (insertion), what imperfect merging saves and what it
+    lets through for nobody (thresholds), and what the order of attributes
+    does to the shared diagram (orders). Some minutes in all.
+
+    Examples:
+    penstock bench covering
+    penstock bench covering --experiment thresholds --out results
+    """
+    from penstock.bench.covering import run
+
+    sections = partial(run.sections, _chosen(experiment, run.NAMES, "--experiment"))
+    _run(run.findings(), sections, run.closing, out, as_json)
+
+
+@bench.command()
+@guarded()
+def joins(
+    experiment: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--experiment",
+            "-x",
+            metavar="NAME",
+            help="Which; several by repeating it or with commas. Default: all of them but spark.",
+            show_default=False,
+        ),
+    ] = None,
+    subscriptions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--subscriptions",
+            "-n",
+            metavar="NUMBER",
+            help="How many; several for the experiments subscriptions, stocks and spark. Default: 100K.",
+            show_default=False,
+        ),
+    ] = None,
+    events: Annotated[
+        str, typer.Option(metavar="NUMBER", help="Events for each figure; slow schemes get fewer.")
+    ] = str(join_settings.EVENTS),
+    out: Out = None,
+    master: Master = settings.MASTER,
+    as_json: AsJson = False,
+) -> None:
+    """Tell subscribers of select-joins by each scheme, beside the select-joins paper.
+
+    Time, bytes and descriptions by the number of subscriptions (subscriptions),
+    by the size of the database (database), the join's output rate (rate), the
+    payload (payload) and the overlap of ranges (overlap); stocks and reviews
+    (stocks); joins of several tables behind six decompositions (multiway), and
+    a star schema (star). The paper has 59K events, and 100K to 1M subscriptions.
+    If asked for, the same on Spark, beside joins of tables (spark).
+    Exit code 1 if a scheme doesn't reach those whom it should.
+
+    Examples:
+    penstock bench joins
+    penstock bench joins --experiment subscriptions -n 100K,300K,500K,1M --out results
+    penstock bench joins --experiment spark -n 10K
+    """
+    from penstock.bench.joins import run
+
+    chosen = _chosen(experiment, (*run.NAMES, run.SPARK), "--experiment")
+    names = chosen if experiment else list(run.NAMES)
+    sizes = [_size(text) for text in _split(subscriptions)] or [join_settings.SUBSCRIPTIONS]
+    found = run.findings()
+    with _spark(master if run.SPARK in names else None) as session:
+        sections = partial(run.sections, names, sizes, _size(events), session)
+        _run(found, sections, run.closing, out, as_json)
+    if disagreements := run.disagreements(found):
+        complain("the schemes disagree\n" + "\n".join(disagreements))
+        raise typer.Exit(REFUSED)
+
+
+# --- parts --------------------------------------------------------------------------------------
+
+
+def _run(
+    found: "Findings",
+    sections: "Callable[[_Steps], Iterator[Section]]",
+    closing: "Callable[[Findings], list[Sheet]]",
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Experiment after experiment: show each one's tables, or print its figures, and write what is known so far."""
     console = _console()
     with _Steps() as step:
-        found = run.Findings()
-        for section in run.sections(names, _size(events), runs, step):
+        for section in sections(step):
             found.add(section)
             with step.aside():
                 if as_json:
@@ -250,18 +346,12 @@ def operators(
                     for sheet in section.sheets:
                         sheet.show(console)
             if out is not None:
-                found.write(out)
+                found.write(out, closing(found))
     if not as_json:
-        for sheet in found.closing():
+        for sheet in reversed(closing(found)):
             sheet.show(console)
     if out is not None:
-        say(f"written: {out}/operators.md, and what it sums up")
-    if found.disagreements:
-        complain("the strategies disagree\n" + "\n".join(found.disagreements))
-        raise typer.Exit(REFUSED)
-
-
-# --- parts --------------------------------------------------------------------------------------
+        say(f"written: {out}/{found.name}.md, and what it sums up")
 
 
 def _split(texts: Sequence[str] | None) -> list[str]:
@@ -293,12 +383,6 @@ def _workloads(texts: Sequence[str] | None) -> list[str]:
     from penstock.bench.workloads import WORKLOADS
 
     return _chosen(texts, WORKLOADS, "--workload")
-
-
-def _experiments(texts: Sequence[str] | None) -> list[str]:
-    from penstock.bench.operators.run import NAMES
-
-    return _chosen(texts, NAMES, "--experiment")
 
 
 def _chosen(texts: Sequence[str] | None, known: Iterable[str], option: str) -> list[str]:
