@@ -25,6 +25,9 @@ PEOPLE = {
     "cleo": JOIN + "PER < 25 AND Analyst <> 'Bob'",
     "dan": "SELECT * FROM Reviews WHERE Rating = 10",
 }
+QUICK = {  # a short life: code that is compiled quickly beats code that runs fast
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+}
 LATECOMER = ("eve", JOIN + "PER > 45")
 
 
@@ -52,7 +55,7 @@ class Desk:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="stocks_and_reviews", description=__doc__)
-    parser.add_argument("--waves", type=int, default=5, help="how often the market goes on")
+    parser.add_argument("--waves", type=int, default=4, help="how often the market goes on")
     parser.add_argument("--reviews", type=int, default=200, help="changes of reviews in each wave")
     asked = parser.parse_args()
     console = Console(highlight=False, soft_wrap=True)
@@ -66,7 +69,7 @@ def run(console: Console, folder: Path, waves: int, reviews: int) -> None:
     url = f"sqlite:///{folder}/subscribers.db"
     with (
         penstock.Subscriptions.open(url, catalog=CATALOG) as subs,
-        session("local[2]", "stocks-and-reviews") as spark,
+        session("local[2]", "stocks-and-reviews", QUICK) as spark,
     ):
         alice, *_ = [desk.add(subs, *person) for person in PEOPLE.items()]
         changes = {
@@ -81,7 +84,7 @@ def run(console: Console, folder: Path, waves: int, reviews: int) -> None:
             checkpoint=folder / "checkpoint",
             trigger="200 ms",
             alone=["Reviews"],
-            buckets=8,
+            buckets=4,
             name="stocks-and-reviews",
         ).start() as running:
             market.open()

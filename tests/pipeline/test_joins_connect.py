@@ -18,6 +18,11 @@ def test_views_equal_duckdb(found):
     assert found["views"] == [True, True]
 
 
+def test_a_change_of_no_table_is_a_dead_letter(found):
+    """Changes of all tables in one stream say of which they are; one of another is told."""
+    assert found["dead"] == ["there is no table 'Bonds': there are Stocks, Reviews"]
+
+
 def test_tables_at_rest(found):
     """A batch tells each subscriber the tuples of both tables."""
     assert found["batch"] == [["Reviews", 1, 2], ["Stocks", 1, 2]]

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from penstock.durations import microseconds
 from penstock.errors import PipelineError, SchemaError
 from penstock.joins.catalog import Catalog
-from penstock.pipeline.joins_changes import Feed, Reader, check_feed
+from penstock.pipeline.joins_changes import Feed, Reader, Refuser, check_feed
 from penstock.pipeline.joins_notifications import exploded, notification_schema
 from penstock.pipeline.joins_parcels import unpacked
 from penstock.pipeline.joins_semijoins import SemijoinStage
@@ -107,11 +107,19 @@ def match_joins(
     home = local_path(snapshots, "snapshots").absolute()
     stages = _recorded(stages, home, keep=buckets is None)
     letters = home / "letters" if dead_letters is None else local_path(dead_letters, "dead_letters")
-    return _stream(frames, stages, feed, url, home, str(letters.absolute()), explode)
+    refused = None if isinstance(changes, Mapping) else _of_no_table(changes, frames)
+    return _stream(frames, refused, stages, feed, url, home, str(letters.absolute()), explode)
 
 
 def _stream(
-    frames: Frames, stages: Stages, feed: Feed, url: str, home: Path, letters: str, explode: bool
+    frames: Frames,
+    refused: DataFrame | None,
+    stages: Stages,
+    feed: Feed,
+    url: str,
+    home: Path,
+    letters: str,
+    explode: bool,
 ) -> DataFrame:
     spark = next(iter(frames.values())).sparkSession
     _use_rocks_db(spark)
@@ -129,6 +137,8 @@ def _stream(
         parcels.append(
             _mapped(_kept(frame, stages.catalog, table, own), Reader(stages, table, own, letters))
         )
+    if refused is not None:
+        parcels.append(_mapped(refused, Refuser(tuple(frames), letters)))
     to_buckets = words
     if stages.windows:
         on_time = F.col("parcel").cast("string").startswith(WINDOWS)
@@ -164,7 +174,7 @@ def spark_schema(catalog: Catalog, explode: bool = False) -> StructType:
     return from_arrow_schema(notification_schema(catalog, explode))
 
 
-def _mapped(frame: DataFrame, reader: Reader) -> DataFrame:
+def _mapped(frame: DataFrame, reader: Reader | Refuser) -> DataFrame:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return reader.run(batches)
 
@@ -231,6 +241,12 @@ def _taken_apart(
     beside = [_quoted(name) for name in names if name not in ("table", *tables)]
     for name in tables:
         yield name, changes.where(F.col("table") == name).select(f"{_quoted(name)}.*", *beside)
+
+
+def _of_no_table(changes: DataFrame, frames: Frames) -> DataFrame:
+    """The changes of none of the tables, as JSON."""
+    known = F.coalesce(F.col("table").isin(*frames), F.lit(False))
+    return changes.where(~known).select(F.to_json(F.struct(*map(_quoted, changes.schema.names))))
 
 
 def _check(frames: Frames, catalog: Catalog, feed: Feed) -> None:

@@ -223,6 +223,25 @@ def _task() -> int:
 # --- dead letters -------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Refuser:
+    """Makes dead letters of changes of no table: rows of one column, which has them as JSON."""
+
+    tables: tuple[str, ...]
+    letters: str
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found: list[str] = []
+        for batch in batches:
+            for raw in batch.column(0).to_pylist():
+                shown = json.loads(raw).get("table")
+                reason = f"there is no table {shown!r}: there are {', '.join(self.tables)}"
+                found.append(json.dumps({"reason": reason, "raw": raw, "encoding": "utf-8"}))
+        if found:
+            write_letters(Path(self.letters), "", found)
+        yield parcel_rows([])
+
+
 def _letter(reason: str, row: pa.RecordBatch) -> str:
     raw = json.dumps(row.to_pylist()[0], default=_plain)
     return json.dumps({"reason": reason, "raw": raw, "encoding": "utf-8"})
