@@ -8,7 +8,7 @@ General schema: each edge has a join attribute of its own with 100 values, and R
 tuples of each. Tuples come into the four tables by turns.
 
 Star schema: S is a table of 25,000 facts, whose join attributes are the keys of the others, 1,000 tuples each. A tuple
-of each of these comes with every 50 facts, and facts refer to the 500 newest; so the oldest one, which then goes, is
+of each of these comes after every 50 facts, and facts refer to the 500 newest; so the oldest one, which then goes, is
 one that no fact refers to any longer, and every fact has always just one row in the join.
 
 Chosen, as the paper says no more than "normal distributions as before": ranges and values of R and T are like those of
@@ -133,7 +133,7 @@ def draw_star(recipe: Star, seed: int = SEED) -> Workload:
 
     >>> small = draw_star(Star(10, 100, facts=200, others=8))
     >>> {b.table: len(b) for b in small.content}, [len(b) for b in small.events]
-    ({'R': 8, 'T': 8, 'U': 8, 'S': 200}, [2, 2, 2, 100, 2, 2, 2, 88])
+    ({'S': 200, 'R': 8, 'T': 8, 'U': 8}, [100, 2, 2, 2, 94])
     """
     catalog = _catalog(is_star=True, fact_payload=recipe.payload > 0)
     of_ranges, of_tables, of_events = (np.random.default_rng([seed, n]) for n in range(3))
@@ -143,7 +143,7 @@ def draw_star(recipe: Star, seed: int = SEED) -> Workload:
         near = _centres(len(ids), random)[table]
         return _tuples(table, ids, values, near, random, recipe.payload if table == "S" else 100)
 
-    held = {"R": recipe.others, "T": recipe.others, "U": recipe.others, "S": recipe.facts}
+    held = {"S": recipe.facts, **dict.fromkeys(_NEIGHBOURS, recipe.others)}
     content = [ChangeBatch(t, tuples(t, np.arange(n), of_tables)) for t, n in held.items()]
     events: list[ChangeBatch] = []
     last, left = dict(held), recipe.events
