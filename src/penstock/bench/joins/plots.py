@@ -1,6 +1,6 @@
 """Figures as pictures: one panel for each quantity, one line for each scheme."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from penstock.bench.joins.trial import Trial
@@ -9,6 +9,8 @@ Quantity = tuple[str, Callable[[Trial], float]]
 SENT: Quantity = ("sent, bytes per event", lambda t: t.sent)
 DELIVERED: Quantity = ("delivered, bytes per event", lambda t: t.delivered)
 MICROSECONDS: Quantity = ("µs per event", lambda t: t.us)
+Published = Mapping[str, Mapping[str, Mapping[int, float]]]
+"""What the paper has: the name of a quantity, a scheme, a number of subscriptions."""
 _FEW = 1e-3  # nothing has a place on a logarithmic axis
 
 
@@ -18,8 +20,9 @@ def plot_lines(
     quantities: Sequence[Quantity],
     path: Path,
     log: bool = False,
+    published: Published | None = None,
 ) -> bool:
-    """What is varied along the x axis; whether there is Matplotlib."""
+    """What is varied along the x axis, the paper's figures as crosses; whether there is Matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -30,7 +33,11 @@ def plot_lines(
         for name in dict.fromkeys(t.title for t in found):
             mine = [t for t in found if t.title == name]
             heights = [max(_FEW, quantity(t)) for t in mine]
-            axes.plot([t.at for t in mine], heights, marker="o", label=name)
+            (line,) = axes.plot([t.at for t in mine], heights, marker="o", label=name)
+            paper = (published or {}).get(label, {}).get(mine[0].scheme, {})
+            crosses = [(t.at, paper[t.subscriptions]) for t in mine if t.subscriptions in paper]
+            if crosses:
+                axes.plot(*zip(*crosses, strict=True), "x--", color=line.get_color())
         axes.set(xlabel=along, ylabel=label, yscale="log", xscale="log" if log else "linear")
         axes.grid(True, which="both", alpha=0.3)
     panels[0].legend(fontsize="small")

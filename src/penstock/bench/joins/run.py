@@ -79,7 +79,11 @@ def _subscriptions(found: Sequence[Trial]) -> Section:
         experiments.description_sheet(found),
     ]
     quantities = (plots.MICROSECONDS, plots.SENT, plots.DELIVERED)
-    plot = partial(plots.plot_lines, found, "subscriptions", quantities)
+    in_bytes = {scheme: {n: kb * 1e3 for n, kb in row.items()} for scheme, row in STRESS_KB.items()}
+    published = {plots.SENT[0]: in_bytes}
+    plot = partial(
+        plots.plot_lines, found, "subscriptions (×: the paper)", quantities, published=published
+    )
     return Section(SUBSCRIPTIONS, found, sheets, plot)
 
 

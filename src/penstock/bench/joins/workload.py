@@ -60,8 +60,8 @@ def select_joins(
 
     >>> edge = JoinEdge("R", "S", (("b", "b"),))
     >>> ((sid, join),) = select_joins([edge], [("R", "a", np.array([[1, 5]])), ("S", "c", np.array([[2, 3]]))], 7)
-    >>> sid, join.sides[0].ranges
-    (7, (('a', Values(intervals=((1, 6),))),))
+    >>> sid, [(name, values.intervals) for name, values in join.sides[0].ranges]
+    (7, [('a', ((1, 6),))])
     """
     used = tuple(edges)
     columns = [
