@@ -88,6 +88,18 @@ def test_ranges_and_tuples_have_the_parameters_of_table_2():
     assert np.isin(r["b"][::2], s["b"]).mean() == pytest.approx(0.7, abs=0.03)
 
 
+def test_a_range_without_a_width_is_drawn_again_or_becomes_a_point():
+    """One in nine of the ranges of c: it matters, so both are there."""
+
+    def narrow(recipe: Recipe) -> float:
+        ends = [join.sides[1].ranges[0][1].intervals[0] for _, join in synthetic.draw(recipe).joins]
+        return float(np.mean([past - low <= 2 for low, past in ends]))
+
+    many = replace(SMALL, subscriptions=4_000)
+    assert narrow(many) < 0.01
+    assert narrow(replace(many, cut_widths=True)) == pytest.approx(0.115, abs=0.02)
+
+
 def test_tables_keep_their_sizes(small):
     """Each tuple that comes drives out the oldest of its table, which is there."""
     for workload in (small, stocks.draw(5, 120), mixes.draw_general(MIX), mixes.draw_star(STAR)):
@@ -406,11 +418,12 @@ def test_every_experiment_is_a_section_with_tables_and_a_plot(
     """Those that vary something have a column for each value."""
     monkeypatch.setattr(experiments, "TUPLES_OF_R", (100, 300))
     found = run.findings()
-    for section in run.sections(("database", "stocks"), [100], 20, None, quiet):
+    for section in run.sections(("database", "widths", "stocks"), [100], 20, None, quiet):
         found.add(section)
     found.write(tmp_path, run.closing(found))
     assert (tmp_path / "joins-stocks.png").stat().st_size > 1_000
-    database, on_stocks = found.sections
+    database, widths, on_stocks = found.sections
+    assert len(widths.sheets[0].rows) == len(experiments.WIDTH_CHOICES) * len(experiments.DESCRIBED)
     assert database.sheets[0].columns == ("scheme", "100", "300")
     assert [row[0] for row in database.sheets[0].rows][-1] == "Rel-Sel"
     assert on_stocks.sheets[0].columns == ("scheme", "100")

@@ -299,8 +299,8 @@ def joins(
     Time, bytes and descriptions by the number of subscriptions (subscriptions),
     by the size of the database (database), the join's output rate (rate), the
     payload (payload) and the overlap of ranges (overlap); stocks and reviews
-    (stocks); joins of several tables behind six decompositions (multiway), and
-    a star schema (star). The paper has 59K events, and 100K to 1M subscriptions.
+    (stocks); what the paper left open (widths); joins of several tables behind
+    six decompositions (multiway), and a star schema (star). The paper has 59K events, and 100K to 1M subscriptions.
     If asked for, the same on Spark, beside joins of tables (spark).
     Exit code 1 if a scheme doesn't reach those whom it should.
 

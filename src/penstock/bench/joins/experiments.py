@@ -6,6 +6,7 @@
     payload         figure 18                     by the bytes of a payload
     overlap         figure 19                     by how much ranges overlap
     stocks          figure 10                     stocks and reviews
+    widths          Table 4                       by what was left open, and by seeds
 
 What is varied apart from the number of subscriptions is tried with one of the schemes of each kind. The payload isn't:
 sent bytes are linear in it, so they are what one trial has, and as much more as its tuples have.
@@ -22,13 +23,13 @@ from penstock.bench.joins.published import (
     TITLES,
     times,
 )
-from penstock.bench.joins.synthetic import JOIN_VALUES, Recipe, draw
+from penstock.bench.joins.synthetic import JOIN_VALUES, SEED, Recipe, draw
 from penstock.bench.joins.trial import CHECKED, SLOW, Referee, Trial, try_scheme
 from penstock.bench.report import Sheet
 from penstock.bench.sections import Step
 
 SUBSCRIPTIONS, DATABASE, RATE = "subscriptions", "database", "rate"
-PAYLOAD, OVERLAP, STOCKS = "payload", "overlap", "stocks"
+PAYLOAD, OVERLAP, STOCKS, WIDTHS = "payload", "overlap", "stocks", "widths"
 
 ALL = (
     "enum-j",
@@ -45,6 +46,8 @@ SOME = ("ref-j+", "enum-sj", "ref-sj-tup", "ref-sj-clu+", "rel-sel")
 TUPLES_OF_R = (1_000, 6_000, 16_000, 31_000)
 TUPLES_OF_S = (100, 2_600, 5_100, 10_100)
 OVERLAPS = (0, 2_000, 4_000, 6_000)
+DESCRIBED = ("ref-sj-sub", "ref-sj-clu", "ref-sj-clu+", "rel-sel")
+WIDTH_CHOICES = ((False, SEED), (False, SEED + 1), (False, SEED + 2), (True, SEED))
 PAYLOADS = (1, 10, 100, 1_000, 10_000, 100_000)
 
 
@@ -101,6 +104,18 @@ def on_stocks(
         for scheme in schemes:
             step(f"stocks and reviews, {size:,} subscriptions: {TITLES[scheme]}")
             yield try_scheme(workload, scheme, events, size, referee)
+
+
+def by_widths(recipe: Recipe, step: Step) -> Iterator[Trial]:
+    """Whether ranges without a width are drawn again, with several seeds, or have width 1."""
+    for n, (is_cut, seed) in enumerate(WIDTH_CHOICES):
+        sized = replace(recipe, events=recipe.events + CHECKED, cut_widths=is_cut)
+        workload, referee = draw(sized, seed), Referee()
+        for scheme in DESCRIBED:
+            word = "cut to 1" if is_cut else "drawn again"
+            label = f"{word}, seed {seed}: {TITLES[scheme]}"
+            step(label)
+            yield try_scheme(workload, scheme, recipe.events, n, referee, label=label)
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -227,6 +242,43 @@ def description_sheet(found: Sequence[Trial]) -> Sheet:
         tuple(rows),
         ("the skyline of a message with a tuple that has come: 8 bytes for a point",),
         words=2,
+    )
+
+
+def widths_sheet(found: Sequence[Trial]) -> Sheet:
+    """What Table 3 and 4 have of it, by the choice."""
+    rows = []
+    for t in found:
+        best = _best(found, t)
+        ratio = times(DESCRIPTION_BYTES, t.scheme, t.subscriptions)
+        stress = times(STRESS_KB, t.scheme, t.subscriptions)
+        has = t.scheme in DESCRIPTION_BYTES
+        rows.append(
+            (
+                t.title,
+                f"{t.description:,.2f}" if has else "",
+                f"{t.description / best.description:,.2f}" if has and best.description else "",
+                f"{ratio:,.2f}" if ratio else "",
+                sent(t),
+                f"{t.sent / best.sent:,.2f}" if best.sent else "",
+                f"{stress:,.2f}" if stress else "",
+                f"{t.us:,.1f}",
+            )
+        )
+    return Sheet(
+        f"Ranges without a width, {found[0].subscriptions:,} subscriptions (Tables 3 and 4)",
+        (
+            "widths that aren't positive",
+            "description",
+            "by Clu+",
+            "paper",
+            "sent kB/event",
+            "by Clu+",
+            "paper",
+            "µs/event",
+        ),
+        tuple(rows),
+        ("the paper doesn't say which; the other experiments draw them again",),
     )
 
 

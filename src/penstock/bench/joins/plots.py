@@ -9,6 +9,7 @@ Quantity = tuple[str, Callable[[Trial], float]]
 SENT: Quantity = ("sent, bytes per event", lambda t: t.sent)
 DELIVERED: Quantity = ("delivered, bytes per event", lambda t: t.delivered)
 MICROSECONDS: Quantity = ("µs per event", lambda t: t.us)
+DESCRIPTION: Quantity = ("description, bytes", lambda t: t.description)
 Published = Mapping[str, Mapping[str, Mapping[int, float]]]
 """What the paper has: the name of a quantity, a scheme, a number of subscriptions."""
 _FEW = 1e-3  # nothing has a place on a logarithmic axis
@@ -55,7 +56,7 @@ def plot_bars(found: Sequence[Trial], quantities: Sequence[Quantity], path: Path
     figure = Figure(figsize=(6 * len(quantities), 4.8))
     panels = figure.subplots(1, len(quantities), squeeze=False)[0]
     several = len({t.at for t in found}) > 1
-    names = [f"{t.title}, {t.at:g}" if several else t.title for t in found]
+    names = [f"{t.title}, {t.at:g}" if several and not t.label else t.title for t in found]
     for axes, (label, quantity) in zip(panels, quantities, strict=True):
         axes.barh(range(len(found)), [quantity(t) for t in found], 0.6)
         axes.set_yticks(range(len(found)), names)

@@ -105,13 +105,18 @@ def normal_ranges(
     spread: float,
     width: int,
     width_spread: float,
+    cut: bool = False,
 ) -> Int64s:
     """Ranges about a low or a high centre, as in Table 2: a row of first and last value each.
 
-    A width that isn't positive is drawn again; what sticks out of the domain is cut off.
+    A width that isn't positive is drawn again, or is 1 if widths are to be `cut`; what sticks out of the domain is cut
+    off in any case.
     """
     middle = random.choice(centres, count) + random.normal(0, spread, count)
-    half = positive(random, count, width, width_spread) / 2
+    if cut:
+        half = np.maximum(random.normal(width, width_spread, count), 1) / 2
+    else:
+        half = positive(random, count, width, width_spread) / 2
     ends = np.stack([middle - half, middle + half], axis=1)
     found: Int64s = np.clip(np.rint(ends), 0, DOMAIN).astype(np.int64)
     return found
