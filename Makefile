@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 # Resolved when a recipe runs, so that `make format` and `make clean` need no Java.
 WITH_JAVA = java_home=$$(tools/java) && JAVA_HOME="$$java_home"
 
-.PHONY: demo city-watch market-archive test bench format clean
+.PHONY: demo city-watch market-archive stocks-and-reviews test bench format clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/penstock demo
@@ -15,6 +15,9 @@ city-watch: $(READY)
 
 market-archive: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.market_archive $(ARGS)
+
+stocks-and-reviews: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m examples.stocks_and_reviews $(ARGS)
 
 test: $(READY)
 	$(BIN)/ruff format --check .

@@ -4,6 +4,8 @@
                         an expression followed by `# -> value` must have that value
     ```filters          lines of an outcome and a filter, for the `schema` and `event` defined above
     ```error            a filter, `---`, and the exact message it is refused with
+    ```selects          lines of a number of rows, or ERROR, and a select, for the `catalog` and `tables` defined above
+    ```select-error     a select, `---`, and the exact message it is refused with
     ```bash, ```console lines that call `penstock` must name commands and options that exist
 
 A tag after the language says more: `python no-run` is shown only, `filters not-in-duckdb` holds for

@@ -9,9 +9,15 @@
     @penstock.operator("crowd", cost="20 ms")             a function that filters may call: crowd(image) > 50
     penstock.Subscriptions(operators=…)                   those that they may
 
+    penstock.Subscriptions(catalog=penstock.Catalog.of({"Stocks": penstock.Table(…), …}, edges=[…]))
+    subs.subscribe("alice", "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER > 45 AND Rating >= 6")
+    penstock.JoinView(subs.get(sid), catalog)             its result, kept up to date by notifications
+
     penstock.match(events_df, subs)                       a Spark DataFrame, batch or streaming
     penstock.interest(subs, ["day"]).where(events_df)     less of it to read: only what somebody could want
     penstock.Pipeline(source=…, subscriptions=…, sink=…, checkpoint=…).start()
+    penstock.match_joins({"Stocks": changes_df, …}, subs) what each select-join subscriber lacks
+    penstock.JoinPipeline(changes=…, subscriptions=…, sink=…, checkpoint=…).start()
 
 This file is the whole public API. Follow one event: `language` reads a filter, `matching` compiles subscriptions into a
 plan and matches events against it, `registry` keeps subscriptions, `pipeline` runs it all on Spark.
@@ -21,6 +27,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import (
+    CatalogError,
     ConfigError,
     ExpensiveSubscription,
     FilterError,
@@ -38,6 +45,8 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.covering.interest.interest import Interest, interest
+    from penstock.joins.catalog import Catalog, Table
+    from penstock.joins.join_view import JoinView
     from penstock.language import Schema
     from penstock.matching import LiveMatcher, Matcher, SnapshotRef
     from penstock.operators.define import Operator, Operators, operator
@@ -46,8 +55,10 @@ if TYPE_CHECKING:
         ConsoleSink,
         DeltaSink,
         FileSink,
+        JoinPipeline,
         Pipeline,
         match,
+        match_joins,
     )
     from penstock.registry import Subscriptions
 
@@ -55,6 +66,9 @@ __version__ = "0.1.0"
 
 _ROOMS = {
     **dict.fromkeys(("Interest", "interest"), "covering.interest.interest"),
+    "Catalog": "joins.catalog",
+    "Table": "joins.catalog",
+    "JoinView": "joins.join_view",
     "Schema": "language",
     "LiveMatcher": "matching",
     "Matcher": "matching",
@@ -62,7 +76,17 @@ _ROOMS = {
     "Subscriptions": "registry",
     **dict.fromkeys(("Operator", "Operators", "operator"), "operators.define"),
     **dict.fromkeys(
-        ("CallableSink", "ConsoleSink", "DeltaSink", "FileSink", "Pipeline", "match"), "pipeline"
+        (
+            "CallableSink",
+            "ConsoleSink",
+            "DeltaSink",
+            "FileSink",
+            "JoinPipeline",
+            "Pipeline",
+            "match",
+            "match_joins",
+        ),
+        "pipeline",
     ),
 }
 
@@ -82,6 +106,8 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CallableSink",
+    "Catalog",
+    "CatalogError",
     "ConfigError",
     "ConsoleSink",
     "DeltaSink",
@@ -89,6 +115,8 @@ __all__ = [
     "FileSink",
     "FilterError",
     "Interest",
+    "JoinPipeline",
+    "JoinView",
     "LeaseError",
     "LiveMatcher",
     "Matcher",
@@ -105,9 +133,11 @@ __all__ = [
     "SnapshotRef",
     "SubscriptionErrors",
     "Subscriptions",
+    "Table",
     "TicketError",
     "UnknownSubscription",
     "interest",
     "match",
+    "match_joins",
     "operator",
 ]

@@ -109,6 +109,12 @@ def _filter_error(
     return FilterError(text, reason, start, end, expected=expected, found=found, hint=hint)
 
 
+def _listed(where: str, problems: Sequence[str]) -> str:
+    count = len(problems)
+    lines = [f"{count} problem{'s' if count != 1 else ''} in the {where}"]
+    return "\n".join(lines + [f"  - {_clipped(problem)}" for problem in problems])
+
+
 class SubscriptionErrors(PenstockError):
     """All the errors of a batch of subscriptions at once: pairs of subscription id and error."""
 
@@ -130,6 +136,17 @@ class SubscriptionErrors(PenstockError):
 
 class SchemaError(PenstockError):
     """A schema that can't be read, or events that don't fit theirs."""
+
+
+class CatalogError(PenstockError):
+    """A catalogue of tables with problems: all of them at once."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return _listed("catalogue", self.problems)
 
 
 class RegistryError(PenstockError):
@@ -168,11 +185,7 @@ class ConfigError(PipelineError):
         super().__init__(self.problems)
 
     def __str__(self) -> str:
-        count = len(self.problems)
-        return "\n".join(
-            [f"{count} problem{'s' if count != 1 else ''} in the pipeline description"]
-            + [f"  - {problem}" for problem in self.problems]
-        )
+        return _listed("pipeline description", self.problems)
 
 
 class ExpensiveSubscription(UserWarning):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from penstock.bench import settings
+from penstock.bench.joins import settings as join_settings
 from penstock.cli.options import SPARK
 from penstock.cli.terminal import REFUSED, complain, guarded, put_json, say
 
@@ -68,6 +69,7 @@ def group() -> None:
     penstock bench spark --workload ranges
     penstock bench operators --experiment length
     penstock bench covering --experiment tables
+    penstock bench joins --experiment subscriptions
     """
 
 
@@ -260,6 +262,65 @@ def covering(experiment: Experiments = None, out: Out = None, as_json: AsJson = 
 
     sections = partial(run.sections, _chosen(experiment, run.NAMES, "--experiment"))
     _run(run.findings(), sections, run.closing, out, as_json)
+
+
+@bench.command()
+@guarded()
+def joins(
+    experiment: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--experiment",
+            "-x",
+            metavar="NAME",
+            help="Which; several by repeating it or with commas. Default: all of them but spark.",
+            show_default=False,
+        ),
+    ] = None,
+    subscriptions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--subscriptions",
+            "-n",
+            metavar="NUMBER",
+            help="How many; several for the experiments subscriptions, stocks and spark. Default: 100K.",
+            show_default=False,
+        ),
+    ] = None,
+    events: Annotated[
+        str, typer.Option(metavar="NUMBER", help="Events for each figure; slow schemes get fewer.")
+    ] = str(join_settings.EVENTS),
+    out: Out = None,
+    master: Master = settings.MASTER,
+    as_json: AsJson = False,
+) -> None:
+    """Tell subscribers of select-joins by each scheme, beside the select-joins paper.
+
+    Time, bytes and descriptions by the number of subscriptions (subscriptions),
+    by the size of the database (database), the join's output rate (rate), the
+    payload (payload) and the overlap of ranges (overlap); stocks and reviews
+    (stocks); what the paper left open (widths); joins of several tables behind
+    six decompositions (multiway), and a star schema (star). The paper has 59K events, and 100K to 1M subscriptions.
+    If asked for, the same on Spark, beside joins of tables (spark).
+    Exit code 1 if a scheme doesn't reach those whom it should.
+
+    Examples:
+    penstock bench joins
+    penstock bench joins --experiment subscriptions -n 100K,300K,500K,1M --out results
+    penstock bench joins --experiment spark -n 10K
+    """
+    from penstock.bench.joins import run
+
+    chosen = _chosen(experiment, (*run.NAMES, run.SPARK), "--experiment")
+    names = chosen if experiment else list(run.NAMES)
+    sizes = [_size(text) for text in _split(subscriptions)] or [join_settings.SUBSCRIPTIONS]
+    found = run.findings()
+    with _spark(master if run.SPARK in names else None) as session:
+        sections = partial(run.sections, names, sizes, _size(events), session)
+        _run(found, sections, run.closing, out, as_json)
+    if disagreements := run.disagreements(found):
+        complain("the schemes disagree\n" + "\n".join(disagreements))
+        raise typer.Exit(REFUSED)
 
 
 # --- parts --------------------------------------------------------------------------------------

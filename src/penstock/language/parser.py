@@ -79,13 +79,19 @@ def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> 
       ^^^^^
       did you mean 'price'?
     """
-    root = syntax(text)
-    conditions = _Conditions(text, schema, slots or {})
-    conditions.constraints = Constraints(conditions, root)
-    tree = conditions.condition(root, 0)
-    if slots and conditions.used != set(slots.values()):
+    tree, used = typed(text, syntax(text), schema, slots or {})
+    if slots and used != set(slots.values()):
         raise SlotNeededError  # something was lifted that isn't a literal of the tree
     return tree
+
+
+def typed(
+    text: str, node: exp.Expr, schema: Schema, slots: Mapping[int, int]
+) -> tuple[Tree, set[int]]:
+    """Check one condition that stands somewhere in a text. Also: which slots its literals have."""
+    conditions = _Conditions(text, schema, slots)
+    conditions.constraints = Constraints(conditions, node)
+    return conditions.condition(node, 0), conditions.used
 
 
 class _Conditions(Operands):

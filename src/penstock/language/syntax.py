@@ -24,8 +24,8 @@ UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
 CONTAINS_NAMES = {"array_contains", "list_contains", "array_has", "list_has"}
 
 
-def syntax(text: str) -> exp.Expr:
-    """Parse the text as a SQL condition, without looking at what it says."""
+def syntax(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
+    """Parse the text as a SQL condition, or as something else, without looking at what it says."""
     if len(text) > MAX_TEXT:
         raise FilterError(
             text[:100],
@@ -37,15 +37,19 @@ def syntax(text: str) -> exp.Expr:
         raise FilterError(shown, "NUL and lone surrogates are not text", *unprintable.span())
     try:
         ands, variables = _check_tokens(text)
-        tree = sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
+        tree = sqlglot.parse_one(text, dialect=DIALECT, into=into)
     except ParseError as error:
-        raise _syntax_error(text, error) from None
+        raise _syntax_error(text, error, into) from None
     except SqlglotError:
         raise FilterError(
             text, "not SQL: a quote is not closed, or a character is not allowed"
         ) from None
     except RecursionError:
         raise too_deep(text) from None
+    except (
+        TypeError
+    ):  # sqlglot's compiled parser has no better error for an operator without operands, like ->
+        raise FilterError(text, f"not a SQL {into.__name__.lower()}") from None
     if tree.find(exp.Between) and ands != sum(1 for _ in tree.find_all(exp.And, exp.Between)):
         raise FilterError(text, "BETWEEN without its AND", hint="price BETWEEN 5 AND 10")
     if isinstance(tree, exp.Block):
@@ -68,7 +72,7 @@ def _check_tokens(text: str) -> tuple[int, list[tuple[str, int, int]]]:
     Returns how many ANDs there are, because sqlglot forgives a BETWEEN that lacks its own; and the variables: their
     names, and where each begins and ends.
     """
-    depth = ands = ors = commas = 0
+    depth = ands = ors = commas = openers = 0
     colon = -1  # where the last token began, if it was a colon
     variables: list[tuple[str, int, int]] = []
     prefixes = 0  # NOTs and signs in a row: each is a level, too
@@ -91,12 +95,13 @@ def _check_tokens(text: str) -> tuple[int, list[tuple[str, int, int]]]:
             variables.append((token.text, colon, token.end + 1))
         colon = token.start if kind is TokenType.COLON else -1
         depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        openers += token.text.upper() in _OPENERS
         prefixes = prefixes + 1 if kind in _PREFIXES else 0
         ands += kind is TokenType.AND and not is_step
         ors += kind is TokenType.OR and not is_step
         is_step = kind is TokenType.DOT
         commas += kind is TokenType.COMMA
-        if depth + prefixes > MAX_DEPTH:
+        if depth + prefixes > MAX_DEPTH or openers > MAX_DEPTH:
             raise too_deep(text)
     if ands + ors > MAX_CONDITIONS:
         raise FilterError(
@@ -119,6 +124,8 @@ def _place(tree: exp.Expr, variables: list[tuple[str, int, int]]) -> None:
 
 
 _PREFIXES = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
+# Words behind which sqlglot reads a whole expression, with or without parentheses: each is a level.
+_OPENERS = frozenset({"IF", "CONNECT_BY_ROOT"})
 _FORBIDDEN = {
     TokenType.L_BRACKET: "subscripts are",
     TokenType.L_BRACE: "braces are",
@@ -126,18 +133,18 @@ _FORBIDDEN = {
 }
 
 
-def _syntax_error(text: str, error: ParseError) -> FilterError:
+def _syntax_error(text: str, error: ParseError, into: type[exp.Expr]) -> FilterError:
     if not text.strip():
         return FilterError(text, "the filter is empty", hint="TRUE matches every event")
     details = error.errors[0] if error.errors else {}
     if not details.get("line"):
-        return FilterError(text, "not a SQL condition")
+        return FilterError(text, f"not a SQL {into.__name__.lower()}")
     line_start = 0
     for _ in range(details["line"] - 1):
         line_start = text.find("\n", line_start) + 1
     token = details["highlight"]
     end = line_start + details["col"]
-    reason = details["description"].split(" for <class")[0]
+    reason = details["description"].split(" for <class")[0].split(" but got <Token")[0]
     if "Unexpected token" in reason:
         reason = f"unexpected {token!r}"
     elif reason.startswith("Required keyword"):

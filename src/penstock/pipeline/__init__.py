@@ -1,5 +1,7 @@
 """The data path: the core on Spark, batch and streaming, classic and Connect.
 
+joins           `match_joins`: changes of tables in, what each select-join subscriber lacks out
+joins_pipeline  `JoinPipeline`: the same as a streaming query with a sink
 frames          `match`: a DataFrame of events in, the same with their subscriptions out
 streaming       `Pipeline`: a streaming query that follows the registry
 batch           one micro-batch, from events to notifications
@@ -14,6 +16,9 @@ session         a Spark session for one machine
 
 from penstock.pipeline.config import PipelineConfig, read_config
 from penstock.pipeline.frames import match
+from penstock.pipeline.joins import match_joins
+from penstock.pipeline.joins_notifications import messages_of
+from penstock.pipeline.joins_pipeline import JoinPipeline
 from penstock.pipeline.metrics import BatchMetrics, Metrics
 from penstock.pipeline.session import local_session
 from penstock.pipeline.sinks import (
@@ -38,6 +43,7 @@ __all__ = [
     "ConsoleSink",
     "DeltaSink",
     "FileSink",
+    "JoinPipeline",
     "Metrics",
     "Pipeline",
     "PipelineConfig",
@@ -46,5 +52,7 @@ __all__ = [
     "Source",
     "local_session",
     "match",
+    "match_joins",
+    "messages_of",
     "read_config",
 ]

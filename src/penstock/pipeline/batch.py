@@ -54,7 +54,7 @@ NOTIFICATION_ID = StructField("notification_id", StringType(), nullable=False)
 ADDED = (NOTIFICATION_ID, *PAIR)
 """The columns that a notification has before those of its event."""
 
-_UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts if a sink can't tell whether it ran
+UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts if a sink can't tell whether it ran
 _COMMITTED_AFTER = 5.0  # seconds for Spark to commit a micro-batch that has ended
 _PRUNE_EVERY = 50  # micro-batches
 _SNAPSHOTS_KEPT = 10  # besides those that are still needed
@@ -308,13 +308,13 @@ class _Counts:
         """The counts; None if the sink didn't run the batch."""
         if ran is False:
             return None
-        wait = None if ran else _UNOBSERVED_AFTER
-        before = _observed(self._before, wait)
-        after = _observed(self._after, wait) if before else None
+        wait = None if ran else UNOBSERVED_AFTER
+        before = observed(self._before, wait)
+        after = observed(self._after, wait) if before else None
         return {**before, **after} if before and after else None
 
 
-def _observed(observation: Observation, wait: float | None) -> dict[str, Any] | None:
+def observed(observation: Observation, wait: float | None) -> dict[str, Any] | None:
     """What was observed, waiting for it at most some seconds: for a job that never ran, Spark would wait for ever."""
     if wait is None:
         return observation.get

@@ -199,7 +199,7 @@ def _pin(
     operators = operators_of(source)
     operators.portable()
     schema = schema.with_operators(operators.signatures)
-    root = _scratch_folder(source) if folder is None else Path(folder)
+    root = scratch_folder(source) if folder is None else Path(folder)
     store = snapshot_store(root, source, schema, engine)
     gather_learned(store)
     ref, errors = store.publish(source, schema)
@@ -223,7 +223,7 @@ def operators_of(source: Any) -> Operators:
     return Operators.of(getattr(source, "operators", None))
 
 
-def _scratch_folder(source: SubscriptionSource) -> Path:
+def scratch_folder(source: SubscriptionSource) -> Path:
     """One temporary folder per registry, so that a second `match` finds the snapshot of the first.
 
     It lasts as long as the process: a DataFrame that was matched may be run at any time.

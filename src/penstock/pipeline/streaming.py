@@ -261,7 +261,7 @@ class RunningPipeline:
             ended = self.query.awaitTermination(None if timeout is None else max(1, round(timeout)))
         except PySparkException as error:
             self._finish()
-            raise PipelineError(f"the pipeline failed: {_cause(error)}") from error
+            raise PipelineError(f"the pipeline failed: {cause(error)}") from error
         if timeout is None or ended:
             self._finish()
             return True
@@ -273,7 +273,7 @@ class RunningPipeline:
             self.query.processAllAvailable()
         except PySparkException as error:
             self._finish()
-            raise PipelineError(f"the pipeline failed: {_cause(error)}") from error
+            raise PipelineError(f"the pipeline failed: {cause(error)}") from error
 
     def _finish(self) -> None:
         self._listener.terminated.wait(_LAST_WORDS)
@@ -293,7 +293,7 @@ def _has(schema: StructType, path: str) -> bool:
     return True
 
 
-def _cause(error: PySparkException) -> str:
+def cause(error: PySparkException) -> str:
     """The line that says what went wrong, out of a Java stack trace around a Python one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("penstock.errors.")]

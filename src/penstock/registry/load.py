@@ -21,8 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import FilterError, SubscriptionErrors
+from penstock.joins.catalog import Catalog
 from penstock.matching import check_many
 from penstock.matching.rows import FOREVER
+from penstock.registry.catalogs import check_selects
+from penstock.registry.kinds import are_selects
 from penstock.registry.limits import MAX_SUBSCRIBER, filter_error, subscriber_error
 from penstock.registry.queries import Ids
 from penstock.registry.schemas import Known
@@ -60,6 +63,7 @@ def load_incoming(
     known: Known,
     clock: Callable[[], int],
     lease: int,
+    catalog: Catalog | None,
     *,
     tickets: bool,
     skip_bad: bool,
@@ -69,7 +73,7 @@ def load_incoming(
     started = time.monotonic()
     ids = None if incoming.ids is None else pc.fill_null(incoming.ids, 0).to_numpy()
     errors = _row_errors(incoming, ids)
-    errors |= _filter_errors(incoming.filters, errors, known, bar("checking"))
+    errors |= _filter_errors(incoming.filters, errors, known, catalog, bar("checking"))
     if ids is not None:
         errors |= _taken_errors(incoming, ids, store.live_among(ids, clock()), errors)
     _raise_unless(skip_bad, errors, incoming)
@@ -162,9 +166,14 @@ def _filter_errors(
     filters: pa.ChunkedArray,
     errors: Errors,
     known: Known,
+    catalog: Catalog | None,
     advance: Advance,
 ) -> Errors:
-    good = np.delete(np.arange(len(filters)), list(errors))
+    good = np.ones(len(filters), np.bool_)
+    good[list(errors)] = False
+    selects = np.flatnonzero(good & are_selects(filters))
+    good[selects] = False
+    rows = np.flatnonzero(good)
     done = 0
 
     def checked(count: int) -> None:
@@ -172,10 +181,11 @@ def _filter_errors(
         done += count
         advance(done)
 
-    texts = filters.take(good) if errors else filters
+    texts = filters if good.all() else filters.take(rows)
     found = check_many(texts, known.schema, known.operators, progress=checked)
+    wrong = check_selects(_values(filters, selects.tolist()), catalog)
     advance(len(filters))
-    return {int(good[row]): error for row, error in found}
+    return {int(rows[n]): e for n, e in found} | {int(selects[n]): e for n, e in wrong}
 
 
 def _taken_errors(incoming: Incoming, ids: Ids, taken: Ids, known: Errors) -> Errors:

@@ -11,6 +11,7 @@ from penstock.errors import RegistryError, SubscriptionErrors
 from penstock.language import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.matching import check_many
+from penstock.registry.kinds import rows_of_kind
 from penstock.registry.store import Store
 
 
@@ -51,7 +52,7 @@ def keep_schema(store: Store, schema: Schema, now: int) -> Known:
     nothing = Known(None, None, schema.operators)
     known = read_schema(store, nothing)
     while known.schema is None:
-        rows = store.active(now)
+        rows = rows_of_kind(store.active(now), selects=False)
         errors = check_many(rows.filters, schema)
         if errors:
             raise SubscriptionErrors([(int(rows.ids[row]), error) for row, error in errors])

@@ -44,12 +44,12 @@ class Store:
 
     def head(self) -> Head:
         """What the registry is, and where its counters stand."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return read_head(connection)
 
     def find(self, sid: int, now: int) -> Record | None:
         """The live subscription with this id."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return find(connection, sid, now)
 
     def page(
@@ -62,29 +62,29 @@ class Store:
         if subscriber is not None:
             wanted.append(_s.subscriber == subscriber)
         statement = select(*record_columns).where(*wanted).order_by(_s.id).limit(size)
-        with self._reading() as connection:
+        with self.reading() as connection:
             return [Record(*row) for row in connection.execute(statement)]
 
     def count(self, now: int) -> int:
         """How many subscriptions are live."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return connection.scalar(select(func.count()).where(live(now))) or 0
 
     def live_among(self, ids: Ids, now: int) -> Ids:
         """Those of `ids` that live subscriptions have."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return present(self.database, connection, ids, now)[0]
 
     def active(self, now: int) -> Rows:
         """All live subscriptions in order of id, at one sequence number."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             sequence = read_head(connection).sequence
             statement = select(*_rows_columns).where(live(now))
             return _rows(self.database.fetch(connection, statement), sequence)
 
     def changes(self, since: int) -> Changes:
         """The last state of each subscription changed after `since`."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             sequence = read_head(connection).sequence
             if since > sequence:
                 raise RegistryError(
@@ -113,7 +113,8 @@ class Store:
         self._open = False
         self.database.close()
 
-    def _reading(self) -> AbstractContextManager[Connection]:
+    def reading(self) -> AbstractContextManager[Connection]:
+        """A transaction that sees one state of the registry."""
         self._check_open()
         return self.database.reading()
 

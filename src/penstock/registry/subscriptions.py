@@ -9,6 +9,7 @@ hosts, keep the clocks in step (NTP). An expired subscription is gone: it can't 
 doesn't match, it isn't listed.
 """
 
+import builtins
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,12 +26,16 @@ from penstock.errors import (
     SubscriptionErrors,
     UnknownSubscription,
 )
+from penstock.joins.catalog import Catalog
 from penstock.language import Schema, SchemaLike
+from penstock.language.selects import check_select, is_select
 from penstock.matching import check
 from penstock.matching.rows import FOREVER, Changes, Rows
 from penstock.operators.define import Operator, Operators, OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY
+from penstock.registry.catalogs import keep_catalog, no_catalog, read_catalog
 from penstock.registry.databases import database_of
+from penstock.registry.kinds import SelectSource, changes_of_kind, rows_of_kind
 from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length, utc_now
 from penstock.registry.limits import as_int64, check_texts
 from penstock.registry.load import (
@@ -58,7 +63,8 @@ class Subscriptions:
     """A registry of subscriptions: in memory, or by `open` in a file or a PostgreSQL database.
 
     It can be used by several threads at once, and what `open` opens by several processes. Filters
-    may call `operators`: `penstock.Operators`, a list of them, a module, or the name of one.
+    may call `operators`: `penstock.Operators`, a list of them, a module, or the name of one. With a
+    `catalog` of tables, select-joins can be subscribed to as well.
 
     >>> subs = Subscriptions({"symbol": "string", "price": "double"})
     >>> sid, ticket = subs.subscribe("alice", "symbol = 'GOOG' AND price BETWEEN 500 AND 600")
@@ -74,6 +80,7 @@ class Subscriptions:
         self,
         schema: SchemaLike | None = None,
         *,
+        catalog: Catalog | None = None,
         operators: OperatorsLike = None,
         clock: Callable[[], int] = utc_now,
         store: Store | None = None,
@@ -87,6 +94,7 @@ class Subscriptions:
         else:
             wanted = Schema.of(schema).with_operators(signatures)
             self._known = keep_schema(self._store, wanted, clock())
+        self._catalog = None if catalog is None else keep_catalog(self._store, catalog)
 
     @classmethod
     def open(
@@ -95,6 +103,7 @@ class Subscriptions:
         schema: SchemaLike | None = None,
         *,
         create: bool = True,
+        catalog: Catalog | None = None,
         operators: OperatorsLike = None,
         clock: Callable[[], int] = utc_now,
     ) -> Self:
@@ -102,7 +111,7 @@ class Subscriptions:
 
         `url` is the path of a file, `sqlite:///subs.db`, or `postgresql://user@host/database`. A
         `schema` is kept in the registry, and read back when it is opened without; if there is
-        another one already, that is an error. `operators` are those that filters may call, as in
+        another one already, that is an error. So is a `catalog`. `operators` are those that filters may call, as in
         `Subscriptions`; they aren't kept, whoever opens the registry has to have them.
 
         >>> import tempfile; folder = tempfile.TemporaryDirectory()
@@ -115,7 +124,7 @@ class Subscriptions:
         """
         store = Store(database_of(url), create)
         try:
-            return cls(schema, operators=operators, clock=clock, store=store)
+            return cls(schema, catalog=catalog, operators=operators, clock=clock, store=store)
         except BaseException:
             store.close()
             raise
@@ -141,6 +150,30 @@ class Subscriptions:
         return self._known.schema
 
     @property
+    def catalog(self) -> Catalog | None:
+        """The tables that select-joins are over, if the registry has a catalogue.
+
+        >>> Subscriptions().catalog is None
+        True
+        """
+        if self._catalog is None:
+            self._catalog = read_catalog(self._store)
+        return self._catalog
+
+    @property
+    def selects(self) -> SelectSource:
+        """The select-joins, which `active`, `changes` and all that compiles filters leave out.
+
+        >>> from penstock import Catalog, Table
+        >>> catalog = Catalog.of({"Stocks": Table({"Symbol": "string", "PER": "double"}, key="Symbol")})
+        >>> subs = Subscriptions(catalog=catalog)
+        >>> sid, ticket = subs.subscribe("alice", "SELECT * FROM Stocks WHERE PER > 45")
+        >>> subs.selects.joins()[sid].join.tables, len(subs.active())
+        (('Stocks',), 0)
+        """
+        return SelectSource(self._store, self.catalog, self._clock)
+
+    @property
     def identity(self) -> str:
         """Names this registry for ever, wherever it is moved to.
 
@@ -158,7 +191,8 @@ class Subscriptions:
         """Add a subscription: its id, and the ticket with which it can be renewed or cancelled.
 
         Raises FilterError if the filter isn't one (or doesn't fit the schema, if the registry has
-        one), and warns with ExpensiveSubscription if it will cost much more than most.
+        one), and warns with ExpensiveSubscription if it will cost much more than most. In a
+        registry with a catalogue it may be a select-join: `SELECT * FROM … JOIN … WHERE …`.
 
         >>> sid, ticket = Subscriptions().subscribe("alice", "price > 5", lease="2h")
         >>> sid, len(ticket)
@@ -168,19 +202,29 @@ class Subscriptions:
         length = lease_length(lease)
         ticket = new_ticket()
         known = self._known
-        for warning in check(filter, known.schema, known.operators):
+        is_join = is_select(filter)
+        for warning in self._check_select(filter) if is_join else self._check(filter, known):
             warnings.warn(warning, ExpensiveSubscription, stacklevel=2)
         while True:
             with self._store.turn() as turn:
-                if turn.schema == known.text:
+                if is_join or turn.schema == known.text:
                     now = self._clock()
                     end = min(now + length, FOREVER)
                     sid = turn.add(subscriber, filter, ticket_hash(ticket), now, end)
                     break
             # Somebody gave the registry its schema meanwhile.
             known = self._known = read_schema(self._store, known)
-            check(filter, known.schema, known.operators)
+            self._check(filter, known)
         return Subscribed(sid, ticket)
+
+    def _check(self, text: str, known: Known) -> builtins.list[str]:
+        return check(text, known.schema, known.operators)
+
+    def _check_select(self, text: str) -> builtins.list[str]:
+        catalog = self.catalog
+        if catalog is None:
+            raise no_catalog(text)
+        return check_select(text, catalog)
 
     def renew(
         self,
@@ -311,6 +355,7 @@ class Subscriptions:
                         known,
                         self._clock,
                         length,
+                        self.catalog,
                         tickets=tickets,
                         skip_bad=on_error == "skip",
                         bar=bar,
@@ -327,16 +372,18 @@ class Subscriptions:
         return self._store.head().sequence
 
     def active(self, now: int | None = None) -> Rows:
-        """All the subscriptions whose lease ends after `now` (UTC microseconds; default: the clock), in columns.
+        """All the filters whose lease ends after `now` (UTC microseconds; default: the clock), in columns.
 
         >>> subs = Subscriptions(); _ = subs.subscribe("alice", "price > 5")
         >>> subs.active().ids
         array([1])
         """
-        return self._store.active(self._clock() if now is None else now)
+        return rows_of_kind(
+            self._store.active(self._clock() if now is None else now), selects=False
+        )
 
     def changes(self, since: int) -> Changes:
-        """What changed after change number `since`: each subscription once, in its last state.
+        """What changed after change number `since`: each filter once, in its last state.
 
         Expiry is no change: what comes as an upsert may have expired meanwhile, which its `expires`
         tells.
@@ -347,7 +394,7 @@ class Subscriptions:
         >>> changes.sequence, len(changes.upserts), changes.removed
         (2, 0, array([1]))
         """
-        return self._store.changes(since)
+        return changes_of_kind(self._store.changes(since), selects=False)
 
     def compile(
         self,

@@ -1,0 +1,1 @@
+"""Stocks and reviews, live: select-join subscriptions over two changing tables."""

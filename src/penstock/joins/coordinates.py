@@ -1,0 +1,144 @@
+"""Coordinates: every value of a selection attribute, of whatever type, as a 64-bit integer in the same order.
+
+    NOWHERE   NULL   LOWEST … keys of values … HIGHEST   BEYOND
+     −2^63     +1      +2                       2^63−2    2^63−1
+
+Keys that are integers (`language.literals`) are their own coordinates. Byte keys have `matching.labels`: each constant
+of a subscription has a label, and any other value the label of the constant below it plus one. So two values have the
+same coordinate only if no subscription can tell them apart. A new constant may part some: the line is then `parted`,
+and whoever keeps coordinates of values asks for them again. After some forty constants that each halve what the one
+before left, all are numbered anew, and the line has `moved`: ranges must be asked for again, too.
+
+NULL is below every value and in no range that has a condition; a subscription without one has the range [NULL,
+HIGHEST]. NOWHERE and BEYOND stand for "no tuple on this side". The three lowest integers of 64 bits, and the two
+highest, are the same coordinate; a range that would part them is refused.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Int64s
+from penstock.covering.values import Key, Values
+from penstock.errors import SchemaError
+from penstock.language.types import Scalar, Type
+from penstock.matching.domains import ByteStrings, has_text_keys, key_column
+from penstock.matching.labels import HIGHEST as HIGHEST_LABEL
+from penstock.matching.labels import Labels, NoRoomError
+
+NOWHERE = -(2**63)
+NULL = NOWHERE + 1
+LOWEST = NOWHERE + 2
+BEYOND = 2**63 - 1
+HIGHEST = BEYOND - 1
+
+Range = tuple[int, int]
+"""From the first coordinate to the last, both included."""
+
+ANYTHING: Range = (NULL, HIGHEST)
+
+
+class Line:
+    """The coordinates of one attribute of one table.
+
+    >>> from penstock.language.types import Kind
+    >>> line = Line("price", Scalar(Kind.INTEGER))
+    >>> line.range(Values(((3, 10),))), line.coordinates(pa.array([7, None])).tolist() == [7, NULL]
+    ((3, 9), True)
+    >>> name = Line("name", Scalar(Kind.STRING))
+    >>> low, high = name.range(Values(((b"b", b"d"),)))
+    >>> bool(low <= name.coordinates(pa.array(["c"]))[0] <= high)
+    True
+    """
+
+    def __init__(self, name: str, type_: Type) -> None:
+        if not isinstance(type_, Scalar):
+            raise SchemaError(f"attribute {name!r} is {type_}: only scalars have ranges")
+        self.name = name
+        self._type = type_
+        self._labels = _SpreadLabels() if has_text_keys(type_) else None
+        self.parted = False  # a constant came: values that had one coordinate may have two now
+        self.moved = False  # all constants were numbered anew: no coordinate of before holds
+
+    def coordinates(self, column: pa.Array) -> Int64s:
+        """The coordinates of a column of values."""
+        keys, valid = key_column(column, self._type, self.name)
+        if isinstance(keys, ByteStrings):
+            assert self._labels is not None
+            found = np.array([self._labels.of(key) for key in _pieces(keys)], np.int64)
+        else:
+            found = np.clip(keys, LOWEST, HIGHEST)
+        return np.where(valid, found, NULL) if len(valid) else found
+
+    def range(self, values: Values) -> Range:
+        """The coordinates of one interval of keys. Constants that are new part what was between their neighbours."""
+        ((first, past),) = values.intervals
+        if values.null:
+            raise ValueError(f"the range of {self.name} has NULL in it: make it a residual")
+        low = LOWEST if first is None else self._place(first)
+        high = HIGHEST if past is None else self._place(past) - 1
+        return low, high
+
+    def ranges(self, values: Sequence[Values]) -> Int64s:
+        """The ranges of many, one a row."""
+        if self._labels is None:
+            intervals = [v.intervals[0] for v in values if not v.null and len(v.intervals) == 1]
+            if len(intervals) == len(values) and not any(None in pair for pair in intervals):
+                found = np.array(intervals, np.int64)
+                if ((found > LOWEST) & (found <= HIGHEST)).all():
+                    return found - (0, 1)
+        return np.array([self.range(v) for v in values], np.int64)
+
+    def _place(self, key: Key) -> int:
+        if self._labels is None:
+            assert isinstance(key, int)
+            if not LOWEST < key <= HIGHEST:
+                raise ValueError(
+                    f"{self.name} is compared with {key}, at the end of all 64-bit integers"
+                )
+            return key
+        before = len(self._labels)
+        try:
+            label = self._labels.add(key)
+        except NoRoomError:
+            self._labels.spread(key)
+            label, self.moved = self._labels.of(key), True
+        self.parted = self.parted or len(self._labels) > before
+        return label
+
+
+class _SpreadLabels(Labels):
+    def spread(self, more: Key) -> None:
+        """Number all constants anew, and one more, with room between them."""
+        keys: list[Any] = [*self._keys, more]
+        self._keys = sorted(keys)
+        step = HIGHEST_LABEL // 2 // (len(self._keys) + 1)
+        self._labels = [HIGHEST_LABEL // 4 + n * step for n in range(1, len(self._keys) + 1)]
+
+
+def _pieces(strings: ByteStrings) -> list[bytes]:
+    data = strings.data.tobytes()
+    ends = strings.offsets.tolist()
+    return [data[a:b] for a, b in itertools.pairwise(ends)]
+
+
+def key_tuples(columns: list[tuple[pa.Array, Type, str]]) -> list[tuple[Any, ...] | None]:
+    """For each row the keys of its join attributes together; None where one of them is NULL.
+
+    >>> from penstock.language.types import Kind
+    >>> key_tuples([(pa.array([1, None]), Scalar(Kind.INTEGER), "b")])
+    [(1,), None]
+    """
+    lists: list[list[Any]] = []
+    missing = np.zeros(len(columns[0][0]), np.bool_)
+    for column, type_, name in columns:
+        keys, valid = key_column(column, type_, name)
+        lists.append(_pieces(keys) if isinstance(keys, ByteStrings) else keys.tolist())
+        if len(valid):
+            missing |= ~valid
+    return [
+        None if m else t for m, t in zip(missing.tolist(), zip(*lists, strict=True), strict=True)
+    ]

@@ -1,0 +1,188 @@
+"""What a subscriber holds of one table: the tuples it was sent, by key, and found by what they join on.
+
+    tuples    key -> tuple                       one per key: a later one takes its place
+    indexes   join attributes -> values -> keys  for every edge of the subscription that ends here
+
+Keys, and values that are joined on, are compared as SQL compares them: by the integers or bytes of `language.literals`,
+in which -0.0 is 0.0, NaN is NaN, and a timestamp is a moment whatever its zone. A tuple whose join attributes are NULL
+is in no index: it joins nothing.
+
+A tuple that doesn't satisfy the subscription's conditions on the table isn't held. Most schemes never send one, but a
+sender may leave some conditions to the subscriber (appendix C of the select-joins paper).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from penstock.errors import SchemaError
+from penstock.joins.catalog import Table
+from penstock.joins.subscription import NEVER, Side
+from penstock.language.literals import wide_key
+from penstock.language.schema import Schema
+from penstock.language.types import Kind, Scalar, Type, Unusable
+from penstock.matching.events import event_value
+from penstock.matching.single import key_reader
+
+Row = dict[str, Any]
+Keys = tuple[int | bytes, ...]
+"""Values as they are compared."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KeyOf = Callable[[Mapping[str, Any]], int | bytes | None]
+
+
+class Held:
+    """The tuples of one table. `joined_on` are the attributes on which others are joined with it.
+
+    >>> table = Table({"Id": "int", "Symbol": "string", "Rating": "int"}, key="Id")
+    >>> held = Held(Side("Reviews", residual="Rating <> 5"), table, [("Symbol",)])
+    >>> for number, rating in (1, 4), (2, 5), (3, 6):
+    ...     row = held.read({"Id": number, "Symbol": "ACME", "Rating": rating})
+    ...     if held.accepts(row): held.put(held.key(row), row)
+    >>> [row["Rating"] for row in held.tuples.values()], held.find(("Symbol",), (b"ACME",))
+    ([4, 6], [(1,), (3,)])
+    """
+
+    def __init__(self, side: Side, table: Table, joined_on: Iterable[tuple[str, ...]]) -> None:
+        self.name = side.table
+        self.tuples: dict[Keys, Row] = {}
+        self._table = table
+        self._keys = {name: _key_of(table.schema, name) for name in _scalars(table)}
+        self._indexes: dict[tuple[str, ...], dict[Keys, dict[Keys, None]]] = {
+            attributes: {} for attributes in joined_on
+        }
+        self._ranges = side.ranges
+        self._residual = None if side.residual is None else _test(side.residual, table.schema)
+
+    def read(self, given: Mapping[str, Any]) -> Row:
+        """A tuple as it is kept: its own columns, and values of their types. SchemaError if they aren't."""
+        if not isinstance(given, Mapping):
+            raise SchemaError(f"a tuple is a mapping of columns to values, not {given!r}")
+        row: Row = {}
+        for name, type_ in self._table.schema.root.fields:
+            row[name] = _value(given.get(name), type_, name)
+        return row
+
+    def key(self, row: Mapping[str, Any]) -> Keys:
+        """The key of a tuple. SchemaError if a part of it is NULL."""
+        found = self.values(self._table.key, row)
+        if found is None:
+            raise SchemaError(f"table {self.name!r}: the key {', '.join(self._table.key)} is NULL")
+        return found
+
+    def key_of(self, values: Sequence[Any]) -> Keys:
+        """The key that consists of these values."""
+        return self.key(_named(self.name, self._table.key, values))
+
+    def values_of(self, attributes: Sequence[str], values: Sequence[Any]) -> Keys | None:
+        """Values of some attributes as they are compared; None if one is NULL."""
+        return self.values(attributes, _named(self.name, attributes, values))
+
+    def values(self, attributes: Sequence[str], row: Mapping[str, Any]) -> Keys | None:
+        """What a tuple has for some attributes, as it is compared; None if one is NULL."""
+        found: list[int | bytes] = []
+        for name in attributes:
+            key_of = self._keys.get(name)
+            if key_of is None:
+                raise SchemaError(f"table {self.name!r} has no scalar {name!r} to be found by")
+            key = key_of(row)
+            if key is None:
+                return None
+            found.append(key)
+        return tuple(found)
+
+    def accepts(self, row: Row) -> bool:
+        """Whether a tuple satisfies the subscription's conditions on this table."""
+        for name, values in self._ranges:
+            if not values.contains(self._keys[name](row)):
+                return False
+        return self._residual is None or self._residual(row)
+
+    def put(self, key: Keys, row: Row) -> None:
+        """Hold a tuple; no other of this key may be there."""
+        self.tuples[key] = row
+        for attributes, index in self._indexes.items():
+            values = self.values(attributes, row)
+            if values is not None:
+                index.setdefault(values, {})[key] = None
+
+    def drop(self, key: Keys) -> None:
+        """Forget the tuple with this key, which must be there."""
+        row = self.tuples.pop(key)
+        for attributes, index in self._indexes.items():
+            values = self.values(attributes, row)
+            if values is not None:
+                del index[values][key]
+                if not index[values]:
+                    del index[values]
+
+    def find(self, attributes: tuple[str, ...], values: Keys) -> list[Keys]:
+        """The keys of the tuples with these values, as they are compared."""
+        index = self._indexes.get(attributes)
+        if index is not None:
+            return list(index.get(values, ()))
+        return [k for k, row in self.tuples.items() if self.values(attributes, row) == values]
+
+
+def _named(table: str, names: Sequence[str], values: Sequence[Any]) -> Mapping[str, Any]:
+    if isinstance(values, str | bytes) or len(values) != len(names):
+        raise SchemaError(
+            f"table {table!r}: expected a tuple of {len(names)} values ({', '.join(names)}), found {values!r}"
+        )
+    return dict(zip(names, values, strict=True))
+
+
+def _scalars(table: Table) -> Iterator[str]:
+    return (name for name, type_ in table.schema.root.fields if isinstance(type_, Scalar))
+
+
+def _key_of(schema: Schema, name: str) -> _KeyOf:
+    common = key_reader(schema, (name,))
+    if common is not None:
+        return common
+    found = schema.find((name,))
+    assert found is not None
+    assert isinstance(found.type, Scalar)
+    return _decimal_key(name, found.type)
+
+
+def _decimal_key(name: str, type_: Scalar) -> _KeyOf:
+    def read(row: Mapping[str, Any]) -> int | bytes | None:
+        value = _value(row.get(name), type_, name)
+        if value is None:
+            return None
+        sign, digits, _ = value.as_tuple()  # as many of them behind the point as the type has
+        number = int("".join(map(str, digits))) * (-1 if sign else 1)
+        return wide_key(number) if type_.is_wide else number
+
+    return read
+
+
+def _value(given: Any, type_: Type, name: str) -> Any:
+    """A value as it is kept; SchemaError if it isn't of the type."""
+    if isinstance(type_, Unusable):
+        return given
+    value = event_value(given, type_, name)
+    if isinstance(value, Decimal) and not value.is_finite():
+        raise SchemaError(f"attribute {name!r}: expected {type_}, found {given!r}")
+    if isinstance(value, int) and type_ == Scalar(Kind.TIMESTAMP):  # it came as text
+        return _EPOCH + timedelta(microseconds=value)
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    return value
+
+
+def _test(condition: str, schema: Schema) -> Callable[[Row], bool]:
+    """A filter, as a function of one tuple: decided by the engine that matches events."""
+    if condition == NEVER:
+        return lambda row: False
+    from penstock.matching import Matcher, compile_plan
+    from penstock.matching.rows import FOREVER, Rows
+
+    plan, errors = compile_plan(Rows.of([(0, "", condition, FOREVER)]), schema)
+    for _, error in errors:
+        raise error
+    matcher = Matcher(plan)
+    return lambda row: bool(matcher.match(row))

@@ -1,0 +1,357 @@
+"""The subscriber's side of a select-join: notifications in, the rows of the join out.
+
+    view = penstock.JoinView("SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE …", catalog)
+    for change in view.apply(notification): …       which rows came, and which went
+    view.rows()                                     all of them, an Arrow table: what the SELECT gives
+
+Section 3.1 of the select-joins paper: the client holds the contents of its semijoins and joins them itself. A view
+holds just the tuples that it was told to (`held`, one per table), and computes what a message changes by following the
+edges from the tuple that came or went: hash lookups, no scan. The rows themselves aren't kept.
+
+Messages are those of `messages`. The same message twice changes nothing, and a notification with a bad message is
+refused as a whole. Messages that consist of whole rows of the join (schemes Enum-J, Ref-J, Ref-J+) are kept beside.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.errors import SchemaError
+from penstock.joins.catalog import Catalog
+from penstock.joins.held import Held, Keys, Row
+from penstock.joins.messages import (
+    JoinAdded,
+    JoinRemoved,
+    Message,
+    TupleAdded,
+    TupleRemoved,
+    TuplesDropped,
+)
+from penstock.joins.subscription import SelectJoin
+from penstock.language.selects import Output, Select, read_select
+from penstock.language.types import Type, Unusable, arrow_type
+
+Values = tuple[Any, ...]
+"""A row of the result: its values, in the order of the columns."""
+
+_Identity = tuple[Keys, ...]  # of a row of the join: the keys of its tuples
+_Tuples = dict[str, tuple[Keys, Row]]  # a row of the join, or some of it: by table
+
+
+class Subscribed(Protocol):
+    """A subscription out of a registry."""
+
+    @property
+    def filter(self) -> str: ...
+
+
+@dataclass(slots=True)
+class RowChanges:
+    """Rows of the result that came, and those that went. Iterating tells each with its sign, those that went first.
+
+    >>> list(RowChanges([("ACME", 7)], [("ACME", 6)]))
+    [(-1, ('ACME', 6)), (1, ('ACME', 7))]
+    """
+
+    added: list[Values] = field(default_factory=list)
+    removed: list[Values] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[tuple[int, Values]]:
+        yield from ((-1, row) for row in self.removed)
+        yield from ((1, row) for row in self.added)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed)
+
+
+class JoinView:
+    """The result of one select-join subscription, kept up to date by its notifications.
+
+    >>> from penstock.joins.catalog import Table
+    >>> catalog = Catalog.of(
+    ...     {
+    ...         "Stocks": Table({"Symbol": "string", "PER": "double"}, key="Symbol"),
+    ...         "Reviews": Table({"Id": "int", "Symbol": "string", "Rating": "int"}, key="Id"),
+    ...     },
+    ...     edges=[("Stocks", "Reviews", "Symbol")],
+    ... )
+    >>> view = JoinView("SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE Rating >= 6", catalog)
+    >>> changes = view.apply([
+    ...     TupleAdded("Stocks", {"Symbol": "GOOG", "PER": 51.7}),
+    ...     TupleAdded("Reviews", {"Id": 1, "Symbol": "GOOG", "Rating": 7}),
+    ... ])
+    >>> changes.added
+    [('GOOG', 51.7, 1, 7)]
+    >>> view.apply(TupleRemoved("Stocks", ("GOOG",))).removed
+    [('GOOG', 51.7, 1, 7)]
+    >>> view.rows().num_rows, view.columns
+    (0, ['Symbol', 'PER', 'Id', 'Rating'])
+    """
+
+    def __init__(self, subscription: str | Select | Subscribed, catalog: Catalog) -> None:
+        if isinstance(subscription, Select):
+            self.select = subscription
+        else:
+            text = subscription if isinstance(subscription, str) else subscription.filter
+            self.select = read_select(text, catalog)
+        join = self.select.join
+        self._held = {
+            side.table: Held(side, catalog.tables[side.table], _joined_on(join, side.table))
+            for side in join.sides
+        }
+        self._routes = {table: _route(join, table) for table in join.tables}
+        self._types = [_type(catalog, column) for column in self.select.columns]
+        self._whole: dict[_Identity, Values] = {}  # rows that were sent as such
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the result's columns, as SELECT * has them: a name may be there twice."""
+        return [column.name for column in self.select.columns]
+
+    def apply(self, notification: Message | Iterable[Message]) -> RowChanges:
+        """Apply the messages of a notification; what of the result they changed together.
+
+        SchemaError if a message doesn't fit the subscription; then nothing has changed.
+        """
+        messages = [notification] if isinstance(notification, Message) else list(notification)
+        steps = [self._read(message) for message in messages]
+        changes = _Net()
+        for step in steps:
+            self._take(step, changes)
+        return changes.told()
+
+    def rows(self) -> pa.Table:
+        """The result as it is now."""
+        found = list(self)
+        columns = zip(*found, strict=True) if found else ([] for _ in self._types)
+        arrays = [
+            pa.array(list(values), type_)
+            for values, type_ in zip(columns, self._types, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, names=self.columns)
+
+    def __iter__(self) -> Iterator[Values]:
+        first = self.select.join.tables[0]
+        for key, row in list(self._held[first].tuples.items()):
+            for tuples in self._rows_with(first, key, row):
+                yield self._shown(tuples)
+        yield from list(self._whole.values())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def held(self) -> dict[str, int]:
+        """How many tuples of each table the view holds."""
+        return {name: len(held.tuples) for name, held in self._held.items()}
+
+    # --- messages ------------------------------------------------------------------------------
+
+    def _read(self, message: Message) -> "_Step":
+        """A message, checked and with keys as they are compared."""
+        match message:
+            case TupleAdded(table, given):
+                held = self._of(table)
+                row = held.read(given)
+                return _Put(table, held.key(row), row if held.accepts(row) else None)
+            case TupleRemoved(table, key):
+                return _Put(table, self._of(table).key_of(key), None)
+            case TuplesDropped(table, attributes, values):
+                found = self._of(table).values_of(attributes, values)
+                return _Forget(table, tuple(attributes), found)
+            case JoinAdded(rows):
+                return self._whole_row(dict(rows))
+            case JoinRemoved(keys):
+                self._check_whole(dict(keys))
+                identity = tuple(self._of(t).key_of(dict(keys)[t]) for t in self._held)
+                return _Whole(identity, None)
+        raise SchemaError(f"{message!r} is no message of a select-join")
+
+    def _whole_row(self, given: Mapping[str, Mapping[str, Any]]) -> "_Whole":
+        self._check_whole(given)
+        tuples: _Tuples = {}
+        is_accepted = True
+        for table, held in self._held.items():
+            row = held.read(given[table])
+            tuples[table] = held.key(row), row
+            is_accepted = is_accepted and held.accepts(row)
+        identity = tuple(key for key, _ in tuples.values())
+        return _Whole(identity, self._shown(tuples) if is_accepted else None)
+
+    def _check_whole(self, given: Mapping[str, Any]) -> None:
+        if set(given) != set(self._held):
+            raise SchemaError(
+                f"a row of the join has a tuple of each of {', '.join(self._held)}, not of {', '.join(given)}"
+            )
+
+    def _of(self, table: str) -> Held:
+        held = self._held.get(table)
+        if held is None:
+            raise SchemaError(
+                f"a message on table {table!r}, which the subscription doesn't ask for: "
+                f"it joins {', '.join(self._held)}"
+            )
+        return held
+
+    def _take(self, step: "_Step", changes: "_Net") -> None:
+        match step:
+            case _Put(table, key, row):
+                if row is None or self._held[table].tuples.get(key) != row:
+                    self._replace(table, key, row, changes)
+            case _Forget(table, attributes, values):
+                if values is not None:
+                    for key in self._held[table].find(attributes, values):
+                        self._replace(table, key, None, changes)
+            case _Whole(identity, shown):
+                old = self._whole.pop(identity, None)
+                if old is not None:
+                    changes.remove(identity, old)
+                if shown is not None:
+                    self._whole[identity] = shown
+                    changes.add(identity, shown)
+
+    def _replace(self, table: str, key: Keys, row: Row | None, changes: "_Net") -> None:
+        held = self._held[table]
+        old = held.tuples.get(key)
+        if old is not None:
+            for tuples in self._rows_with(table, key, old):
+                changes.remove(self._identity(tuples), self._shown(tuples))
+            held.drop(key)
+        if row is not None:
+            held.put(key, row)
+            for tuples in self._rows_with(table, key, row):
+                changes.add(self._identity(tuples), self._shown(tuples))
+
+    # --- the join ------------------------------------------------------------------------------
+
+    def _rows_with(self, table: str, key: Keys, row: Row) -> Iterator[_Tuples]:
+        """The rows of the join that have this tuple in them."""
+        route = self._routes[table]
+        pending: list[_Tuples] = [{table: (key, row)}]
+        while pending:
+            tuples = pending.pop()
+            if len(tuples) == len(self._held):
+                yield tuples
+                continue
+            near = self._held[route[len(tuples) - 1].table]
+            pending += [
+                {**tuples, near.name: (k, near.tuples[k])}
+                for k in reversed(self._fitting(route[len(tuples) - 1], tuples))
+            ]
+
+    def _fitting(self, stop: "_Stop", tuples: _Tuples) -> list[Keys]:
+        """The keys of the tuples of the next table that join all those that are there."""
+        found: list[Keys] | None = None
+        for own, other, others in stop.links:
+            values = self._held[other].values(others, tuples[other][1])
+            near = [] if values is None else self._held[stop.table].find(own, values)
+            if found is None:
+                found = near
+            else:
+                both = set(near)
+                found = [key for key in found if key in both]
+        return found or []
+
+    def _identity(self, tuples: _Tuples) -> _Identity:
+        return tuple(tuples[table][0] for table in self._held)
+
+    def _shown(self, tuples: _Tuples) -> Values:
+        return tuple(tuples[column.table][1][column.attribute] for column in self.select.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Put:
+    table: str
+    key: Keys
+    row: Row | None  # None: it isn't to be held
+
+
+@dataclass(frozen=True, slots=True)
+class _Forget:
+    table: str
+    attributes: tuple[str, ...]
+    values: Keys | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    identity: _Identity
+    shown: Values | None
+
+
+_Step = _Put | _Forget | _Whole
+
+
+class _Net:
+    """What several messages changed together: a row that went and came again isn't told."""
+
+    def __init__(self) -> None:
+        self._added: dict[_Identity, Values] = {}
+        self._removed: dict[_Identity, Values] = {}
+
+    def add(self, identity: _Identity, row: Values) -> None:
+        if self._removed.get(identity) == row:
+            del self._removed[identity]
+        else:
+            self._added[identity] = row
+
+    def remove(self, identity: _Identity, row: Values) -> None:
+        if self._added.pop(identity, None) is None:
+            self._removed[identity] = row
+
+    def told(self) -> RowChanges:
+        return RowChanges(list(self._added.values()), list(self._removed.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """A table on the way along the edges, and how it hangs together with those before it.
+
+    A link is: attributes of this table, an earlier table, and attributes of that.
+    """
+
+    table: str
+    links: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]
+
+
+def _route(join: SelectJoin, start: str) -> list[_Stop]:
+    """From one table along the edges to all the others."""
+    reached, found = [start], []
+    while len(reached) < len(join.sides):
+        for table in join.tables:
+            links = tuple(_links(join, table, reached)) if table not in reached else ()
+            if links:
+                found.append(_Stop(table, links))
+                reached.append(table)
+                break
+        else:
+            raise SchemaError(f"no edge leads from {', '.join(reached)} to the other tables")
+    return found
+
+
+def _links(
+    join: SelectJoin, table: str, reached: list[str]
+) -> Iterator[tuple[tuple[str, ...], str, tuple[str, ...]]]:
+    for edge in join.edges:
+        left, right = zip(*edge.attributes, strict=True)
+        if edge.left == table and edge.right in reached:
+            yield left, edge.right, right
+        elif edge.right == table and edge.left in reached:
+            yield right, edge.left, left
+
+
+def _joined_on(join: SelectJoin, table: str) -> set[tuple[str, ...]]:
+    left = {tuple(a for a, _ in edge.attributes) for edge in join.edges if edge.left == table}
+    return left | {
+        tuple(b for _, b in edge.attributes) for edge in join.edges if edge.right == table
+    }
+
+
+def _type(catalog: Catalog, column: Output) -> pa.DataType | None:
+    """The Arrow type of a column; None where Arrow is to see for itself."""
+    type_: Type | None = catalog.tables[column.table].type(column.attribute)
+    if isinstance(type_, Unusable):
+        return pa.binary() if type_.name in ("binary", "varbinary") else None
+    assert type_ is not None
+    return arrow_type(type_)

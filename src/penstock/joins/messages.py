@@ -1,0 +1,170 @@
+"""What is sent: reformulated, self-describing messages (section 3.2), and what a subscriber makes of them.
+
+A message has a *content*, which the subscriber applies, and a *description*, by which stateless filters route it:
+
+    form       content                           description                        goes to a semijoin when
+    BASE       a tuple of the base table         a; points (x, y)                   a ∈ A, some [x, y] ⊆ C
+    EXPOSED    the same                          a; c, below, above                 a ∈ A, c ∈ C ⊆ (below, above)
+    DROPPED    "forget all that join on b"       points (x, y); c, below, above     some [x, y] ⊆ A, and so on for C
+    SELECTED   a tuple of the base table         a                                  a ∈ A
+    JOINED     a tuple of each table             their selection attributes         each is in its range
+
+A and C are the ranges that the subscription has for the selection attributes of the base and of the filtering table; a
+and c are *coordinates*, 64-bit integers in the order of the values (`coordinates`). A point (x, y) of a compressed
+skyline has x > y; the test is the same, x at or above where the range begins and y at or below where it ends.
+
+A subscriber holds, of each table, the tuples it was sent, by key, and applies the messages of a change in order:
+
+    TupleAdded      hold this tuple, instead of one with the same key
+    TupleRemoved    forget the tuple with this key
+    TuplesDropped   forget all tuples of a table with these join attributes: none of them joins any longer
+    JoinAdded       a row of the join came into being (Enum-J, Ref-J, Ref-J+), told by the tuples it is made of
+    JoinRemoved     it is no more
+
+The join of what it holds is the result of the subscription. The paper leaves deletions out; they are the mirror images
+of insertions. A tuple that is deleted was held by just those who would get it if it came now, so it has the same
+skyline. A tuple of the filtering table that is deleted takes with it what it would expose if it came now, and as all of
+that has the same join attributes, one message says so.
+
+Bytes are counted as the paper does: a number has 4 of them (so a point has 8), a string or a payload as many as it has.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from penstock.arrays import Int8s, Int32s, Int64s
+
+Row = Mapping[str, Any]
+Key = tuple[Any, ...]
+
+ADDED, REMOVED = 0, 1  # what happens to the content
+BASE, EXPOSED, DROPPED, SELECTED, JOINED = range(5)  # forms
+
+NUMBER = 4  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TupleAdded:
+    """Hold this tuple, instead of one with the same key."""
+
+    table: str
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class TupleRemoved:
+    """Forget the tuple with this key."""
+
+    table: str
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class TuplesDropped:
+    """Forget all tuples of a table that have these values of some attributes."""
+
+    table: str
+    attributes: tuple[str, ...]
+    values: Key
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAdded:
+    """A row of the join, as one tuple of each table."""
+
+    rows: tuple[tuple[str, Row], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRemoved:
+    """A row of the join that is no more, as the key of one tuple of each table."""
+
+    keys: tuple[tuple[str, Key], ...]
+
+
+Message = TupleAdded | TupleRemoved | TuplesDropped | JoinAdded | JoinRemoved
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Many messages of one group, flat. What a form doesn't have is 0, or no points.
+
+    `tuples` says where in the group's base table the content stands; of JOINED messages it has a row of places, one for
+    each table. `start` has one entry more than there are messages: the points of message i are start[i]:start[i + 1].
+    Where the filtering table has several attributes (`envelopes`), c and x have a row of coordinates each, and y is
+    empty.
+    """
+
+    change: Int64s  # which change brought it about: its position
+    kind: Int8s  # ADDED or REMOVED
+    form: Int8s
+    tuples: Int64s
+    a: Int64s
+    c: Int64s
+    below: Int64s
+    above: Int64s
+    start: Int64s
+    x: Int64s
+    y: Int64s
+
+    def __len__(self) -> int:
+        return len(self.change)
+
+    @staticmethod
+    def none() -> "Messages":
+        empty = np.empty(0, np.int64)
+        small = np.empty(0, np.int8)
+        return Messages(
+            empty,
+            small,
+            small,
+            empty,
+            empty,
+            empty,
+            empty,
+            empty,
+            np.zeros(1, np.int64),
+            *[empty] * 2,
+        )
+
+    def points(self) -> Int64s:
+        """How many points each message has."""
+        return np.diff(self.start)
+
+    def description_bytes(self) -> Int64s:
+        """The size of each message's description."""
+        numbers = np.array([1, 4, 3, 1, 0], np.int64)[self.form]
+        a_point = 2
+        if self.x.ndim > 1:
+            a_point = self.x.shape[1]
+            numbers = 1 + np.where(self.form == EXPOSED, a_point, 0)
+        return (numbers + a_point * self.points()) * NUMBER
+
+
+def concatenated(parts: list[Messages]) -> Messages:
+    """The messages of several batches of one group, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Messages.none()
+    columns = {
+        f.name: np.concatenate([getattr(part, f.name) for part in parts])
+        for f in fields(Messages)
+        if f.name != "start"
+    }
+    counts = np.concatenate([part.points() for part in parts])
+    return Messages(start=offsets(counts), **columns)
+
+
+def offsets(counts: Int64s | Int32s) -> Int64s:
+    """Where runs of these lengths begin, one after the other; and where the last one ends.
+
+    >>> offsets(np.array([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    found = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=found[1:])
+    return found

@@ -1,0 +1,111 @@
+"""What changes bring about: messages, flat, and who reads them if somebody asks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Int64s
+from penstock.joins.messages import ADDED, DROPPED, Message, Messages
+
+
+class Sender(Protocol):
+    """Who made messages: it knows what they are about."""
+
+    def readers(self, messages: Messages) -> tuple[Int64s, Int64s]:
+        """Who reads which message: message and number of the subscription."""
+
+    def content_bytes(self, messages: Messages) -> Int64s:
+        """The size of each message without its description."""
+
+    def message(self, messages: Messages, at: int) -> Message:
+        """What a subscriber gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The messages of one sender."""
+
+    messages: Messages
+    sender: Sender
+
+
+@dataclass(slots=True)
+class Notifications:
+    """The messages of some changes.
+
+    They tell of tuples by where they stand: they can be read until the next change, or the next subscription. A message
+    is counted once, however many read it, unless the scheme sends to each of them apart.
+    """
+
+    parts: Sequence[Part]
+    ids: Int64s  # of subscriptions by their numbers
+    is_unicast: bool = False
+    moved: dict[int, list[Message]] = field(
+        default_factory=dict
+    )  # what a new plan makes subscribers hold, by id
+    _readers: list[tuple[Int64s, Int64s]] | None = None
+
+    def __len__(self) -> int:
+        """How many messages there are."""
+        return sum(len(part.messages) for part in self.parts)
+
+    def readers(self) -> list[tuple[Int64s, Int64s]]:
+        """For each part, who reads what: message of the part and number of the subscription."""
+        if self._readers is None:
+            self._readers = [part.sender.readers(part.messages) for part in self.parts]
+        return self._readers
+
+    def pairs(self) -> pa.RecordBatch:
+        """One row for each message and reader: part, message, change, subscription."""
+        columns: list[list[Int64s]] = [[], [], [], []]
+        for n, (part, (which, numbers)) in enumerate(zip(self.parts, self.readers(), strict=True)):
+            found = (np.full(len(which), n), which, part.messages.change[which], self.ids[numbers])
+            for column, values in zip(columns, found, strict=True):
+                column.append(values.astype(np.int64))
+        names = ["part", "message", "change", "subscription"]
+        arrays = [pa.array(np.concatenate([*c, np.empty(0, np.int64)])) for c in columns]
+        return pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def by_subscription(self) -> dict[int, list[Message]]:
+        """What each subscriber gets, in the order in which it is to be applied."""
+        found: dict[int, list[tuple[tuple[int, int], Message]]] = {}
+        for part, (which, numbers) in zip(self.parts, self.readers(), strict=True):
+            turns = _turns(part.messages)
+            made: dict[int, Message] = {}
+            for at, sid in zip(which.tolist(), self.ids[numbers].tolist(), strict=True):
+                if at not in made:
+                    made[at] = part.sender.message(part.messages, at)
+                found.setdefault(sid, []).append((turns[at], made[at]))
+        sent = {
+            sid: [message for _, message in sorted(messages, key=lambda pair: pair[0])]
+            for sid, messages in found.items()
+        }
+        for sid, more in self.moved.items():
+            sent.setdefault(sid, []).extend(more)
+        return sent
+
+    def __iter__(self) -> Iterator[Message]:
+        """All messages, as they are sent."""
+        for part in self.parts:
+            for at in range(len(part.messages)):
+                yield part.sender.message(part.messages, at)
+
+    def output_bytes(self) -> int:
+        """What leaves the server, as the paper counts it."""
+        total = 0
+        for n, part in enumerate(self.parts):
+            sizes = part.sender.content_bytes(part.messages)
+            if self.is_unicast:
+                total += int(sizes[self.readers()[n][0]].sum())
+            else:
+                total += int((sizes + part.messages.description_bytes()).sum())
+        return total
+
+
+def _turns(messages: Messages) -> list[tuple[int, int]]:
+    """Change by change: first what is removed, then what is added, last what is dropped."""
+    phase = np.where(messages.form == DROPPED, 2, messages.kind == ADDED)
+    return list(zip(messages.change.tolist(), phase.tolist(), strict=True))

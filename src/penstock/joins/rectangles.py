@@ -1,0 +1,420 @@
+"""Rectangles A × C of a group's subscriptions, indexed: is there one that …, and which ones are it?
+
+A rectangle is a point of four dimensions, (first a, last a, first c, last c). Everything that semijoins ask of their
+subscriptions is a box of such points:
+
+    a ∈ A                      first a ≤ a, last a ≥ a
+    C inside the gap (g, h)    first c > g, last c < h               a gap of the joining tuples: C has none of them
+    c ∈ C ⊆ (below, above)     below < first c ≤ c ≤ last c < above  only c keeps the subscription's tuples exposed
+
+The index is a k-d tree with buckets, flat, one bounding box a node (a cache line):
+
+    nodes      left, right (−1 in a leaf), parent, dimension and cut (≤ cut goes left), living rectangles, box
+    buckets    up to 16 rectangles a leaf
+    chains     rectangle ─▶ first subscription ─▶ next …       equal rectangles are one rectangle
+
+    a box is searched depth first; a node outside is left out, and a node wholly inside answers at once
+
+Invariant: a leaf's bucket has distinct rectangles, so a full one can always be cut; `living` of a node is the number of
+rectangles below it; a node's box has all of them in it (deletions don't shrink it, which keeps it true).
+
+The paper has an R-tree of two dimensions in each cluster (section 3.1.1). One tree for all clusters finds the same: the
+conditions on C, which there choose the clusters, are part of the box here. It is measured in `stabbing`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from penstock.arrays import Int32s, Int64s
+from penstock.jit import kernel
+
+BUCKET = 16
+TURNS = (2, 3, 2, 3, 2, 3, 0, 1)  # along which dimensions nodes are cut, from the root down
+STACK = 512  # deeper than any tree: past MOST_DEPTH it is built anew
+MOST_DEPTH = 200
+MANY = 1 << 62
+Box = Int64s  # of eight: the lowest of the four coordinates, then the highest
+Tree = tuple[Int32s, Int32s, Int32s, Int32s, Int64s, Int32s, Int64s, Int32s, Int64s]
+
+
+@kernel
+def any_inside(tree: Any, box: Int64s) -> bool:
+    """Whether some rectangle is in a box."""
+    left, right, _, _, _, living, bounds, buckets, corners = tree
+    stack = np.empty(STACK, np.int32)
+    stack[0] = 0
+    height = 1
+    while height:
+        height -= 1
+        node = stack[height]
+        if living[node] == 0:
+            continue
+        outside, inside = False, True
+        for d in range(4):
+            low, high = bounds[node, d], bounds[node, d + 4]
+            if low > box[d + 4] or high < box[d]:
+                outside = True
+                break
+            if low < box[d] or high > box[d + 4]:
+                inside = False
+        if outside:
+            continue
+        if inside:
+            return True
+        if left[node] >= 0:
+            stack[height] = left[node]
+            stack[height + 1] = right[node]
+            height += 2
+            continue
+        bucket = right[node]
+        for i in range(living[node]):
+            r = buckets[bucket, i]
+            if (
+                box[0] <= corners[r, 0] <= box[4]
+                and box[1] <= corners[r, 1] <= box[5]
+                and box[2] <= corners[r, 2] <= box[6]
+                and box[3] <= corners[r, 3] <= box[7]
+            ):
+                return True
+    return False
+
+
+@kernel
+def all_inside(tree: Any, box: Int64s, out: Int32s, at: int, most: int = MANY) -> int:
+    """Write the rectangles in a box to `out` from `at` on; where they end.
+
+    Past the end of `out` they are only counted, and past `most` not even that.
+    """
+    left, right, _, _, _, living, bounds, buckets, corners = tree
+    stack = np.empty(STACK, np.int32)
+    stack[0] = 0
+    height = 1
+    while height:
+        height -= 1
+        node = stack[height]
+        if living[node] == 0:
+            continue
+        outside = False
+        for d in range(4):
+            if bounds[node, d] > box[d + 4] or bounds[node, d + 4] < box[d]:
+                outside = True
+                break
+        if outside:
+            continue
+        if left[node] >= 0:
+            stack[height] = left[node]
+            stack[height + 1] = right[node]
+            height += 2
+            continue
+        bucket = right[node]
+        for i in range(living[node]):
+            r = buckets[bucket, i]
+            if (
+                box[0] <= corners[r, 0] <= box[4]
+                and box[1] <= corners[r, 1] <= box[5]
+                and box[2] <= corners[r, 2] <= box[6]
+                and box[3] <= corners[r, 3] <= box[7]
+            ):
+                if at < len(out):
+                    out[at] = r
+                at += 1
+                if at > most:
+                    return at
+    return at
+
+
+@kernel
+def _leaf(tree: Any, corner: Int64s) -> tuple[int, int]:
+    """The leaf where a rectangle is, or would be; and how deep it lies."""
+    left, right, _, dimension, cut, _, _, _, _ = tree
+    node, depth = 0, 0
+    while left[node] >= 0:
+        node = left[node] if corner[dimension[node]] <= cut[node] else right[node]
+        depth += 1
+    return node, depth
+
+
+@kernel
+def _put(tree: Any, r: int, leaf: int) -> None:
+    """Put a rectangle into a leaf with room."""
+    _, right, parent, _, _, living, bounds, buckets, corners = tree
+    buckets[right[leaf], living[leaf]] = r
+    node = leaf
+    while node >= 0:
+        for d in range(4):
+            value = corners[r, d]
+            if living[node] == 0:
+                bounds[node, d], bounds[node, d + 4] = value, value
+            else:
+                bounds[node, d] = min(bounds[node, d], value)
+                bounds[node, d + 4] = max(bounds[node, d + 4], value)
+        living[node] += 1
+        node = parent[node]
+
+
+@kernel
+def _where_to_cut(values: Int64s) -> tuple[int, int]:
+    """The middle of sorted values, so that something is on either side; and how little is on one of them."""
+    n = len(values)
+    middle = n // 2
+    above = middle
+    while above < n and values[above] == values[middle - 1]:
+        above += 1
+    below = middle
+    while below > 0 and values[below - 1] == values[middle]:
+        below -= 1
+    # `above` and `below` are where a new value begins; each is a possible cut.
+    if below > 0 and (above == n or middle - below <= above - middle):
+        return below, min(below, n - below)
+    return above, n - above
+
+
+@kernel
+def _split(tree: Any, leaf: int, nodes: int, bucket: int, depth: int) -> None:
+    """Make a full leaf two, at `nodes` and after it; the right one has the new `bucket`."""
+    left, right, parent, dimension, cut, living, bounds, buckets, corners = tree
+    full = buckets[right[leaf]].copy()
+    best, best_d, best_cut = 0, 0, np.int64(0)
+    for turn in range(len(TURNS)):
+        d = TURNS[(depth + turn) % len(TURNS)]
+        values = np.empty(BUCKET, np.int64)
+        for i in range(BUCKET):
+            values[i] = corners[full[i], d]
+        values.sort()
+        place, balance = _where_to_cut(values)
+        if balance > best:
+            best, best_d, best_cut = balance, d, values[place - 1]
+        if best >= BUCKET // 4:
+            break
+    old = right[leaf]
+    for side in range(2):
+        node = nodes + side
+        left[node], parent[node], living[node] = -1, leaf, 0
+        right[node] = bucket if side else old
+    left[leaf], right[leaf], dimension[leaf], cut[leaf] = nodes, nodes + 1, best_d, best_cut
+    for i in range(BUCKET):
+        side = 0 if corners[full[i], best_d] <= best_cut else 1
+        node = nodes + side
+        r = full[i]
+        buckets[right[node], living[node]] = r
+        for d in range(4):
+            value = corners[r, d]
+            if living[node] == 0:
+                bounds[node, d], bounds[node, d + 4] = value, value
+            else:
+                bounds[node, d] = min(bounds[node, d], value)
+                bounds[node, d + 4] = max(bounds[node, d + 4], value)
+        living[node] += 1
+
+
+@kernel
+def _add(
+    tree: Any, used: Int64s, corner: Int64s, free: Int32s, subscription: int, chains: Any
+) -> None:
+    """Add a subscription. `used` has how many nodes, buckets, rectangles and free ones there are."""
+    _, right, _, _, _, living, _, buckets, corners = tree
+    head, following, previous, rectangle = chains
+    leaf, depth = _leaf(tree, corner)
+    used[4] = max(used[4], depth)
+    bucket = right[leaf]
+    for i in range(living[leaf]):
+        r = buckets[bucket, i]
+        if (corners[r] == corner).all():
+            previous[head[r]] = subscription
+            following[subscription], previous[subscription], head[r] = head[r], -1, subscription
+            rectangle[subscription] = r
+            return
+    if used[3]:
+        used[3] -= 1
+        r = free[used[3]]
+    else:
+        r = used[2]
+        used[2] += 1
+    corners[r] = corner
+    while living[leaf] == BUCKET:
+        _split(tree, leaf, used[0], used[1], depth)
+        used[0] += 2
+        used[1] += 1
+        leaf, depth = _leaf(tree, corner)
+    _put(tree, r, leaf)
+    head[r], rectangle[subscription] = subscription, r
+    following[subscription], previous[subscription] = -1, -1
+
+
+@kernel
+def _add_all(
+    tree: Any, used: Int64s, corners: Int64s, free: Int32s, subscriptions: Int64s, chains: Any
+) -> None:
+    for i in range(len(subscriptions)):
+        _add(tree, used, corners[i], free, subscriptions[i], chains)
+
+
+@kernel
+def _remove(tree: Any, used: Int64s, free: Int32s, subscription: int, chains: Any) -> None:
+    """Take a subscription off its rectangle's chain, and the rectangle away if it was the last."""
+    _, right, parent, _, _, living, _, buckets, corners = tree
+    head, following, previous, rectangle = chains
+    r = rectangle[subscription]
+    before, after = previous[subscription], following[subscription]
+    rectangle[subscription] = -1
+    if after >= 0:
+        previous[after] = before
+    if before >= 0:
+        following[before] = after
+        return
+    head[r] = after
+    if after >= 0:
+        return
+    node, _ = _leaf(tree, corners[r])
+    bucket = right[node]
+    last = living[node] - 1
+    for i in range(last + 1):
+        if buckets[bucket, i] == r:
+            buckets[bucket, i] = buckets[bucket, last]
+            break
+    while node >= 0:
+        living[node] -= 1
+        node = parent[node]
+    free[used[3]] = r
+    used[3] += 1
+
+
+@kernel
+def subscriptions_of(
+    rectangles: Int32s, head: Int32s, following: Int32s, out: Int64s, counts: Int64s
+) -> int:
+    """The subscriptions of rectangles, in order, and how many each has; past the end of `out`, only counted."""
+    at = 0
+    for i in range(len(rectangles)):
+        begin = at
+        s = head[rectangles[i]]
+        while s >= 0:
+            if at < len(out):
+                out[at] = s
+            at += 1
+            s = following[s]
+        counts[i] = at - begin
+    return at
+
+
+class Rectangles:
+    """The rectangles of numbered subscriptions. Numbers are small: they are positions in arrays.
+
+    >>> rectangles = Rectangles()
+    >>> rectangles.add(np.array([0, 1]), np.array([[10, 20, 5, 9], [15, 30, 5, 7]]))
+    >>> box = np.array([0, 0, 0, 0, 18, 99, 99, 8])       # those that begin by a = 18 and end by c = 8
+    >>> any_inside(rectangles.tree, box), rectangles.subscriptions(box).tolist()
+    (True, [1])
+    """
+
+    def __init__(self) -> None:
+        nobody = np.full(1, -1, np.int32)
+        self._left, self._parent = nobody, nobody.copy()
+        self._right, self._dimension, self._living = (np.zeros(1, np.int32) for _ in range(3))
+        self._cut = np.zeros(1, np.int64)
+        self._bounds = np.zeros((1, 8), np.int64)
+        self._buckets = np.zeros((1, BUCKET), np.int32)
+        self.corners = np.zeros((1, 4), np.int64)
+        self.head = nobody.copy()  # the first subscription of a rectangle
+        self.following, self.previous = nobody.copy(), nobody.copy()
+        self.rectangle = nobody.copy()  # of a subscription; -1: it has none
+        self._free = np.zeros(1, np.int32)
+        self._used = np.array([1, 1, 0, 0, 0], np.int64)  # nodes, buckets, rectangles, free ones; depth
+
+    @property
+    def tree(self) -> Tree:
+        """What kernels work on."""
+        return (
+            self._left, self._right, self._parent, self._dimension, self._cut, self._living, self._bounds,
+            self._buckets, self.corners,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        """How many distinct rectangles there are."""
+        return int(self._living[0])
+
+    def add(self, subscriptions: Int64s, corners: Int64s) -> None:
+        """Add subscriptions that have no rectangle yet."""
+        if not len(subscriptions):
+            return
+        self._reserve(len(subscriptions), int(subscriptions.max()) + 1)
+        if len(subscriptions) > BUCKET:  # those that come sorted would make a deep tree
+            order = np.random.default_rng(len(subscriptions)).permutation(len(subscriptions))
+            subscriptions, corners = subscriptions[order], corners[order]
+        chains = (self.head, self.following, self.previous, self.rectangle)
+        _add_all(
+            self.tree, self._used, np.ascontiguousarray(corners), self._free, subscriptions, chains
+        )
+        if self._used[4] > MOST_DEPTH:
+            self._rebuild()
+
+    def remove(self, subscription: int) -> None:
+        """Forget a subscription."""
+        chains = (self.head, self.following, self.previous, self.rectangle)
+        _remove(self.tree, self._used, self._free, subscription, chains)
+
+    def of(self, subscription: int) -> Int64s:
+        """The rectangle of a subscription."""
+        found: Int64s = self.corners[self.rectangle[subscription]]
+        return found
+
+    def inside(self, box: Box) -> Int32s:
+        """The rectangles in a box."""
+        out = np.empty(1024, np.int32)
+        count = all_inside(self.tree, box, out, 0)
+        if count > len(out):
+            out = np.empty(count, np.int32)
+            all_inside(self.tree, box, out, 0)
+        return out[:count]
+
+    def subscriptions(self, box: Box) -> Int64s:
+        """The subscriptions whose rectangles are in a box."""
+        return self.members(self.inside(box))[0]
+
+    def members(self, rectangles: Int32s) -> tuple[Int64s, Int64s]:
+        """The subscriptions of rectangles, one after the other, and how many each has."""
+        counts = np.empty(len(rectangles), np.int64)
+        out = np.empty(4 * len(rectangles) + 16, np.int64)
+        total = subscriptions_of(rectangles, self.head, self.following, out, counts)
+        if total > len(out):
+            out = np.empty(total, np.int64)
+            subscriptions_of(rectangles, self.head, self.following, out, counts)
+        return out[:total], counts
+
+    def living(self) -> Int64s:
+        """All distinct rectangles."""
+        return self.corners[self.inside(EVERYWHERE)]
+
+    def _reserve(self, more: int, numbers: int) -> None:
+        """Room for more rectangles, and for subscriptions up to a number."""
+        nodes, buckets, rectangles = self._used[:3].tolist()
+        # A cut leaves something on either side: at worst each rectangle cuts a leaf.
+        for name, size in (
+            *dict.fromkeys(_OF_NODES, nodes + 2 * more).items(),
+            ("_buckets", buckets + more),
+            *dict.fromkeys(("corners", "head", "_free"), rectangles + more).items(),
+            *dict.fromkeys(("following", "previous", "rectangle"), numbers).items(),
+        ):
+            setattr(self, name, _grown(getattr(self, name), size))
+
+    def _rebuild(self) -> None:
+        subscriptions = np.flatnonzero(self.rectangle >= 0)
+        corners = self.corners[self.rectangle[subscriptions]]
+        fresh = Rectangles()
+        fresh.add(subscriptions, corners)
+        self.__dict__.update(fresh.__dict__)
+        self._used[4] = 0
+
+
+_OF_NODES = ("_left", "_right", "_parent", "_dimension", "_cut", "_living", "_bounds")
+EVERYWHERE = np.array([-(2**63)] * 4 + [2**63 - 1] * 4, np.int64)
+
+
+def _grown(array: Any, size: int) -> Any:
+    """The array, or a larger one that begins with it; what is new is -1."""
+    if size <= len(array):
+        return array
+    larger = np.full((max(size, 2 * len(array)), *array.shape[1:]), -1, array.dtype)
+    larger[: len(array)] = array
+    return larger

@@ -1,0 +1,189 @@
+"""The tuples of a table, ordered by join attributes and then by one selection attribute: a composite index.
+
+    join key     0            1        2
+    pool         │ 3 7 7 9 · ·│ 4 · · ·│ 1 2 2 8 8 9 · · │      coordinates of the selection attribute, ascending
+                 │ p q r s    │ t      │ u v …            │      and where the tuples stand
+
+One *run* for each join key, sorted by (coordinate, place), with room to grow in one pool; a run that is full moves to
+the end with twice the room, and the pool is packed when half of it is holes. All that semijoins ask is within one run:
+neighbours of a coordinate, or a stretch between two. So the state of a join key is a pair of flat arrays and nothing
+else, which is what a keyed state store holds; kernels don't know whether there are other keys.
+
+Why not a B-tree, as in the paper: a tuple that comes or goes moves on average half a run, 16 bytes a tuple. Measured,
+that takes 0.3 µs with 160 tuples of the same join key (Table 2 has no more on average), 1 µs with 1,000, 16 µs with
+20,000, 70 µs with 100,000 and 0.7 ms with a million. A search in the subscriptions takes 1 to 5 µs, so sorted blocks
+would pay off from some ten thousand tuples of one join key on; a run would then no longer be one array.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from penstock.arrays import Int64s
+from penstock.jit import kernel
+from penstock.joins.coordinates import BEYOND, NOWHERE
+
+
+@kernel
+def first_at_least(values: Int64s, begin: int, end: int, value: int) -> int:
+    """The first place between two with a value at least as high."""
+    while begin < end:
+        middle = (begin + end) >> 1
+        if values[middle] < value:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@kernel
+def _place(values: Int64s, tuples: Int64s, begin: int, end: int, value: int, which: int) -> int:
+    """Where a tuple is in a run, or would be."""
+    while begin < end:
+        middle = (begin + end) >> 1
+        if values[middle] < value or (values[middle] == value and tuples[middle] < which):
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@kernel
+def _neighbours(values: Int64s, begin: int, end: int, place: int) -> tuple[int, int]:
+    below = values[place - 1] if place > begin else NOWHERE
+    above = values[place] if place < end else BEYOND
+    return below, above
+
+
+@kernel
+def advance(runs: Any, lost: Any, gained: Any, lost_near: Int64s, gained_near: Int64s) -> None:
+    """Apply changes one after the other. What changes is (join key, coordinate, place) of a tuple; key -1: no tuple.
+
+    The neighbours of each tuple when it comes are those without it, and when it goes, those that are left. In a change
+    that has both, what comes is there before what goes has gone.
+    """
+    start, length, values, tuples = runs
+    for i in range(len(lost[0])):
+        key, value, which = gained[0][i], gained[1][i], gained[2][i]
+        if key >= 0:
+            begin, end = start[key], start[key] + length[key]
+            place = _place(values, tuples, begin, end, value, which)
+            gained_near[i, 0], gained_near[i, 1] = _neighbours(values, begin, end, place)
+            for p in range(end, place, -1):
+                values[p], tuples[p] = values[p - 1], tuples[p - 1]
+            values[place], tuples[place] = value, which
+            length[key] += 1
+        key, value, which = lost[0][i], lost[1][i], lost[2][i]
+        if key >= 0:
+            begin, end = start[key], start[key] + length[key]
+            place = _place(values, tuples, begin, end, value, which)
+            for p in range(place, end - 1):
+                values[p], tuples[p] = values[p + 1], tuples[p + 1]
+            length[key] -= 1
+            lost_near[i, 0], lost_near[i, 1] = _neighbours(values, begin, end - 1, place)
+
+
+@kernel
+def _move(runs: Any, keys: Int64s, room: Int64s, end: int) -> int:
+    """Move the runs of some keys to the end of the pool, each with more room."""
+    start, length, values, tuples = runs
+    for i in range(len(keys)):
+        key = keys[i]
+        for p in range(length[key]):
+            values[end + p] = values[start[key] + p]
+            tuples[end + p] = tuples[start[key] + p]
+        start[key] = end
+        end += room[i]
+    return end
+
+
+Entries = tuple[Int64s, Int64s, Int64s]
+"""Join key, coordinate and place of each tuple."""
+
+
+class Runs:
+    """An index of the tuples of a table.
+
+    >>> runs = Runs()
+    >>> three = (np.array([0, 0, 1]), np.array([7, 3, 5]), np.array([10, 11, 12]))
+    >>> near = runs.change(nothing(3), three)[1]
+    >>> [x.tolist() for x in runs.run(0)], near[1].tolist() == [NOWHERE, 7]
+    ([[3, 7], [11, 10]], True)
+    """
+
+    def __init__(self) -> None:
+        self.start, self.length, self._room = (np.zeros(0, np.int64) for _ in range(3))
+        self.values, self.tuples = np.zeros(64, np.int64), np.zeros(64, np.int64)
+        self._end = 0
+
+    @property
+    def arrays(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """What kernels work on."""
+        return self.start, self.length, self.values, self.tuples
+
+    def __len__(self) -> int:
+        return int(self.length.sum())
+
+    def run(self, key: int) -> tuple[Int64s, Int64s]:
+        """The coordinates and the places of the tuples with a join key."""
+        if key >= len(self.start):
+            return self.values[:0], self.tuples[:0]
+        begin = self.start[key]
+        end = begin + self.length[key]
+        return self.values[begin:end], self.tuples[begin:end]
+
+    def longest(self) -> int:
+        return int(self.length.max(initial=0))
+
+    def change(self, lost: Entries, gained: Entries) -> tuple[Int64s, Int64s]:
+        """Apply changes in order; the neighbours, below and above, of what was lost and of what was gained."""
+        self.reserve(gained[0])
+        near = np.zeros((2, len(lost[0]), 2), np.int64)
+        advance(self.arrays, lost, gained, near[0], near[1])
+        return near[0], near[1]
+
+    def reserve(self, keys: Int64s) -> None:
+        """Room for one more tuple for each of these join keys; some may be there several times, -1 is none."""
+        keys = keys[keys >= 0]
+        if not len(keys):
+            return
+        self.cover(int(keys.max()) + 1)
+        distinct, more = np.unique(keys, return_counts=True)
+        needed = self.length[distinct] + more
+        short = needed > self._room[distinct]
+        if not short.any():
+            return
+        moved, room = distinct[short], 2 * needed[short] + 2
+        if self._end + room.sum() > len(self.values):
+            self._pack(moved, room)
+        else:
+            self._end = _move(self.arrays, moved, room, self._end)
+            self._room[moved] = room
+
+    def cover(self, keys: int) -> None:
+        """Have a run, perhaps an empty one, for every join key below this one."""
+        if keys > len(self.start):
+            more = np.zeros(max(keys, 2 * len(self.start)) - len(self.start), np.int64)
+            for name in ("start", "length", "_room"):
+                setattr(self, name, np.concatenate([getattr(self, name), more]))
+
+    def _pack(self, moved: Int64s, room: Int64s) -> None:
+        """All runs into a new pool without holes, with room for as much again."""
+        self._room = np.where(self.length > 0, self._room, 0)
+        self._room[moved] = room
+        size = int(self._room.sum())
+        values, tuples = self.values, self.tuples
+        begin = np.cumsum(self._room) - self._room
+        self.values = np.zeros(2 * size + 64, np.int64)
+        self.tuples = np.zeros(2 * size + 64, np.int64)
+        for key in np.flatnonzero(self.length).tolist():
+            old, new, n = self.start[key], begin[key], self.length[key]
+            self.values[new : new + n] = values[old : old + n]
+            self.tuples[new : new + n] = tuples[old : old + n]
+        self.start = begin
+        self._end = size
+
+
+def nothing(count: int) -> Entries:
+    """Entries that say that no tuple was lost, or gained."""
+    return np.full(count, -1, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)

@@ -1,0 +1,266 @@
+"""Select-joins by semijoins: Ref-SJ in its four flavours, Enum-SJ, and, without filtering tables, Rel-Sel."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from penstock.arrays import Bools, Int64s
+from penstock.joins.choices import Choices
+from penstock.joins.conditions import Condition, Residuals, satisfied
+from penstock.joins.coordinates import ANYTHING
+from penstock.joins.decompose import Decomposition
+from penstock.joins.envelopes import EnvelopeSemijoins
+from penstock.joins.filters import filter_text
+from penstock.joins.messages import (
+    ADDED,
+    DROPPED,
+    Message,
+    Messages,
+    TupleAdded,
+    TupleRemoved,
+    TuplesDropped,
+)
+from penstock.joins.notifications import Part
+from penstock.joins.semijoins import Form, Semijoins
+from penstock.joins.subscription import SelectJoin, Side
+from penstock.joins.tables import Delta, TableState
+
+Group = Semijoins | EnvelopeSemijoins
+_Numbered = tuple[int, SelectJoin]
+_Likeness = tuple[object, ...]
+
+
+def _likeness(join: SelectJoin) -> _Likeness:
+    """What select-joins have in common that are added together: tables, edges, and the attributes with ranges."""
+    sides = [(side.table, *[name for name, _ in side.ranges]) for side in join.sides]
+    return (join.edges, *sides)
+
+
+class SemijoinScheme:
+    """The groups of semijoins of all subscriptions, which are numbers here."""
+
+    def __init__(
+        self,
+        tables: dict[str, TableState],
+        decomposition: Decomposition,
+        flavour: int,
+        choices: Choices,
+    ) -> None:
+        self.decomposition = decomposition
+        self.choices = choices
+        self.groups: dict[Form, Group] = {}
+        self._tables = tables
+        self._flavour = flavour
+        self._residuals = {name: Residuals(state) for name, state in tables.items()}
+        self._member: dict[int, list[Group]] = {}
+        self._conditions: dict[tuple[int, str], Condition] = {}
+        self._favourite: dict[
+            str, str
+        ] = {}  # the attribute that is chosen where a subscription has no range
+
+    # --- subscriptions -------------------------------------------------------------------------
+
+    def add(self, joins: Iterable[_Numbered]) -> None:
+        """Add subscriptions. All or none: what is wrong with one is told before anything has changed."""
+        joins = list(joins)
+        self.choices.learn(join for _, join in joins)
+        alike: dict[_Likeness, list[_Numbered]] = {}
+        for number, join in joins:
+            if join.never_matches:
+                self._member[number] = []
+            else:
+                alike.setdefault(_likeness(join), []).append((number, join))
+        for members in alike.values():
+            self._add_alike(members)
+
+    def _add_alike(self, joins: list[_Numbered]) -> None:
+        """Add subscriptions with ranges for the same attributes of the same tables."""
+        first = joins[0][1]
+        numbers = np.array([number for number, _ in joins], np.int64)
+        attributes = {side.table: self._attribute(side) for side in first.sides}
+        sides = {side.table: side for side in first.sides}
+        ranges = {
+            (side.table, attribute): self._ranges([join.sides[n] for _, join in joins], attribute)
+            for n, side in enumerate(first.sides)
+            for attribute in {None, attributes[side.table], *[name for name, _ in side.ranges]}
+        }
+        tested = {
+            side.table: [
+                number
+                for number, join in joins
+                if self._condition(number, join.sides[n], attributes[side.table])
+            ]
+            for n, side in enumerate(first.sides)
+        }
+        groups = []
+        for base, edge in self.decomposition.of(first):
+            form = Form(base, edge, attributes[base])
+            columns = [ranges[base, attributes[base]]]
+            if form.filtering is not None:
+                chosen = self._filter_attributes(sides[form.filtering], attributes[form.filtering])
+                form = Form(base, edge, attributes[base], chosen)
+                columns += [ranges[form.filtering, c] for c in chosen or (None,)]  # type: ignore[index]
+            else:
+                columns.append(np.array([ANYTHING], np.int64))
+            corners = np.concatenate(
+                [np.broadcast_to(column, (len(joins), 2)) for column in columns], axis=1
+            )
+            group = self._group(form)
+            group.add(numbers, corners)
+            group.tested.update(tested[base])
+            groups.append(group)
+        self._member.update(dict.fromkeys(numbers.tolist(), groups))
+
+    def remove(self, number: int) -> None:
+        for group in self._member.pop(number):
+            group.remove(number)
+            self._conditions.pop((number, group.form.base), None)
+
+    def _group(self, form: Form) -> Group:
+        if form not in self.groups:
+            base = self._tables[form.base]
+            filtering = None if form.filtering is None else self._tables[form.filtering]
+            if len(form.filter_attributes) > 1:
+                assert filtering is not None
+                self.groups[form] = EnvelopeSemijoins(form, base, filtering)
+            else:
+                self.groups[form] = Semijoins(form, base, filtering, self._flavour)
+                for state, attribute in (
+                    (base, form.base_attribute),
+                    (filtering, form.filter_attribute),
+                ):
+                    if form.edge is not None and state is not None:
+                        state.index(form.edge, attribute)  # kept from now on
+        return self.groups[form]
+
+    def _attribute(self, side: Side) -> str | None:
+        return self.choices.attribute(side.table, [name for name, _ in side.ranges])
+
+    def _filter_attributes(self, side: Side, favourite: str | None) -> tuple[str, ...]:
+        """By which attributes of a filtering table semijoins are grouped: one, or all that have ranges."""
+        ranged = tuple(sorted(name for name, _ in side.ranges))
+        if len(ranged) > 1 and self.choices.is_exact(side.table, ranged):
+            return ranged
+        return () if favourite is None else (favourite,)
+
+    def _ranges(self, sides: list[Side], attribute: str | None) -> Int64s:
+        """The range of one attribute that each side has; the sides have ranges for the same ones."""
+        if attribute is None:
+            return np.array([ANYTHING], np.int64)
+        line = self._tables[sides[0].table].line(attribute)
+        names = [name for name, _ in sides[0].ranges]
+        if attribute not in names:
+            return np.array([ANYTHING], np.int64)
+        n = names.index(attribute)
+        return line.ranges([side.ranges[n][1] for side in sides])
+
+    def _condition(self, number: int, side: Side, attribute: str | None) -> bool:
+        """Whether there is more to test than the range of one attribute; keep what it is."""
+        if side.residual is None and all(name == attribute for name, _ in side.ranges):
+            return False
+        line = self._tables[side.table].line
+        residual = None
+        if side.residual is not None:
+            residual = self._residuals[side.table].number(side.residual)
+        ranges = tuple((name, line(name).range(values)) for name, values in side.ranges)
+        self._conditions[number, side.table] = Condition(ranges, residual)
+        return True
+
+    # --- changes -------------------------------------------------------------------------------
+
+    def when(self, table: str, delta: Delta) -> list[Part]:
+        """The messages that changes of a table bring about."""
+        self._residuals[table].forget()
+        found = []
+        for group in self.groups.values():
+            if group.form.base == table:
+                messages = group.when_base_changes(delta)
+            elif group.form.filtering == table:
+                messages = group.when_filter_changes(delta)
+            else:
+                continue
+            if len(messages):
+                found.append(Part(messages, _Sender(self, group)))
+        return found
+
+    def content(self, number: int) -> list[Message]:
+        """What the subscriber holds, or should."""
+        found: list[Message] = []
+        for group in self._member[number]:
+            state = group.base
+            places = group.held(number)
+            places = places[self.test(group, number, places)]
+            found += [TupleAdded(state.name, _row(state, place)) for place in places.tolist()]
+        return found
+
+    def filters(self, group: Group) -> dict[int, str]:
+        """The subscriptions of a group as stateless filters over its messages."""
+        found = {}
+        for number in np.flatnonzero(group.rectangles.rectangle >= 0).tolist():
+            condition = self._conditions.get((number, group.form.base))
+            residual = "TRUE"
+            if condition is not None and condition.residual is not None:
+                residual = self._residuals[group.form.base].text(condition.residual)
+            found[number] = filter_text(group.rectangles.of(number), condition, residual)
+        return found
+
+    def test(self, group: Group, number: int, places: Int64s) -> Bools:
+        """Which tuples of the base table satisfy a subscription's other conditions on it."""
+        if number not in group.tested:
+            return np.ones(len(places), np.bool_)
+        table = group.form.base
+        condition = self._conditions[number, table]
+        return satisfied(group.base, self._residuals[table], condition, places)
+
+
+class _Sender:
+    """What messages of a group are about, and who reads them."""
+
+    def __init__(self, scheme: SemijoinScheme, group: Group) -> None:
+        self._scheme = scheme
+        self.group = group
+
+    def readers(self, messages: Messages) -> tuple[Int64s, Int64s]:
+        which, numbers = self.group.readers(messages)
+        if not self.group.tested:
+            return which, numbers
+        keep = np.ones(len(which), np.bool_)
+        for number in set(numbers.tolist()) & self.group.tested:
+            mine = np.flatnonzero((numbers == number) & (messages.form[which] != DROPPED))
+            keep[mine] = self._scheme.test(self.group, number, messages.tuples[which[mine]])
+        return which[keep], numbers[keep]
+
+    def content_bytes(self, messages: Messages) -> Int64s:
+        """Of what is added all bytes, of what is removed those of its key, of what is dropped the join attributes."""
+        state = self.group.base
+        sizes = np.where(
+            messages.kind == ADDED,
+            state.sizes[np.where(messages.form == DROPPED, 0, messages.tuples)],
+            state.key_sizes[np.where(messages.form == DROPPED, 0, messages.tuples)],
+        )
+        dropped = messages.form == DROPPED
+        if dropped.any():
+            assert self.group.form.edge is not None
+            sizes[dropped] = 4 * len(self.group.form.edge.attributes)
+        return sizes
+
+    def message(self, messages: Messages, at: int) -> Message:
+        state, place = self.group.base, int(messages.tuples[at])
+        if messages.form[at] == DROPPED:
+            edge, filtering = self.group.form.edge, self.group.filtering
+            assert edge is not None
+            assert filtering is not None
+            row = _row(filtering, place)
+            values = tuple(row[a] for a in filtering.join_attributes(edge))
+            return TuplesDropped(state.name, state.join_attributes(edge), values)
+        if messages.kind[at] == ADDED:
+            return TupleAdded(state.name, _row(state, place))
+        tuple_ = state.rows[place]
+        assert tuple_ is not None
+        return TupleRemoved(state.name, state.key_of(tuple_))
+
+
+def _row(state: TableState, place: int) -> dict[str, object]:
+    row = state.rows[place]
+    assert row is not None
+    return state.as_dict(row)

@@ -1,0 +1,340 @@
+"""A group of semijoins R ⋉ S of one form: from changes of either table to messages about tuples of R (section 3).
+
+    base R ── edge ── filtering table S          selection attribute A of R, C of S
+    rectangles A × C of the subscriptions        `rectangles`
+    clusters of the ranges C                     `stabbing`
+    run of R for a join key (coordinates of A)   run of S for a join key (coordinates of C)      `runs`
+
+A change of R makes messages BASE, from the run of S alone; a change of S makes EXPOSED and DROPPED, from its neighbours
+in the run of S and from the run of R (`skylines`, `exposure`). While changes of one table are worked off the runs of
+the other stand still, so a batch is one call of a kernel for each group.
+
+Nothing here looks at two join keys at once: a state store keyed by the join attributes holds, for a key, the two runs
+and the tuples, and the subscriptions are the same for all keys. A select-join over more tables is several groups
+(`decompose`), each keyed by the attributes of its own edge: on a cluster each edge is a stage, a table's changes go to
+the stages of all its edges, and no stage waits for another.
+
+A group without a filtering table sends a tuple to all who select it: a plain filter, and all of Rel-Sel.
+
+Other conditions of a subscription on R are tested on the message, which has the tuple; DROPPED has none, and so may
+tell a subscriber to forget what it never had. Its other conditions on S can't be tested: they are left to the
+subscriber, who then holds more of R than it needs. `envelopes` is the way that doesn't.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock.arrays import Bools, Int8s, Int64s
+from penstock.jit import kernel
+from penstock.joins.coordinates import BEYOND, NOWHERE
+from penstock.joins.exposure import drop_all, expose_all
+from penstock.joins.messages import (
+    ADDED,
+    BASE,
+    DROPPED,
+    EXPOSED,
+    REMOVED,
+    SELECTED,
+    Messages,
+    concatenated,
+    offsets,
+)
+from penstock.joins.readers import readers
+from penstock.joins.rectangles import Rectangles, any_inside
+from penstock.joins.runs import Runs, first_at_least
+from penstock.joins.skylines import CLU_PLUS, describe_all
+from penstock.joins.stabbing import Clusters
+from penstock.joins.subscription import JoinEdge
+from penstock.joins.tables import Delta, TableState
+
+_ROOM = 1 << 14
+_FEW = 256  # rectangles that are looked at one by one rather than asked for again and again
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What semijoins of a group have in common: tables, edge, and by which attributes they are grouped.
+
+    With several attributes of the filtering table the group is one of `envelopes`.
+    """
+
+    base: str
+    edge: JoinEdge | None = None
+    base_attribute: str | None = None
+    filter_attributes: tuple[str, ...] = ()
+
+    @property
+    def filter_attribute(self) -> str | None:
+        """The one by which it is grouped, if it is one."""
+        return self.filter_attributes[0] if self.filter_attributes else None
+
+    @property
+    def filtering(self) -> str | None:
+        if self.edge is None:
+            return None
+        return self.edge.right if self.edge.left == self.base else self.edge.left
+
+    def __str__(self) -> str:
+        return f"{self.base}⋉{self.filtering}" if self.edge else self.base
+
+
+@kernel
+def _any_selects(tree: Any, a: Int64s, found: Bools) -> None:
+    box = np.empty(8, np.int64)
+    box[:4], box[4:] = NOWHERE, BEYOND
+    for i in range(len(a)):
+        box[4], box[1] = a[i], a[i]
+        found[i] = any_inside(tree, box)
+
+
+@kernel
+def _held(base: Any, filtering: Any, corner: Int64s, out: Int64s) -> int:
+    """The places of the tuples in the semijoin with this rectangle; past the end of `out`, they are only counted."""
+    start, length, a, places = base
+    f_start, f_length, c, _ = filtering
+    at = 0
+    for key in range(min(len(start), len(f_start))):
+        begin, end = f_start[key], f_start[key] + f_length[key]
+        place = first_at_least(c, begin, end, corner[2])
+        if place == end or c[place] > corner[3]:
+            continue
+        end = start[key] + length[key]
+        p = first_at_least(a, start[key], end, corner[0])
+        while p < end and a[p] <= corner[1]:
+            if at < len(out):
+                out[at] = places[p]
+            at += 1
+            p += 1
+    return at
+
+
+@dataclass(slots=True)
+class Semijoins:
+    """The semijoins of one form. Subscriptions are numbers."""
+
+    form: Form
+    base: TableState
+    filtering: TableState | None
+    flavour: int = CLU_PLUS
+    rectangles: Rectangles = field(default_factory=Rectangles)
+    clusters: Clusters = field(default_factory=Clusters)
+    tested: set[int] = field(default_factory=set)  # those with more conditions on the base table
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        return int(np.count_nonzero(self.rectangles.rectangle >= 0))
+
+    def add(self, numbers: Int64s, corners: Int64s) -> None:
+        """Add subscriptions with their rectangles (first a, last a, first c, last c)."""
+        self.rectangles.add(numbers, corners)
+        if self.filtering is not None:
+            self.clusters.add(numbers, corners[:, 2:])
+
+    def remove(self, number: int) -> None:
+        self.rectangles.remove(number)
+        self.tested.discard(number)
+        if self.filtering is not None:
+            self.clusters.remove(number)
+
+    @property
+    def base_runs(self) -> Runs:
+        assert self.form.edge is not None
+        return self.base.index(self.form.edge, self.form.base_attribute)
+
+    @property
+    def filter_runs(self) -> Runs:
+        assert self.form.edge is not None
+        assert self.filtering is not None
+        return self.filtering.index(self.form.edge, self.form.filter_attribute)
+
+    # --- changes of the base table -------------------------------------------------------------
+
+    def when_base_changes(self, delta: Delta) -> Messages:
+        """Messages about the changed tuples themselves."""
+        edge, attribute = self.form.edge, self.form.base_attribute
+        row, kind, places = changed_places(delta.old, delta.new)
+        a = self.base.coordinates(attribute, places)
+        if edge is None:
+            keys = np.zeros(len(places), np.int64)
+        else:
+            keys = self.base.keys(edge, places)
+        if edge is not None:
+            order = np.argsort(keys, kind="stable")
+            row, kind, places, a, keys = (
+                row[order],
+                kind[order],
+                places[order],
+                a[order],
+                keys[order],
+            )
+        if not self.tested:
+            keep = _not_replaced(row, kind, keys, a)
+            row, kind, places, a, keys = row[keep], kind[keep], places[keep], a[keep], keys[keep]
+        if edge is None:
+            sent = np.zeros(len(places), np.bool_)
+            _any_selects(self.rectangles.tree, a, sent)
+            ends = np.zeros(len(places), np.int64)
+            x = y = np.empty(0, np.int64)
+        else:
+            ends, x, y = self._skylines(keys, a)
+            sent = np.diff(ends, prepend=0) > 0
+        zero = np.zeros(np.count_nonzero(sent), np.int64)
+        return Messages(
+            change=delta.change[row[sent]],
+            kind=kind[sent],
+            form=np.full(len(zero), SELECTED if edge is None else BASE, np.int8),
+            tuples=places[sent],
+            a=a[sent],
+            c=zero,
+            below=zero,
+            above=zero,
+            start=np.concatenate([np.zeros(1, np.int64), ends[sent]]),
+            x=x,
+            y=y,
+        )
+
+    def _skylines(self, keys: Int64s, a: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+        runs = self.filter_runs
+        ends = np.zeros(len(keys), np.int64)
+        longest = runs.longest()
+        x = np.empty(max(_ROOM, 4 * len(keys), 2 * longest), np.int64)
+        y = x.copy()
+        points, found = np.empty(2 * longest + 2, np.int64), np.empty(_ROOM, np.int32)
+        gaps = (
+            np.empty(2 * longest + 2, np.int64), np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64),
+            np.empty(_FEW, np.int32),
+        )  # fmt: skip
+        first = 0
+        while True:
+            first = describe_all(
+                self.flavour, self.rectangles.tree, self.clusters.anchors, runs.arrays, keys, a, first,
+                ends, x, y, points, gaps, found,
+            )  # fmt: skip
+            if first == len(keys):
+                last = ends[-1] if len(ends) else 0
+                return ends, x[:last], y[:last]
+            x, y = (np.concatenate([z, np.empty(len(z), np.int64)]) for z in (x, y))
+            found = np.empty(2 * len(found), np.int32)
+
+    # --- changes of the filtering table --------------------------------------------------------
+
+    def when_filter_changes(self, delta: Delta) -> Messages:
+        """Messages about tuples of the base table that join for the first time, or no longer."""
+        edge, attribute = self.form.edge, self.form.filter_attribute
+        assert edge is not None
+        assert self.filtering is not None
+        lost_near, gained_near = delta.near[edge, attribute]
+        lost = self.filtering.entries(edge, attribute, delta.old)
+        gained = self.filtering.entries(edge, attribute, delta.new)
+        return concatenated([
+            self._exposed(delta, gained[0], gained[1], gained_near),
+            self._dropped(delta, lost[0], lost[1], lost_near),
+        ])  # fmt: skip
+
+    def _exposed(self, delta: Delta, keys: Int64s, c: Int64s, near: Int64s) -> Messages:
+        runs = self.base_runs
+        out = np.empty((3, max(_ROOM, runs.longest())), np.int64)
+        first = at = 0
+        while True:
+            first, at = expose_all(
+                self.rectangles.tree, runs.arrays, keys, c, near, first, out[0], out[1], out[2], at,
+                _scratch(runs),
+            )  # fmt: skip
+            if first == len(keys):
+                break
+            out = np.concatenate([out, np.empty_like(out)], axis=1)
+        row, places, a = out[:, :at]
+        return Messages(
+            change=delta.change[row],
+            kind=np.full(at, ADDED, np.int8),
+            form=np.full(at, EXPOSED, np.int8),
+            tuples=places,
+            a=a,
+            c=c[row],
+            below=near[row, 0],
+            above=near[row, 1],
+            start=np.zeros(at + 1, np.int64),
+            x=np.empty(0, np.int64),
+            y=np.empty(0, np.int64),
+        )
+
+    def _dropped(self, delta: Delta, keys: Int64s, c: Int64s, near: Int64s) -> Messages:
+        runs = self.base_runs
+        ends = np.zeros(len(keys), np.int64)
+        x = np.empty(max(_ROOM, runs.longest()), np.int64)
+        y, scratch = x.copy(), _scratch(runs)
+        first = 0
+        while True:
+            first = drop_all(
+                self.rectangles.tree, runs.arrays, keys, c, near, first, ends, x, y, scratch
+            )
+            if first == len(keys):
+                break
+            x, y = (np.concatenate([z, np.empty(len(z), np.int64)]) for z in (x, y))
+        sent = np.diff(ends, prepend=0) > 0
+        count = np.count_nonzero(sent)
+        return Messages(
+            change=delta.change[sent],
+            kind=np.full(count, REMOVED, np.int8),
+            form=np.full(count, DROPPED, np.int8),
+            tuples=delta.old[sent],
+            a=np.zeros(count, np.int64),
+            c=c[sent],
+            below=near[sent, 0],
+            above=near[sent, 1],
+            start=offsets(np.diff(ends, prepend=0)[sent]),
+            x=x[: ends[-1] if len(ends) else 0],
+            y=y[: ends[-1] if len(ends) else 0],
+        )
+
+    # --- who reads, and holds ------------------------------------------------------------------
+
+    def readers(self, messages: Messages) -> tuple[Int64s, Int64s]:
+        """Who reads which message: message and subscription."""
+        return readers(self.rectangles, messages)
+
+    def held(self, number: int) -> Int64s:
+        """The places of the tuples in a subscription's semijoin, by its rectangle."""
+        corner = self.rectangles.of(number)
+        if self.form.edge is None:
+            places = self.base.places()
+            a = self.base.coordinates(self.form.base_attribute, places)
+            mine: Int64s = places[(a >= corner[0]) & (a <= corner[1])]
+            return mine
+        out = np.empty(1024, np.int64)
+        runs = self.base_runs.arrays, self.filter_runs.arrays
+        count = _held(*runs, corner, out)
+        if count > len(out):
+            out = np.empty(count, np.int64)
+            _held(*runs, corner, out)
+        return out[:count]
+
+
+def _scratch(runs: Runs) -> Any:
+    """Room for the distinct coordinates of a run, which are covered, where cuts are; and for a few rectangles."""
+    size = runs.longest() + 1
+    distinct, covered, cut = (np.empty(size, np.int64) for _ in range(3))
+    return distinct, covered, cut, np.empty(_FEW + 16 * size, np.int32)
+
+
+def changed_places(old: Int64s, new: Int64s) -> tuple[Int64s, Int8s, Int64s]:
+    """What goes and what comes, in the order in which it is told: row of the delta, kind, place."""
+    places = np.stack([old, new], axis=1).ravel()
+    row = np.repeat(np.arange(len(old)), 2)
+    kind = np.tile(np.array([REMOVED, ADDED], np.int8), len(old))
+    there = places >= 0
+    return row[there], kind[there], places[there]
+
+
+def _not_replaced(row: Int64s, kind: Int8s, keys: Int64s, a: Int64s) -> Bools:
+    """All but the removals of tuples that come again at once with the same join key and coordinate.
+
+    The same subscriptions hold them before and after, and who is sent a tuple forgets the one with its key.
+    """
+    keep = np.ones(len(row), np.bool_)
+    if len(row) > 1:
+        same = (row[1:] == row[:-1]) & (keys[1:] == keys[:-1]) & (a[1:] == a[:-1])
+        keep[:-1] = ~(same & (kind[:-1] == REMOVED))
+    return keep

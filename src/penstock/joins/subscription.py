@@ -1,0 +1,79 @@
+"""What a select-join subscription asks for: of each table some tuples, and how the tables hang together.
+
+    SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER BETWEEN 45 AND 70 AND Rating >= 6 AND Analyst <> 'bob'
+
+    sides    Stocks   PER in [45, 70]
+             Reviews  Rating in [6, …)     residual: Analyst <> 'bob'
+    edges    Stocks — Reviews   (Symbol, Symbol)
+
+Section 2.2 of the select-joins paper: the join signature is a connected part of the catalogue's join graph, and each
+table has a selection of its own. Where the paper has ranges only, a side has a *residual*, too: any other condition on
+that table alone.
+
+Invariants, which `language.selects` sees to:
+- sides stand in the catalogue's order, and so do the two ends of an edge and the edges; two texts that ask for the same
+  have equal select-joins as long as their residuals are spelt alike;
+- edges are edges of the catalogue, and every one that follows from the text is there (with A.x = B.x and B.x = C.x,
+  A — C as well), but for one that is part of another: two tables may have several edges, none within another;
+- each attribute with a range has one interval, without NULL; it isn't empty;
+- a subscription that can never match has a side with the residual FALSE: nothing needs a special case for it.
+"""
+
+from dataclasses import dataclass
+
+from penstock.covering.values import Values
+
+NEVER = "FALSE"
+"""The residual of a side that no tuple satisfies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What a subscription asks of one table.
+
+    `ranges` ascend by attribute: a column of the table, not a field within one. Keys are those of
+    `language.literals`: half-open intervals of 64-bit integers or bytes; None is no end.
+    """
+
+    table: str
+    ranges: tuple[tuple[str, Values], ...] = ()
+    residual: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinEdge:
+    """Two tables, the first one earlier in the catalogue, and what must be equal: (left attribute, right attribute)."""
+
+    left: str
+    right: str
+    attributes: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return " AND ".join(f"{self.left}.{a} = {self.right}.{b}" for a, b in self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectJoin:
+    """Distinct tables that the edges connect; a single one has no edges.
+
+    >>> edge = JoinEdge("Stocks", "Reviews", (("Symbol", "Symbol"),))
+    >>> join = SelectJoin((Side("Stocks", (("PER", Values(((45, 71),))),)), Side("Reviews")), (edge,))
+    >>> join.tables, join.never_matches, str(edge)
+    (('Stocks', 'Reviews'), False, 'Stocks.Symbol = Reviews.Symbol')
+    """
+
+    sides: tuple[Side, ...]
+    edges: tuple[JoinEdge, ...]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(side.table for side in self.sides)
+
+    @property
+    def never_matches(self) -> bool:
+        return any(side.residual == NEVER for side in self.sides)
+
+    @property
+    def signature(self) -> tuple[tuple[str, ...], tuple[JoinEdge, ...]]:
+        """The join without its selections."""
+        return self.tables, self.edges

@@ -1,0 +1,316 @@
+"""`match_joins`: changes of tables in, what each subscriber lacks out.
+
+    stream   changes of tables ─▶ read ─▶ tuples ─▶ semijoins ─▶ notifications       state in Spark's state store
+                     the registry ─▶ watch ───────────▲
+    batch    tables before, tables after ─▶ semijoins ─▶ notifications               no state
+
+Keyed by buckets, as `joins_parcels` explains; which stage is keyed by what, `joins_stages`. Spark's checkpoint has
+all of it: how far the changes were read, the tuples, and with which subscriptions each micro-batch was worked on.
+"""
+
+import functools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.durations import microseconds
+from penstock.errors import PipelineError, SchemaError
+from penstock.joins.catalog import Catalog
+from penstock.pipeline.joins_changes import Feed, Reader, Refuser, check_feed
+from penstock.pipeline.joins_notifications import exploded, notification_schema
+from penstock.pipeline.joins_parcels import unpacked
+from penstock.pipeline.joins_semijoins import SemijoinStage
+from penstock.pipeline.joins_stages import ROW, Stages, Window
+from penstock.pipeline.joins_tuples import TupleStage
+from penstock.pipeline.joins_watch import FORMAT, WINDOWS, SelectJoinSource, read_stages
+from penstock.pipeline.pins import create_atomically, local_path
+from penstock.registry import Subscriptions
+
+BUCKETS = 32
+"""Buckets of each stage, unless told otherwise: many enough for a dozen tasks to share evenly."""
+
+Frames = Mapping[str, DataFrame]
+Windows = Mapping[str, tuple[str, str]]
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def match_joins(
+    changes: DataFrame | Frames,
+    subscriptions: Subscriptions | str,
+    *,
+    before: Frames | None = None,
+    explode: bool = False,
+    op: str = "op",
+    version: str = "version",
+    before_image: str = "before",
+    windows: Windows | None = None,
+    alone: Iterable[str] | None = None,
+    buckets: int | None = None,
+    snapshots: str | Path | None = None,
+    dead_letters: str | Path | None = None,
+) -> DataFrame:
+    """What select-join subscriptions are to be told of changes of tables: one row for each message, with its readers.
+
+    `changes` are streaming DataFrames by table, or a single one that has a column `table` and for each table a struct
+    column of its name. Beside the table's own columns a row may have `op` (insert, update, delete), `version` (grows
+    with each change of a tuple; by it late and repeated changes are known) and `before_image` (a struct; needed only
+    if an update changes the key).
+
+    If they are no streams, they are the tables as they are now; `before` has them as they were, an absent one was
+    empty. Then the rows say what to tell subscribers who know the tables as they were.
+
+    - `explode`: one row for each message and subscription.
+    - `windows`: by table, the column with a tuple's time and how long it stays: {"Reviews": ("posted", "1h")}.
+    - `alone`: the tables that are selected alone, too; by default all. Each costs a copy of the table in the state.
+    - `buckets`: into how many parts the state of each edge is divided; fixed for the life of a query.
+    - `snapshots`: a folder that the driver and all workers see; for streams it must be given, and be the query's own.
+    - `dead_letters`: a folder for rows that are no changes; by default in `snapshots`.
+
+    Streams need a registry with a URL, as a process of Spark's watches it.
+    """
+    catalog = _catalog(subscriptions)
+    frames = _by_table(changes, catalog)
+    streaming = {frame.isStreaming for frame in [*frames.values(), *(before or {}).values()]}
+    if len(streaming) != 1:
+        raise PipelineError("some of the tables are streams and some aren't: give all as one kind")
+    feed = Feed(op, version, before_image)
+    stages = Stages(
+        catalog, buckets or BUCKETS, _alone(alone, catalog), _windows(windows or {}, catalog)
+    )
+    if streaming == {False}:
+        from penstock.pipeline.joins_batch import told_of_versions
+
+        if windows:
+            raise PipelineError("windows are for streams: leave out what has expired")
+        return told_of_versions(frames, before or {}, subscriptions, stages, explode, snapshots)
+    if before is not None:
+        raise PipelineError("a stream has no tables before it: it starts with empty ones")
+    if snapshots is None:
+        raise PipelineError(
+            "a stream of select-joins needs a folder for its snapshots: snapshots=…"
+        )
+    url = subscriptions if isinstance(subscriptions, str) else subscriptions.url
+    if url is None:
+        raise PipelineError(
+            "a process of Spark's watches the registry, which can't see one in memory: open one by URL "
+            "(penstock.Subscriptions.open)"
+        )
+    _check(frames, catalog, feed)
+    home = local_path(snapshots, "snapshots").absolute()
+    stages = _recorded(stages, home, keep=buckets is None)
+    letters = home / "letters" if dead_letters is None else local_path(dead_letters, "dead_letters")
+    refused = None if isinstance(changes, Mapping) else _of_no_table(changes, frames)
+    return _stream(frames, refused, stages, feed, url, home, str(letters.absolute()), explode)
+
+
+def _stream(
+    frames: Frames,
+    refused: DataFrame | None,
+    stages: Stages,
+    feed: Feed,
+    url: str,
+    home: Path,
+    letters: str,
+    explode: bool,
+) -> DataFrame:
+    spark = next(iter(frames.values())).sparkSession
+    _use_rocks_db(spark)
+    spark.dataSource.register(SelectJoinSource)
+    words = (
+        spark.readStream.format(FORMAT)
+        .options(url=url, folder=str(home), stages=json.dumps(stages.to_dict()))
+        .load()
+    )
+    parcels = []
+    versioned = {}
+    for table, frame in frames.items():
+        own = feed.of(frame.schema)
+        versioned[table] = own.version is not None
+        parcels.append(
+            _mapped(_kept(frame, stages.catalog, table, own), Reader(stages, table, own, letters))
+        )
+    if refused is not None:
+        parcels.append(_mapped(refused, Refuser(tuple(frames), letters)))
+    to_buckets = words
+    if stages.windows:
+        on_time = F.col("parcel").cast("string").startswith(WINDOWS)
+        parcels.append(words.where(on_time))
+        to_buckets = words.where(~on_time)
+    tuples = (
+        functools.reduce(DataFrame.union, parcels)
+        .groupBy("stage", "bucket")
+        .transformWithState(TupleStage(stages, str(home), versioned), ROW, "append", "none")
+    )
+    told = (
+        tuples.union(to_buckets)
+        .groupBy("stage", "bucket")
+        .transformWithState(SemijoinStage(stages, str(home)), ROW, "append", "none")
+    )
+    return opened(told, stages.catalog, explode)
+
+
+def opened(told: DataFrame, catalog: Catalog, explode: bool) -> DataFrame:
+    """Parcels of notifications as rows."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for parcel in batch.column("parcel"):
+                rows = unpacked(parcel.as_py())
+                yield exploded(rows) if explode else rows
+
+    return told.mapInArrow(run, spark_schema(catalog, explode))
+
+
+def spark_schema(catalog: Catalog, explode: bool = False) -> StructType:
+    """The columns of notifications."""
+    return from_arrow_schema(notification_schema(catalog, explode))
+
+
+def _mapped(frame: DataFrame, reader: Reader | Refuser) -> DataFrame:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return reader.run(batches)
+
+    return frame.mapInArrow(run, ROW)
+
+
+def _kept(frame: DataFrame, catalog: Catalog, table: str, feed: Feed) -> DataFrame:
+    """The columns that are looked at."""
+    columns = dict(catalog.declared)[table].columns
+    beside = [name for name in (feed.op, feed.version, feed.before) if name is not None]
+    return frame.select(*[F.col(_quoted(name)) for name in (*columns, *beside)])
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _use_rocks_db(spark: SparkSession) -> None:
+    """`transformWithState` works with no other state store."""
+    if spark.conf.get(_PROVIDER, "") != _ROCKS_DB:
+        spark.conf.set(_PROVIDER, _ROCKS_DB)
+
+
+# --- what is given ------------------------------------------------------------------------------
+
+
+def _catalog(subscriptions: Subscriptions | str) -> Catalog:
+    if isinstance(subscriptions, str):
+        with Subscriptions.open(subscriptions, create=False) as opened_:
+            return _catalog(opened_)
+    if subscriptions.catalog is None:
+        raise PipelineError(
+            "the registry has no catalogue of tables: Subscriptions.open(…, catalog=penstock.Catalog.of(…))"
+        )
+    return subscriptions.catalog
+
+
+def _by_table(changes: DataFrame | Frames, catalog: Catalog) -> dict[str, DataFrame]:
+    declared = dict(catalog.declared)
+    if isinstance(changes, DataFrame) or not isinstance(changes, Mapping):
+        return dict(_taken_apart(changes, declared))
+    unknown = sorted(set(changes) - set(declared))
+    if unknown or not changes:
+        raise SchemaError(
+            f"there is no table {unknown[0]!r}: there are {', '.join(declared)}"
+            if unknown
+            else "no changes are given"
+        )
+    return dict(changes)
+
+
+def _taken_apart(
+    changes: DataFrame, declared: Mapping[str, Any]
+) -> Iterator[tuple[str, DataFrame]]:
+    """One DataFrame of changes of all tables: a column `table`, and a struct for each table."""
+    names = changes.schema.names
+    if "table" not in names:
+        raise SchemaError(
+            "changes of all tables in one DataFrame have a column 'table' that says which"
+        )
+    tables = [name for name in declared if name in names]
+    if not tables:
+        raise SchemaError(f"the changes have a struct column for none of {', '.join(declared)}")
+    beside = [_quoted(name) for name in names if name not in ("table", *tables)]
+    for name in tables:
+        yield name, changes.where(F.col("table") == name).select(f"{_quoted(name)}.*", *beside)
+
+
+def _of_no_table(changes: DataFrame, frames: Frames) -> DataFrame:
+    """The changes of none of the tables, as JSON."""
+    known = F.coalesce(F.col("table").isin(*frames), F.lit(False))
+    return changes.where(~known).select(F.to_json(F.struct(*map(_quoted, changes.schema.names))))
+
+
+def _check(frames: Frames, catalog: Catalog, feed: Feed) -> None:
+    problems = []
+    for name, frame in frames.items():
+        table = dict(catalog.declared)[name]
+        problems += check_feed(frame.schema, name, table, feed.of(frame.schema))
+    if problems:
+        raise SchemaError("; ".join(problems))
+
+
+def _alone(given: Iterable[str] | None, catalog: Catalog) -> tuple[str, ...]:
+    plain = tuple(name for name, table in catalog.declared if not table.payload)
+    if given is None:
+        return plain
+    wanted = set(given)
+    if unknown := wanted - set(plain):
+        raise PipelineError(
+            f"alone: {min(unknown)!r} is no table, or has a payload (which makes every select on it a join): "
+            f"there are {', '.join(plain)}"
+        )
+    return tuple(name for name in plain if name in wanted)
+
+
+def _windows(given: Windows, catalog: Catalog) -> dict[str, Window]:
+    found = {}
+    for name, (column, length) in given.items():
+        table = dict(catalog.declared).get(name)
+        if table is None or table.type(column) is None:
+            raise PipelineError(f"windows: there is no table {name!r} with a column {column!r}")
+        kind = table.schema.to_arrow().field(column).type
+        if not (pa.types.is_timestamp(kind) or pa.types.is_int64(kind)):
+            raise PipelineError(
+                f"windows: {name}.{column} is {kind}; a time is a timestamp, or a bigint of microseconds"
+            )
+        found[name] = Window(column, _length(name, length))
+    return found
+
+
+def _length(name: str, text: str) -> int:
+    try:
+        found = microseconds(text)
+    except ValueError as error:
+        raise PipelineError(f"windows: the length of {name}'s, {text!r}, {error}") from None
+    if found <= 0:
+        raise PipelineError(f"windows: the length of {name}'s must be more than nothing")
+    return found
+
+
+def _recorded(stages: Stages, home: Path, keep: bool) -> Stages:
+    """The stages with which the query began; PipelineError if it can't go on with those that are given."""
+    path = home / "stages.json"
+    if not path.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        create_atomically(path, json.dumps(stages.to_dict()) + "\n")
+    text = path.read_text(encoding="utf-8")
+    recorded = read_stages(text)
+    given = stages.to_dict()
+    if keep:
+        given["buckets"] = recorded.buckets
+    if recorded.to_dict() != given:
+        differ = [name for name, value in recorded.to_dict().items() if value != given[name]]
+        raise PipelineError(
+            f"{path} was made with other {' and '.join(differ)}: what is in the state can't be divided anew. Give what "
+            "it began with, or start with an empty checkpoint and another folder."
+        )
+    return recorded

@@ -1,0 +1,269 @@
+"""From rows of a change feed to parcels of changes: on the workers, before anything is shuffled.
+
+A row has the columns of its table, and beside them, if the feed has them:
+
+    op        insert, update or delete, as Debezium (c, u, d, r) and Delta's change feed spell them, too
+    version   a number that grows with each change of a tuple: late and repeated changes are known by it
+    before    a struct with the tuple as it was: only its key is looked at, which an update may change
+
+Without `op` every row is a tuple that is there from now on. A row of which this can't be said (no key, an unknown
+operation) is a dead letter: workers write those down as `feedback` does, one file for each task of a micro-batch.
+"""
+
+import base64
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.types import StructType
+
+from penstock.arrays import Bools, Int64s
+from penstock.errors import SchemaError
+from penstock.joins.catalog import Table
+from penstock.pipeline.joins_parcels import buckets_of, joined, packed, split
+from penstock.pipeline.joins_stages import Stages
+
+ORDER, VERSION, DELETED = "_order", "_version", "_deleted"
+_SOURCE_BITS = 40  # rows of a task
+
+_PUT = (
+    "insert", "i", "c", "create", "r", "read", "append", "update", "u", "upsert", "update_postimage", "+i", "+u"
+)  # fmt: skip
+_DELETE = ("delete", "d", "-d")
+_IGNORED = ("update_preimage", "-u")
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """How the rows of a change feed are written: which columns say what beside the tuples' own."""
+
+    op: str | None = None
+    version: str | None = None
+    before: str | None = None
+
+    def of(self, schema: StructType) -> "Feed":
+        """What of it the rows of one table have."""
+        names = set(schema.names)
+        return Feed(*[n if n in names else None for n in (self.op, self.version, self.before)])
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads the changes of one declared table."""
+
+    stages: Stages
+    table: str
+    feed: Feed
+    letters: str | None  # the folder for dead letters
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        number = [name for name, _ in self.stages.catalog.declared].index(self.table)
+        letters: list[str] = []
+        done = 0
+        for batch in batches:
+            for part, buckets in self.read(batch, done, letters):
+                yield self._parcels(number, part, buckets)
+            done += batch.num_rows
+        if letters and self.letters is not None:
+            write_letters(Path(self.letters), self.table, letters)
+
+    def read(
+        self, batch: pa.RecordBatch, done: int, letters: list[str]
+    ) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
+        """Changes, and the bucket of each by its key."""
+        table = dict(self.stages.catalog.declared)[self.table]
+        rows = _tuples(batch, table)
+        deleted, problems = self._operations(batch)
+        versions = np.zeros(batch.num_rows, np.int64)
+        if self.feed.version is not None:
+            column = batch.column(self.feed.version).cast(pa.int64())
+            problems += [(n, f"{self.feed.version} is NULL") for n in _nulls(column)]
+            versions = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
+        for name in table.key:
+            problems += [(n, f"the key {name} is NULL") for n in _nulls(rows.column(name))]
+        good = np.ones(batch.num_rows, np.bool_)
+        for n, reason in problems:
+            if good[n] and reason:
+                letters.append(_letter(f"{self.table}: {reason}", batch.slice(n, 1)))
+            good[n] = False
+        order = (
+            2 * (_task() + done + np.arange(batch.num_rows)) + 1
+        )  # even: a key that it had before
+        moved = self._moved(batch, rows, table, good & ~deleted)
+        if moved is not None:
+            where, old = moved
+            gone = np.ones(len(where), np.bool_)
+            yield self._placed(_changes(old, order[where] - 1, versions[where], gone), table)
+        changes = _changes(rows, order, versions, deleted)
+        yield self._placed(changes.filter(pa.array(good)), table)
+
+    def _placed(self, changes: pa.RecordBatch, table: Table) -> tuple[pa.RecordBatch, Int64s]:
+        return changes, buckets_of(changes, table, table.key, self.stages.buckets)
+
+    def _operations(self, batch: pa.RecordBatch) -> tuple[Bools, list[tuple[int, str]]]:
+        """Which rows are deletions; and which are none of ours, with the reason if that is an error."""
+        if self.feed.op is None:
+            return np.zeros(batch.num_rows, np.bool_), []
+        given = batch.column(self.feed.op).cast(pa.string())
+        plain = pc.utf8_lower(given)
+        deleted = pc.fill_null(pc.is_in(plain, pa.array(_DELETE)), False)
+        known = pc.is_in(plain, pa.array([*_PUT, *_DELETE]))
+        problems = []
+        for n in np.flatnonzero(~known.to_numpy(zero_copy_only=False)).tolist():
+            if plain[n].as_py() in _IGNORED:
+                problems.append((n, ""))
+            else:
+                shown = given[n].as_py()
+                problems.append(
+                    (n, f"{self.feed.op} is {shown!r}: expected insert, update or delete")
+                )
+        return deleted.to_numpy(zero_copy_only=False), problems
+
+    def _moved(
+        self, batch: pa.RecordBatch, rows: pa.RecordBatch, table: Table, good: Bools
+    ) -> tuple[Int64s, pa.RecordBatch] | None:
+        """The rows whose tuple had another key before, and that key."""
+        if self.feed.before is None:
+            return None
+        before = batch.column(self.feed.before)
+        other = np.zeros(batch.num_rows, np.bool_)
+        complete = good & before.is_valid().to_numpy(zero_copy_only=False)
+        keys = {}
+        for name in table.key:
+            keys[name] = pc.struct_field(before, name).cast(rows.column(name).type)
+            complete &= keys[name].is_valid().to_numpy(zero_copy_only=False)
+            same = pc.fill_null(pc.equal(keys[name], rows.column(name)), False)
+            other |= ~same.to_numpy(zero_copy_only=False)
+        where = np.flatnonzero(other & complete)
+        if not len(where):
+            return None
+        taken = {name: keys[name].take(pa.array(where)) for name in table.key}
+        arrays = [
+            taken[field.name] if field.name in taken else pa.nulls(len(where), field.type)
+            for field in rows.schema
+        ]
+        return where, pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
+
+    def _parcels(self, number: int, changes: pa.RecordBatch, buckets: Int64s) -> pa.RecordBatch:
+        found = [(bucket, packed(part)) for bucket, part in split(changes, buckets)]
+        return parcel_rows([(number, bucket, self.table, parcel) for bucket, parcel in found])
+
+
+def parcel_rows(rows: list[tuple[int, int, str | None, bytes]]) -> pa.RecordBatch:
+    """Rows of (stage, bucket, table, parcel), as they travel."""
+    stages, buckets, tables, parcels = zip(*rows, strict=True) if rows else ((), (), (), ())
+    arrays = [
+        pa.array(stages, pa.int32()),
+        pa.array(buckets, pa.int32()),
+        pa.array(tables, pa.string()),
+        pa.array(parcels, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=["stage", "bucket", "table", "parcel"])
+
+
+def in_order(parcels: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """Changes of several parcels in the order of their versions; where these are equal, as they arrived."""
+    changes = joined(parcels)
+    order = np.lexsort((changes.column(ORDER).to_numpy(), changes.column(VERSION).to_numpy()))
+    if (np.diff(order) == 1).all():
+        return changes
+    return changes.take(pa.array(order))
+
+
+def check_feed(schema: StructType, name: str, table: Table, feed: Feed) -> list[str]:
+    """What is wrong with the columns of a change feed."""
+    missing = [column for column in table.columns if column not in schema.names]
+    problems = [f"the changes of {name} have no column {column!r}" for column in missing]
+    clash = {feed.op, feed.version, feed.before} & set(table.columns)
+    problems += [
+        f"{name} has an attribute {column!r}, which is also the name of a column of the change feed: "
+        "give that another (op=, version=, before=)"
+        for column in sorted(c for c in clash if c is not None)
+    ]
+    return problems
+
+
+def _tuples(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
+    schema = table.schema.to_arrow()
+    try:
+        arrays = [batch.column(field.name).cast(field.type) for field in schema]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(f"the changes don't have the types of the table: {error}") from error
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _changes(
+    rows: pa.RecordBatch, order: Int64s, versions: Int64s, deleted: Bools
+) -> pa.RecordBatch:
+    names = [ORDER, VERSION, DELETED, *rows.schema.names]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(order), pa.array(versions), pa.array(deleted), *rows.columns], names=names
+    )
+
+
+def _nulls(column: pa.Array) -> list[int]:
+    if not column.null_count:
+        return []
+    return [int(n) for n in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))]
+
+
+def _task() -> int:
+    """Where the rows of this task begin in the order of a micro-batch."""
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId() << _SOURCE_BITS
+
+
+# --- dead letters -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Refuser:
+    """Makes dead letters of changes of no table: rows of one column, which has them as JSON."""
+
+    tables: tuple[str, ...]
+    letters: str
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found: list[str] = []
+        for batch in batches:
+            for raw in batch.column(0).to_pylist():
+                shown = json.loads(raw).get("table")
+                reason = f"there is no table {shown!r}: there are {', '.join(self.tables)}"
+                found.append(json.dumps({"reason": reason, "raw": raw, "encoding": "utf-8"}))
+        if found:
+            write_letters(Path(self.letters), "", found)
+        yield parcel_rows([])
+
+
+def _letter(reason: str, row: pa.RecordBatch) -> str:
+    raw = json.dumps(row.to_pylist()[0], default=_plain)
+    return json.dumps({"reason": reason, "raw": raw, "encoding": "utf-8"})
+
+
+def _plain(value: Any) -> str:
+    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
+
+
+def write_letters(folder: Path, table: str, letters: list[str]) -> None:
+    """Leave dead letters for the driver, in the folder of the micro-batch."""
+    context = TaskContext.get()
+    batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+    part = 0 if context is None else context.partitionId()
+    target = folder / (batch or "batch")
+    target.mkdir(parents=True, exist_ok=True)
+    draft = target / f".{uuid.uuid4().hex}"
+    draft.write_text("\n".join(letters) + "\n", encoding="utf-8")
+    draft.replace(target / f"{table}-{part}.jsonl")
+
+
+def read_letters(folder: Path, batch: int) -> list[dict[str, str]]:
+    """The dead letters that workers have left in a micro-batch."""
+    files = sorted((folder / str(batch)).glob("*.jsonl"))
+    return [json.loads(line) for f in files for line in f.read_text("utf-8").splitlines()]

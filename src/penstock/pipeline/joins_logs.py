@@ -1,0 +1,133 @@
+"""What a bucket knows, in Spark's state store: a base, and a log of what came after, so that little is written.
+
+    head      format, visits, snapshot version, entries: [number, token, rows] …       one small value
+    entries   number ─▶ bundle of parcels                                              a map; the first one is the base
+
+A micro-batch appends one entry: what changed. When the log has outgrown the base, all of it is merged into a new
+base, so a row is written a constant number of times on average.
+
+A process keeps what it has decoded of a bucket, and must know whether that still is what the store has: another
+process may have worked on the bucket since, or a micro-batch may have failed after this one had worked on it, and be
+replayed. So each entry has a *token* that was never used before. Whoever has decoded up to a token that is in the log
+reads only what came after it; whoever has another one starts from the base.
+"""
+
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from penstock.errors import PipelineError
+
+FORMAT = 1
+HEAD_SCHEMA = "head string"
+NUMBER_SCHEMA = "number bigint"
+ENTRY_SCHEMA = "entry binary"
+_LEAST = 256  # rows of a log that aren't worth merging
+_MOST = 32  # entries: each one costs a round trip when it is read
+
+
+class Cell(Protocol):
+    """A single value of the state store."""
+
+    def get(self) -> tuple[Any, ...] | None: ...
+    def update(self, newValue: tuple[Any, ...]) -> None: ...  # noqa: N803
+
+
+class Cells(Protocol):
+    """A map of the state store."""
+
+    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None: ...  # noqa: N802
+    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None: ...  # noqa: N802
+    def removeKey(self, key: tuple[Any, ...]) -> None: ...  # noqa: N802
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of the log: its number, the token of the state with it, and how many rows it has."""
+
+    number: int
+    token: str
+    rows: int
+
+
+@dataclass(slots=True)
+class Head:
+    """What is known of a bucket before any entry is read."""
+
+    visits: int = 0  # how often the bucket was written: a name for what a micro-batch sends
+    version: int = 0  # of the subscriptions that it serves
+    entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def token(self) -> str | None:
+        return self.entries[-1].token if self.entries else None
+
+
+class BucketLog:
+    """The state of one bucket, within one micro-batch."""
+
+    def __init__(self, head: Cell, entries: Cells) -> None:
+        self._cell, self._entries = head, entries
+        self.head = _read_head(head.get())
+
+    def since(self, token: str | None) -> tuple[list[bytes], bool]:
+        """The entries after the one with this token, and whether it was there: if not, all of them."""
+        tokens = [entry.token for entry in self.head.entries]
+        first = 0 if token is None or token not in tokens else tokens.index(token) + 1
+        return [self._read(entry) for entry in self.head.entries[first:]], first > 0
+
+    def append(self, bundle: bytes, rows: int, merge: Callable[[], tuple[bytes, int]]) -> None:
+        """Add what changed; when the log has outgrown the base, `merge` makes a new one, and counts its rows."""
+        self._write(bundle, rows)
+        entries = self.head.entries
+        log = sum(entry.rows for entry in entries[1:])
+        if len(entries) > _MOST or log > max(_LEAST, entries[0].rows):
+            merged, count = merge()
+            for entry in entries:
+                self._entries.removeKey((entry.number,))
+            number, self.head.entries = entries[-1].number, []
+            self._write(merged, count, number + 1)
+
+    def close(self) -> None:
+        """Write the head. A bucket that isn't closed is as it was."""
+        head = self.head
+        head.visits += 1
+        text = json.dumps(
+            {
+                "format": FORMAT,
+                "visits": head.visits,
+                "version": head.version,
+                "entries": [[e.number, e.token, e.rows] for e in head.entries],
+            }
+        )
+        self._cell.update((text,))
+
+    def _write(self, bundle: bytes, rows: int, number: int | None = None) -> None:
+        if number is None:
+            number = self.head.entries[-1].number + 1 if self.head.entries else 0
+        self._entries.updateValue((number,), (bundle,))
+        self.head.entries.append(Entry(number, uuid.uuid4().hex[:16], rows))
+
+    def _read(self, entry: Entry) -> bytes:
+        found = self._entries.getValue((entry.number,))
+        if found is None:
+            raise PipelineError(
+                f"the state of a bucket lacks entry {entry.number}: the checkpoint folder is damaged; start anew with "
+                "an empty one"
+            )
+        return bytes(found[0])
+
+
+def _read_head(value: tuple[Any, ...] | None) -> Head:
+    if value is None:
+        return Head()
+    found = json.loads(value[0])
+    if found["format"] != FORMAT:
+        raise PipelineError(
+            f"the checkpoint has state of format {found['format']}, this Penstock reads format {FORMAT}: start anew "
+            "with an empty checkpoint folder"
+        )
+    entries = [Entry(int(n), str(token), int(rows)) for n, token, rows in found["entries"]]
+    return Head(int(found["visits"]), int(found["version"]), entries)

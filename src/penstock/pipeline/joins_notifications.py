@@ -1,0 +1,244 @@
+"""What comes out: one row for each message, with the subscriptions that it is for.
+
+    notification_id   the same in a replay
+    position          in which order the messages of a micro-batch are applied
+    table, kind       added: hold this tuple; removed: forget that with this key; dropped: forget all that join on this
+    attributes        which attributes a removed or dropped message tells
+    tuple             a struct with a field for each table, of which the message's own is there
+    description       by what stateless filters tell whom the message is for (`joins.messages`)
+    subscriptions     whom it is for; exploded: `subscription`, one row for each
+
+Within a micro-batch changes are worked off table by table in the catalogue's order, in all buckets alike: so a tuple
+that leaves one bucket and enters another is removed before it is added again, wherever the two buckets are worked on.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Int64s
+from penstock.jit import kernel
+from penstock.joins.catalog import Catalog
+from penstock.joins.messages import (
+    BASE,
+    DROPPED,
+    EXPOSED,
+    SELECTED,
+    Message,
+    Messages,
+    TupleAdded,
+    TupleRemoved,
+    TuplesDropped,
+)
+from penstock.joins.notifications import Notifications
+
+ADDED_KIND, REMOVED_KIND, DROPPED_KIND = "added", "removed", "dropped"
+_FORMS = {BASE: "base", EXPOSED: "exposed", DROPPED: "dropped", SELECTED: "selected"}
+_TABLE_BITS, _TURN_BITS = 48, 2
+_ALL = (1 << 64) - 1
+_FIRST = -(1 << 62)  # the first content of a new subscription comes before all changes
+
+_POINT = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+_DESCRIPTION = pa.struct(
+    [
+        ("form", pa.string()),
+        *[(name, pa.int64()) for name in ("a", "c", "below", "above")],
+        ("points", pa.list_(_POINT)),
+    ]
+)
+
+
+def tuple_type(catalog: Catalog) -> pa.StructType:
+    """A struct with a field for each table of the catalogue."""
+    return pa.struct(
+        [(name, pa.struct(list(table.schema.to_arrow()))) for name, table in catalog.tables.items()]
+    )
+
+
+def notification_schema(catalog: Catalog, explode: bool = False) -> pa.Schema:
+    """The columns of notifications."""
+    readers = (
+        pa.field("subscription", pa.int64())
+        if explode
+        else pa.field("subscriptions", pa.list_(pa.int64()))
+    )
+    return pa.schema(
+        [
+            pa.field("notification_id", pa.string()),
+            pa.field("position", pa.int64()),
+            pa.field("table", pa.string()),
+            pa.field("kind", pa.string()),
+            pa.field("attributes", pa.list_(pa.string())),
+            pa.field("tuple", tuple_type(catalog)),
+            pa.field("description", _DESCRIPTION),
+            readers,
+        ]
+    )
+
+
+def positions_of(tables: Sequence[int], sequences: Sequence[Int64s]) -> Int64s:
+    """The positions of changes, worked off table by table: by the table's place in the catalogue and their sequence."""
+    parts = [
+        (np.int64(t) << _TABLE_BITS) | (s << _TURN_BITS)
+        for t, s in zip(tables, sequences, strict=True)
+    ]
+    return np.concatenate([*parts, np.empty(0, np.int64)]).astype(np.int64)
+
+
+def told(
+    notifications: Notifications, positions: Int64s | None, catalog: Catalog, name: str
+) -> pa.RecordBatch | None:
+    """The messages that somebody reads, as rows. Without positions they are first content. None if there are none."""
+    found = []
+    for part, (which, numbers) in zip(notifications.parts, notifications.readers(), strict=True):
+        ids = notifications.ids[numbers]
+        which, ids = which[ids >= 0], ids[ids >= 0]
+        if not len(which):
+            continue
+        starts = np.flatnonzero(
+            np.diff(which, prepend=-1)
+        )  # readers are in the order of the messages
+        sent, ends = which[starts], np.append(starts, len(which))
+        _sort_each(ids, ends)
+        if positions is None:
+            at = np.full(len(sent), _FIRST)
+        else:
+            at = positions[part.messages.change[sent]] + _turns(part.messages)[sent]
+        messages = [part.sender.message(part.messages, m) for m in sent.tolist()]
+        arrays = [
+            pa.array(
+                _names(name, messages, at.tolist(), ids[starts].tolist(), catalog), pa.string()
+            ),
+            pa.array(at, pa.int64()),
+            *_contents(messages, catalog),
+            _descriptions(part.messages, sent),
+            pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(ids)),
+        ]
+        found.append(pa.RecordBatch.from_arrays(arrays, schema=notification_schema(catalog)))
+    return pa.concat_batches(found) if found else None
+
+
+def _names(
+    name: str,
+    messages: Sequence[Message],
+    positions: Sequence[int],
+    first: Sequence[int],
+    catalog: Catalog,
+) -> list[str]:
+    """What a message is known by, whichever process sends it: what it tells, and its first reader.
+
+    Messages of one change that tell the same are of different groups of subscriptions, so their readers differ.
+    """
+    found = []
+    for message, position, reader in zip(messages, positions, first, strict=True):
+        match message:
+            case TupleAdded(table, row):
+                told_ = table, [row[k] for k in catalog.tables[table].key]
+            case TupleRemoved(table, key):
+                told_ = table, list(key)
+            case TuplesDropped(table, _, values):
+                told_ = table, list(values)
+            case _:
+                raise TypeError(f"{type(message).__name__} isn't sent on Spark")
+        content = hashlib.blake2b(repr(told_).encode(), digest_size=8).hexdigest()
+        found.append(f"{name}-{position & _ALL:x}-{reader}-{content}")
+    return found
+
+
+@kernel
+def _sort_each(values: Int64s, ends: Int64s) -> None:
+    """Sort stretches of values: each from one end to the next."""
+    for n in range(len(ends) - 1):
+        values[ends[n] : ends[n + 1]] = np.sort(values[ends[n] : ends[n + 1]])
+
+
+def _turns(messages: Messages) -> Int64s:
+    """Within a change: first what is removed, then what is added, last what is dropped."""
+    return np.where(messages.form == DROPPED, 2, messages.kind == 0).astype(np.int64)
+
+
+def _contents(messages: Sequence[Message], catalog: Catalog) -> list[pa.Array]:
+    tables, kinds, attributes = [], [], []
+    rows: dict[str, list[Mapping[str, Any] | None]] = {}
+    for n, message in enumerate(messages):
+        table = getattr(message, "table", "")
+        match message:
+            case TupleAdded(_, row):
+                kind, names, told_ = ADDED_KIND, None, row
+            case TupleRemoved(_, key):
+                names = list(catalog.tables[table].key)
+                # Within the stage the bucket is the first part of a key.
+                kind, told_ = REMOVED_KIND, dict(zip(names, key[-len(names) :], strict=True))
+            case TuplesDropped(_, given, values):
+                names = list(given)
+                kind, told_ = DROPPED_KIND, dict(zip(names, values, strict=True))
+            case _:
+                raise TypeError(f"{type(message).__name__} isn't sent on Spark")
+        tables.append(table)
+        kinds.append(kind)
+        attributes.append(names)
+        rows.setdefault(table, [None] * len(messages))[n] = told_
+    of_tables = tuple_type(catalog)
+    fields = [
+        pa.array(rows[field.name], field.type)
+        if field.name in rows
+        else pa.nulls(len(messages), field.type)
+        for field in of_tables
+    ]
+    return [
+        pa.array(tables, pa.string()),
+        pa.array(kinds, pa.string()),
+        pa.array(attributes, pa.list_(pa.string())),
+        pa.StructArray.from_arrays(fields, fields=list(of_tables)),
+    ]
+
+
+def _descriptions(messages: Messages, sent: Int64s) -> pa.Array:
+    counts = messages.points()[sent]
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    picks = np.repeat(messages.start[sent] - ends[:-1], counts) + np.arange(ends[-1])
+    points = pa.StructArray.from_arrays(
+        [pa.array(messages.x[picks]), pa.array(messages.y[picks])], fields=list(_POINT)
+    )
+    names = [_FORMS.get(form, str(form)) for form in messages.form[sent].tolist()]
+    numbers = [pa.array(getattr(messages, name)[sent]) for name in ("a", "c", "below", "above")]
+    lists = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), points)
+    return pa.StructArray.from_arrays(
+        [pa.array(names, pa.string()), *numbers, lists], fields=list(_DESCRIPTION)
+    )
+
+
+def exploded(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """One row for each message and subscription."""
+    lists = rows.column("subscriptions")
+    counts = np.diff(lists.offsets.to_numpy())
+    where = pa.array(np.repeat(np.arange(rows.num_rows), counts))
+    columns = [rows.column(n).take(where) for n in range(rows.num_columns - 1)]
+    names = [*rows.schema.names[:-1], "subscription"]
+    return pa.RecordBatch.from_arrays([*columns, lists.flatten()], names=names)
+
+
+def messages_of(rows: Iterable[Mapping[str, Any]]) -> list[Message]:
+    """The messages of one micro-batch, in the order in which a `JoinView` applies them.
+
+    `rows` are notifications as dicts: of Arrow's `to_pylist`, or of Spark's `Row.asDict(recursive=True)`.
+
+    >>> row = {"position": 0, "table": "A", "kind": "removed", "attributes": ["k"], "tuple": {"A": {"k": 1, "x": None}}}
+    >>> messages_of([row])
+    [TupleRemoved(table='A', key=(1,))]
+    """
+    return [_message(row) for row in sorted(rows, key=lambda row: row["position"])]
+
+
+def _message(row: Mapping[str, Any]) -> Message:
+    table = row["table"]
+    content = row["tuple"][table]
+    if row["kind"] == ADDED_KIND:
+        return TupleAdded(table, content)
+    values = tuple(content[name] for name in row["attributes"])
+    if row["kind"] == REMOVED_KIND:
+        return TupleRemoved(table, values)
+    return TuplesDropped(table, tuple(row["attributes"]), values)

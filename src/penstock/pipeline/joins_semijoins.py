@@ -1,0 +1,334 @@
+"""The second stage: what changes of tuples mean to subscribers, edge by edge and bucket by bucket.
+
+The subscriptions are the same for all buckets, so a process has one `Processor` for each stage, and in it the tuples
+of all buckets that it has worked on. Their join keys don't meet. A tuple can be in two of them, though: in the one
+that it has left, which another process may have been told, and in the one that it has entered. So here the bucket is
+part of its key. Before a bucket is worked on, its tuples are brought to where the state store is (`joins_logs`):
+usually that is where they are; if another process was here meanwhile, some entries of the log are read; if a
+micro-batch failed, all of the bucket is read again.
+
+A subscription that is new to a bucket is told first what it would have been told if the bucket had been filled before
+its eyes: the tuples in it are put, one table after the other, into a processor that has the newcomers only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from penstock.joins.catalog import Catalog, Table
+from penstock.joins.changes import ChangeBatch
+from penstock.joins.decompose import Decomposition
+from penstock.joins.messages import Key
+from penstock.joins.processor import DEFAULT, Processor
+from penstock.joins.subscription import JoinEdge, SelectJoin
+from penstock.language import Schema
+from penstock.language.types import Kind, Scalar, Struct
+from penstock.pipeline.joins_changes import DELETED
+from penstock.pipeline.joins_logs import (
+    ENTRY_SCHEMA,
+    HEAD_SCHEMA,
+    NUMBER_SCHEMA,
+    BucketLog,
+)
+from penstock.pipeline.joins_notifications import positions_of, told
+from penstock.pipeline.joins_parcels import bundled, joined, packed, unbundled, unpacked
+from penstock.pipeline.joins_snapshots import JoinSnapshots, OpenVersion
+from penstock.pipeline.joins_stages import Stage, Stages
+from penstock.pipeline.joins_tuples import SEQUENCE
+
+Rows = Mapping[str, pa.RecordBatch]
+"""Changes by table: rows with their sequence and whether they are deletions."""
+
+
+@dataclass(frozen=True)
+class OneStage(Decomposition):
+    """Of all semijoins of a select-join, those of one stage."""
+
+    edge: JoinEdge | None = None
+
+    def of(self, join: SelectJoin) -> tuple[tuple[str, JoinEdge | None], ...]:
+        return tuple(
+            (base, edge) for base, edge in Decomposition.of(self, join) if edge == self.edge
+        )
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """The tuples of a bucket that the processor has: up to which token, and their keys."""
+
+    token: str | None = None
+    keys: dict[str, dict[Key, None]] = field(default_factory=dict)
+
+
+class StageWork:
+    """One stage in one process."""
+
+    def __init__(self, stages: Stages, stage: Stage, home: str, scheme: str = DEFAULT) -> None:
+        self.stages, self.stage = stages, stage
+        self._scheme = scheme
+        self._decomposition = OneStage(edge=stage.edge)
+        self._open = OpenVersion(JoinSnapshots(home), stages.catalog)
+        self._catalog = _with_buckets(stages.catalog)
+        self._processor = Processor(self._catalog, (), scheme, self._decomposition)
+        self._mine: set[int] = set()  # the subscriptions that this stage is for
+        self._buckets: dict[int, _Bucket] = {}
+        self._newcomers: tuple[tuple[int, int], Processor] | None = None
+
+    # --- subscriptions -------------------------------------------------------------------------
+
+    def go_to(self, version: int) -> None:
+        """Serve the subscriptions of a version."""
+        if not version:
+            return
+        come, gone = self._open.go_to(version)
+        for sid in gone:
+            if sid in self._mine:
+                self._mine.discard(sid)
+                self._processor.unsubscribe(sid)
+        if come:
+            joins = self._of_stage(come)
+            self._mine |= joins.keys()
+            self._processor.subscribe_all(joins)
+
+    def first_content(self, since: int, content: Rows, name: str) -> pa.RecordBatch | None:
+        """What those are told that came after a version, of a bucket with this content."""
+        processor = self._processor_of_newcomers(since)
+        if processor is None:
+            return None
+        found = processor.process(self._batches(0, content))
+        rows = told(found, None, self.stages.catalog, name)
+        processor.restore(self._batches(0, {t: _gone(rows_) for t, rows_ in content.items()}))
+        return rows
+
+    def _processor_of_newcomers(self, since: int) -> Processor | None:
+        asked = since, self._open.version.number
+        if self._newcomers is None or self._newcomers[0] != asked:
+            ids = [sid for sid, one in self._open.subscriptions.items() if one.since > since]
+            joins = self._of_stage([sid for sid in ids if sid in self._mine])
+            made = Processor(self._catalog, joins, self._scheme, self._decomposition)
+            self._newcomers = asked, made
+        processor = self._newcomers[1]
+        return processor if len(processor) else None
+
+    def _of_stage(self, ids: Sequence[int]) -> dict[int, SelectJoin]:
+        joins = self._open.joins(ids)
+        return {sid: join for sid, join in joins.items() if self._decomposition.of(join)}
+
+    # --- tuples --------------------------------------------------------------------------------
+
+    def load(self, number: int, log: BucketLog) -> None:
+        """Bring a bucket's tuples to where the state store is."""
+        bucket = self._buckets.pop(number, None) or _Bucket()
+        entries, known = log.since(bucket.token)
+        if not known:
+            self._empty(number, bucket)
+        for entry in entries:
+            changes = read_entry(entry)
+            self._processor.restore(self._batches(number, changes))
+            self._note(bucket, changes)
+        bucket.token = log.head.token
+        self._buckets[number] = bucket
+
+    def process(self, number: int, changes: Rows, name: str) -> pa.RecordBatch | None:
+        """Apply changes to a bucket that was loaded; what they mean to subscribers."""
+        bucket = self._buckets.pop(number)  # if this fails, nobody relies on it
+        batches = self._batches(number, changes)
+        found = self._processor.process(batches)
+        order = list(self.stages.catalog.tables)
+        ranks = [order.index(batch.table) for batch in batches]
+        sequences = [changes[batch.table].column(SEQUENCE).to_numpy() for batch in batches]
+        rows = told(found, positions_of(ranks, sequences), self.stages.catalog, name)
+        self._note(bucket, changes)
+        self._buckets[number] = bucket
+        return rows
+
+    def compare(self, before: Rows, changes: Rows, name: str) -> pa.RecordBatch | None:
+        """What changes of a bucket mean to subscribers who know it as it was; nothing of it is kept."""
+        bucket = _Bucket()
+        self._processor.restore(self._batches(-1, before))
+        self._note(bucket, before)
+        self._buckets[-1] = bucket
+        found = self.process(-1, changes, name)
+        self._empty(-1, self._buckets.pop(-1))
+        return found
+
+    def written(self, number: int, token: str | None) -> None:
+        """The state store has what a bucket has now, under this token."""
+        self._buckets[number].token = token
+
+    def _batches(self, number: int, changes: Rows) -> list[ChangeBatch]:
+        return [
+            ChangeBatch(table, _in_bucket(number, changes[table]), _deleted(changes[table]))
+            for table in self.stage.tables
+            if table in changes
+        ]
+
+    def _note(self, bucket: _Bucket, changes: Rows) -> None:
+        for table, rows in changes.items():
+            keys = bucket.keys.setdefault(table, {})
+            columns = [rows.column(k).to_pylist() for k in self.stages.catalog.tables[table].key]
+            for key, gone in zip(zip(*columns, strict=True), _deleted(rows).tolist(), strict=True):
+                if gone:
+                    keys.pop(key, None)
+                else:
+                    keys[key] = None
+
+    def _empty(self, number: int, bucket: _Bucket) -> None:
+        for table, keys in bucket.keys.items():
+            if keys:
+                names = (_BUCKET, *self.stages.catalog.tables[table].key)
+                rows = [dict(zip(names, (number, *key), strict=True)) for key in keys]
+                schema = self._catalog.tables[table].schema.to_arrow()
+                batch = pa.RecordBatch.from_pylist(rows, schema=schema)
+                self._processor.restore([ChangeBatch(table, batch, np.ones(len(rows), np.bool_))])
+        bucket.keys = {}
+
+
+_BUCKET = "bucket of the state"
+
+
+def _with_buckets(catalog: Catalog) -> Catalog:
+    """The core's tables, with the bucket as a part of the key."""
+    return Catalog(
+        tuple(
+            (
+                name,
+                Table(
+                    Schema(Struct(((_BUCKET, Scalar(Kind.INTEGER)), *table.schema.root.fields))),
+                    (_BUCKET, *table.key),
+                ),
+            )
+            for name, table in catalog.tables.items()
+        ),
+        catalog.edges,
+    )
+
+
+def _in_bucket(number: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+    names = [n for n in rows.schema.names if n not in (SEQUENCE, DELETED)]
+    buckets = pa.array(np.full(rows.num_rows, number, np.int64))
+    return pa.RecordBatch.from_arrays(
+        [buckets, *[rows.column(n) for n in names]], names=[_BUCKET, *names]
+    )
+
+
+def _gone(rows: pa.RecordBatch) -> pa.RecordBatch:
+    at = rows.schema.get_field_index(DELETED)
+    return rows.set_column(at, DELETED, pa.array(np.ones(rows.num_rows, np.bool_)))
+
+
+def _deleted(rows: pa.RecordBatch) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    return rows.column(DELETED).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def read_entry(entry: bytes) -> dict[str, pa.RecordBatch]:
+    """The changes of an entry of a log, by table."""
+    return {table: unpacked(parcel) for table, parcel in unbundled(entry).items()}
+
+
+def merged(entries: Sequence[bytes], stages: Stages) -> dict[str, pa.RecordBatch]:
+    """The tuples that are there after all changes of some entries, as changes that put them there."""
+    by_table: dict[str, list[pa.RecordBatch]] = {}
+    for entry in entries:
+        for table, rows in read_entry(entry).items():
+            by_table.setdefault(table, []).append(rows)
+    found = {}
+    for table, parts in by_table.items():
+        rows = joined(parts)
+        columns = [rows.column(k).to_pylist() for k in stages.catalog.tables[table].key]
+        last = {key: n for n, key in enumerate(zip(*columns, strict=True))}
+        gone = _deleted(rows)
+        kept = np.array([n for n in last.values() if not gone[n]], np.int64)
+        if len(kept):
+            found[table] = rows.take(pa.array(kept))
+    return found
+
+
+def in_sequence(parcels: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Changes of a bucket that come from several buckets of the stage before, each tuple's in their order."""
+    rows = joined(parcels)
+    if len(parcels) == 1:
+        return rows
+    order = np.argsort(rows.column(SEQUENCE).to_numpy(), kind="stable")
+    return rows.take(pa.array(order))
+
+
+_works: dict[tuple[str, int], StageWork] = {}
+"""In this process: the stages that it has worked on."""
+
+
+def work_of(stages: Stages, number: int, home: str) -> StageWork:
+    """The work of a stage in this process."""
+    if (home, number) not in _works:
+        _works[home, number] = StageWork(stages, stages.all[number], home)
+    return _works[home, number]
+
+
+class SemijoinStage(StatefulProcessor):
+    """The stage on Spark: one key is a bucket of an edge."""
+
+    def __init__(self, stages: Stages, home: str) -> None:
+        self._stages, self._home = stages, home
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._head = handle.getValueState("head", HEAD_SCHEMA)
+        self._entries = handle.getMapState("entries", NUMBER_SCHEMA, ENTRY_SCHEMA)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        number, bucket = int(key[0]), int(key[1])
+        version = None
+        parcels: dict[str, list[bytes]] = {}
+        for row in rows:
+            if row.table is None:
+                version = int(bytes(row.parcel))
+            else:
+                parcels.setdefault(row.table, []).append(bytes(row.parcel))
+        # Parcels come in any order. Tuples of different parcels are different, but what is sent must be the same again.
+        changes = {t: in_sequence([unpacked(p) for p in sorted(ps)]) for t, ps in parcels.items()}
+        for found in self._visited(number, bucket, version, changes):
+            yield Row(stage=number, bucket=bucket, table="", parcel=packed(found))
+
+    def close(self) -> None:
+        pass
+
+    def _visited(
+        self, number: int, bucket: int, version: int | None, changes: Rows
+    ) -> Iterator[pa.RecordBatch]:
+        work = work_of(self._stages, number, self._home)
+        log = BucketLog(self._head, self._entries)
+        served = log.head.version
+        name = f"{number}.{bucket}.{log.head.visits}"
+        log.head.version = version or served
+        work.go_to(log.head.version)
+        if version is not None and served and version > served and log.head.entries:
+            content = merged(log.since(None)[0], self._stages)
+            first = work.first_content(served, content, f"{name}-0")
+            if first is not None:
+                yield first
+        if changes:
+            work.load(bucket, log)
+            found = work.process(bucket, changes, f"{name}-1")
+            count = sum(rows.num_rows for rows in changes.values())
+            entry = bundled({table: packed(rows) for table, rows in changes.items()})
+            log.append(entry, count, lambda: self._merged(log))
+            work.written(bucket, log.head.token)
+            if found is not None:
+                yield found
+        log.close()
+
+    def _merged(self, log: BucketLog) -> tuple[bytes, int]:
+        content = merged(log.since(None)[0], self._stages)
+        return (
+            bundled({table: packed(rows) for table, rows in content.items()}),
+            sum(rows.num_rows for rows in content.values()),
+        )

@@ -1,0 +1,315 @@
+"""Snapshots of the select-joins: numbered versions in files, as those of filters are (`matching.snapshots`).
+
+    <folder>/
+      source.json               whose subscriptions these are
+      pieces/<version>/         what came and went with a version: ids, texts; ids that went  (`matching.folders`)
+      versions/0000000012.json  a version: its sequence number, and the pieces that make it up, a full one first
+
+A version is the sum of its pieces. Who has an earlier version of the same sum reads only the pieces that are new to
+it. A full piece is written when the others together have reached a tenth of it.
+
+An id's *since* is the version with which it came. A bucket that has served version v sends their first content to
+those that came after v. A lease that ends is a subscription that goes, at the next version.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.errors import SnapshotError
+from penstock.joins.catalog import Catalog
+from penstock.joins.subscription import SelectJoin
+from penstock.language.selects import Selects
+from penstock.matching.folders import (
+    FORMAT,
+    read_folder,
+    read_manifest,
+    sync_folder,
+    write_file,
+    write_folder,
+)
+from penstock.matching.plan import AnyArray
+from penstock.matching.rows import FOREVER, SubscriptionSource
+
+_SHARE = 10  # a new full piece when the others have a tenth of it …
+_LEAST = 10_000  # … and so many subscriptions
+_KEPT = 10  # versions, besides those in use
+
+
+class Newcomer(NamedTuple):
+    """A subscription of a version: its text, and the version with which it came."""
+
+    text: str
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a version consists of."""
+
+    number: int
+    sequence: int
+    pieces: tuple[int, ...]
+
+
+class JoinSnapshots:
+    """The snapshots of one source of select-joins in one folder. One process publishes, any number of them read.
+
+    >>> import tempfile; folder = tempfile.TemporaryDirectory()
+    >>> snapshots = JoinSnapshots(folder.name)
+    >>> snapshots.publish("my registry", 1, {7: "SELECT * FROM Stocks"}, []).number
+    1
+    >>> snapshots.publish("my registry", 2, {8: "SELECT * FROM Reviews"}, [7]).number
+    2
+    >>> snapshots.subscriptions(2)
+    {8: Newcomer(text='SELECT * FROM Reviews', since=2)}
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).absolute()
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def latest(self) -> Version | None:
+        """The newest version, if there is any."""
+        numbers = self._numbers()
+        return self.version(numbers[-1]) if numbers else None
+
+    def publish(
+        self, identity: str, sequence: int, come: Mapping[int, str], gone: Iterable[int]
+    ) -> Version:
+        """A new version: the newest, without those that are gone, and with those that come, in this order."""
+        self._claim(identity)
+        latest = self.latest()
+        number = 1 if latest is None else latest.number + 1
+        added = {sid: Newcomer(text, number) for sid, text in come.items()}
+        removed, pieces = sorted(gone), () if latest is None else latest.pieces
+        if latest is None or self._outgrown(latest, len(come) + len(removed)):
+            known = {} if latest is None else self.subscriptions(latest.number)
+            for sid in removed:
+                known.pop(sid, None)
+            pieces, added, removed = (), known | added, []
+        self._write_piece(number, added, removed)
+        return self._write_version(Version(number, sequence, (*pieces, number)))
+
+    def prune(self, needed_from: int) -> None:
+        """Delete versions before this one, but the last few, and the pieces that no version needs."""
+        numbers = self._numbers()
+        kept = [n for n in numbers if n >= needed_from or n in numbers[-_KEPT:]]
+        needed = {piece for n in kept for piece in self.version(n).pieces}
+        for number in set(numbers) - set(kept):
+            self._version_path(number).unlink(missing_ok=True)
+        for piece in self._pieces.glob("[0-9]*"):
+            if int(piece.name) not in needed and int(piece.name) < needed_from:
+                shutil.rmtree(piece, ignore_errors=True)
+
+    def _outgrown(self, latest: Version, more: int) -> bool:
+        sizes = [_size(read_manifest(self._piece(p) / "manifest.json")) for p in latest.pieces]
+        return sum(sizes[1:]) + more > max(_LEAST, sizes[0] // _SHARE)
+
+    def _write_piece(self, number: int, added: Mapping[int, Newcomer], gone: list[int]) -> None:
+        texts = [newcomer.text.encode() for newcomer in added.values()]
+        arrays: dict[str, AnyArray] = {
+            "ids": np.array(list(added), np.int64),
+            "since": np.array([newcomer.since for newcomer in added.values()], np.int64),
+            "texts": np.frombuffer(b"".join(texts), np.uint8),
+            "ends": np.cumsum([0, *map(len, texts)], dtype=np.int64),
+            "gone": np.array(gone, np.int64),
+        }
+        target = self._piece(number)
+        shutil.rmtree(
+            target, ignore_errors=True
+        )  # of a publisher that crashed before its version was there
+        write_folder(target, {"size": len(added) + len(gone)}, arrays)
+
+    def _write_version(self, version: Version) -> Version:
+        path = self._version_path(version.number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"format": FORMAT, "sequence": version.sequence, "pieces": version.pieces}
+        self._link(path, content)
+        return version
+
+    def _claim(self, identity: str) -> None:
+        path = self.folder / "source.json"
+        if not path.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._link(path, {"format": FORMAT, "identity": identity})
+        if (owner := read_manifest(path)["identity"]) != identity:
+            raise SnapshotError(
+                f"{self.folder} has the snapshots of another registry ({owner}): use a folder of its own for each"
+            )
+
+    def _link(self, path: Path, content: Mapping[str, Any]) -> None:
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+        try:
+            write_file(draft, json.dumps(content))
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def version(self, number: int) -> Version:
+        """What a version consists of."""
+        found = read_manifest(self._version_path(number))
+        return Version(number, int(found["sequence"]), tuple(map(int, found["pieces"])))
+
+    def subscriptions(self, number: int) -> dict[int, Newcomer]:
+        """All subscriptions of a version, by id."""
+        found: dict[int, Newcomer] = {}
+        for piece in self.version(number).pieces:
+            self.add_piece(piece, found)
+        return found
+
+    def add_piece(self, piece: int, to: dict[int, Newcomer]) -> None:
+        """Do to subscriptions what a piece says."""
+        _, arrays = read_folder(self._piece(piece))
+        data, ends = arrays["texts"].tobytes(), arrays["ends"].tolist()
+        for sid in arrays["gone"].tolist():
+            to.pop(sid, None)
+        spans = itertools.pairwise(ends)
+        for sid, since, (a, b) in zip(
+            arrays["ids"].tolist(), arrays["since"].tolist(), spans, strict=True
+        ):
+            to[sid] = Newcomer(data[a:b].decode(), since)
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(path.stem) for path in self._versions.glob("[0-9]*.json"))
+
+    @property
+    def _versions(self) -> Path:
+        return self.folder / "versions"
+
+    @property
+    def _pieces(self) -> Path:
+        return self.folder / "pieces"
+
+    def _version_path(self, number: int) -> Path:
+        return self._versions / f"{number:010d}.json"
+
+    def _piece(self, number: int) -> Path:
+        return self._pieces / str(number)
+
+
+def _size(manifest: Mapping[str, Any]) -> int:
+    return int(manifest["header"]["size"])
+
+
+@dataclass(slots=True)
+class OpenVersion:
+    """In one process: the subscriptions of a version, which can go to another version by what is different."""
+
+    snapshots: JoinSnapshots
+    catalog: Catalog
+    version: Version = Version(0, 0, ())
+    subscriptions: dict[int, Newcomer] = field(default_factory=dict)
+
+    def go_to(self, number: int) -> tuple[list[int], list[int]]:
+        """Go to a version; which ids came and which went."""
+        if number == self.version.number:
+            return [], []
+        target = self.snapshots.version(number)
+        before = self.subscriptions
+        shared = len(self.version.pieces)
+        if shared and target.pieces[:shared] == self.version.pieces:
+            after = dict(before)
+            for piece in target.pieces[shared:]:
+                self.snapshots.add_piece(piece, after)
+        else:
+            after = self.snapshots.subscriptions(number)
+        self.version, self.subscriptions = target, after
+        come = [sid for sid, newcomer in after.items() if before.get(sid) != newcomer]
+        gone = [sid for sid, newcomer in before.items() if after.get(sid) != newcomer]
+        return come, gone
+
+    def joins(self, ids: Iterable[int]) -> dict[int, SelectJoin]:
+        """What some of them ask for. Those that don't fit the catalogue were left out when it was published."""
+        wanted = list(ids)
+        found, _ = Selects.under(self.catalog).many([self.subscriptions[i].text for i in wanted])
+        pairs = zip(wanted, found, strict=True)
+        return {sid: select.join for sid, select in pairs if select is not None}
+
+
+class Publisher:
+    """Follows a source of select-joins, and publishes a version whenever one came, went, or saw its lease end.
+
+    Those that don't fit are left out, and told: `misfits` are sentences by id.
+    """
+
+    def __init__(
+        self,
+        snapshots: JoinSnapshots,
+        source: SubscriptionSource,
+        fits: "Fits",
+        clock: Callable[[], int],
+    ) -> None:
+        self._snapshots, self._source, self._fits, self._clock = snapshots, source, fits, clock
+        self._sequence = -1
+        self._ends: dict[int, int] = {}  # when leases end
+        self._texts: dict[int, str] = {}  # of the version that was published last
+        self.version: Version | None = snapshots.latest()
+        self.misfits: dict[int, str] = {}
+        if self.version is not None:
+            known = snapshots.subscriptions(self.version.number)
+            self._texts = {sid: newcomer.text for sid, newcomer in known.items()}
+
+    def publish(self) -> Version:
+        """The version of this moment."""
+        now, sequence = self._clock(), self._source.sequence()
+        come, gone = self._changes(now, sequence)
+        gone |= {sid for sid, end in self._ends.items() if end <= now}
+        come = self._fitting({sid: text for sid, text in come.items() if sid not in gone})
+        gone = {sid for sid in gone if sid in self._texts}
+        if self.version is None or come or gone:
+            self.version = self._snapshots.publish(
+                self._source.identity, sequence, come, gone | (come.keys() & self._texts.keys())
+            )
+        self._sequence = sequence
+        for sid in gone:
+            self._texts.pop(sid, None)
+            self._ends.pop(sid, None)
+        self._texts |= come
+        return self.version
+
+    def _changes(self, now: int, sequence: int) -> tuple[dict[int, str], set[int]]:
+        """Texts that are new and ids that are gone since the last time; at first, since the version that there is."""
+        if sequence == self._sequence:
+            return {}, set()
+        if self._sequence < 0 or sequence < self._sequence:
+            rows = self._source.active(now)
+            gone = set(self._texts) - set(rows.ids.tolist())
+            self._ends = {}
+        else:
+            changes = self._source.changes(self._sequence)
+            rows, gone = changes.upserts, set(changes.removed.tolist())
+        ids = rows.ids.tolist()
+        self._ends.update(
+            (sid, end)
+            for sid, end in zip(ids, rows.expires.tolist(), strict=True)
+            if end != FOREVER
+        )
+        for sid, end in zip(ids, rows.expires.tolist(), strict=True):
+            if end == FOREVER:
+                self._ends.pop(sid, None)
+        texts = zip(ids, rows.filters.to_pylist(), strict=True)
+        return {sid: text for sid, text in texts if self._texts.get(sid) != text}, gone
+
+    def _fitting(self, come: dict[int, str]) -> dict[int, str]:
+        wrong = self._fits(come) if come else {}
+        self.misfits.update(wrong)
+        return {sid: text for sid, text in come.items() if sid not in wrong}
+
+
+Fits = Callable[[Mapping[int, str]], dict[int, str]]
+"""What is wrong with some of the texts, by id."""

@@ -1,0 +1,296 @@
+"""Small worlds of changing tables: random catalogues, select-joins and changes; DuckDB, and a model of a subscriber."""
+
+import functools
+import itertools
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+
+from penstock.covering.reading import region
+from penstock.covering.values import Values
+from penstock.joins.catalog import Catalog, Table
+from penstock.joins.changes import Change
+from penstock.joins.messages import (
+    JoinAdded,
+    JoinRemoved,
+    Message,
+    TupleAdded,
+    TupleRemoved,
+    TuplesDropped,
+)
+from penstock.joins.subscription import JoinEdge, SelectJoin, Side
+from penstock.language.literals import double_key
+
+TYPES = {"int": "BIGINT", "string": "VARCHAR", "double": "DOUBLE"}
+WORDS = ["", "a", "ab", "b", "ba", "c", "ca"]
+
+
+def table(**columns: str) -> Table:
+    return Table({"id": "int", **columns}, key="id")
+
+
+WORLDS = {
+    "binary": Catalog.of(
+        {"R": table(a="int", b="int", p="string"), "S": table(b="int", c="int")},
+        edges=[("R", "S", "b")],
+    ),
+    "words": Catalog.of(
+        {"R": table(a="string", b="string"), "S": table(b="string", c="double")},
+        edges=[("R", "S", "b")],
+    ),
+    "several": Catalog.of(
+        {
+            "R": table(a="int", b="int", d="int", e="int"),
+            "S": table(b="int", d="int", c="int", f="int"),
+        },
+        edges=[("R", "S", ["b", "d"])],
+    ),
+    "star": Catalog.of(
+        {
+            "R": table(x="int", a="int"),
+            "S": table(x="int", y="int", z="int", c="int"),
+            "T": table(y="int", a="int"),
+            "U": table(z="int", a="int"),
+        },
+        edges=[("R", "S", "x"), ("S", "T", "y"), ("S", "U", "z")],
+    ),
+    "chain": Catalog.of(
+        {
+            "R": table(x="int", a="int"),
+            "S": table(x="int", y="int", a="int"),
+            "T": table(y="int", z="int", a="int"),
+            "U": table(z="int", a="int"),
+        },
+        edges=[("R", "S", "x"), ("S", "T", "y"), ("T", "U", "z")],
+    ),
+    "cycle": Catalog.of(
+        {
+            "R": table(x="int", z="int", a="int"),
+            "S": table(x="int", y="int", a="int"),
+            "T": table(y="int", z="int", a="int"),
+        },
+        edges=[("R", "S", "x"), ("S", "T", "y"), ("R", "T", "z")],
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Subscription:
+    join: SelectJoin
+    sql: str
+
+
+def joined_on(edge: JoinEdge) -> str:
+    return " AND ".join(f"{edge.left}.{a} = {edge.right}.{b}" for a, b in edge.attributes)
+
+
+def random_subscription(catalog: Catalog, rng: random.Random, plain: bool = False) -> Subscription:
+    """Some connected tables; of each perhaps a range or two, perhaps a residual. Plain: one range each, no residual."""
+    tables = {rng.choice(list(catalog.tables))}
+    wanted = rng.choice([1, 2, 2, 3, 4]) if not plain else 2
+    while len(tables) < wanted:
+        near = [e for e in catalog.edges if (e.left in tables) != (e.right in tables)]
+        if not near:
+            break
+        edge = rng.choice(near)
+        tables |= {edge.left, edge.right}
+    edges = tuple(e for e in catalog.edges if e.left in tables and e.right in tables)
+    names = [t for t in catalog.tables if t in tables]
+    sides, conditions = [], [joined_on(e) for e in edges]
+    for name in names:
+        side, texts = random_side(name, catalog.tables[name], rng, plain)
+        sides.append(side)
+        conditions += texts
+    columns = ", ".join(f"{name}.*" for name in names)
+    sql = f"SELECT {columns} FROM {', '.join(names)}"
+    if conditions:
+        sql += " WHERE " + " AND ".join(f"({c})" for c in conditions)
+    return Subscription(SelectJoin(tuple(sides), edges), sql)
+
+
+def random_side(name: str, of: Table, rng: random.Random, plain: bool) -> tuple[Side, list[str]]:
+    joins = {"b", "d", "x", "y", "z", "id", "p"}
+    columns = [c for c in of.columns if c not in joins]
+    count = 1 if plain else min(len(columns), rng.choice([0, 1, 1, 2]))
+    chosen = sorted(columns[:1] if plain else rng.sample(columns, count))
+    ranges, texts = [], []
+    for column in chosen:
+        text, values = random_range(column, of, rng)
+        if values is not None:
+            ranges.append((column, values))
+            texts.append(text)
+    residual = None
+    if not plain and rng.random() < 0.25:
+        residual = rng.choice(
+            ["id <> 3", "id IN (1, 2, 5, 8)", "id IS NULL", "id < 4 OR id > 6"]
+        )
+        texts.append(residual)
+    qualified = [_qualify(t, name, of) for t in texts]
+    return Side(name, tuple(ranges), residual), qualified
+
+
+def _qualify(text: str, name: str, of: Table) -> str:
+    words = text.split(" ")
+    return " ".join(f"{name}.{w}" if w in of.columns else w for w in words)
+
+
+def random_range(column: str, of: Table, rng: random.Random) -> tuple[str, Values | None]:
+    if str(of.type(column)) == "string":
+        low, high = sorted(rng.sample(WORDS, 2))
+        constants = f"'{low}'", f"'{high}'"
+    else:
+        low, high = sorted(rng.choices(range(8), k=2))
+        constants = str(low), str(high)
+    form = rng.choice(
+        ["{c} BETWEEN {l} AND {h}"] * 4 + ["{c} >= {l}", "{c} <= {h}", "{c} = {l}", "{c} > {l}"]
+    )
+    text = form.format(c=column, l=constants[0], h=constants[1])
+    (box,) = region(text, {column: str(of.type(column))}).boxes or ((),)
+    for _, values in box:
+        return text, values
+    return text, None
+
+
+def random_value(kind: str, rng: random.Random) -> Any:
+    if rng.random() < 0.06:
+        return None
+    if kind == "string":
+        return rng.choice(WORDS)
+    return float(rng.randrange(8)) if kind == "double" else rng.randrange(8)
+
+
+def random_row(of: Table, key: int, rng: random.Random) -> dict[str, Any]:
+    joins = {"b", "d", "x", "y", "z"}
+    row: dict[str, Any] = {"id": key}
+    for column in of.columns[1:]:
+        kind = str(of.type(column))
+        value = random_value(kind, rng)
+        if column in joins and isinstance(value, int):
+            value %= 3
+        row[column] = WORDS[len(value) % 3] if column == "b" and isinstance(value, str) else value
+    return row
+
+
+def random_change(catalog: Catalog, rng: random.Random, keys: int = 9) -> Change:
+    name = rng.choice(list(catalog.tables))
+    key = rng.randrange(keys)
+    if rng.random() < 0.35:
+        return Change(name, key=(key,))
+    if rng.random() < 0.1:
+        return Change(name, random_row(catalog.tables[name], rng.randrange(keys), rng), key=(key,))
+    return Change(name, random_row(catalog.tables[name], key, rng))
+
+
+@dataclass
+class Client:
+    """A subscriber that applies messages and joins what it holds. It keeps account of what it is sent needlessly."""
+
+    catalog: Catalog
+    join: SelectJoin
+    held: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = field(default_factory=dict)
+    results: Counter[Any] = field(default_factory=Counter)
+    needless: list[Message] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.held = {side.table: {} for side in self.join.sides}
+
+    def key(self, table: str, row: Any) -> tuple[Any, ...]:
+        return tuple(row[k] for k in self.catalog.tables[table].key)
+
+    def apply(self, messages: list[Message]) -> None:
+        for message in messages:
+            match message:
+                case TupleAdded(table, row):
+                    if self.held[table].get(self.key(table, row)) == row:
+                        self.needless.append(message)
+                    self.held[table][self.key(table, row)] = dict(row)
+                case TupleRemoved(table, key):
+                    if self.held[table].pop(key, None) is None:
+                        self.needless.append(message)
+                case TuplesDropped(table, attributes, values):
+                    mine = self.held[table]
+                    gone = [k for k, r in mine.items() if tuple(r[a] for a in attributes) == values]
+                    if not gone:
+                        self.needless.append(message)
+                    for k in gone:
+                        del mine[k]
+                case JoinAdded(rows):
+                    self.results[tuple(tuple(r.items()) for _, r in rows)] += 1
+                case JoinRemoved(keys):
+                    (row,) = [
+                        r
+                        for r in self.results
+                        if all(self.key(t, dict(p)) == k for (t, k), p in zip(keys, r, strict=True))
+                    ]
+                    del self.results[row]
+
+    def rows(self, by_result: bool) -> Counter[Any]:
+        """The result: what was sent, or the join of what is held. Conditions are tested again: more may be held."""
+        if by_result:
+            return Counter(tuple(v for part in row for _, v in part) for row in self.results)
+        found: Counter[Any] = Counter()
+        tables = self.join.tables
+        for rows in itertools.product(*(self.held[t].values() for t in tables)):
+            mine = dict(zip(tables, rows, strict=True))
+            if all(
+                mine[e.left][a] is not None and mine[e.left][a] == mine[e.right][b]
+                for e in self.join.edges
+                for a, b in e.attributes
+            ) and all(self.selects(side, mine[side.table]) for side in self.join.sides):
+                found[tuple(v for row in rows for v in row.values())] += 1
+        return found
+
+    def selects(self, side: Side, row: dict[str, Any]) -> bool:
+        for attribute, values in side.ranges:
+            value = row[attribute]
+            kind = str(self.catalog.tables[side.table].type(attribute))
+            if value is None or not values.contains(_key(value, kind)):
+                return False
+        return side.residual is None or _residual(side.residual, row)
+
+
+def _key(value: Any, kind: str) -> Any:
+    return value.encode() if kind == "string" else double_key(value) if kind == "double" else value
+
+
+@functools.cache
+def _is_true(text: str, key: int) -> bool:
+    found = duckdb.execute(f"SELECT {text} FROM (SELECT {key} AS id)").fetchone()
+    return bool(found and found[0])
+
+
+def _residual(text: str, row: dict[str, Any]) -> bool:
+    return _is_true(text, row["id"])
+
+
+class Database:
+    """DuckDB with the tables as they are now."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.db = duckdb.connect(config={"threads": 1})
+        for name, of in catalog.tables.items():
+            columns = ", ".join(f"{c} {TYPES[_sql(of.type(c))]}" for c in of.columns)
+            self.db.execute(f"CREATE TABLE {name} ({columns})")
+
+    def apply(self, change: Change) -> None:
+        keys = [change.key] if change.key is not None else []
+        if change.row is not None:
+            keys.append((change.row["id"],))
+        for (key,) in keys:
+            self.db.execute(f"DELETE FROM {change.table} WHERE id = ?", [key])
+        if change.row is not None:
+            marks = ", ".join("?" * len(change.row))
+            self.db.execute(
+                f"INSERT INTO {change.table} VALUES ({marks})", list(change.row.values())
+            )
+
+    def result(self, sql: str) -> Counter[Any]:
+        return Counter(self.db.execute(sql).fetchall())
+
+
+def _sql(type_: Any) -> str:
+    return {"integer": "int", "bigint": "int"}.get(str(type_), str(type_))

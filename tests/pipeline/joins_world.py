@@ -1,0 +1,155 @@
+"""The stages of select-joins without Spark: its state store as dicts, its processes as sets of caches, its crashes at
+will."""
+
+import copy
+import random
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.joins.join_view import JoinView
+from penstock.pipeline import joins_semijoins, joins_tuples
+from penstock.pipeline.joins_changes import Feed, Reader
+from penstock.pipeline.joins_notifications import messages_of
+from penstock.pipeline.joins_parcels import unpacked
+from penstock.pipeline.joins_semijoins import SemijoinStage
+from penstock.pipeline.joins_snapshots import JoinSnapshots, Publisher
+from penstock.pipeline.joins_stages import Stages
+from penstock.pipeline.joins_tuples import TupleStage
+from penstock.pipeline.joins_watch import WINDOWS, _words, misfits
+
+
+class Value:
+    def __init__(self, store: dict) -> None:
+        self.store = store
+
+    def get(self):
+        return self.store.get("head")
+
+    def update(self, newValue):  # noqa: N803
+        self.store["head"] = newValue
+
+
+class Values:
+    def __init__(self, store: dict) -> None:
+        self.store = store
+
+    def getValue(self, key):  # noqa: N802
+        return self.store.get(key)
+
+    def updateValue(self, key, value):  # noqa: N802
+        self.store[key] = value
+
+    def removeKey(self, key):  # noqa: N802
+        del self.store[key]
+
+
+class Handle:
+    def __init__(self, store: dict) -> None:
+        self.store = store
+
+    def getValueState(self, name, schema):  # noqa: N802
+        return Value(self.store.setdefault(name, {}))
+
+    def getMapState(self, name, key, value):  # noqa: N802
+        return Values(self.store.setdefault(name, {}))
+
+
+class Engine:
+    """Runs micro-batches through both stages. Processes have caches; which works on a bucket is chance."""
+
+    def __init__(
+        self, stages: Stages, home: Path, feed: Feed, rng: random.Random, processes: int = 2
+    ) -> None:
+        self.stages, self.home, self.feed, self.rng = stages, home, feed, rng
+        self.state: dict[str, dict[tuple[int, int], dict]] = {"tuples": {}, "semijoins": {}}
+        self.caches = [({}, {}) for _ in range(processes)]
+        self.version = 0
+
+    def publish(self, source: Any) -> None:
+        publisher = Publisher(
+            JoinSnapshots(self.home), source, lambda t: misfits(t, self.stages), lambda: 0
+        )
+        self.next_version = publisher.publish().number
+
+    def run(
+        self, changes: dict[str, list[dict]], now: int | None = None, crash: bool = False
+    ) -> list[dict]:
+        """The notifications of a micro-batch. With a crash it runs twice from the same state."""
+        if crash:
+            kept = copy.deepcopy(self.state)
+            first = self._run(changes, now)
+            self.state = kept
+            again = self._run(changes, now)
+            assert sorted(map(repr, first)) == sorted(map(repr, again))
+            found = again
+        else:
+            found = self._run(changes, now)
+        self.version = self.next_version
+        return found
+
+    def _run(self, changes: dict[str, list[dict]], now: int | None) -> list[dict]:
+        parcels = []
+        for table, rows in changes.items():
+            declared = dict(self.stages.catalog.declared)[table]
+            fields = list(declared.schema.to_arrow())
+            fields += [pa.field("op", pa.string()), pa.field("version", pa.int64())]
+            struct = pa.struct(list(declared.schema.to_arrow()))
+            fields += [pa.field("before", struct)]
+            batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema(fields))
+            reader = Reader(self.stages, table, self.feed, str(self.home / "letters"))
+            size = self.rng.choice([1, 3, 100])
+            parts = [batch.slice(n, size) for n in range(0, batch.num_rows, size)]
+            for out in reader.run(parts):
+                parcels += out.to_pylist()
+        if now is not None:
+            numbers = [
+                n
+                for n, (t, _) in enumerate(self.stages.catalog.declared)
+                if t in self.stages.windows
+            ]
+            parcels += _words(numbers, self.stages.buckets, f"{WINDOWS} {now}").to_pylist()
+        versioned = dict.fromkeys(dict(self.stages.catalog.declared), self.feed.version is not None)
+        tuples = TupleStage(self.stages, str(self.home), versioned)
+        moved = self._stage("tuples", tuples, parcels)
+        if self.next_version != self.version:
+            numbers = [stage.number for stage in self.stages.all]
+            moved += _words(numbers, self.stages.buckets, str(self.next_version)).to_pylist()
+        told = self._stage("semijoins", SemijoinStage(self.stages, str(self.home)), moved)
+        return [row for out in told for row in unpacked(out["parcel"]).to_pylist()]
+
+    def _stage(self, name: str, stage: Any, rows: list[dict]) -> list[dict]:
+        groups: dict[tuple[int, int], list] = {}
+        for row in rows:
+            groups.setdefault((row["stage"], row["bucket"]), []).append(SimpleNamespace(**row))
+        found = []
+        keys = list(groups)
+        self.rng.shuffle(keys)
+        for key in keys:
+            self.rng.shuffle(groups[key])
+            books, works = self.rng.choice(self.caches)
+            joins_tuples._books, joins_semijoins._works = books, works
+            stage.init(Handle(self.state[name].setdefault(key, {})))
+            found += [row.asDict() for row in stage.handleInputRows(key, iter(groups[key]), None)]
+        return found
+
+
+class Watchers:
+    """A view for every subscription, fed with notifications."""
+
+    def __init__(self, catalog: Any) -> None:
+        self.catalog = catalog
+        self.views: dict[int, JoinView] = {}
+
+    def add(self, sid: int, text: str) -> None:
+        self.views[sid] = JoinView(text, self.catalog)
+
+    def apply(self, rows: list[dict]) -> None:
+        for sid, view in self.views.items():
+            view.apply(messages_of([row for row in rows if sid in row["subscriptions"]]))
+
+    def result(self, sid: int) -> Counter:
+        return Counter(tuple(row) for row in self.views[sid])

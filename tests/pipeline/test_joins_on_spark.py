@@ -1,0 +1,171 @@
+"""Select-joins on Spark: views fed from the sink equal DuckDB's results."""
+
+import json
+import random
+from collections import Counter
+
+import pytest
+
+import penstock
+from penstock.errors import PipelineError, SchemaError
+from penstock.pipeline.joins_notifications import messages_of
+
+from .joins_scenes import CATALOG, Market, notifications, pipeline, random_text, view_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def aftermath(spark, tmp_path_factory):
+    """A market that ran for a while: several runs of the pipeline, and subscriptions that came and went between."""
+    folder = tmp_path_factory.mktemp("joins")
+    url = f"sqlite:///{folder}/subs.db"
+    market, rng = Market(folder / "in", 6), random.Random(6)
+    texts: dict[int, str] = {}
+    with penstock.Subscriptions.open(url, catalog=CATALOG) as subs:
+        gone = []
+        for step in range(3):
+            for _ in range(4):
+                text = random_text(rng)
+                sid, _ = subs.subscribe("someone", text, lease="forever")
+                texts[sid] = text
+            if step:
+                sid = rng.choice(list(texts))
+                subs.remove(sid)
+                gone.append((sid, texts.pop(sid), step))
+            for _ in range(3):
+                market.changes(40)
+            if step == 1:
+                market.write(
+                    "Reviews", [{"Id": None, "op": "insert", "version": 1}, {"Id": 1, "op": "?"}]
+                )
+            pipeline(folder, spark, url).start().await_termination(300)
+        late = subs.subscribe("late", "SELECT * FROM Stocks JOIN Reviews USING (Symbol)")
+        texts[late.id] = "SELECT * FROM Stocks JOIN Reviews USING (Symbol)"
+        pipeline(folder, spark, url).start().await_termination(300)
+    return folder, market, texts, gone, late.id
+
+
+def test_every_view_equals_duckdb(aftermath):
+    """Subscriptions that came at different times all have the result of their SQL on the tables as they are now."""
+    folder, market, texts, _, _ = aftermath
+    batches = notifications(folder / "out")
+    assert sum(len(rows) for rows in batches.values()) > 100
+    for sid, text in texts.items():
+        assert Counter(map(tuple, view_of(text, sid, batches))) == market.result(text), text
+
+
+def test_a_new_subscription_gets_its_content_without_a_change(aftermath):
+    """The last run had nothing but a new subscription: one micro-batch told it all."""
+    folder, market, texts, _, late = aftermath
+    batches = notifications(folder / "out")
+    last = max(
+        number for number, rows in batches.items() if any(late in r["subscriptions"] for r in rows)
+    )
+    told = {number: rows for number, rows in batches.items() if number == last}
+    assert Counter(map(tuple, view_of(texts[late], late, told))) == market.result(texts[late])
+    assert all(row["subscriptions"] == [late] for row in told[last])
+
+
+def test_who_unsubscribed_hears_nothing_more(aftermath):
+    """Micro-batches after the next start have nothing for it."""
+    folder, _, _, gone, _ = aftermath
+    batches = notifications(folder / "out")
+    for sid, _, _ in gone:
+        heard = [n for n, rows in batches.items() if any(sid in r["subscriptions"] for r in rows)]
+        assert max(heard, default=0) < max(batches) - 1
+
+
+def test_every_notification_has_an_id_of_its_own(aftermath):
+    """No two rows, of whatever micro-batch, share one."""
+    folder, *_ = aftermath
+    ids = [
+        row["notification_id"] for rows in notifications(folder / "out").values() for row in rows
+    ]
+    assert len(set(ids)) == len(ids)
+
+
+def test_rows_that_are_no_changes_are_dead_letters(aftermath):
+    """They are told once each, with the reason."""
+    folder, *_ = aftermath
+    lines = [
+        json.loads(line)
+        for path in (folder / "checkpoint/penstock/dead-letters").glob("batch=*/*.json")
+        for line in path.read_text().splitlines()
+    ]
+    assert sorted(line["reason"] for line in lines) == [
+        "Reviews: op is '?': expected insert, update or delete",
+        "Reviews: the key Id is NULL",
+    ]
+
+
+def test_another_number_of_buckets_is_refused(aftermath, spark):
+    """The state can't be divided anew; without a number the recorded one is taken."""
+    folder, *_ = aftermath
+    with pytest.raises(PipelineError, match="other buckets"):
+        pipeline(folder, spark, f"sqlite:///{folder}/subs.db", buckets=8).start()
+
+
+def test_two_versions_of_the_tables_in_a_batch(spark):
+    """Who knows the first version and applies the notifications has the result on the second."""
+    subs = penstock.Subscriptions(catalog=CATALOG)
+    rng = random.Random(3)
+    texts = {}
+    for _ in range(8):
+        text = random_text(rng)
+        texts[subs.subscribe("someone", text)[0]] = text
+
+    def tables(seed):
+        draw = random.Random(seed)
+        stocks = [(s, float(draw.randrange(20, 80))) for s in "ABCDE" if draw.random() < 0.8]
+        reviews = [
+            (n, draw.choice([*"ABCDE", None]), draw.randrange(1, 11))
+            for n in range(30)
+            if draw.random() < 0.7
+        ]
+        return {
+            "Stocks": spark.createDataFrame(stocks, "Symbol string, PER double"),
+            "Reviews": spark.createDataFrame(reviews, "Id long, Symbol string, Rating long"),
+        }, (stocks, reviews)
+
+    import duckdb
+
+    (old, _), (new, (stocks, reviews)) = tables(1), tables(2)
+    first = [row.asDict(True) for row in penstock.match_joins(old, subs, buckets=4).collect()]
+    then = [
+        row.asDict(True) for row in penstock.match_joins(new, subs, before=old, buckets=4).collect()
+    ]
+    pairs = penstock.match_joins(new, subs, before=old, buckets=4, explode=True).count()
+    assert pairs == sum(len(row["subscriptions"]) for row in then) > 20
+    database = duckdb.connect(config={"threads": 1})
+    database.execute("CREATE TABLE Stocks (Symbol VARCHAR, PER DOUBLE)")
+    database.execute("CREATE TABLE Reviews (Id BIGINT, Symbol VARCHAR, Rating BIGINT)")
+    database.executemany("INSERT INTO Stocks VALUES (?, ?)", stocks)
+    database.executemany("INSERT INTO Reviews VALUES (?, ?, ?)", reviews)
+    for sid, text in texts.items():
+        view = penstock.JoinView(text, CATALOG)
+        for rows in (first, then):
+            view.apply(messages_of([row for row in rows if sid in row["subscriptions"]]))
+        assert Counter(map(tuple, view)) == Counter(database.execute(text).fetchall()), text
+
+
+def test_what_cannot_work_is_refused_before_it_starts(spark, tmp_path):
+    """An in-memory registry, no catalogue, missing columns, no folder: each is told with what to do."""
+    stream = spark.readStream.format("rate").load()
+    memory = penstock.Subscriptions(catalog=CATALOG)
+    url = f"sqlite:///{tmp_path}/subs.db"
+    penstock.Subscriptions.open(url, catalog=CATALOG).close()
+    with pytest.raises(PipelineError, match=r"Subscriptions\.open"):
+        penstock.match_joins({"Stocks": stream}, memory, snapshots=tmp_path / "s")
+    with pytest.raises(PipelineError, match="no catalogue"):
+        penstock.match_joins({"Stocks": stream}, penstock.Subscriptions(), snapshots=tmp_path / "s")
+    with pytest.raises(PipelineError, match="folder for its snapshots"):
+        penstock.match_joins({"Stocks": stream}, url)
+    with pytest.raises(SchemaError, match="no column 'Symbol'"):
+        penstock.match_joins({"Stocks": stream}, url, snapshots=tmp_path / "s")
+    with pytest.raises(SchemaError, match="no table 'Bonds'"):
+        penstock.match_joins({"Bonds": stream}, url, snapshots=tmp_path / "s")
+    (tmp_path / "in/Stocks").mkdir(parents=True)
+    (tmp_path / "in/Reviews").mkdir()
+    with pytest.raises(PipelineError, match="not a sink"):
+        pipeline(tmp_path, spark, url, sink=print).start()

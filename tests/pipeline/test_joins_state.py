@@ -1,0 +1,182 @@
+"""What select-joins keep: logs of buckets in the state store, snapshots of subscriptions in files."""
+
+import random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import penstock
+from penstock.errors import PipelineError, SnapshotError
+from penstock.joins.catalog import Catalog, Table
+from penstock.pipeline.joins_logs import BucketLog
+from penstock.pipeline.joins_parcels import NO_BUCKET, buckets_of, split
+from penstock.pipeline.joins_snapshots import JoinSnapshots, OpenVersion, Publisher
+from penstock.pipeline.joins_stages import Stages
+from penstock.pipeline.joins_watch import misfits
+
+from .joins_world import Value, Values
+
+CATALOG = Catalog.of(
+    {"A": Table({"x": "int", "k": "int"}, "k"), "B": Table({"x": "int", "y": "string"}, "x")},
+    edges=[("A", "B", "x")],
+)
+
+
+# --- parcels -----------------------------------------------------------------------------------
+
+VALUES = {
+    "bigint": st.integers(-5, 5),
+    "string": st.text("ab", max_size=3),
+    "double": st.sampled_from([0.0, -0.0, 1.5, float("nan")]),
+}
+
+
+@settings(deadline=None, max_examples=50)
+@given(kind=st.sampled_from(sorted(VALUES)), data=st.data())
+def test_equal_join_keys_are_in_one_bucket(kind, data):
+    """What SQL calls equal goes to the same bucket from either table; NULL goes to none; every row to at most one."""
+    some = st.lists(st.one_of(st.none(), VALUES[kind]), min_size=1, max_size=8)
+    values = data.draw(some)
+    left, right = Table({"k": kind}, "k"), Table({"other": "int", "j": kind}, "other")
+    rows = pa.RecordBatch.from_pydict({"k": values}, left.schema.to_arrow())
+    others = pa.RecordBatch.from_pylist(
+        [{"other": 1, "j": v} for v in values], right.schema.to_arrow()
+    )
+    found = buckets_of(rows, left, ["k"], 7).tolist()
+    assert found == buckets_of(others, right, ["j"], 7).tolist()
+    for value, bucket in zip(values, found, strict=True):
+        assert (bucket == NO_BUCKET) == (value is None)
+        assert value != 0 or bucket == found[values.index(0)]  # -0.0 and 0.0
+    parts = list(split(rows, buckets_of(rows, left, ["k"], 7)))
+    assert sum(part.num_rows for _, part in parts) == sum(value is not None for value in values)
+    assert len({bucket for bucket, _ in parts}) == len(parts)
+
+
+# --- logs --------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10_000))
+def test_a_reader_of_a_log_never_sees_a_wrong_state(seed):
+    """Readers that stopped anywhere, failed micro-batches and merges: each reads just what it lacks, or everything."""
+    rng = random.Random(seed)
+    head, entries = {}, {}
+    truth: list[int] = []  # what the committed state is the sum of
+    readers = [(None, []) for _ in range(3)]
+    for number in range(40):
+        kept = dict(head), dict(entries)
+        log = BucketLog(Value(head), Values(entries))
+        who = rng.randrange(len(readers))
+        token, have = readers[who]
+        read, known = log.since(token)
+        have = (list(have) if known else []) + [int(n) for e in read for n in e.split(b",")]
+        assert sorted(have) == sorted(truth)
+        everything = [*truth, number]
+        log.append(
+            str(number).encode(),
+            rng.choice([1, 100]),
+            lambda e=everything: (",".join(map(str, e)).encode(), len(e)),
+        )
+        log.close()
+        readers[who] = log.head.token, everything
+        if rng.random() < 0.3:  # it failed after all
+            head.clear(), entries.clear()
+            head.update(kept[0]), entries.update(kept[1])
+        else:
+            truth = everything
+    assert len(entries) <= 34
+
+
+def test_a_log_with_a_hole_is_told():
+    """A state that lacks an entry is damaged: better to stop than to forget tuples."""
+    head, entries = {}, {}
+    log = BucketLog(Value(head), Values(entries))
+    log.append(b"1", 1, lambda: (b"", 0))
+    log.close()
+    entries.clear()
+    with pytest.raises(PipelineError, match="lacks entry 0"):
+        BucketLog(Value(head), Values(entries)).since(None)
+
+
+# --- snapshots ---------------------------------------------------------------------------------
+
+
+def publisher(path, subs, clock=lambda: 0, stages=None):
+    stages = stages or Stages(CATALOG, 2, ("A", "B"))
+    return Publisher(JoinSnapshots(path), subs.selects, lambda texts: misfits(texts, stages), clock)
+
+
+def test_versions_follow_the_registry(tmp_path):
+    """A version for each change of select-joins, none for plain filters; who reads on sees what came and went."""
+    subs = penstock.Subscriptions(catalog=CATALOG, clock=lambda: 0)
+    one, ticket = subs.subscribe("a", "SELECT * FROM A")
+    publish = publisher(tmp_path, subs)
+    assert publish.publish().number == publish.publish().number == 1
+    opened = OpenVersion(JoinSnapshots(tmp_path), CATALOG)
+    assert opened.go_to(1) == ([one], [])
+    subs.subscribe("b", "price > 5")
+    assert publish.publish().number == 1
+    two, _ = subs.subscribe("c", "SELECT * FROM A JOIN B USING (x)")
+    subs.unsubscribe(one, ticket)
+    assert publish.publish().number == 2
+    assert opened.go_to(2) == ([two], [one])
+    assert opened.subscriptions[two].since == 2
+    assert opened.go_to(1) == ([one], [two])
+    assert list(opened.joins([one])[one].tables) == ["A"]
+
+
+def test_a_publisher_that_starts_again_goes_on_from_the_files(tmp_path):
+    """It publishes nothing if nothing changed, and what changed while it was away."""
+    subs = penstock.Subscriptions(catalog=CATALOG, clock=lambda: 0)
+    one, _ = subs.subscribe("a", "SELECT * FROM A")
+    publisher(tmp_path, subs).publish()
+    assert publisher(tmp_path, subs).publish().number == 1
+    subs.remove(one)
+    again = publisher(tmp_path, subs).publish()
+    assert (again.number, JoinSnapshots(tmp_path).subscriptions(2)) == (2, {})
+
+
+def test_a_lease_that_ends_is_a_subscription_that_goes(tmp_path):
+    """Without any change of the registry; one that was renewed in time stays."""
+    now = [0]
+    subs = penstock.Subscriptions(catalog=CATALOG, clock=lambda: now[0])
+    one, _ = subs.subscribe("a", "SELECT * FROM A", lease="10 s")
+    two, ticket = subs.subscribe("b", "SELECT * FROM B", lease="10 s")
+    publish = publisher(tmp_path, subs, lambda: now[0])
+    assert set(JoinSnapshots(tmp_path).subscriptions(publish.publish().number)) == {one, two}
+    now[0] = 5_000_000
+    subs.renew(two, ticket, lease="10 s")
+    assert publish.publish().number == 1
+    now[0] = 10_000_000
+    assert set(JoinSnapshots(tmp_path).subscriptions(publish.publish().number)) == {two}
+
+
+def test_selects_that_are_not_served_are_set_aside(tmp_path):
+    """A table that isn't served alone is named, and doesn't stop the others."""
+    subs = penstock.Subscriptions(catalog=CATALOG, clock=lambda: 0)
+    bad, _ = subs.subscribe("a", "SELECT * FROM A")
+    good, _ = subs.subscribe("b", "SELECT * FROM A JOIN B USING (x)")
+    publish = publisher(tmp_path, subs, stages=Stages(CATALOG, 2, ("B",)))
+    assert set(JoinSnapshots(tmp_path).subscriptions(publish.publish().number)) == {good}
+    assert "A alone" in publish.misfits[bad]
+
+
+def test_old_versions_are_pruned_but_not_what_newer_ones_need(tmp_path):
+    """After many versions a few are left, and the last still has everybody."""
+    snapshots = JoinSnapshots(tmp_path)
+    for n in range(30):
+        snapshots.publish("me", n, {n: "SELECT * FROM A"}, [n - 5] if n >= 5 else [])
+    snapshots.prune(needed_from=29)
+    assert set(snapshots.subscriptions(30)) == set(range(25, 30))
+    assert len(list((tmp_path / "versions").iterdir())) == 10
+    with pytest.raises(SnapshotError):
+        snapshots.version(3)
+
+
+def test_a_folder_has_one_registry(tmp_path):
+    """The snapshots of two registries don't mix."""
+    JoinSnapshots(tmp_path).publish("me", 1, {}, [])
+    with pytest.raises(SnapshotError, match="another registry"):
+        JoinSnapshots(tmp_path).publish("you", 1, {}, [])
