@@ -124,9 +124,7 @@ def random_side(name: str, of: Table, rng: random.Random, plain: bool) -> tuple[
             texts.append(text)
     residual = None
     if not plain and rng.random() < 0.25:
-        residual = rng.choice(
-            ["id <> 3", "id IN (1, 2, 5, 8)", "id IS NULL", "id < 4 OR id > 6"]
-        )
+        residual = rng.choice(["id <> 3", "id IN (1, 2, 5, 8)", "id IS NULL", "id < 4 OR id > 6"])
         texts.append(residual)
     qualified = [_qualify(t, name, of) for t in texts]
     return Side(name, tuple(ranges), residual), qualified

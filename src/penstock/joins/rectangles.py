@@ -320,7 +320,9 @@ class Rectangles:
         self.following, self.previous = nobody.copy(), nobody.copy()
         self.rectangle = nobody.copy()  # of a subscription; -1: it has none
         self._free = np.zeros(1, np.int32)
-        self._used = np.array([1, 1, 0, 0, 0], np.int64)  # nodes, buckets, rectangles, free ones; depth
+        self._used = np.array(
+            [1, 1, 0, 0, 0], np.int64
+        )  # nodes, buckets, rectangles, free ones; depth
 
     @property
     def tree(self) -> Tree:
