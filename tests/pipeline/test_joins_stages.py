@@ -154,4 +154,4 @@ def test_rows_that_are_no_changes_become_dead_letters(tmp_path):
         "S: version is NULL",
         "S: the key id is NULL",
     ]
-    assert read_letters(tmp_path / "letters", 7) == []
+    assert len(read_letters(tmp_path / "letters", 7)) == 3

@@ -12,6 +12,7 @@ operation) is a dead letter: workers write those down as `feedback` does, one fi
 
 import base64
 import json
+import shutil
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from penstock.pipeline.joins_parcels import buckets_of, joined, packed, split
 from penstock.pipeline.joins_stages import Stages
 
 ORDER, VERSION, DELETED = "_order", "_version", "_deleted"
+_UNNUMBERED = "batch"
 _SOURCE_BITS = 40  # rows of a task
 
 _PUT = (
@@ -256,14 +258,25 @@ def write_letters(folder: Path, table: str, letters: list[str]) -> None:
     context = TaskContext.get()
     batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
     part = 0 if context is None else context.partitionId()
-    target = folder / (batch or "batch")
+    target = folder / (batch or _UNNUMBERED)
     target.mkdir(parents=True, exist_ok=True)
     draft = target / f".{uuid.uuid4().hex}"
     draft.write_text("\n".join(letters) + "\n", encoding="utf-8")
     draft.replace(target / f"{table}-{part}.jsonl")
 
 
+def forget_letters(folder: Path, batch: int) -> None:
+    """Delete the dead letters of a micro-batch: they were delivered, or it is to run again."""
+    for at in _letter_folders(folder, batch):
+        shutil.rmtree(at, ignore_errors=True)
+
+
+def _letter_folders(folder: Path, batch: int) -> tuple[Path, Path]:
+    """With Spark Connect workers don't know the number of their micro-batch; but only one runs at a time."""
+    return folder / str(batch), folder / _UNNUMBERED
+
+
 def read_letters(folder: Path, batch: int) -> list[dict[str, str]]:
-    """The dead letters that workers have left in a micro-batch."""
-    files = sorted((folder / str(batch)).glob("*.jsonl"))
+    """The dead letters that workers have left in a micro-batch, which ran just now."""
+    files = [f for at in _letter_folders(folder, batch) for f in sorted(at.glob("*.jsonl"))]
     return [json.loads(line) for f in files for line in f.read_text("utf-8").splitlines()]

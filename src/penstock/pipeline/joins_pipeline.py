@@ -10,7 +10,6 @@ nowhere: Spark goes on only when the state of a micro-batch has been written.
 """
 
 import json
-import shutil
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from penstock.pipeline.batch import UNOBSERVED_AFTER, observed
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
 from penstock.pipeline.feedback import failure_letters
 from penstock.pipeline.joins import Frames, Windows, match_joins
-from penstock.pipeline.joins_changes import read_letters
+from penstock.pipeline.joins_changes import forget_letters, read_letters
 from penstock.pipeline.pins import local_path, query_id
 from penstock.pipeline.sinks import Batch, FileSink, Sink
 from penstock.pipeline.streaming import cause
@@ -116,6 +115,8 @@ class _Deliver:
     def __call__(self, frame: DataFrame, number: int) -> None:
         query = query_id(self.checkpoint)
         batch = Batch(query, number)
+        folder = Path(self.home) / "letters"
+        forget_letters(folder, number)
         seen = Observation()
         named = frame.withColumn(_ID, F.concat(F.lit(f"{query[:8]}-"), F.col(_ID)))
         ran = self.sink.write(named.observe(seen, F.count(F.lit(1)).alias("rows")), batch)
@@ -123,12 +124,11 @@ class _Deliver:
             ran = observed(seen, UNOBSERVED_AFTER) is not None
         if not ran:
             frame.write.format("noop").mode("overwrite").save()
-        folder = Path(self.home) / "letters"
         letters = read_letters(folder, number)
         if letters:
             rows = failure_letters(frame.sparkSession, letters, number, self._time(number))
             self.dead_letter.write(rows, batch)
-            shutil.rmtree(folder / str(number), ignore_errors=True)
+            forget_letters(folder, number)
 
     def _time(self, number: int) -> int:
         """When Spark planned the micro-batch: the same in a replay."""
