@@ -33,6 +33,7 @@ bench: $(READY)
 	@$(BIN)/python -m benchmarks.load
 	@$(BIN)/python -m benchmarks.operators
 	@$(BIN)/python -m benchmarks.covering
+	@$(BIN)/python -m benchmarks.joins
 
 format: $(READY)
 	$(BIN)/ruff format .
