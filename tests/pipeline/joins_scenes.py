@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import penstock
 from penstock.joins.join_view import JoinView
 from penstock.pipeline import FileSink, JoinPipeline
-from penstock.pipeline.joins_notifications import messages_of
+from penstock.pipeline.joins.notifications import messages_of
 
 CATALOG = penstock.Catalog.of(
     {

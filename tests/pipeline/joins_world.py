@@ -11,15 +11,16 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.joins.join_view import JoinView
-from penstock.pipeline import joins_semijoins, joins_tuples
-from penstock.pipeline.joins_changes import Feed, Reader
-from penstock.pipeline.joins_notifications import messages_of
-from penstock.pipeline.joins_parcels import unpacked
-from penstock.pipeline.joins_semijoins import SemijoinStage
-from penstock.pipeline.joins_snapshots import JoinSnapshots, Publisher
-from penstock.pipeline.joins_stages import Stages
-from penstock.pipeline.joins_tuples import TupleStage
-from penstock.pipeline.joins_watch import WINDOWS, _words, misfits
+from penstock.pipeline.joins import semijoins as joins_semijoins
+from penstock.pipeline.joins import tuples as joins_tuples
+from penstock.pipeline.joins.changes import Feed, Reader
+from penstock.pipeline.joins.notifications import messages_of
+from penstock.pipeline.joins.parcels import unpacked
+from penstock.pipeline.joins.semijoins import SemijoinStage
+from penstock.pipeline.joins.snapshots import JoinSnapshots, Publisher
+from penstock.pipeline.joins.stages import Stages
+from penstock.pipeline.joins.tuples import TupleStage
+from penstock.pipeline.joins.watch import WINDOWS, _words, misfits
 
 
 class Value:

@@ -8,7 +8,7 @@ import pytest
 
 import penstock
 from penstock.errors import PipelineError, SchemaError
-from penstock.pipeline.joins_notifications import messages_of
+from penstock.pipeline.joins.notifications import messages_of
 
 from .joins_scenes import CATALOG, Market, notifications, pipeline, random_text, view_of
 

@@ -7,8 +7,8 @@ from tests.joins.small_world import WORLDS, Database, random_change, random_subs
 
 import penstock
 from penstock.joins.changes import Change
-from penstock.pipeline.joins_changes import Feed, read_letters
-from penstock.pipeline.joins_stages import Stages, Window
+from penstock.pipeline.joins.changes import Feed, read_letters
+from penstock.pipeline.joins.stages import Stages, Window
 
 from .joins_world import Engine, Watchers
 

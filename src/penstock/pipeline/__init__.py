@@ -1,7 +1,5 @@
 """The data path: the core on Spark, batch and streaming, classic and Connect.
 
-joins           `match_joins`: changes of tables in, what each select-join subscriber lacks out
-joins_pipeline  `JoinPipeline`: the same as a streaming query with a sink
 frames          `match`: a DataFrame of events in, the same with their subscriptions out
 streaming       `Pipeline`: a streaming query that follows the registry
 batch           one micro-batch, from events to notifications
@@ -12,13 +10,15 @@ metrics         figures, per micro-batch and in all
 config          a pipeline from a YAML file
 triggers        when a pipeline looks for new events
 session         a Spark session for one machine
+joins/          `match_joins`, `JoinPipeline`: changes of tables in, what each select-join subscriber lacks out
+covering        who covers whom among millions;  interest: a Spark column of what anybody could want
 """
 
 from penstock.pipeline.config import PipelineConfig, read_config
 from penstock.pipeline.frames import match
-from penstock.pipeline.joins import match_joins
-from penstock.pipeline.joins_notifications import messages_of
-from penstock.pipeline.joins_pipeline import JoinPipeline
+from penstock.pipeline.joins.match import match_joins
+from penstock.pipeline.joins.notifications import messages_of
+from penstock.pipeline.joins.pipeline import JoinPipeline
 from penstock.pipeline.metrics import BatchMetrics, Metrics
 from penstock.pipeline.session import local_session
 from penstock.pipeline.sinks import (

@@ -24,16 +24,16 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from penstock.arrays import Int64s
 from penstock.joins.catalog import Table
 from penstock.joins.messages import Key
-from penstock.pipeline.joins_changes import DELETED, VERSION, in_order
-from penstock.pipeline.joins_logs import (
+from penstock.pipeline.joins.changes import DELETED, VERSION, in_order
+from penstock.pipeline.joins.logs import (
     ENTRY_SCHEMA,
     HEAD_SCHEMA,
     NUMBER_SCHEMA,
     BucketLog,
 )
-from penstock.pipeline.joins_parcels import NO_BUCKET, buckets_of, packed, split, unpacked
-from penstock.pipeline.joins_stages import Stage, Stages
-from penstock.pipeline.joins_watch import WINDOWS
+from penstock.pipeline.joins.parcels import NO_BUCKET, buckets_of, packed, split, unpacked
+from penstock.pipeline.joins.stages import Stage, Stages
+from penstock.pipeline.joins.watch import WINDOWS
 
 SEQUENCE = "_sequence"
 _ALIVE, _TIME = "_alive", "_time"

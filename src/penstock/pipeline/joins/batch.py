@@ -17,14 +17,14 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.errors import PipelineError, SchemaError
 from penstock.pipeline.frames import now_micros, scratch_folder
-from penstock.pipeline.joins_changes import DELETED, parcel_rows
-from penstock.pipeline.joins_notifications import exploded
-from penstock.pipeline.joins_parcels import buckets_of, joined, packed, split, unpacked
-from penstock.pipeline.joins_semijoins import work_of
-from penstock.pipeline.joins_snapshots import JoinSnapshots, Publisher
-from penstock.pipeline.joins_stages import ROW, Stages
-from penstock.pipeline.joins_tuples import SEQUENCE
-from penstock.pipeline.joins_watch import misfits
+from penstock.pipeline.joins.changes import DELETED, parcel_rows
+from penstock.pipeline.joins.notifications import exploded
+from penstock.pipeline.joins.parcels import buckets_of, joined, packed, split, unpacked
+from penstock.pipeline.joins.semijoins import work_of
+from penstock.pipeline.joins.snapshots import JoinSnapshots, Publisher
+from penstock.pipeline.joins.stages import ROW, Stages
+from penstock.pipeline.joins.tuples import SEQUENCE
+from penstock.pipeline.joins.watch import misfits
 from penstock.registry import Subscriptions
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def told_of_versions(
     snapshots: str | Path | None,
 ) -> DataFrame:
     """The notifications for the way from one version of the tables to another."""
-    from penstock.pipeline.joins import spark_schema
+    from penstock.pipeline.joins.match import spark_schema
 
     home, version = _published(subscriptions, stages, snapshots)
     parcels = []
@@ -138,7 +138,7 @@ class _Compare:
     explode: bool
 
     def run(self, key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-        from penstock.pipeline.joins_notifications import notification_schema
+        from penstock.pipeline.joins.notifications import notification_schema
 
         number, bucket = key[0].as_py(), key[1].as_py()
         found: dict[str, list[pa.RecordBatch]] = {}

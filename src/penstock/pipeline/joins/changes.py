@@ -28,8 +28,8 @@ from pyspark.sql.types import StructType
 from penstock.arrays import Bools, Int64s
 from penstock.errors import SchemaError
 from penstock.joins.catalog import Table
-from penstock.pipeline.joins_parcels import buckets_of, joined, packed, split
-from penstock.pipeline.joins_stages import Stages
+from penstock.pipeline.joins.parcels import buckets_of, joined, packed, split
+from penstock.pipeline.joins.stages import Stages
 
 ORDER, VERSION, DELETED = "_order", "_version", "_deleted"
 _UNNUMBERED = "batch"

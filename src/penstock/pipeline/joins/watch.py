@@ -25,8 +25,8 @@ from penstock.errors import RegistryError, SnapshotError
 from penstock.joins.catalog import Catalog
 from penstock.language.selects import Selects
 from penstock.pipeline.frames import now_micros
-from penstock.pipeline.joins_snapshots import JoinSnapshots, Publisher
-from penstock.pipeline.joins_stages import ROW, Stages, Window
+from penstock.pipeline.joins.snapshots import JoinSnapshots, Publisher
+from penstock.pipeline.joins.stages import ROW, Stages, Window
 from penstock.registry import Subscriptions
 
 FORMAT = "penstock_select_joins"

@@ -3,7 +3,7 @@
 The subscriptions are the same for all buckets, so a process has one `Processor` for each stage, and in it the tuples
 of all buckets that it has worked on. Their join keys don't meet. A tuple can be in two of them, though: in the one
 that it has left, which another process may have been told, and in the one that it has entered. So here the bucket is
-part of its key. Before a bucket is worked on, its tuples are brought to where the state store is (`joins_logs`):
+part of its key. Before a bucket is worked on, its tuples are brought to where the state store is (`logs`):
 usually that is where they are; if another process was here meanwhile, some entries of the log are read; if a
 micro-batch failed, all of the bucket is read again.
 
@@ -28,18 +28,18 @@ from penstock.joins.processor import DEFAULT, Processor
 from penstock.joins.subscription import JoinEdge, SelectJoin
 from penstock.language import Schema
 from penstock.language.types import Kind, Scalar, Struct
-from penstock.pipeline.joins_changes import DELETED
-from penstock.pipeline.joins_logs import (
+from penstock.pipeline.joins.changes import DELETED
+from penstock.pipeline.joins.logs import (
     ENTRY_SCHEMA,
     HEAD_SCHEMA,
     NUMBER_SCHEMA,
     BucketLog,
 )
-from penstock.pipeline.joins_notifications import positions_of, told
-from penstock.pipeline.joins_parcels import bundled, joined, packed, unbundled, unpacked
-from penstock.pipeline.joins_snapshots import JoinSnapshots, OpenVersion
-from penstock.pipeline.joins_stages import Stage, Stages
-from penstock.pipeline.joins_tuples import SEQUENCE
+from penstock.pipeline.joins.notifications import positions_of, told
+from penstock.pipeline.joins.parcels import bundled, joined, packed, unbundled, unpacked
+from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion
+from penstock.pipeline.joins.stages import Stage, Stages
+from penstock.pipeline.joins.tuples import SEQUENCE
 
 Rows = Mapping[str, pa.RecordBatch]
 """Changes by table: rows with their sequence and whether they are deletions."""

@@ -26,8 +26,8 @@ from penstock.errors import PipelineError
 from penstock.pipeline.batch import UNOBSERVED_AFTER, observed
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
 from penstock.pipeline.feedback import failure_letters
-from penstock.pipeline.joins import Frames, Windows, match_joins
-from penstock.pipeline.joins_changes import forget_letters, read_letters
+from penstock.pipeline.joins.changes import forget_letters, read_letters
+from penstock.pipeline.joins.match import Frames, Windows, match_joins
 from penstock.pipeline.pins import local_path, query_id
 from penstock.pipeline.sinks import Batch, FileSink, Sink
 from penstock.pipeline.streaming import cause

@@ -4,7 +4,7 @@
                      the registry ─▶ watch ───────────▲
     batch    tables before, tables after ─▶ semijoins ─▶ notifications               no state
 
-Keyed by buckets, as `joins_parcels` explains; which stage is keyed by what, `joins_stages`. Spark's checkpoint has
+Keyed by buckets, as `parcels` explains; which stage is keyed by what, `stages`. Spark's checkpoint has
 all of it: how far the changes were read, the tuples, and with which subscriptions each micro-batch was worked on.
 """
 
@@ -23,13 +23,13 @@ from pyspark.sql.types import StructType
 from penstock.durations import microseconds
 from penstock.errors import PipelineError, SchemaError
 from penstock.joins.catalog import Catalog
-from penstock.pipeline.joins_changes import Feed, Reader, Refuser, check_feed
-from penstock.pipeline.joins_notifications import exploded, notification_schema
-from penstock.pipeline.joins_parcels import unpacked
-from penstock.pipeline.joins_semijoins import SemijoinStage
-from penstock.pipeline.joins_stages import ROW, Stages, Window
-from penstock.pipeline.joins_tuples import TupleStage
-from penstock.pipeline.joins_watch import FORMAT, WINDOWS, SelectJoinSource, read_stages
+from penstock.pipeline.joins.changes import Feed, Reader, Refuser, check_feed
+from penstock.pipeline.joins.notifications import exploded, notification_schema
+from penstock.pipeline.joins.parcels import unpacked
+from penstock.pipeline.joins.semijoins import SemijoinStage
+from penstock.pipeline.joins.stages import ROW, Stages, Window
+from penstock.pipeline.joins.tuples import TupleStage
+from penstock.pipeline.joins.watch import FORMAT, WINDOWS, SelectJoinSource, read_stages
 from penstock.pipeline.pins import create_atomically, local_path
 from penstock.registry import Subscriptions
 
@@ -86,7 +86,7 @@ def match_joins(
         catalog, buckets or BUCKETS, _alone(alone, catalog), _windows(windows or {}, catalog)
     )
     if streaming == {False}:
-        from penstock.pipeline.joins_batch import told_of_versions
+        from penstock.pipeline.joins.batch import told_of_versions
 
         if windows:
             raise PipelineError("windows are for streams: leave out what has expired")
