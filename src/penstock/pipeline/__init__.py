@@ -3,6 +3,7 @@
 frames          `match`: a DataFrame of events in, the same with their subscriptions out
 streaming       `Pipeline`: a streaming query that follows the registry
 batch           one micro-batch, from events to notifications
+queries         starting a streaming query, and what is in hand once it runs
 pins            what each micro-batch was matched with, for replays
 sources         where events come from; records that aren't events become dead_letters
 sinks           where notifications go, and what each sink guarantees

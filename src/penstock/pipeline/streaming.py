@@ -4,16 +4,13 @@ A pipeline is a description; `start` turns it into a Spark streaming query whose
 `batch.MicroBatches`. It follows the registry: a change takes effect in the next micro-batch.
 """
 
-import time
 import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
@@ -30,6 +27,7 @@ from penstock.pipeline.dead_letters import Records
 from penstock.pipeline.frames import check_columns, operators_of
 from penstock.pipeline.metrics import ConnectReports, Listener, LocalReports, Metrics, Reports
 from penstock.pipeline.pins import local_path
+from penstock.pipeline.queries import RunningQuery, check_sink, start_query
 from penstock.pipeline.session import is_connect, local_session
 from penstock.pipeline.sinks import FileSink, Sink
 from penstock.pipeline.sources import (
@@ -41,7 +39,7 @@ from penstock.pipeline.sources import (
     separator_of,
     source_of,
 )
-from penstock.pipeline.triggers import Trigger, trigger_of
+from penstock.pipeline.triggers import trigger_of
 from penstock.registry import Subscriptions
 
 _LAST_WORDS = 5.0  # seconds for Spark to tell the last progress of a query that has ended
@@ -106,7 +104,7 @@ class Pipeline:
             batches = self._batches(source, frame, schema, reports, registry, operators.signatures)
             spark.streams.addListener(listener)
             at_the_end.callback(spark.streams.removeListener, listener)
-            query = self._query(frame, batches, trigger)
+            query = start_query(frame, batches, batches.checkpoint, trigger, self.name)
             listener.follow(str(query.id))
             here = None if is_connect(spark) else batches
             return RunningPipeline(query, metrics, listener, here, at_the_end.pop_all())
@@ -139,11 +137,8 @@ class Pipeline:
             )
         notification = [*(f.name for f in ADDED), *schema.names]
         for sink, columns in ((self.sink, notification), (self.dead_letter, DEAD_LETTER_COLUMNS)):
-            if sink is None:
-                continue
-            if not isinstance(sink, Sink):
-                raise PipelineError(f"not a sink: {sink!r} (it needs guarantee, check and write)")
-            sink.check(spark, columns)
+            if sink is not None:
+                check_sink(sink, spark, columns)
 
     def _batches(
         self,
@@ -185,23 +180,8 @@ class Pipeline:
             return at_the_end.enter_context(Subscriptions.open(self.subscriptions, create=False))
         return self.subscriptions
 
-    def _query(self, frame: DataFrame, batches: MicroBatches, trigger: Trigger) -> StreamingQuery:
-        writer = (
-            frame.writeStream.foreachBatch(batches)
-            .option("checkpointLocation", batches.checkpoint)
-            .trigger(**trigger.arguments())
-        )
-        if self.name is not None:
-            writer = writer.queryName(self.name)
-        try:
-            return writer.start()
-        except PySparkException as error:
-            raise PipelineError(
-                f"the pipeline can't start: {str(error).splitlines()[0]}"
-            ) from error
 
-
-class RunningPipeline:
+class RunningPipeline(RunningQuery):
     """A pipeline that was started: its query, its figures, and how to end it. As a context manager it stops itself."""
 
     def __init__(
@@ -212,68 +192,19 @@ class RunningPipeline:
         batches: MicroBatches | None,  # None if they run in another process
         at_the_end: ExitStack,
     ) -> None:
-        self.query = query
+        super().__init__(query)
         self.metrics = metrics
         self._listener = listener
         self._batches = batches
         self._at_the_end = at_the_end
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    @property
-    def is_active(self) -> bool:
-        """Whether it still runs."""
-        return bool(self.query.isActive)
-
-    def stop(self, timeout: float = 30.0) -> None:
-        """Stop after the micro-batch that is being worked on. One that takes over `timeout` seconds is broken off, and
-        replayed when the pipeline is started again."""
-        if self._batches is not None:
+    def _wait_until_idle(self, timeout: float) -> None:
+        if self._batches is None:
+            super()._wait_until_idle(timeout)
+        else:
             # Not "when no trigger is active": a pipeline that can't keep up has one at every moment. Right after a
             # micro-batch Spark is between two of them, where it can be interrupted without harm or noise.
             self._batches.wait_until_idle(timeout)
-        else:
-            self._wait_for_trigger(timeout)
-        self.query.stop()
-        self._finish()
-
-    def _wait_for_trigger(self, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while (
-            self.query.isActive
-            and self.query.status["isTriggerActive"]
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.01)
-
-    def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until it ends, or `timeout` seconds; whether it has ended. A `PipelineError` if it failed."""
-        try:
-            ended = self.query.awaitTermination(None if timeout is None else max(1, round(timeout)))
-        except PySparkException as error:
-            self._finish()
-            raise PipelineError(f"the pipeline failed: {cause(error)}") from error
-        if timeout is None or ended:
-            self._finish()
-            return True
-        return False
-
-    def process_available(self) -> None:
-        """Wait until everything that the source has at this moment has been delivered: for tests and demos."""
-        try:
-            self.query.processAllAvailable()
-        except PySparkException as error:
-            self._finish()
-            raise PipelineError(f"the pipeline failed: {cause(error)}") from error
 
     def _finish(self) -> None:
         self._listener.terminated.wait(_LAST_WORDS)
@@ -291,11 +222,3 @@ def _has(schema: StructType, path: str) -> bool:
             return False
         inside = inside[step].dataType
     return True
-
-
-def cause(error: PySparkException) -> str:
-    """The line that says what went wrong, out of a Java stack trace around a Python one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("penstock.errors.")]
-    python = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
-    return (ours or python or lines or ["unknown"])[-1 if ours or python else 0]

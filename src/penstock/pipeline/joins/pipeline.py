@@ -10,17 +10,13 @@ nowhere: Spark goes on only when the state of a micro-batch has been written.
 """
 
 import json
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PipelineError
 from penstock.pipeline.batch import UNOBSERVED_AFTER, observed
@@ -29,8 +25,8 @@ from penstock.pipeline.feedback import failure_letters
 from penstock.pipeline.joins.changes import forget_letters, read_letters
 from penstock.pipeline.joins.match import Frames, Windows, match_joins
 from penstock.pipeline.pins import local_path, query_id
+from penstock.pipeline.queries import RunningQuery, check_sink, start_query
 from penstock.pipeline.sinks import Batch, FileSink, Sink
-from penstock.pipeline.streaming import cause
 from penstock.pipeline.triggers import trigger_of
 from penstock.registry import Subscriptions
 
@@ -61,7 +57,7 @@ class JoinPipeline:
     buckets: int | None = None
     name: str | None = None
 
-    def start(self) -> "RunningJoins":
+    def start(self) -> RunningQuery:
         """Check everything that can be checked, then start."""
         trigger = trigger_of(self.trigger)
         checkpoint = str(local_path(self.checkpoint, "checkpoint").absolute())
@@ -84,23 +80,9 @@ class JoinPipeline:
             )
         dead_letter = self.dead_letter or FileSink(f"{checkpoint}/penstock/dead-letters", "json")
         for sink, columns in ((self.sink, told.columns), (dead_letter, DEAD_LETTER_COLUMNS)):
-            if not isinstance(sink, Sink):
-                raise PipelineError(f"not a sink: {sink!r} (it needs guarantee, check and write)")
-            sink.check(told.sparkSession, columns)
-        writer = (
-            told.writeStream.foreachBatch(_Deliver(self.sink, dead_letter, checkpoint, home))
-            .outputMode("append")
-            .option("checkpointLocation", checkpoint)
-            .trigger(**trigger.arguments())
-        )
-        if self.name is not None:
-            writer = writer.queryName(self.name)
-        try:
-            return RunningJoins(writer.start())
-        except PySparkException as error:
-            raise PipelineError(
-                f"the pipeline can't start: {str(error).splitlines()[0]}"
-            ) from error
+            check_sink(sink, told.sparkSession, columns)
+        deliver = _Deliver(self.sink, dead_letter, checkpoint, home)
+        return RunningQuery(start_query(told, deliver, checkpoint, trigger, self.name))
 
 
 @dataclass(frozen=True)
@@ -135,52 +117,3 @@ class _Deliver:
         lines = (Path(self.checkpoint) / "offsets" / str(number)).read_text().splitlines()
         found: Mapping[str, Any] = json.loads(lines[1])
         return int(found["batchTimestampMs"]) * 1000
-
-
-class RunningJoins:
-    """A pipeline that was started, and how to end it. As a context manager it stops itself."""
-
-    def __init__(self, query: StreamingQuery) -> None:
-        self.query = query
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    @property
-    def is_active(self) -> bool:
-        """Whether it still runs."""
-        return bool(self.query.isActive)
-
-    def stop(self, timeout: float = 30.0) -> None:
-        """Stop after the micro-batch that is being worked on. One that takes over `timeout` seconds is broken off."""
-        deadline = time.monotonic() + timeout
-        while (
-            self.query.isActive
-            and self.query.status["isTriggerActive"]
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.01)
-        self.query.stop()
-
-    def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until it ends, or `timeout` seconds; whether it has ended. A `PipelineError` if it failed."""
-        try:
-            ended = self.query.awaitTermination(None if timeout is None else max(1, round(timeout)))
-        except PySparkException as error:
-            raise PipelineError(f"the pipeline failed: {cause(error)}") from error
-        return timeout is None or bool(ended)
-
-    def process_available(self) -> None:
-        """Wait until everything that there is at this moment has been delivered: for tests and demos."""
-        try:
-            self.query.processAllAvailable()
-        except PySparkException as error:
-            raise PipelineError(f"the pipeline failed: {cause(error)}") from error
