@@ -15,11 +15,9 @@ A version is published by linking its finished file to the next free number: of 
 the next number unless what it has is older by now, and no reader ever sees half of one or goes back in time.
 """
 
-import contextlib
 import functools
 import json
 import logging
-import os
 import shutil
 import threading
 import time
@@ -36,17 +34,14 @@ from penstock.language.schema import Schema, SchemaLike
 from penstock.matching.compile import Errors, Progress, compile_plan
 from penstock.matching.engines import choose
 from penstock.matching.folders import (
-    FORMAT,
     read_folder,
-    read_manifest,
-    sync_folder,
-    write_file,
     write_folder,
 )
 from penstock.matching.layers import Layer
 from penstock.matching.matcher import Matcher
 from penstock.matching.plan import Plan
 from penstock.matching.rows import Changes, SubscriptionSource
+from penstock.matching.versions import VersionFiles
 from penstock.operators.invoke import Health
 from penstock.operators.learning import latest
 from penstock.operators.strategies import DEFAULT_STRATEGY
@@ -99,14 +94,15 @@ class SnapshotStore:
     def __init__(self, folder: str | Path, engine: str = "auto") -> None:
         self.folder = Path(folder).absolute()
         self.engine = engine
+        self._versions = VersionFiles(self.folder)
 
     def latest(self) -> SnapshotRef | None:
         """The newest version, if there is any."""
-        numbers = [int(path.stem) for path in self._versions.glob("[0-9]*.json")]
+        numbers = self._versions.numbers()
         if not numbers:
             return None
-        version = max(numbers)
-        return SnapshotRef(str(self.folder), version, self._read(version)["sequence"])
+        version = numbers[-1]
+        return SnapshotRef(str(self.folder), version, self._versions.read(version)["sequence"])
 
     def publish(
         self, source: SubscriptionSource, schema: SchemaLike, progress: Progress | None = None
@@ -117,7 +113,7 @@ class SnapshotStore:
         latest = self.latest()
         if latest is None:
             return self._publish(self._base(source, schema, progress))
-        current = self._read(latest.version)
+        current = self._versions.read(latest.version)
         sequence = source.sequence()
         if sequence == latest.sequence:
             return Published(latest, _read_errors(current))
@@ -146,19 +142,19 @@ class SnapshotStore:
             if len(changes):
                 content = self._overlay(base, changes, schema)
             published = self._publish(content)
-            if self._read(published.ref.version)["base"] == base["base"]:
+            if self._versions.read(published.ref.version)["base"] == base["base"]:
                 return published
 
     def prune(self, keep: int = 10, in_use: frozenset[int] = frozenset()) -> int:
         """Delete all but the newest versions and those in use, and the plans that no version needs. How many went."""
-        numbers = sorted(int(path.stem) for path in self._versions.glob("[0-9]*.json"))
+        numbers = self._versions.numbers()
         kept = set(numbers[-keep:]) | (in_use & set(numbers))
         needed: set[str] = set()
         for number in kept:
-            version = self._read(number)
+            version = self._versions.read(number)
             needed |= {version["base"], version["overlay"] or version["base"]}
         for number in set(numbers) - kept:
-            self._version(number).unlink(missing_ok=True)
+            self._versions.delete(number)
         for plan in self._plans.glob("*"):
             # A plan without a version may be one whose version is just being published: give it an hour.
             if plan.name not in needed and time.time() - plan.stat().st_mtime > 3600:
@@ -173,30 +169,15 @@ class SnapshotStore:
         return self.folder / "learned"
 
     @property
-    def _versions(self) -> Path:
-        return self.folder / "versions"
-
-    @property
     def _plans(self) -> Path:
         return self.folder / "plans"
 
-    def _version(self, number: int) -> Path:
-        return self._versions / f"{number:010d}.json"
-
     def _claim(self, identity: str, schema: Schema) -> None:
         """A folder belongs to one source and one schema."""
-        path = self.folder / "source.json"
-        mine = {"format": FORMAT, "identity": identity, "schema": json.loads(schema.to_json())}
+        mine = {"schema": json.loads(schema.to_json())}
         if schema.operators:
             mine["operators"] = schema.operators.interface()
-        if not path.exists():
-            self._link(mine, path)
-        claimed = read_manifest(path)
-        if claimed["identity"] != identity:
-            raise SnapshotError(
-                f"{self.folder} has the snapshots of another registry ({claimed['identity']}): "
-                "use a folder of its own for each"
-            )
+        claimed = self._versions.claim(identity, **mine)
         for what in ("schema", "operators"):
             if claimed.get(what) != mine.get(what):
                 kind = "another schema" if what == "schema" else "other operators"
@@ -261,35 +242,14 @@ class SnapshotStore:
 
     def _publish(self, content: dict[str, Any], back: bool = False) -> Published:
         """Make this the newest version, unless another publisher has a later one by now: then that one serves."""
-        content = {"format": FORMAT} | content
         while True:
             latest = self.latest()
             if latest is not None and latest.sequence > content["sequence"] and not back:
-                return Published(latest, _read_errors(self._read(latest.version)))
+                return Published(latest, _read_errors(self._versions.read(latest.version)))
             number = latest.version + 1 if latest else 1
-            if self._link(content, self._version(number)):
+            if self._versions.write(number, content):
                 ref = SnapshotRef(str(self.folder), number, content["sequence"])
                 return Published(ref, _read_errors(content))
-
-    def _link(self, content: dict[str, Any], path: Path) -> bool:
-        """Publish a JSON file under a name that nobody has taken; False if somebody has."""
-        draft = path.parent / f".draft-{uuid.uuid4().hex}"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(draft, json.dumps(content))
-            os.link(draft, path)
-            sync_folder(path.parent)
-            return True
-        except FileExistsError:
-            return False
-        except OSError as error:
-            raise SnapshotError(f"can't write {path}: {error.strerror or error}") from error
-        finally:
-            with contextlib.suppress(OSError):
-                draft.unlink()
-
-    def _read(self, version: int) -> dict[str, Any]:
-        return read_manifest(self._version(version))
 
 
 def open_matcher(
@@ -305,7 +265,7 @@ def open_matcher(
 @functools.lru_cache(maxsize=4)
 def _open_matcher(folder: str, version: int, engine: str, strategy: str) -> Matcher:
     store = SnapshotStore(folder)
-    content = read_manifest(store._version(version))
+    content = store._versions.read(version)
     base, _ = _open_plan(str(store._plans / content["base"]))
     layers = [Layer.of(base)]
     if content["overlay"] is not None:

@@ -12,12 +12,8 @@ An id's *since* is the version with which it came. A bucket that has served vers
 those that came after v. A lease that ends is a subscription that goes, at the next version.
 """
 
-import contextlib
 import itertools
-import json
-import os
 import shutil
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,16 +25,10 @@ from penstock.errors import SnapshotError
 from penstock.joins.catalog import Catalog
 from penstock.joins.subscription import SelectJoin
 from penstock.language.selects import Selects
-from penstock.matching.folders import (
-    FORMAT,
-    read_folder,
-    read_manifest,
-    sync_folder,
-    write_file,
-    write_folder,
-)
+from penstock.matching.folders import read_folder, read_manifest, write_folder
 from penstock.matching.plan import AnyArray
 from penstock.matching.rows import FOREVER, SubscriptionSource
+from penstock.matching.versions import VersionFiles
 
 _SHARE = 10  # a new full piece when the others have a tenth of it …
 _LEAST = 10_000  # … and so many subscriptions
@@ -76,19 +66,20 @@ class JoinSnapshots:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).absolute()
+        self._versions = VersionFiles(self.folder)
 
     # --- writing -------------------------------------------------------------------------------
 
     def latest(self) -> Version | None:
         """The newest version, if there is any."""
-        numbers = self._numbers()
+        numbers = self._versions.numbers()
         return self.version(numbers[-1]) if numbers else None
 
     def publish(
         self, identity: str, sequence: int, come: Mapping[int, str], gone: Iterable[int]
     ) -> Version:
         """A new version: the newest, without those that are gone, and with those that come, in this order."""
-        self._claim(identity)
+        self._versions.claim(identity)
         latest = self.latest()
         number = 1 if latest is None else latest.number + 1
         added = {sid: Newcomer(text, number) for sid, text in come.items()}
@@ -99,15 +90,21 @@ class JoinSnapshots:
                 known.pop(sid, None)
             pieces, added, removed = (), known | added, []
         self._write_piece(number, added, removed)
-        return self._write_version(Version(number, sequence, (*pieces, number)))
+        version = Version(number, sequence, (*pieces, number))
+        content = {"sequence": version.sequence, "pieces": version.pieces}
+        if not self._versions.write(number, content):
+            raise SnapshotError(
+                f"{self.folder} has a version {number} of another publisher: one pipeline at a time"
+            )
+        return version
 
     def prune(self, needed_from: int) -> None:
         """Delete versions before this one, but the last few, and the pieces that no version needs."""
-        numbers = self._numbers()
+        numbers = self._versions.numbers()
         kept = [n for n in numbers if n >= needed_from or n in numbers[-_KEPT:]]
         needed = {piece for n in kept for piece in self.version(n).pieces}
         for number in set(numbers) - set(kept):
-            self._version_path(number).unlink(missing_ok=True)
+            self._versions.delete(number)
         for piece in self._pieces.glob("[0-9]*"):
             if int(piece.name) not in needed and int(piece.name) < needed_from:
                 shutil.rmtree(piece, ignore_errors=True)
@@ -131,38 +128,11 @@ class JoinSnapshots:
         )  # of a publisher that crashed before its version was there
         write_folder(target, {"size": len(added) + len(gone)}, arrays)
 
-    def _write_version(self, version: Version) -> Version:
-        path = self._version_path(version.number)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = {"format": FORMAT, "sequence": version.sequence, "pieces": version.pieces}
-        self._link(path, content)
-        return version
-
-    def _claim(self, identity: str) -> None:
-        path = self.folder / "source.json"
-        if not path.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._link(path, {"format": FORMAT, "identity": identity})
-        if (owner := read_manifest(path)["identity"]) != identity:
-            raise SnapshotError(
-                f"{self.folder} has the snapshots of another registry ({owner}): use a folder of its own for each"
-            )
-
-    def _link(self, path: Path, content: Mapping[str, Any]) -> None:
-        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-        try:
-            write_file(draft, json.dumps(content))
-            with contextlib.suppress(FileExistsError):
-                os.link(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
-        sync_folder(path.parent)
-
     # --- reading -------------------------------------------------------------------------------
 
     def version(self, number: int) -> Version:
         """What a version consists of."""
-        found = read_manifest(self._version_path(number))
+        found = self._versions.read(number)
         return Version(number, int(found["sequence"]), tuple(map(int, found["pieces"])))
 
     def subscriptions(self, number: int) -> dict[int, Newcomer]:
@@ -184,19 +154,9 @@ class JoinSnapshots:
         ):
             to[sid] = Newcomer(data[a:b].decode(), since)
 
-    def _numbers(self) -> list[int]:
-        return sorted(int(path.stem) for path in self._versions.glob("[0-9]*.json"))
-
-    @property
-    def _versions(self) -> Path:
-        return self.folder / "versions"
-
     @property
     def _pieces(self) -> Path:
         return self.folder / "pieces"
-
-    def _version_path(self, number: int) -> Path:
-        return self._versions / f"{number:010d}.json"
 
     def _piece(self, number: int) -> Path:
         return self._pieces / str(number)
