@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.joins.catalog import Catalog, Table
 from penstock.joins.changes import ChangeBatch
@@ -29,12 +28,7 @@ from penstock.joins.subscription import JoinEdge, SelectJoin
 from penstock.language import Schema
 from penstock.language.types import Kind, Scalar, Struct
 from penstock.pipeline.joins.changes import DELETED
-from penstock.pipeline.joins.logs import (
-    ENTRY_SCHEMA,
-    HEAD_SCHEMA,
-    NUMBER_SCHEMA,
-    BucketLog,
-)
+from penstock.pipeline.joins.logs import BucketLog, BucketStage
 from penstock.pipeline.joins.notifications import positions_of, told
 from penstock.pipeline.joins.parcels import bundled, joined, packed, unbundled, unpacked
 from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion
@@ -269,15 +263,11 @@ def work_of(stages: Stages, number: int, home: str) -> StageWork:
     return _works[home, number]
 
 
-class SemijoinStage(StatefulProcessor):
+class SemijoinStage(BucketStage):
     """The stage on Spark: one key is a bucket of an edge."""
 
     def __init__(self, stages: Stages, home: str) -> None:
         self._stages, self._home = stages, home
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", HEAD_SCHEMA)
-        self._entries = handle.getMapState("entries", NUMBER_SCHEMA, ENTRY_SCHEMA)
 
     def handleInputRows(  # noqa: N802
         self,
@@ -298,14 +288,11 @@ class SemijoinStage(StatefulProcessor):
         for found in self._visited(number, bucket, version, changes):
             yield Row(stage=number, bucket=bucket, table="", parcel=packed(found))
 
-    def close(self) -> None:
-        pass
-
     def _visited(
         self, number: int, bucket: int, version: int | None, changes: Rows
     ) -> Iterator[pa.RecordBatch]:
         work = work_of(self._stages, number, self._home)
-        log = BucketLog(self._head, self._entries)
+        log = self.log()
         served = log.head.version
         name = f"{number}.{bucket}.{log.head.visits}"
         log.head.version = version or served

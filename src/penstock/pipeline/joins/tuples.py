@@ -19,18 +19,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.arrays import Int64s
 from penstock.joins.catalog import Table
 from penstock.joins.messages import Key
 from penstock.pipeline.joins.changes import DELETED, VERSION, in_order
-from penstock.pipeline.joins.logs import (
-    ENTRY_SCHEMA,
-    HEAD_SCHEMA,
-    NUMBER_SCHEMA,
-    BucketLog,
-)
+from penstock.pipeline.joins.logs import BucketLog, BucketStage
 from penstock.pipeline.joins.parcels import NO_BUCKET, buckets_of, packed, split, unpacked
 from penstock.pipeline.joins.stages import Stage, Stages
 from penstock.pipeline.joins.watch import WINDOWS
@@ -223,15 +217,11 @@ _books: dict[tuple[str, int, int], tuple[str | None, TupleBook]] = {}
 """In this process: what it has decoded, and the token up to which."""
 
 
-class TupleStage(StatefulProcessor):
+class TupleStage(BucketStage):
     """The stage on Spark: one key is a bucket of a declared table."""
 
     def __init__(self, stages: Stages, home: str, versioned: dict[str, bool]) -> None:
         self._stages, self._home, self._versioned = stages, home, versioned
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", HEAD_SCHEMA)
-        self._entries = handle.getMapState("entries", NUMBER_SCHEMA, ENTRY_SCHEMA)
 
     def handleInputRows(  # noqa: N802
         self,
@@ -247,7 +237,7 @@ class TupleStage(StatefulProcessor):
             else:
                 parcels.append(unpacked(bytes(row.parcel)))
         name, _ = self._stages.catalog.declared[number]
-        log = BucketLog(self._head, self._entries)
+        log = self.log()
         book = self._book(name, number, bucket, log)
         found, touched = _worked_off(book, self._stages, bucket, parcels, now)
         if touched:
@@ -257,9 +247,6 @@ class TupleStage(StatefulProcessor):
         _books[self._home, number, bucket] = log.head.token, book
         for stage, to, table, parcel in found:
             yield Row(stage=stage, bucket=to, table=table, parcel=parcel)
-
-    def close(self) -> None:
-        pass
 
     def _book(self, name: str, number: int, bucket: int, log: BucketLog) -> TupleBook:
         token, book = _books.pop((self._home, number, bucket), (None, None))
