@@ -48,6 +48,16 @@ Experiments = Annotated[
         show_default=False,
     ),
 ]
+Numbers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--subscriptions",
+        "-n",
+        metavar="NUMBER",
+        help="How many; also 10K or 1M; several by repeating it or with commas.",
+        show_default=False,
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -77,16 +87,7 @@ def group() -> None:
 @guarded()
 def matching(
     workload: Workloads = None,
-    subscriptions: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--subscriptions",
-            "-n",
-            metavar="NUMBER",
-            help="How many; also 10K or 1M. Default: 10K, 100K and 1M.",
-            show_default=False,
-        ),
-    ] = None,
+    subscriptions: Numbers = None,
     engine: Annotated[
         list[str] | None,
         typer.Option(
@@ -123,6 +124,7 @@ def matching(
     Prints the cost of an event in a batch and on its own, how many times as
     long the naive engine and DuckDB take, how the cost grows with the number
     of subscriptions, memory, and which of the figures to beat are beaten.
+    Without --subscriptions: 10K, 100K and 1M.
     DuckDB and plots need: pip install 'penstock\\[bench]'.
     Exit code 1 if contestants disagree about the matches.
 
@@ -267,26 +269,8 @@ def covering(experiment: Experiments = None, out: Out = None, as_json: AsJson = 
 @bench.command()
 @guarded()
 def joins(
-    experiment: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--experiment",
-            "-x",
-            metavar="NAME",
-            help="Which; several by repeating it or with commas. Default: all of them but spark.",
-            show_default=False,
-        ),
-    ] = None,
-    subscriptions: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--subscriptions",
-            "-n",
-            metavar="NUMBER",
-            help="How many; several for the experiments subscriptions, stocks and spark. Default: 100K.",
-            show_default=False,
-        ),
-    ] = None,
+    experiment: Experiments = None,
+    subscriptions: Numbers = None,
     events: Annotated[
         str, typer.Option(metavar="NUMBER", help="Events for each figure; slow schemes get fewer.")
     ] = str(join_settings.EVENTS),
@@ -300,8 +284,9 @@ def joins(
     by the size of the database (database), the join's output rate (rate), the
     payload (payload) and the overlap of ranges (overlap); stocks and reviews
     (stocks); what the paper left open (widths); joins of several tables behind
-    six decompositions (multiway), and a star schema (star). The paper has 59K events, and 100K to 1M subscriptions.
-    If asked for, the same on Spark, beside joins of tables (spark).
+    six decompositions (multiway), and a star schema (star). Only if asked for,
+    the same on Spark, beside joins of tables (spark). 100K subscriptions,
+    unless said otherwise; the paper has up to 1M, and 59K events.
     Exit code 1 if a scheme doesn't reach those whom it should.
 
     Examples:
