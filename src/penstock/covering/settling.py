@@ -13,6 +13,7 @@ from penstock.arrays import Bools, Int32s, Int64s
 from penstock.jit import kernel
 from penstock.matching.canonical import closed
 from penstock.matching.filled_cells import Snap
+from penstock.matching.intersect import common_ranges
 from penstock.matching.sharing import offsets
 
 
@@ -156,7 +157,7 @@ def _intersect_runs(
             size = _put(a_low, a_high, low, high, several, set_start, set_low, set_high, i)
             for k in range(i + 1, j):
                 other = _put(b_low, b_high, low, high, several, set_start, set_low, set_high, k)
-                size = _overlap(a_low, a_high, size, b_low, b_high, other, c_low, c_high)
+                size = common_ranges(a_low, a_high, size, b_low, b_high, other, c_low, c_high)
                 a_low, c_low = c_low, a_low
                 a_high, c_high = c_high, a_high
             low[i], high[i], several[i] = 1, 0, -1
@@ -193,22 +194,3 @@ def _put(
     out_low[: past - first] = set_low[first:past]
     out_high[: past - first] = set_high[first:past]
     return int(past - first)
-
-
-@kernel
-def _overlap(
-    a_low: Int32s, a_high: Int32s, a_size: int, b_low: Int32s, b_high: Int32s, b_size: int,
-    out_low: Int32s, out_high: Int32s,
-) -> int:  # fmt: skip
-    """What two lists of ranges have in common."""
-    i = j = size = 0
-    while i < a_size and j < b_size:
-        low, high = max(a_low[i], b_low[j]), min(a_high[i], b_high[j])
-        if low <= high:
-            out_low[size], out_high[size] = low, high
-            size += 1
-        if a_high[i] < b_high[j]:
-            i += 1
-        else:
-            j += 1
-    return size

@@ -23,7 +23,7 @@ from penstock.arrays import Int64s
 from penstock.jit import kernel
 from penstock.joins.coordinates import BEYOND, NOWHERE
 from penstock.joins.rectangles import all_inside, any_inside
-from penstock.joins.runs import first_at_least
+from penstock.joins.runs import distinct_values, first_at_least
 from penstock.joins.skylines import A, touched
 
 
@@ -68,16 +68,6 @@ def _mark(tree: Any, box: Int64s, values: Int64s, count: int, scratch: Any) -> b
 
 
 @kernel
-def _distinct(values: Int64s, begin: int, end: int, out: Int64s) -> int:
-    count = 0
-    for p in range(begin, end):
-        if count == 0 or out[count - 1] != values[p]:
-            out[count] = values[p]
-            count += 1
-    return count
-
-
-@kernel
 def expose_all(
     tree: Any, runs: Any, keys: Int64s, c: Int64s, near: Int64s, first: int,
     change: Int64s, tuples: Int64s, a: Int64s, at: int, scratch: Any,
@@ -98,7 +88,7 @@ def expose_all(
         box = _box_of(c[i], below, above)
         if not any_inside(tree, box):
             continue
-        count = _distinct(values, begin, end, distinct)
+        count = distinct_values(values, begin, end, distinct)
         if not _mark(tree, box, distinct, count, scratch):
             continue
         d = 0
@@ -127,7 +117,7 @@ def drop_all(
                 return i
             box = _box_of(c[i], below, above)
             if any_inside(tree, box):
-                count = _distinct(values, start[key], start[key] + length[key], distinct)
+                count = distinct_values(values, start[key], start[key] + length[key], distinct)
                 _mark(tree, box, distinct, count, scratch)
                 at = _points(distinct, count, covered, cut, x, y, at)
         ends[i] = at

@@ -39,6 +39,17 @@ Tree = tuple[Int32s, Int32s, Int32s, Int32s, Int64s, Int32s, Int64s, Int32s, Int
 
 
 @kernel
+def _is_inside(corners: Int64s, r: int, box: Int64s) -> bool:
+    """Whether a rectangle's corners are in a box of four dimensions."""
+    return bool(
+        box[0] <= corners[r, 0] <= box[4]
+        and box[1] <= corners[r, 1] <= box[5]
+        and box[2] <= corners[r, 2] <= box[6]
+        and box[3] <= corners[r, 3] <= box[7]
+    )
+
+
+@kernel
 def any_inside(tree: Any, box: Int64s) -> bool:
     """Whether some rectangle is in a box."""
     left, right, _, _, _, living, bounds, buckets, corners = tree
@@ -70,12 +81,7 @@ def any_inside(tree: Any, box: Int64s) -> bool:
         bucket = right[node]
         for i in range(living[node]):
             r = buckets[bucket, i]
-            if (
-                box[0] <= corners[r, 0] <= box[4]
-                and box[1] <= corners[r, 1] <= box[5]
-                and box[2] <= corners[r, 2] <= box[6]
-                and box[3] <= corners[r, 3] <= box[7]
-            ):
+            if _is_inside(corners, r, box):
                 return True
     return False
 
@@ -110,12 +116,7 @@ def all_inside(tree: Any, box: Int64s, out: Int32s, at: int, most: int = MANY) -
         bucket = right[node]
         for i in range(living[node]):
             r = buckets[bucket, i]
-            if (
-                box[0] <= corners[r, 0] <= box[4]
-                and box[1] <= corners[r, 1] <= box[5]
-                and box[2] <= corners[r, 2] <= box[6]
-                and box[3] <= corners[r, 3] <= box[7]
-            ):
+            if _is_inside(corners, r, box):
                 if at < len(out):
                     out[at] = r
                 at += 1

@@ -37,6 +37,17 @@ def first_at_least(values: Int64s, begin: int, end: int, value: int) -> int:
 
 
 @kernel
+def distinct_values(values: Int64s, begin: int, end: int, out: Int64s) -> int:
+    """The distinct ones of ascending values, and how many these are."""
+    count = 0
+    for p in range(begin, end):
+        if count == 0 or out[count - 1] != values[p]:
+            out[count] = values[p]
+            count += 1
+    return count
+
+
+@kernel
 def _place(values: Int64s, tuples: Int64s, begin: int, end: int, value: int, which: int) -> int:
     """Where a tuple is in a run, or would be."""
     while begin < end:

@@ -31,7 +31,7 @@ from penstock.arrays import Int32s, Int64s
 from penstock.jit import kernel
 from penstock.joins.coordinates import BEYOND, NOWHERE
 from penstock.joins.rectangles import all_inside, any_inside
-from penstock.joins.runs import first_at_least
+from penstock.joins.runs import distinct_values, first_at_least
 
 SUB, TUP, CLU, CLU_PLUS = range(4)
 A, C = 0, 2  # where in a box the range of the base table begins, and that of the filtering table
@@ -181,12 +181,7 @@ def _candidates(
     """Which joining tuples may have a point."""
     if flavour != TUP:
         return next_to_anchors(v, begin, end, anchors, points)
-    count = 0
-    for place in range(begin, end):
-        if count == 0 or points[count - 1] != v[place]:
-            points[count] = v[place]
-            count += 1
-    return count
+    return distinct_values(v, begin, end, points)
 
 
 @kernel

@@ -76,7 +76,7 @@ def intersect(
                         united = _complement(union_low, union_high, united, last[a])
                     if null[f]:
                         united = _add_null(union_low, union_high, united)
-                    size = _overlap(
+                    size = common_ranges(
                         set_low, set_high, size, union_low, union_high, united, next_low, next_high
                     )
                     set_low, next_low = next_low, set_low
@@ -213,7 +213,7 @@ def _add_null(low: Int32s, high: Int32s, size: int) -> int:
 
 
 @kernel
-def _overlap(
+def common_ranges(
     a_low: Int32s,
     a_high: Int32s,
     a_size: int,
@@ -223,6 +223,7 @@ def _overlap(
     out_low: Int32s,
     out_high: Int32s,
 ) -> int:
+    """What two lists of ranges have in common, and how many ranges that is."""
     i = j = count = 0
     while i < a_size and j < b_size:
         low, high = max(a_low[i], b_low[j]), min(a_high[i], b_high[j])

@@ -113,38 +113,33 @@ class PredicateIndex:
 
     def implied(self, path: Path, values: Values) -> Int32s:
         """The variables that are true wherever a predicate is, which need not be here; its own if it is."""
-        attribute = self._attributes.get(path)
-        if attribute is None:
-            return _NONE
-        variable = attribute.variables.get(values, -1)
-        found = attribute.implied.get(variable)
-        if found is not None:
-            return found
-        self.check(path, values)
-        if attribute.order is None:
-            several = [v for other, v in attribute.variables.items() if other.includes(values)]
-            return np.array(several, np.int32)
-        found = attribute.order.implied(values)
-        if variable >= 0:
-            attribute.keep(attribute.implied, variable, found)
-        return found
+        return self._related(path, values, implied=True)
 
     def implying(self, path: Path, values: Values) -> Int32s:
         """The variables that are true only where a predicate is, which need not be here; its own if it is."""
+        return self._related(path, values, implied=False)
+
+    def _related(self, path: Path, values: Values, implied: bool) -> Int32s:
         attribute = self._attributes.get(path)
         if attribute is None:
             return _NONE
         variable = attribute.variables.get(values, -1)
-        found = attribute.implying.get(variable)
+        known = attribute.implied if implied else attribute.implying
+        found = known.get(variable)
         if found is not None:
             return found
         self.check(path, values)
-        if attribute.order is None:
-            several = [v for other, v in attribute.variables.items() if values.includes(other)]
+        order = attribute.order
+        if order is None:
+            several = [
+                v
+                for other, v in attribute.variables.items()
+                if (other.includes(values) if implied else values.includes(other))
+            ]
             return np.array(several, np.int32)
-        found = attribute.order.implying(values)
+        found = order.implied(values) if implied else order.implying(values)
         if variable >= 0:
-            attribute.keep(attribute.implying, variable, found)
+            attribute.keep(known, variable, found)
         return found
 
     def holding(self, path: Path, key: Key | None) -> Int32s:
