@@ -101,9 +101,9 @@ def test_many_subscriptions_hold_what_the_definition_says(scheme):
 def applied(notifications, held):
     """What is held after the messages, all of which must say something new."""
     gone, come = set(), set()
-    for part, (which, numbers) in zip(notifications.parts, notifications.readers(), strict=True):
+    for part, read in zip(notifications.parts, notifications.readers(), strict=True):
         messages, group = part.messages, part.sender.group
-        for at, number in zip(which.tolist(), numbers.tolist(), strict=True):
+        for at, number in zip(read.which().tolist(), read.numbers.tolist(), strict=True):
             if messages.form[at] == DROPPED:
                 key = group.filtering.rows[messages.tuples[at]][1]
                 base = group.base

@@ -99,10 +99,10 @@ def test_ordinary_engines_find_the_readers_of_messages(world, scheme):
     forms: set[int] = set()
     for _ in range(25):
         found = processor.process([random_change(catalog, rng) for _ in range(3)])
-        for part, (which, numbers) in zip(found.parts, found.readers(), strict=True):
+        for part, read in zip(found.parts, found.readers(), strict=True):
             group = part.sender.group
             forms |= set(part.messages.form.tolist())
-            expected = set(zip(which.tolist(), numbers.tolist(), strict=True))
+            expected = set(zip(read.which().tolist(), read.numbers.tolist(), strict=True))
             assert read_by(engines[group.form], group, part.messages) == expected
     assert forms == ({3} if scheme == "rel-sel" else {0, 1, 2, 3})
 

@@ -114,7 +114,7 @@ def simulated(
 def _traffic(scheme: SemijoinScheme, table: str, delta: Delta) -> Iterator[float]:
     for part in scheme.when(table, delta):
         sizes = part.sender.content_bytes(part.messages) + part.messages.description_bytes()
-        yield float(sizes[part.sender.readers(part.messages)[0]].sum())
+        yield float((sizes * part.sender.readers(part.messages).counts()).sum())
 
 
 def _as_if_new(state: TableState, places: Int64s) -> Delta:

@@ -27,6 +27,7 @@ import numpy as np
 
 from penstock.arrays import Bools, Int64s
 from penstock.joins.messages import ADDED, BASE, EXPOSED, REMOVED, Messages, offsets
+from penstock.joins.readers import Readers
 from penstock.joins.rectangles import Rectangles, any_inside
 from penstock.joins.semijoins import Form, changed_places
 from penstock.joins.stabbing import stabbed
@@ -240,9 +241,9 @@ class EnvelopeSemijoins:
 
     # --- who reads, and holds ------------------------------------------------------------------
 
-    def readers(self, messages: Messages) -> tuple[Int64s, Int64s]:
-        """Who reads which message: message and subscription."""
-        which, numbers = [], []
+    def readers(self, messages: Messages) -> Readers:
+        """Who reads which message."""
+        numbers = [np.empty(0, np.int64)]
         lowest, highest = _EVERY
         for n in range(len(messages)):
             points = messages.x[messages.start[n] : messages.start[n + 1]]
@@ -256,10 +257,9 @@ class EnvelopeSemijoins:
                 for point in points:
                     has |= self._has(selected, point)
                 mine = selected[has]
-            which.append(np.full(len(mine), n, np.int64))
             numbers.append(mine)
-        empty = [np.empty(0, np.int64)]
-        return np.concatenate(empty + which), np.concatenate(empty + numbers)
+        start = np.cumsum([len(mine) for mine in numbers], dtype=np.int64)
+        return Readers(start, np.concatenate(numbers))
 
     def held(self, number: int) -> Int64s:
         """The places of the tuples in a subscription's semijoin."""

@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from penstock.arrays import Int64s
 from penstock.joins.messages import ADDED, DROPPED, Message, Messages
+from penstock.joins.readers import Readers
 
 
 class Sender(Protocol):
     """Who made messages: it knows what they are about."""
 
-    def readers(self, messages: Messages) -> tuple[Int64s, Int64s]:
-        """Who reads which message: message and number of the subscription."""
+    def readers(self, messages: Messages) -> Readers:
+        """Who reads which message."""
 
     def content_bytes(self, messages: Messages) -> Int64s:
         """The size of each message without its description."""
@@ -46,14 +47,14 @@ class Notifications:
     moved: dict[int, list[Message]] = field(
         default_factory=dict
     )  # what a new plan makes subscribers hold, by id
-    _readers: list[tuple[Int64s, Int64s]] | None = None
+    _readers: list[Readers] | None = None
 
     def __len__(self) -> int:
         """How many messages there are."""
         return sum(len(part.messages) for part in self.parts)
 
-    def readers(self) -> list[tuple[Int64s, Int64s]]:
-        """For each part, who reads what: message of the part and number of the subscription."""
+    def readers(self) -> list[Readers]:
+        """For each part, who reads what."""
         if self._readers is None:
             self._readers = [part.sender.readers(part.messages) for part in self.parts]
         return self._readers
@@ -61,8 +62,9 @@ class Notifications:
     def pairs(self) -> pa.RecordBatch:
         """One row for each message and reader: part, message, change, subscription."""
         columns: list[list[Int64s]] = [[], [], [], []]
-        for n, (part, (which, numbers)) in enumerate(zip(self.parts, self.readers(), strict=True)):
-            found = (np.full(len(which), n), which, part.messages.change[which], self.ids[numbers])
+        for n, (part, read) in enumerate(zip(self.parts, self.readers(), strict=True)):
+            which, ids = read.which(), self.ids[read.numbers]
+            found = (np.full(len(which), n), which, part.messages.change[which], ids)
             for column, values in zip(columns, found, strict=True):
                 column.append(values.astype(np.int64))
         names = ["part", "message", "change", "subscription"]
@@ -72,10 +74,11 @@ class Notifications:
     def by_subscription(self) -> dict[int, list[Message]]:
         """What each subscriber gets, in the order in which it is to be applied."""
         found: dict[int, list[tuple[tuple[int, int], Message]]] = {}
-        for part, (which, numbers) in zip(self.parts, self.readers(), strict=True):
+        for part, read in zip(self.parts, self.readers(), strict=True):
             turns = _turns(part.messages)
             made: dict[int, Message] = {}
-            for at, sid in zip(which.tolist(), self.ids[numbers].tolist(), strict=True):
+            ids = self.ids[read.numbers].tolist()
+            for at, sid in zip(read.which().tolist(), ids, strict=True):
                 if at not in made:
                     made[at] = part.sender.message(part.messages, at)
                 found.setdefault(sid, []).append((turns[at], made[at]))
@@ -99,7 +102,7 @@ class Notifications:
         for n, part in enumerate(self.parts):
             sizes = part.sender.content_bytes(part.messages)
             if self.is_unicast:
-                total += int(sizes[self.readers()[n][0]].sum())
+                total += int((sizes * self.readers()[n].counts()).sum())
             else:
                 total += int((sizes + part.messages.description_bytes()).sum())
         return total

@@ -5,18 +5,18 @@ done on the rectangles of a group, for subscribers of the same process, and for 
 `filters` gives the same filters as text for the ordinary engines, which find the same.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
+from penstock.arrays import Bools, Int32s, Int64s
 from penstock.jit import kernel
 from penstock.joins.coordinates import BEYOND, NOWHERE
 from penstock.joins.messages import BASE, DROPPED, EXPOSED, JOINED, SELECTED, Messages
-from penstock.joins.rectangles import MANY, Rectangles, all_inside
+from penstock.joins.rectangles import MANY, STACK, Rectangles, all_inside, is_inside, meets
 
-_SHARED = 16  # times as many rectangles as read one message may be asked for each that is like it
-_FEW = 64
+_FEW = 4  # messages that are alike are searched for one by one
+_WORTH = 1024  # rectangles that a message less to search for is worth
 
 
 @kernel
@@ -30,26 +30,74 @@ def _boxed(box: Int64s, form: int, c: int, below: int, above: int) -> None:
 
 
 @kernel
+def _stairs(x: Int64s, y: Int64s, steps: Int64s) -> None:
+    """The points of a message, by x, each with the lowest y of those that don't lie before it.
+
+    A rectangle from `low` to `high` is touched by a point if low <= x and y <= high. Of the first step with low <= x it
+    suffices to ask whether y <= high.
+    """
+    order = np.argsort(x)
+    lowest = BEYOND
+    for p in range(len(x) - 1, -1, -1):
+        lowest = min(lowest, y[order[p]])
+        steps[p, 0], steps[p, 1] = x[order[p]], lowest
+
+
+@kernel
+def _touches(steps: Int64s, low: int, high: int) -> bool:
+    """Whether some point touches what goes from low to high."""
+    begin, end = 0, len(steps)
+    while begin < end:
+        middle = (begin + end) // 2
+        if steps[middle, 0] < low:
+            begin = middle + 1
+        else:
+            end = middle
+    return bool(begin < len(steps) and steps[begin, 1] <= high)
+
+
+@kernel
+def _all_touched(
+    tree: Any, box: Int64s, steps: Int64s, d: int, out: Int32s, at: int, most: int
+) -> int:
+    """The rectangles in a box that are touched in dimensions d and d + 1; as `all_inside`, past `most` it may stop."""
+    left, right, _, _, _, living, bounds, buckets, corners = tree
+    stack = np.empty(STACK, np.int32)
+    stack[0] = 0
+    height = 1
+    while height:
+        height -= 1
+        node = stack[height]
+        if living[node] == 0 or not meets(bounds, node, box):
+            continue
+        if not _touches(steps, bounds[node, d], bounds[node, d + 5]):
+            continue
+        if left[node] >= 0:
+            stack[height] = left[node]
+            stack[height + 1] = right[node]
+            height += 2
+            continue
+        for i in range(living[node]):
+            r = buckets[right[node], i]
+            if is_inside(corners, r, box) and _touches(steps, corners[r, d], corners[r, d + 1]):
+                if at < len(out):
+                    out[at] = r
+                at += 1
+                if at > most:
+                    return int(at)
+    return int(at)
+
+
+@kernel
 def _search(
-    tree: Any, box: Int64s, form: int, x: Int64s, y: Int64s, begin: int, end: int, out: Int32s, at: int,
-    most: int, seen: Int64s, mark: int,
-) -> int:  # fmt: skip
-    """The rectangles in a box that some point of a message touches, each once; past the end of `out` it may stop."""
+    tree: Any, box: Int64s, form: int, x: Int64s, y: Int64s, out: Int32s, at: int, most: int
+) -> int:
+    """The rectangles in a box that some point of a message touches; past the end of `out` they are only counted."""
     if form in (EXPOSED, SELECTED, JOINED):
         return int(all_inside(tree, box, out, at, most))
-    d = 2 if form == BASE else 0
-    last = at
-    for p in range(begin, end):
-        box[d + 4], box[d + 1] = x[p], y[p]
-        more = all_inside(tree, box, out, last, most)
-        if more > len(out) or more > most:
-            return int(max(more, len(out) + 1))
-        for q in range(last, more):
-            if seen[out[q]] != mark:
-                seen[out[q]] = mark
-                out[last] = out[q]
-                last += 1
-    return int(last)
+    steps = np.empty((len(x), 2), np.int64)
+    _stairs(x, y, steps)
+    return int(_all_touched(tree, box, steps, 2 if form == BASE else 0, out, at, most))
 
 
 @kernel
@@ -68,111 +116,185 @@ def _is_alike(messages: Any, i: int, j: int) -> bool:
 
 
 @kernel
+def _run_end(messages: Any, turn: Int64s, k: int) -> int:
+    """Where the messages end that differ from the one whose turn is k in their coordinates a only."""
+    end = k + 1
+    while end < len(turn) and _is_alike(messages, turn[end - 1], turn[end]):
+        end += 1
+    return int(end)
+
+
+@kernel
+def _first_at_least(a: Int64s, run: Int64s, value: int) -> int:
+    """The first message of a run, which is ascending in a, whose coordinate is at least a value."""
+    low, high = 0, len(run)
+    while low < high:
+        middle = (low + high) // 2
+        if a[run[middle]] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _share_out(
+    corners: Int64s, a: Int64s, run: Int64s, shared: Int32s, out: Int32s, at: int, ends: Int64s
+) -> int:
+    """Give each message of a run those of the rectangles that span its coordinate; where they end, or past `out`.
+
+    A rectangle is read by neighbours: two searches among the messages find them, however many they are.
+    """
+    places = np.zeros(len(run) + 1, np.int64)
+    spans = np.empty((len(shared), 2), np.int32)
+    for q in range(len(shared)):
+        spans[q, 0] = _first_at_least(a, run, corners[shared[q], 0])
+        spans[q, 1] = _first_at_least(a, run, corners[shared[q], 1] + 1)
+        if spans[q, 0] < spans[q, 1]:
+            places[spans[q, 0]] += 1
+            places[spans[q, 1]] -= 1
+    last = at
+    count = 0
+    for j in range(len(run)):
+        count += places[j]
+        places[j] = last
+        last += count
+        ends[j] = last
+    if last > len(out):
+        return int(last)
+    for q in range(len(shared)):
+        for j in range(spans[q, 0], spans[q, 1]):
+            out[places[j]] = shared[q]
+            places[j] += 1
+    return int(last)
+
+
+@kernel
+def _sort_by_subscription(rectangles: Int32s, head: Int32s) -> None:
+    """Sort rectangles by their first subscription, so that readers need hardly be sorted."""
+    keys = np.empty(len(rectangles), np.int64)
+    for q in range(len(rectangles)):
+        keys[q] = (np.int64(head[rectangles[q]]) << 32) | rectangles[q]
+    keys.sort()
+    for q in range(len(rectangles)):
+        rectangles[q] = keys[q] & 0xFFFFFFFF
+
+
+@kernel
 def _read_all(
-    tree: Any, messages: Any, turn: Int64s, first: int, out: Int32s, ends: Int64s, seen: Int64s,
-    shared: Int32s, spans: Int64s,
+    tree: Any, head: Int32s, messages: Any, turn: Int64s, first: int, out: Int32s, ends: Int64s,
+    shared: Int32s,
 ) -> int:  # fmt: skip
     """The rectangles that read each message, from the first turn on, as long as there is room; whose turn is next.
 
     Messages that differ in their coordinates only are read together: who reads one of them wherever it lies is searched
-    once, and then asked for each coordinate. Unless these are many more than read the first of them.
+    once, and then shared out among them. Unless they are few, or these many.
     """
     form, a, c, below, above, start, x, y = messages
-    corners = tree[8]
     at = int(ends[first - 1]) if first else 0
     box = np.empty(8, np.int64)
-    together = -1  # how many are shared by messages like the one before; -1: none
     k = first
+    end = first  # of the run that k is in
     while k < len(turn):
         i = turn[k]
-        is_like = k > first and _is_alike(messages, turn[k - 1], i)
-        if not is_like:
-            together = -1
-        if is_like and together < 0 and k + 2 < len(turn) and _is_alike(messages, i, turn[k + 2]):
-            _boxed(box, form[i], c[i], below[i], above[i])
-            most = min(len(shared), _SHARED * (ends[k - 1] - (ends[k - 2] if k > 1 else 0) + _FEW))
-            count = _search(
-                tree,
-                box,
-                form[i],
-                x,
-                y,
-                start[i],
-                start[i + 1],
-                shared,
-                0,
-                most,
-                seen,
-                len(turn) + k,
-            )
-            if count <= most:
-                together = count
-                for q in range(count):
-                    spans[q, 0], spans[q, 1] = corners[shared[q], 0], corners[shared[q], 1]
-        if is_like and together >= 0:
-            if at + together > len(out):
-                return int(k)
-            for q in range(together):
-                if spans[q, 0] <= a[i] <= spans[q, 1]:
-                    out[at] = shared[q]
-                    at += 1
-        else:
-            _boxed(box, form[i], c[i], below[i], above[i])
-            if form[i] != DROPPED:
-                box[4], box[1] = a[i], a[i]
-            last = _search(tree, box, form[i], x, y, start[i], start[i + 1], out, at, MANY, seen, k)
-            if last > len(out):
-                return int(k)
-            at = last
+        points = slice(start[i], start[i + 1])
+        _boxed(box, form[i], c[i], below[i], above[i])
+        if k == end:
+            end = _run_end(messages, turn, k)
+            if end - k >= _FEW:
+                most = min(len(shared), _WORTH * (end - k))
+                count = _search(tree, box, form[i], x[points], y[points], shared, 0, most)
+                if count <= most:
+                    _sort_by_subscription(shared[:count], head)
+                    at = _share_out(tree[8], a, turn[k:end], shared[:count], out, at, ends[k:end])
+                    if at > len(out):
+                        return int(k)
+                    k = end
+                    continue
+        if form[i] != DROPPED:
+            box[4], box[1] = a[i], a[i]
+        at = _search(tree, box, form[i], x[points], y[points], out, at, MANY)
+        if at > len(out):
+            return int(k)
         ends[k] = at
         k += 1
     return int(k)
 
 
+class Readers(NamedTuple):
+    """Who reads which message: the subscriptions numbers[start[m]:start[m + 1]] read message m."""
+
+    start: Int64s
+    numbers: Int64s
+
+    def counts(self) -> Int64s:
+        """How many read each message."""
+        return np.diff(self.start)
+
+    def which(self) -> Int64s:
+        """The message of each number."""
+        return np.repeat(np.arange(len(self.start) - 1), self.counts())
+
+    def kept(self, keep: Bools) -> "Readers":
+        """Those of the numbers that are to be kept."""
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep)])
+        return Readers(before[self.start], self.numbers[keep])
+
+
 @kernel
-def _in_turn(turn: Int64s, ends: Int64s, found: Int32s, where: Int64s, out: Int32s) -> None:
-    """Put what was found turn by turn where each message has its place."""
+def _in_turn(turn: Int64s, ends: Int64s, found: Int32s, chains: Any, start: Int64s) -> Int64s:
+    """Where each message's subscriptions start, and they themselves: those of the rectangles found turn by turn."""
+    head, following = chains
+    count = 0
     for k in range(len(turn)):
-        begin = ends[k - 1] if k else 0
-        to = where[turn[k]]
-        for q in range(begin, ends[k]):
-            out[to + q - begin] = found[q]
+        before = count
+        for q in range(ends[k - 1] if k else 0, ends[k]):
+            s = head[found[q]]
+            while s >= 0:
+                count += 1
+                s = following[s]
+        start[turn[k] + 1] = count - before
+    for m in range(len(turn)):
+        start[m + 1] += start[m]
+    numbers = np.empty(count, np.int64)
+    for k in range(len(turn)):
+        at = start[turn[k]]
+        for q in range(ends[k - 1] if k else 0, ends[k]):
+            s = head[found[q]]
+            while s >= 0:
+                numbers[at] = s
+                at += 1
+                s = following[s]
+    return numbers
 
 
 def _turns(messages: Messages) -> Int64s:
-    """An order in which messages that differ in their coordinates only follow each other, mostly."""
+    """An order in which messages that differ in their coordinates a only follow each other, ascending, mostly."""
     points = np.concatenate([np.zeros(1, np.int64), np.cumsum(messages.x * 31 + messages.y * 17)])
     sums = points[messages.start[1:]] - points[messages.start[:-1]]
-    return np.lexsort((sums, messages.above, messages.below, messages.c, messages.form))
+    return np.lexsort((messages.a, sums, messages.above, messages.below, messages.c, messages.form))
 
 
-def readers(rectangles: Rectangles, messages: Messages) -> tuple[Int64s, Int64s]:
-    """Who reads which message: message and subscription, in the order of the messages."""
+def readers(rectangles: Rectangles, messages: Messages) -> Readers:
+    """Who reads which message."""
     count = len(messages)
+    start = np.zeros(count + 1, np.int64)
     if not count or not len(rectangles):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        return Readers(start, np.empty(0, np.int64))
     turn = _turns(messages)
     ends = np.zeros(count, np.int64)
     size = len(rectangles.corners)
-    seen = np.full(size, -1, np.int64)
     out = np.empty(max(1 << 14, 2 * size), np.int32)
-    scratch = np.empty(size, np.int32), np.empty((size, 2), np.int64)
+    shared = np.empty(size, np.int32)
     flat = (
         messages.form, messages.a, messages.c, messages.below, messages.above, messages.start, messages.x,
         messages.y,
     )  # fmt: skip
     first = 0
     while True:
-        first = _read_all(rectangles.tree, flat, turn, first, out, ends, seen, *scratch)
+        first = _read_all(rectangles.tree, rectangles.head, flat, turn, first, out, ends, shared)
         if first == count:
             break
-        seen[:] = -1
         out = np.concatenate([out, np.empty(len(out), np.int32)])
-    per_turn = np.diff(ends, prepend=0)
-    per_message = np.empty(count, np.int64)
-    per_message[turn] = per_turn
-    found = np.empty(ends[-1], np.int32)
-    _in_turn(turn, ends, out, np.cumsum(per_message) - per_message, found)
-    subscriptions, per_rectangle = rectangles.members(found)
-    which = np.repeat(np.repeat(np.arange(count), per_message), per_rectangle)
-    return which, subscriptions
+    chains = rectangles.head, rectangles.following
+    return Readers(start, _in_turn(turn, ends, out, chains, start))

@@ -39,7 +39,7 @@ Tree = tuple[Int32s, Int32s, Int32s, Int32s, Int64s, Int32s, Int64s, Int32s, Int
 
 
 @kernel
-def _is_inside(corners: Int64s, r: int, box: Int64s) -> bool:
+def is_inside(corners: Int64s, r: int, box: Int64s) -> bool:
     """Whether a rectangle's corners are in a box of four dimensions."""
     return bool(
         box[0] <= corners[r, 0] <= box[4]
@@ -47,6 +47,15 @@ def _is_inside(corners: Int64s, r: int, box: Int64s) -> bool:
         and box[2] <= corners[r, 2] <= box[6]
         and box[3] <= corners[r, 3] <= box[7]
     )
+
+
+@kernel
+def meets(bounds: Int64s, node: int, box: Int64s) -> bool:
+    """Whether the rectangles below a node, by their bounds, may be in a box."""
+    outside = False
+    for d in range(4):
+        outside = outside or bounds[node, d] > box[d + 4] or bounds[node, d + 4] < box[d]
+    return not outside
 
 
 @kernel
@@ -81,7 +90,7 @@ def any_inside(tree: Any, box: Int64s) -> bool:
         bucket = right[node]
         for i in range(living[node]):
             r = buckets[bucket, i]
-            if _is_inside(corners, r, box):
+            if is_inside(corners, r, box):
                 return True
     return False
 
@@ -99,14 +108,7 @@ def all_inside(tree: Any, box: Int64s, out: Int32s, at: int, most: int = MANY) -
     while height:
         height -= 1
         node = stack[height]
-        if living[node] == 0:
-            continue
-        outside = False
-        for d in range(4):
-            if bounds[node, d] > box[d + 4] or bounds[node, d + 4] < box[d]:
-                outside = True
-                break
-        if outside:
+        if living[node] == 0 or not meets(bounds, node, box):
             continue
         if left[node] >= 0:
             stack[height] = left[node]
@@ -116,7 +118,7 @@ def all_inside(tree: Any, box: Int64s, out: Int32s, at: int, most: int = MANY) -
         bucket = right[node]
         for i in range(living[node]):
             r = buckets[bucket, i]
-            if _is_inside(corners, r, box):
+            if is_inside(corners, r, box):
                 if at < len(out):
                     out[at] = r
                 at += 1

@@ -32,7 +32,7 @@ from penstock.joins.messages import (
     concatenated,
 )
 from penstock.joins.notifications import Part
-from penstock.joins.readers import readers
+from penstock.joins.readers import Readers, readers
 from penstock.joins.rectangles import Rectangles, any_inside
 from penstock.joins.runs import Runs
 from penstock.joins.semijoins import changed_places
@@ -276,21 +276,22 @@ class _Sender:
         self._scheme = scheme
         self._group = group
 
-    def readers(self, messages: Messages) -> tuple[Int64s, Int64s]:
-        which, numbers = readers(self._group.rectangles, messages)
+    def readers(self, messages: Messages) -> Readers:
+        found = readers(self._group.rectangles, messages)
         if not self._group.conditions:
-            return which, numbers
+            return found
+        which, numbers = found.which(), found.numbers
         keep = np.ones(len(which), np.bool_)
         for number in set(numbers.tolist()) & set(self._group.conditions):
             mine = np.flatnonzero(numbers == number)
             keep[mine] = self._scheme.test(self._group, number, messages.tuples[which[mine]])
-        return which[keep], numbers[keep]
+        return found.kept(keep)
 
     def wanted(self, messages: Messages) -> Messages:
         """The messages that somebody reads."""
         found = np.zeros(len(messages), np.bool_)
         if self._group.conditions:
-            found[self.readers(messages)[0]] = True
+            found = self.readers(messages).counts() > 0
         else:
             _any_wants(self._group.rectangles.tree, messages.a, messages.c, found)
         return self._group.messages(

@@ -21,6 +21,7 @@ from penstock.joins.messages import (
     TuplesDropped,
 )
 from penstock.joins.notifications import Part
+from penstock.joins.readers import Readers
 from penstock.joins.semijoins import Form, Semijoins
 from penstock.joins.subscription import SelectJoin, Side
 from penstock.joins.tables import Delta, TableState
@@ -220,15 +221,16 @@ class _Sender:
         self._scheme = scheme
         self.group = group
 
-    def readers(self, messages: Messages) -> tuple[Int64s, Int64s]:
-        which, numbers = self.group.readers(messages)
+    def readers(self, messages: Messages) -> Readers:
+        found = self.group.readers(messages)
         if not self.group.tested:
-            return which, numbers
+            return found
+        which, numbers = found.which(), found.numbers
         keep = np.ones(len(which), np.bool_)
         for number in set(numbers.tolist()) & self.group.tested:
             mine = np.flatnonzero((numbers == number) & (messages.form[which] != DROPPED))
             keep[mine] = self._scheme.test(self.group, number, messages.tuples[which[mine]])
-        return which[keep], numbers[keep]
+        return found.kept(keep)
 
     def content_bytes(self, messages: Messages) -> Int64s:
         """Of what is added all bytes, of what is removed those of its key, of what is dropped the join attributes."""

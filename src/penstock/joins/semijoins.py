@@ -41,7 +41,7 @@ from penstock.joins.messages import (
     concatenated,
     offsets,
 )
-from penstock.joins.readers import readers
+from penstock.joins.readers import Readers, readers
 from penstock.joins.rectangles import Rectangles, any_inside
 from penstock.joins.runs import Runs, first_at_least
 from penstock.joins.skylines import CLU_PLUS, describe_all
@@ -291,8 +291,8 @@ class Semijoins:
 
     # --- who reads, and holds ------------------------------------------------------------------
 
-    def readers(self, messages: Messages) -> tuple[Int64s, Int64s]:
-        """Who reads which message: message and subscription."""
+    def readers(self, messages: Messages) -> Readers:
+        """Who reads which message."""
         return readers(self.rectangles, messages)
 
     def held(self, number: int) -> Int64s:

@@ -141,7 +141,7 @@ class Tally:
             sizes = part.sender.content_bytes(messages)
             copies = np.ones(len(messages), np.int64)
             if with_readers or notified.is_unicast:
-                copies = np.bincount(notified.readers()[n][0], minlength=len(messages))
+                copies = notified.readers()[n].counts()
             if with_readers:
                 self.delivered += float((sizes * copies)[come].sum())
             if not notified.is_unicast:

@@ -93,15 +93,14 @@ def told(
 ) -> pa.RecordBatch | None:
     """The messages that somebody reads, as rows. Without positions they are first content. None if there are none."""
     found = []
-    for part, (which, numbers) in zip(notifications.parts, notifications.readers(), strict=True):
-        ids = notifications.ids[numbers]
-        which, ids = which[ids >= 0], ids[ids >= 0]
-        if not len(which):
+    for part, read in zip(notifications.parts, notifications.readers(), strict=True):
+        ids = notifications.ids[read.numbers]
+        if len(ids) and ids.min() < 0:  # some are gone
+            read, ids = read.kept(ids >= 0), ids[ids >= 0]
+        sent = np.flatnonzero(read.counts())
+        if not len(sent):
             continue
-        starts = np.flatnonzero(
-            np.diff(which, prepend=-1)
-        )  # readers are in the order of the messages
-        sent, ends = which[starts], np.append(starts, len(which))
+        starts, ends = read.start[sent], np.append(read.start[sent], len(ids))
         _sort_each(ids, ends)
         if positions is None:
             at = np.full(len(sent), _FIRST)
@@ -150,9 +149,12 @@ def _names(
 
 @kernel
 def _sort_each(values: Int64s, ends: Int64s) -> None:
-    """Sort stretches of values: each from one end to the next."""
+    """Sort stretches of values: each from one end to the next. Most are sorted already."""
     for n in range(len(ends) - 1):
-        values[ends[n] : ends[n + 1]] = np.sort(values[ends[n] : ends[n + 1]])
+        for i in range(ends[n] + 1, ends[n + 1]):
+            if values[i - 1] > values[i]:
+                values[ends[n] : ends[n + 1]] = np.sort(values[ends[n] : ends[n + 1]])
+                break
 
 
 def _turns(messages: Messages) -> Int64s:
