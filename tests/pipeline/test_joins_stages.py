@@ -1,13 +1,15 @@
 """The stages of select-joins, run without Spark: every view is DuckDB's result, whatever happens to the processes."""
 
+import json
 import random
 
+import pyarrow as pa
 import pytest
 from tests.joins.small_world import WORLDS, Database, random_change, random_subscription
 
 import penstock
 from penstock.joins.changes import Change
-from penstock.pipeline.joins.changes import Feed, read_letters
+from penstock.pipeline.joins.changes import Feed, Reader, read_letters
 from penstock.pipeline.joins.stages import Stages, Window
 
 from .joins_world import Engine, Watchers
@@ -146,8 +148,6 @@ def test_rows_that_are_no_changes_become_dead_letters(tmp_path):
     told = engine.run({"S": rows})
     assert [row["tuple"]["S"]["id"] for row in told] == [3]
     (folder,) = (tmp_path / "letters").iterdir()
-    import json
-
     letters = [json.loads(line) for f in folder.iterdir() for line in f.read_text().splitlines()]
     assert [letter["reason"] for letter in letters] == [
         "S: op is 'explode': expected insert, update or delete",
@@ -155,3 +155,20 @@ def test_rows_that_are_no_changes_become_dead_letters(tmp_path):
         "S: the key id is NULL",
     ]
     assert len(read_letters(tmp_path / "letters", 7)) == 3
+
+
+def test_values_that_do_not_fit_are_dead_letters_of_their_rows_only(tmp_path):
+    """Of a batch, the rows with a value that its column can't have are told; the others are read."""
+    catalog = penstock.Catalog.of({"A": penstock.Table({"k": "int", "x": "int"}, key="k")})
+    given = {
+        "k": ["1", "2", "three", "4", "5"],
+        "x": [1.0, 2.5, 3.0, 4.0, 1e300],
+        "op": ["insert"] * 5,
+        "version": ["1", "1", "1", "late", "1"],
+    }
+    reader = Reader(Stages(catalog, 2, ("A",)), "A", Feed("op", "version"), None)
+    letters: list[str] = []
+    parts = list(reader.read(pa.RecordBatch.from_pydict(given), 0, letters))
+    assert [row["k"] for part, _ in parts for row in part.to_pylist()] == [1]
+    reasons = [json.loads(letter)["reason"].split(":")[1].split()[0] for letter in letters]
+    assert sorted(reasons) == ["k", "version", "x", "x"]

@@ -81,11 +81,13 @@ class Reader:
     ) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
         """Changes, and the bucket of each by its key."""
         table = dict(self.stages.catalog.declared)[self.table]
-        rows = _tuples(batch, table)
         deleted, problems = self._operations(batch)
+        rows, misfits = _tuples(batch, table)
+        problems += misfits
         versions = np.zeros(batch.num_rows, np.int64)
         if self.feed.version is not None:
-            column = batch.column(self.feed.version).cast(pa.int64())
+            column, misfits = _cast(batch.column(self.feed.version), pa.int64(), self.feed.version)
+            problems += misfits
             problems += [(n, f"{self.feed.version} is NULL") for n in _nulls(column)]
             versions = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
         for name in table.key:
@@ -139,7 +141,7 @@ class Reader:
         complete = good & before.is_valid().to_numpy(zero_copy_only=False)
         keys = {}
         for name in table.key:
-            keys[name] = pc.struct_field(before, name).cast(rows.column(name).type)
+            keys[name], _ = _cast(pc.struct_field(before, name), rows.column(name).type, name)
             complete &= keys[name].is_valid().to_numpy(zero_copy_only=False)
             same = pc.fill_null(pc.equal(keys[name], rows.column(name)), False)
             other |= ~same.to_numpy(zero_copy_only=False)
@@ -192,13 +194,31 @@ def check_feed(schema: StructType, name: str, table: Table, feed: Feed) -> list[
     return problems
 
 
-def _tuples(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
+def _tuples(batch: pa.RecordBatch, table: Table) -> tuple[pa.RecordBatch, list[tuple[int, str]]]:
+    """The columns of the table, and the rows with a value that its column can't have."""
     schema = table.schema.to_arrow()
+    found = [_cast(batch.column(field.name), field.type, field.name) for field in schema]
+    rows = pa.RecordBatch.from_arrays([array for array, _ in found], schema=schema)
+    return rows, [problem for _, problems in found for problem in problems]
+
+
+def _cast(
+    column: pa.Array, type_: pa.DataType, name: str
+) -> tuple[pa.Array, list[tuple[int, str]]]:
+    """A column of another type; NULL where a value doesn't fit into it, with the reason."""
     try:
-        arrays = [batch.column(field.name).cast(field.type) for field in schema]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise SchemaError(f"the changes don't have the types of the table: {error}") from error
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return column.cast(type_), []
+    except pa.ArrowNotImplementedError as error:
+        raise SchemaError(
+            f"the changes don't have the types of the table: {name}: {error}"
+        ) from error
+    except pa.ArrowInvalid as error:
+        if len(column) == 1:
+            return pa.nulls(1, type_), [(0, f"{name} doesn't fit: {error}")]
+    half = len(column) // 2  # few are bad, so most halves are good
+    left, right = _cast(column[:half], type_, name), _cast(column[half:], type_, name)
+    problems = left[1] + [(half + n, reason) for n, reason in right[1]]
+    return pa.concat_arrays([left[0], right[0]]), problems
 
 
 def _changes(

@@ -39,6 +39,7 @@ BUCKETS = 32
 Frames = Mapping[str, DataFrame]
 Windows = Mapping[str, tuple[str, str]]
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_CHANGES_ONLY = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -193,9 +194,10 @@ def _quoted(name: str) -> str:
 
 
 def _use_rocks_db(spark: SparkSession) -> None:
-    """`transformWithState` works with no other state store."""
+    """`transformWithState` works with no other state store. Of changes, a commit needn't upload all files again."""
     if spark.conf.get(_PROVIDER, "") != _ROCKS_DB:
         spark.conf.set(_PROVIDER, _ROCKS_DB)
+        spark.conf.set(_CHANGES_ONLY, "true")
 
 
 # --- what is given ------------------------------------------------------------------------------
