@@ -1,6 +1,6 @@
 """Who subscribed to what: tickets, leases, a change feed.
 
-Read `subscriptions` first: it is the registry as its users see it. Below it:
+Read `registry` first, then `subscriptions`: the registry as its users see it, and what is made of its filters. Below:
 
 - `tickets`, `leases`, `limits`, `records`: what a subscription has, and may have;
 - `schemas`: what all filters must fit;

@@ -1,0 +1,440 @@
+"""The registry: who subscribed to what, for how long.
+
+Follows section 5.1 of the operators paper (subscribe, renew, unsubscribe; tickets and leases) and
+adds what a registry of a million subscriptions shared by several processes needs: a bulk load, a
+check of every filter before it is kept, and a change feed from which snapshots are made.
+
+A lease starts when the registry accepts it, by the clock of the process that asks: on several
+hosts, keep the clocks in step (NTP). An expired subscription is gone: it can't be renewed, it
+doesn't match, it isn't listed.
+"""
+
+import builtins
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from sqlalchemy.engine import URL
+
+from penstock.errors import (
+    ExpensiveSubscription,
+    RegistryError,
+    UnknownSubscription,
+)
+from penstock.joins.catalog import Catalog
+from penstock.language import Schema, SchemaLike
+from penstock.language.selects import check_select, is_select
+from penstock.matching import check
+from penstock.matching.rows import FOREVER, Changes, Rows
+from penstock.operators.define import Operator, Operators, OperatorsLike
+from penstock.registry.catalogs import keep_catalog, no_catalog, read_catalog
+from penstock.registry.databases import database_of
+from penstock.registry.kinds import SelectSource, changes_of_kind, rows_of_kind
+from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length, utc_now
+from penstock.registry.limits import as_int64, check_texts
+from penstock.registry.load import (
+    LoadReport,
+    SchemaMoved,
+    load_incoming,
+    progress_bar,
+)
+from penstock.registry.records import Subscribed, Subscription, subscription_of
+from penstock.registry.schemas import Known, keep_schema, read_schema
+from penstock.registry.sources import Columns, read_source
+from penstock.registry.store import Store
+from penstock.registry.tickets import new_ticket, proven, ticket_hash
+
+_PAGE = 1_000  # subscriptions that `list` reads at a time
+
+
+class Registry:
+    """Subscriptions by their ids: in memory, or by `open` in a file or a PostgreSQL database."""
+
+    def __init__(
+        self,
+        schema: SchemaLike | None = None,
+        *,
+        catalog: Catalog | None = None,
+        operators: OperatorsLike = None,
+        clock: Callable[[], int] = utc_now,
+        store: Store | None = None,
+    ) -> None:
+        self._store = Store(database_of(None)) if store is None else store
+        self._clock = clock
+        self.operators = Operators.of(operators)
+        signatures = self.operators.signatures
+        if schema is None:
+            self._known = read_schema(self._store, Known(None, None, signatures))
+        else:
+            wanted = Schema.of(schema).with_operators(signatures)
+            self._known = keep_schema(self._store, wanted, clock())
+        self._catalog = None if catalog is None else keep_catalog(self._store, catalog)
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str] | URL,
+        schema: SchemaLike | None = None,
+        *,
+        create: bool = True,
+        catalog: Catalog | None = None,
+        operators: OperatorsLike = None,
+        clock: Callable[[], int] = utc_now,
+    ) -> Self:
+        """Open a registry, and make it if it isn't there (with `create=False`, that is an error).
+
+        `url` is the path of a file, `sqlite:///subs.db`, or `postgresql://user@host/database`. A
+        `schema` is kept in the registry, and read back when it is opened without; if there is
+        another one already, that is an error. So is a `catalog`. `operators` are those that filters may call, as in
+        `Subscriptions`; they aren't kept, whoever opens the registry has to have them.
+
+        >>> import tempfile; folder = tempfile.TemporaryDirectory()
+        >>> with Registry.open(f"{folder.name}/subs.db", {"price": "double"}) as subs:
+        ...     subscribed = subs.subscribe("alice", "price > 5")
+        >>> with Registry.open(f"{folder.name}/subs.db") as subs:
+        ...     subs.get(subscribed.id).filter
+        'price > 5'
+        >>> folder.cleanup()
+        """
+        store = Store(database_of(url), create)
+        try:
+            return cls(schema, catalog=catalog, operators=operators, clock=clock, store=store)
+        except BaseException:
+            store.close()
+            raise
+
+    @property
+    def url(self) -> str | None:
+        """Where the registry is, password and all: enough to open it again. None in memory.
+
+        >>> Registry().url is None
+        True
+        """
+        url = self._store.database.url
+        return None if url is None else url.render_as_string(hide_password=False)
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema that filters are checked against, if the registry has one.
+
+        >>> print(Registry({"price": "double"}).schema is None, Registry().schema)
+        False None
+        """
+        self._known = read_schema(self._store, self._known)
+        return self._known.schema
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """The tables that select-joins are over, if the registry has a catalogue.
+
+        >>> Registry().catalog is None
+        True
+        """
+        if self._catalog is None:
+            self._catalog = read_catalog(self._store)
+        return self._catalog
+
+    @property
+    def selects(self) -> SelectSource:
+        """The select-joins, which `active`, `changes` and all that compiles filters leave out.
+
+        >>> from penstock import Catalog, Table
+        >>> catalog = Catalog.of({"Stocks": Table({"Symbol": "string", "PER": "double"}, key="Symbol")})
+        >>> subs = Registry(catalog=catalog)
+        >>> sid, ticket = subs.subscribe("alice", "SELECT * FROM Stocks WHERE PER > 45")
+        >>> subs.selects.joins()[sid].join.tables, len(subs.active())
+        (('Stocks',), 0)
+        """
+        return SelectSource(self._store, self.catalog, self._clock)
+
+    @property
+    def identity(self) -> str:
+        """Names this registry for ever, wherever it is moved to.
+
+        >>> Registry().identity == Registry().identity
+        False
+        """
+        return self._store.identity
+
+    def subscribe(
+        self,
+        subscriber: str,
+        filter: str,  # noqa: A002
+        lease: Lease = DEFAULT_LEASE,
+    ) -> Subscribed:
+        """Add a subscription: its id, and the ticket with which it can be renewed or cancelled.
+
+        Raises FilterError if the filter isn't one (or doesn't fit the schema, if the registry has
+        one), and warns with ExpensiveSubscription if it will cost much more than most. In a
+        registry with a catalogue it may be a select-join: `SELECT * FROM … JOIN … WHERE …`.
+
+        >>> sid, ticket = Registry().subscribe("alice", "price > 5", lease="2h")
+        >>> sid, len(ticket)
+        (1, 64)
+        """
+        check_texts(subscriber, filter)
+        length = lease_length(lease)
+        ticket = new_ticket()
+        known = self._known
+        is_join = is_select(filter)
+        for warning in self._check_select(filter) if is_join else self._check(filter, known):
+            warnings.warn(warning, ExpensiveSubscription, stacklevel=2)
+        while True:
+            with self._store.turn() as turn:
+                if is_join or turn.schema == known.text:
+                    now = self._clock()
+                    end = min(now + length, FOREVER)
+                    sid = turn.add(subscriber, filter, ticket_hash(ticket), now, end)
+                    break
+            # Somebody gave the registry its schema meanwhile.
+            known = self._known = read_schema(self._store, known)
+            self._check(filter, known)
+        return Subscribed(sid, ticket)
+
+    def _check(self, text: str, known: Known) -> builtins.list[str]:
+        return check(text, known.schema, known.operators)
+
+    def _check_select(self, text: str) -> builtins.list[str]:
+        catalog = self.catalog
+        if catalog is None:
+            raise no_catalog(text)
+        return check_select(text, catalog)
+
+    def renew(
+        self,
+        id: int,  # noqa: A002
+        ticket: str,
+        lease: Lease = DEFAULT_LEASE,
+    ) -> Subscription:
+        """Give a subscription a new lease, from now on; it may be shorter than what was left of the old one.
+
+        Raises TicketError if there is no live subscription with this id and ticket. A subscription
+        whose lease has ended is gone: subscribe again.
+
+        >>> subs = Registry()
+        >>> sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> subs.renew(sid, ticket, lease="forever").expires is None
+        True
+        """
+        lease_length(lease)
+        with self._store.turn() as turn:
+            now = self._clock()
+            record = proven(turn, id, ticket, now)
+            renewed = turn.renew(record, lease_end(now, lease))
+        return subscription_of(renewed)
+
+    def unsubscribe(self, id: int, ticket: str) -> None:  # noqa: A002
+        """Remove a subscription. Raises TicketError as `renew` does.
+
+        >>> subs = Registry()
+        >>> sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> subs.unsubscribe(sid, "guessed")
+        Traceback (most recent call last):
+        penstock.errors.TicketError: no live subscription 1 has this ticket: ...
+        >>> subs.unsubscribe(sid, ticket)
+        """
+        with self._store.turn() as turn:
+            turn.remove([proven(turn, id, ticket, self._clock()).id])
+
+    def remove(self, id: int) -> None:  # noqa: A002
+        """Remove a subscription without its ticket: for whoever runs the registry, and so may write to its tables.
+
+        Bulk-loaded subscriptions usually have no ticket. UnknownSubscription if there is none of this id.
+
+        >>> subs = Registry()
+        >>> subs.remove(subs.subscribe("alice", "price > 5").id)
+        >>> len(subs)
+        0
+        """
+        number = as_int64(id)
+        with self._store.turn() as turn:
+            if number is None or turn.find(number, self._clock()) is None:
+                raise UnknownSubscription(f"no live subscription {id}")
+            turn.remove([number])
+
+    def sweep(self) -> int:
+        """Free the room of expired subscriptions; how many there were.
+
+        Nothing depends on it: they don't match, and aren't listed, from the moment their lease
+        ends. Run it once in a while on a registry with short leases.
+
+        >>> Registry().sweep()
+        0
+        """
+        with self._store.turn() as turn:
+            expired = turn.expired(self._clock())
+            turn.remove(expired)
+        return len(expired)
+
+    def get(self, id: int) -> Subscription:  # noqa: A002
+        """The live subscription with this id, or UnknownSubscription.
+
+        >>> subs = Registry()
+        >>> subs.get(subs.subscribe("alice", "price > 5").id).subscriber
+        'alice'
+        """
+        number = as_int64(id)
+        record = None if number is None else self._store.find(number, self._clock())
+        if record is None:
+            raise UnknownSubscription(
+                f"there is no live subscription {id}: list them to see which there are"
+            )
+        return subscription_of(record)
+
+    def __len__(self) -> int:
+        return self._store.count(self._clock())
+
+    def __bool__(self) -> bool:
+        return True  # a registry is a registry even when it is empty
+
+    def load(
+        self,
+        source: Any,
+        id: str | None = "id",  # noqa: A002
+        subscriber: str = "subscriber",
+        filter: str = "filter",  # noqa: A002
+        lease: Lease = DEFAULT_LEASE,
+        tickets: bool = False,
+        on_error: Literal["raise", "skip"] = "raise",
+        progress: bool | None = None,
+    ) -> LoadReport:
+        """Add many subscriptions in one transaction: all of them or, on any error, none.
+
+        `source` is a Spark, pandas or Polars DataFrame, an Arrow table, the path of a Parquet file
+        or folder or of a JSON lines file; `id`, `subscriber` and `filter` name its columns. With
+        `id=None`, or without a column `id`, the registry assigns the ids. Without `tickets=True`
+        nobody gets a ticket: such subscriptions end with their lease.
+
+        Bad rows: `on_error="raise"` raises SubscriptionErrors with all of them, `"skip"` loads the
+        others and puts them into the report. `progress` shows a bar; by default if stderr is a
+        terminal.
+
+        >>> import pyarrow as pa
+        >>> table = pa.table({"id": [7, 8], "user": ["alice", "bob"], "filter": ["price > 5", "price >"]})
+        >>> report = Registry().load(table, subscriber="user", on_error="skip")
+        >>> report.loaded, [id for id, error in report.errors]
+        (1, [8])
+        """
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
+        length = lease_length(lease)
+        incoming = read_source(source, Columns(id, subscriber, filter))
+        while True:
+            known = self._known = read_schema(self._store, self._known)
+            try:
+                with progress_bar(len(incoming), progress) as bar:
+                    return load_incoming(
+                        self._store,
+                        incoming,
+                        known,
+                        self._clock,
+                        length,
+                        self.catalog,
+                        tickets=tickets,
+                        skip_bad=on_error == "skip",
+                        bar=bar,
+                    )
+            except SchemaMoved:
+                continue
+
+    def sequence(self) -> int:
+        """The number of the last change. Changes are numbered 1, 2, 3 … in the order in which they were committed.
+
+        >>> subs = Registry(); _ = subs.subscribe("alice", "price > 5"); subs.sequence()
+        1
+        """
+        return self._store.head().sequence
+
+    def active(self, now: int | None = None) -> Rows:
+        """All the filters whose lease ends after `now` (UTC microseconds; default: the clock), in columns.
+
+        >>> subs = Registry(); _ = subs.subscribe("alice", "price > 5")
+        >>> subs.active().ids
+        array([1])
+        """
+        return rows_of_kind(
+            self._store.active(self._clock() if now is None else now), selects=False
+        )
+
+    def changes(self, since: int) -> Changes:
+        """What changed after change number `since`: each filter once, in its last state.
+
+        Expiry is no change: what comes as an upsert may have expired meanwhile, which its `expires`
+        tells.
+
+        >>> subs = Registry(); sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> subs.unsubscribe(sid, ticket)
+        >>> changes = subs.changes(since=1)
+        >>> changes.sequence, len(changes.upserts), changes.removed
+        (2, 0, array([1]))
+        """
+        return changes_of_kind(self._store.changes(since), selects=False)
+
+    def close(self) -> None:
+        """Give the connections back. In memory, that is the end of the subscriptions.
+
+        >>> subs = Registry(); subs.close(); len(subs)
+        Traceback (most recent call last):
+        penstock.errors.RegistryError: the registry in memory is closed: open it again
+        """
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._store.database}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.url is None:
+            raise RegistryError(
+                "a registry in memory can't be sent to another process: open one by URL instead, "
+                "Subscriptions.open('sqlite:///subs.db')"
+            )
+        return _reopen, (type(self), self.url, self._clock, tuple(self.operators))
+
+    def list(
+        self,
+        subscriber: str | None = None,
+        limit: int | None = None,
+        include_expired: bool = False,
+    ) -> Iterator[Subscription]:
+        """The subscriptions in order of id: all, or one subscriber's. Read page by page as you go.
+
+        >>> subs = Registry()
+        >>> for name in ("alice", "bob"): _ = subs.subscribe(name, "price > 5")
+        >>> [found.id for found in subs.list("bob")]
+        [2]
+        """
+        if limit is not None and limit < 0:
+            raise ValueError(f"limit is {limit}: it can't be negative")
+        return self._pages(subscriber, limit, None if include_expired else self._clock())
+
+    def _pages(
+        self, subscriber: str | None, limit: int | None, now: int | None
+    ) -> Iterator[Subscription]:
+        after = None
+        while limit is None or limit > 0:
+            size = _PAGE if limit is None else min(limit, _PAGE)
+            page = self._store.page(after, subscriber, now, size)
+            yield from map(subscription_of, page)
+            if len(page) < size:
+                return
+            after = page[-1].id
+            limit = None if limit is None else limit - size
+
+
+def _reopen(
+    kind: type[Registry], url: str, clock: Callable[[], int], operators: tuple[Operator, ...]
+) -> Registry:
+    return kind.open(url, create=False, clock=clock, operators=operators)
