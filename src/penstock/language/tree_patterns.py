@@ -74,7 +74,7 @@ class _Reader:
         if self.next.kind in ("/", "//"):
             self.path(DOCUMENT)
         if not self.nodes:
-            raise self.unexpected("/ or // and a node, or [ and a branch", "an empty pattern")
+            raise self.unexpected("/ or // and a node, or [ and a branch")
         if self.next.kind == "operator":
             hint = "a condition on a node stands in brackets behind it: //price[. > 5]"
             raise self.unexpected("the end of the pattern", hint=hint)
@@ -101,10 +101,11 @@ class _Reader:
         if number == MAX_PATTERN_NODES:
             raise self.error(f"too many nodes: at most {MAX_PATTERN_NODES} in one pattern", token)
         self.nodes.append(_Draft(label, parent, descendant, Returns.NOTHING, []))
-        self.returns(number)
-        while self.next.kind == "[":
-            self.branch(number)
-            self.returns(number)
+        while self.next.kind in ("[", "{"):
+            if self.next.kind == "{":
+                self.returns(number)
+            else:
+                self.branch(number)
         return number
 
     def branch(self, parent: int) -> None:
@@ -190,8 +191,6 @@ class _Reader:
         raise self.unexpected("a number, or a text in single quotes", hint=hint)
 
     def returns(self, node: int) -> None:
-        if self.next.kind != "{":
-            return
         opening = self.take()
         if self.nodes[node].returns:
             raise self.error("a node says twice what it returns", opening, hint="write {ID, val}")
@@ -222,19 +221,12 @@ class _Reader:
     def error(self, reason: str, token: Token, hint: str | None = None) -> FilterError:
         return FilterError(self.text, reason, token.start, token.end, hint=hint)
 
-    def unexpected(
-        self, expected: str, reason: str | None = None, hint: str | None = None
-    ) -> FilterError:
+    def unexpected(self, expected: str, hint: str | None = None) -> FilterError:
         token = self.next
-        reason = reason or f"{token.shown} doesn't go on with the pattern"
-        if token.kind == END and self.nodes:
-            reason = "the pattern breaks off"
+        reason = f"{token.shown} can't stand here"
+        if token.kind == END:
+            reason = "the pattern breaks off" if self.at else "an empty pattern"
+        place = token.start, token.end
         return FilterError(
-            self.text,
-            reason,
-            token.start,
-            token.end,
-            expected=expected,
-            found=token.shown,
-            hint=hint,
+            self.text, reason, *place, expected=expected, found=token.shown, hint=hint
         )
