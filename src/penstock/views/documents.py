@@ -15,6 +15,7 @@ node has two pairs of places. Attributes' values aren't part of an element's val
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,8 @@ class BadDocument(NamedTuple):
     reason: str
 
 
-class Documents(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Documents:
     """A batch of documents."""
 
     numbers: Int64s
@@ -79,7 +81,8 @@ class Documents(NamedTuple):
         parents, last = self.parents[low:high], self.last[low:high]
         if low:
             parents, last = np.where(parents < 0, parents, parents - low), last - low
-        return self._replace(
+        return replace(
+            self,
             numbers=self.numbers[start:past],
             first=self.first[start : past + 1] - low,
             labels=self.labels[low:high],
