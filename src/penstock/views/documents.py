@@ -31,6 +31,10 @@ MOST_DEPTH = 1_000
 NO_VALUE = -1
 """Where a node's value begins if it has none: JSON's null."""
 
+LABEL, PARENT, LAST, LEVEL = range(4)
+VALUE_START, VALUE_END, CONTENT_START, CONTENT_END = range(4)
+NODES, TEXT, ATTRIBUTE_TEXT, CONTENT = range(4)
+
 Document = bytes | str
 
 
@@ -53,10 +57,8 @@ class Documents:
     parents: Int32s
     last: Int32s
     levels: Int32s
-    value_start: Int64s
-    value_end: Int64s
-    content_start: Int64s
-    content_end: Int64s
+    spans: Int64s
+    """Rows `VALUE_START`, `VALUE_END`, `CONTENT_START` and `CONTENT_END`, one column per node."""
     values: Bytes
     content: Bytes
     names: tuple[str, ...]
@@ -67,13 +69,13 @@ class Documents:
 
     def value(self, node: int) -> str | None:
         """A node's value."""
-        if self.value_start[node] == NO_VALUE:
-            return None
-        return self.values[self.value_start[node] : self.value_end[node]].tobytes().decode()
+        start, end = self.spans[VALUE_START, node], self.spans[VALUE_END, node]
+        return None if start == NO_VALUE else self.values[start:end].tobytes().decode()
 
     def cont(self, node: int) -> str:
         """A node's subtree, serialised."""
-        return self.content[self.content_start[node] : self.content_end[node]].tobytes().decode()
+        start, end = self.spans[CONTENT_START, node], self.spans[CONTENT_END, node]
+        return self.content[start:end].tobytes().decode()
 
     def part(self, start: int, past: int) -> "Documents":
         """The documents from one place up to another; the texts are shared."""
@@ -89,10 +91,7 @@ class Documents:
             parents=parents.astype(np.int32),
             last=last.astype(np.int32),
             levels=self.levels[low:high],
-            value_start=self.value_start[low:high],
-            value_end=self.value_end[low:high],
-            content_start=self.content_start[low:high],
-            content_end=self.content_end[low:high],
+            spans=np.ascontiguousarray(self.spans[:, low:high]),
             bad=tuple(
                 b._replace(place=b.place - start) for b in self.bad if start <= b.place < past
             ),
@@ -114,11 +113,6 @@ class Draft(NamedTuple):
     used: Int64s
     """How much of it is: `NODES`, `TEXT`, `ATTRIBUTE_TEXT` and `CONTENT`."""
     table: LabelTable
-
-
-LABEL, PARENT, LAST, LEVEL = range(4)
-VALUE_START, VALUE_END, CONTENT_START, CONTENT_END = range(4)
-NODES, TEXT, ATTRIBUTE_TEXT, CONTENT = range(4)
 
 
 def draft(nodes: int, size: int, content: int) -> Draft:
@@ -167,7 +161,6 @@ def finished(
     nodes = int(out.used[NODES])
     named = np.arange(len(ends)) if numbers is None else np.asarray(numbers, np.int64)
     labels, parents, last, levels = (row[:nodes] for row in out.links)
-    value_start, value_end, content_start, content_end = (row[:nodes] for row in out.spans)
     return Documents(
         named,
         np.concatenate([np.zeros(1, np.int64), ends]),
@@ -175,10 +168,7 @@ def finished(
         parents,
         last,
         levels,
-        value_start,
-        value_end,
-        content_start,
-        content_end,
+        np.ascontiguousarray(out.spans[:, :nodes]),
         out.values,
         out.content[: out.used[CONTENT]],
         out.table.names(),

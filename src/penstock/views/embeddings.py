@@ -18,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Bytes, Int8s, Int32s, Int64s, UInt64s
+from penstock.arrays import Int8s, Int32s, Int64s, UInt64s
 from penstock.jit import kernel
+from penstock.views.documents import CONTENT_END, CONTENT_START, VALUE_END, VALUE_START
 from penstock.views.pattern_holds import Holds, LabelLists
 from penstock.views.pattern_states import Patterns
 from penstock.views.tree_pattern import Returns
@@ -34,10 +35,7 @@ class Forest(NamedTuple):
     first: Int64s
     parents: Int32s
     last: Int32s
-    value_start: Int64s
-    value_end: Int64s
-    content_start: Int64s
-    content_end: Int64s
+    spans: Int64s
 
 
 class Limits(NamedTuple):
@@ -48,17 +46,37 @@ class Limits(NamedTuple):
 
 
 class Embeddings(NamedTuple):
-    """Rows of document nodes, one per node of the pattern; and the documents that had too many."""
+    """The embeddings of a run of patterns: rows of document nodes, one per node of the pattern."""
 
+    past: int
+    """The pattern behind the last one."""
+    first_row: Int64s
+    """Pattern of the run -> its rows first_row[p] .. first_row[p + 1]."""
+    first_cell: Int64s
+    """Pattern of the run -> where in `nodes` they stand."""
     nodes: Int32s
     documents: Int32s
     """Row -> the place of its document."""
     overflowing: Int32s
+    """Pairs of a pattern and a document that had too many."""
+
+
+class _Search(NamedTuple):
+    """What is the same for all patterns."""
+
+    patterns: Patterns
+    state_label: Int32s
+    holds: Holds
+    lists: LabelLists
+    forest: Forest
+    limits: Limits
 
 
 @kernel
 def embeddings(
-    pattern: int,
+    low: int,
+    most_cells: int,
+    most_bytes: int,
     patterns: Patterns,
     state_label: Int32s,
     holds: Holds,
@@ -66,33 +84,80 @@ def embeddings(
     forest: Forest,
     limits: Limits,
 ) -> Embeddings:
-    """The rows of one pattern."""
+    """The embeddings of the patterns from one on, up to the one with which there are so many cells or bytes of text."""
+    search = _Search(patterns, state_label, holds, lists, forest, limits)
+    past = len(patterns.first) - 1
+    widest = 0
+    for pattern in range(low, past):
+        widest = max(widest, patterns.first[pattern + 1] - patterns.first[pattern])
+    scratch = np.empty((6, widest), np.int64)
+    first_row, first_cell = np.zeros(past - low + 1, np.int64), np.zeros(past - low + 1, np.int64)
+    rows, documents = np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32)
+    overflowing = np.empty(0, np.int32)
+    size = 0
+    pattern = low
+    while pattern < past and size < most_bytes and first_cell[pattern - low] < most_cells:
+        place = pattern - low
+        rows, documents, overflowing, count, more = _search(
+            pattern,
+            search,
+            scratch,
+            rows,
+            documents,
+            overflowing,
+            first_row[place],
+            first_cell[place],
+        )
+        width = patterns.first[pattern + 1] - patterns.first[pattern]
+        first_row[place + 1] = first_row[place] + count
+        first_cell[place + 1] = first_cell[place] + count * width
+        size += more
+        pattern += 1
+    count = pattern - low
+    return Embeddings(
+        pattern,
+        first_row[: count + 1],
+        first_cell[: count + 1],
+        rows[: first_cell[count]],
+        documents[: first_row[count]],
+        overflowing,
+    )
+
+
+@kernel
+def _search(
+    pattern: int,
+    search: _Search,
+    scratch: Int64s,
+    rows: Int32s,
+    documents: Int32s,
+    overflowing: Int32s,
+    row: int,
+    cell: int,
+) -> tuple[Int32s, Int32s, Int32s, int, int]:
+    """The embeddings of one pattern, behind the others: the arrays, how many there are, and the bytes of their texts."""
+    patterns, lists, holds, limits = search.patterns, search.lists, search.holds, search.limits
+    first, parents, last = search.forest.first, search.forest.parents, search.forest.last
+    nodes, words, spans = lists.nodes, holds.words, search.forest.spans
     low = patterns.first[pattern]
     width = patterns.first[pattern + 1] - low
-    first, parents, last = forest.first, forest.parents, forest.last
-    nodes, words = lists.nodes, holds.words
     axis, above, returns = patterns.descendant[low:], patterns.parent[low:], patterns.returns[low:]
-    bits, start, size = (
-        np.empty(width, np.int64),
-        np.empty(width, np.int64),
-        np.empty(width, np.int64),
-    )
-    rows = np.empty(16 * width, np.int32)
-    documents = np.empty(16, np.int32)
-    overflowing = np.empty(0, np.int32)
-    count = 0
+    bits, start, size = scratch[0], scratch[1], scratch[2]
+    bound, rank, limit = scratch[3], scratch[4], scratch[5]
+    has_texts = False
     for depth in range(width):
         state = patterns.state[low + depth]
         bits[depth] = holds.at[state]
-        start[depth] = lists.first[state_label[state]]
-        size[depth] = lists.first[state_label[state] + 1] - start[depth]
+        start[depth] = lists.first[search.state_label[state]]
+        size[depth] = lists.first[search.state_label[state] + 1] - start[depth]
+        rank[depth] = 0
+        has_texts = has_texts or (returns[depth] & (_VAL | _CONT)) != 0
         if bits[depth] < 0:
-            return Embeddings(rows[:0], documents[:0], overflowing)
-    bound, rank = np.zeros(width, np.int64), np.zeros(width, np.int64)
-    limit = np.empty(width, np.int64)
+            return rows, documents, overflowing, 0, 0
     limit[0] = len(parents) - 1
-    document, before, past = -1, 0, 0
-    steps, size_of_texts = 0, 0
+    document, past = -1, 0
+    count, before = 0, 0
+    steps, texts, all_texts = 0, 0, 0
     depth = 0
     while depth >= 0:
         place = next_bit(words, bits[depth], rank[depth], size[depth])
@@ -104,7 +169,8 @@ def embeddings(
             while first[document + 1] <= node:
                 document += 1
             past = int(first[document + 1])
-            before, steps, size_of_texts = count, 0, 0
+            all_texts += texts
+            before, steps, texts = count, 0, 0
         steps += 1
         parent = int(bound[above[depth]]) if above[depth] >= 0 else -1
         if not axis[depth] and parents[node] != parent:
@@ -124,42 +190,43 @@ def embeddings(
                     limit[depth] = past - 1
                 rank[depth] = first_past(nodes, start[depth], size[depth], rank[depth], parent)
             else:
-                rows, documents = _with_room(rows, documents, count, width)
+                if row + count == len(documents):
+                    documents = _larger(documents, 1)
+                if cell + (count + 1) * width > len(rows):
+                    rows = _larger(rows, width)
+                at = cell + count * width
                 for column in range(width):
-                    rows[count * width + column] = bound[column]
-                documents[count] = document
+                    rows[at + column] = bound[column]
+                documents[row + count] = document
                 count += 1
-                size_of_texts += _texts(bound, returns, width, forest)
-        too_many = count - before > limits.tuples or size_of_texts > limits.bytes
+                if has_texts:
+                    texts += _texts(bound, returns, width, spans)
+        too_many = count - before > limits.tuples or texts > limits.bytes
         if too_many or steps > _STEPS_PER_TUPLE * (limits.tuples + 64):
-            overflowing = np.append(overflowing, np.int32(document))
+            overflowing = np.append(overflowing, np.array([pattern, document], np.int32))
             count, depth = before, 0
             rank[0] = first_past(nodes, start[0], size[0], rank[0], past - 1)
-            steps, size_of_texts = 0, 0
-    return Embeddings(rows[: count * width], documents[:count], overflowing)
+            steps, texts = 0, 0
+    return rows, documents, overflowing, count, all_texts + texts
 
 
 @kernel
-def _with_room(rows: Int32s, documents: Int32s, count: int, width: int) -> tuple[Int32s, Int32s]:
-    if count < len(documents):
-        return rows, documents
-    more_rows = np.empty(4 * count * width, np.int32)
-    more_rows[: count * width] = rows[: count * width]
-    more_documents = np.empty(4 * count, np.int32)
-    more_documents[:count] = documents[:count]
-    return more_rows, more_documents
+def _larger(array: Int32s, more: int) -> Int32s:
+    larger = np.empty(2 * len(array) + more, np.int32)
+    larger[: len(array)] = array
+    return larger
 
 
 @kernel
-def _texts(bound: Int64s, returns: Int8s, width: int, forest: Forest) -> int:
+def _texts(bound: Int64s, returns: Int8s, width: int, spans: Int64s) -> int:
     """The bytes of the texts that an embedding returns."""
     size = 0
     for place in range(width):
         node = bound[place]
-        if returns[place] & _VAL:
-            size += max(forest.value_end[node] - max(forest.value_start[node], 0), 0)
+        if returns[place] & _VAL and spans[VALUE_START, node] >= 0:
+            size += spans[VALUE_END, node] - spans[VALUE_START, node]
         if returns[place] & _CONT:
-            size += forest.content_end[node] - forest.content_start[node]
+            size += spans[CONTENT_END, node] - spans[CONTENT_START, node]
     return size
 
 
@@ -207,42 +274,3 @@ def first_past(nodes: Int32s, start: int, size: int, hint: int, node: int) -> in
         else:
             high = middle
     return high
-
-
-# --- columns ---------------------------------------------------------------------------------
-
-
-@kernel
-def number_columns(found: Embeddings, width: int, numbers: Int64s, ids: Int64s) -> Int64s:
-    """One row per column: the document, then the IDs of the nodes."""
-    count = len(found.documents)
-    columns = np.empty((width + 1, count), np.int64)
-    for row in range(count):
-        columns[0, row] = numbers[found.documents[row]]
-    for column in range(width):
-        for row in range(count):
-            columns[column + 1, row] = ids[found.nodes[row * width + column]]
-    return columns
-
-
-@kernel
-def text_column(
-    nodes: Int32s, width: int, column: int, start: Int64s, end: Int64s, data: Bytes
-) -> tuple[Int64s, Bytes, Bytes]:
-    """The texts of one column's nodes: offsets, bytes, and a bit for each that has one."""
-    count = len(nodes) // width
-    offsets = np.zeros(count + 1, np.int64)
-    valid = np.zeros((count + 7) >> 3, np.uint8)
-    for row in range(count):
-        node = nodes[row * width + column]
-        size = np.int64(0)
-        if start[node] >= 0:
-            size = end[node] - start[node]
-            valid[row >> 3] |= np.uint8(1 << (row & 7))
-        offsets[row + 1] = offsets[row] + size
-    texts = np.empty(offsets[count], np.uint8)
-    for row in range(count):
-        at = start[nodes[row * width + column]] - offsets[row]
-        for byte in range(offsets[row], offsets[row + 1]):
-            texts[byte] = data[at + byte]
-    return offsets, texts, valid

@@ -3,10 +3,10 @@
     patterns ─▶ states, equal parts once       (`pattern_states`, when the extractor is made)
     documents ─▶ where every state holds       (`pattern_holds`, all documents at once, one AND per 64 nodes)
               ─▶ embeddings of each pattern    (`embeddings`, from the outermost nodes down, without dead ends)
-              ─▶ Arrow                         (one batch per pattern that differs)
+              ─▶ Arrow                         (`tuple_columns`, one batch per pattern that differs)
 
-A pattern's tuples are made when they are asked for, so that only one pattern's are in memory, besides the bits of all
-states. Documents are taken so many at a time that these stay within `_WORDS`.
+Tuples are made for a run of patterns at a time, as many as have some MB of them. Documents are taken so many at a time
+that the bits of all states stay within `_WORDS`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,26 +15,19 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bools, Bytes, Float64s, Int32s, Int64s
-from penstock.errors import PenstockError
-from penstock.views.documents import Documents, node_ids
-from penstock.views.embeddings import (
-    Embeddings,
-    Forest,
-    Limits,
-    embeddings,
-    number_columns,
-    text_column,
-)
+from penstock.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.views.documents import VALUE_END, VALUE_START, Documents, node_ids
+from penstock.views.embeddings import Embeddings, Forest, Limits, embeddings
 from penstock.views.numerals import doubles
 from penstock.views.pattern_holds import Holds, LabelLists, label_lists, where_states_hold
 from penstock.views.pattern_states import ANY_LABEL, Compiled, compiled
-from penstock.views.tree_pattern import Returns, TreePattern
+from penstock.views.tree_pattern import TreePattern
+from penstock.views.tuple_columns import Columns, Cutter, columns_of
 from penstock.views.tuples import tuple_schema
 
 _WORDS = 8 << 20  # 64 MB of bits at a time, if that is more than one document
 _MOST_WORDS = 128 << 20
-_LARGEST_COLUMN = (1 << 31) - 1
+_CELLS, _BYTES = 1 << 21, 64 << 20  # of tuples and their texts, at a time
 
 
 class DeadLetter(NamedTuple):
@@ -87,10 +80,10 @@ class Extractor:
                 number = int(part.documents.numbers[0])
                 dead += [(place, number, part.refused) for place in range(len(parts))]
                 continue
-            for place, batches in enumerate(parts):
-                found = part.embeddings(place)
-                batches.append(part.batch(place, found))
-                dead += [(place, number, part.too_many) for number in part.overflowing(found)]
+            for run in part.runs():
+                for place in range(run.low, run.past):
+                    parts[place].append(run.batch(place))
+                dead += [(place, number, self.too_many) for place, number in run.overflowing]
         whole = [
             _joined(batches, schema) for batches, schema in zip(parts, self.schemas, strict=True)
         ]
@@ -125,6 +118,12 @@ class Extractor:
         cost: Float64s = uses[documents.labels] / 64
         return cost
 
+    @property
+    def too_many(self) -> str:
+        """What is said of a document that has too many embeddings of a pattern."""
+        most = f"at most {self.limits.tuples:,}, with {self.limits.bytes:,} bytes of text"
+        return f"too many tuples of one document: {most}"
+
     def labels_of(self, documents: Documents) -> tuple[Int32s, Bools]:
         """Of the documents' labels: what number they have here (-1: none), and which are elements'."""
         numbers = self.compiled.labels
@@ -153,10 +152,7 @@ class Extraction:
             documents.first,
             documents.parents,
             documents.last,
-            documents.value_start,
-            documents.value_end,
-            documents.content_start,
-            documents.content_end,
+            documents.spans,
         )
         made = extractor.compiled
         asked, is_element = extractor.labels_of(documents)
@@ -167,24 +163,26 @@ class Extraction:
             self._lists,
             documents.parents,
             documents.last,
-            documents.value_start,
-            documents.value_end,
+            documents.spans,
             documents.values,
             _numbers(made, self._lists, documents),
         )
 
-    @property
-    def too_many(self) -> str:
-        """What is said of a document that has too many embeddings of a pattern."""
-        limits = self.extractor.limits
-        most = f"at most {limits.tuples:,}, with {limits.bytes:,} bytes of text"
-        return f"too many tuples of one document: {most}"
+    def runs(self) -> Iterator["Run"]:
+        """The patterns' tuples, so many patterns at a time that they aren't too many."""
+        place = 0
+        while place < len(self.extractor.distinct):
+            run = Run(self, place)
+            yield run
+            place = run.past
 
-    def embeddings(self, place: int) -> Embeddings:
-        """The document nodes that a pattern is embedded into; `place` is among those patterns that differ."""
+    def embeddings(self, low: int) -> Embeddings:
+        """The document nodes that some patterns are embedded into; `low` is a place among those that differ."""
         made = self.extractor.compiled
         found: Embeddings = embeddings(
-            place,
+            low,
+            _CELLS,
+            _BYTES,
             made.patterns,
             made.states.label,
             self._holds,
@@ -194,42 +192,30 @@ class Extraction:
         )
         return found
 
-    def overflowing(self, found: Embeddings) -> list[int]:
-        """The numbers of the documents that had too many."""
-        numbers: list[int] = self.documents.numbers[found.overflowing].tolist()
-        return numbers
-
-    def batch(self, place: int, found: Embeddings) -> pa.RecordBatch:
-        """A pattern's tuples in Arrow."""
-        nodes = self.extractor.distinct[place].nodes
-        numbers = number_columns(found, len(nodes), self.documents.numbers, self._ids)
-        rows = len(found.documents)
-        block = pa.py_buffer(numbers)
-        columns = [_numbers_of(block, 0, rows)]
-        for column, node in enumerate(nodes):
-            columns.append(_numbers_of(block, column + 1, rows))
-            if Returns.VAL in node.returns:
-                columns.append(self._texts(found, column, len(nodes), content=False))
-            if Returns.CONT in node.returns:
-                columns.append(self._texts(found, column, len(nodes), content=True))
-        return pa.RecordBatch.from_arrays(columns, schema=self.extractor.schemas[place])
-
-    def _texts(self, found: Embeddings, column: int, width: int, content: bool) -> pa.Array:
-        batch = self.documents
-        starts = batch.content_start if content else batch.value_start
-        ends = batch.content_end if content else batch.value_end
-        data: Bytes = batch.content if content else batch.values
-        offsets, texts, valid = text_column(found.nodes, width, column, starts, ends, data)
-        if offsets[-1] > _LARGEST_COLUMN:
-            size = f"{offsets[-1]:,} bytes"
-            reason = f"a column of {size} is too large for Arrow: extract fewer documents at a time"
-            raise PenstockError(reason)
-        buffers = [pa.py_buffer(valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(texts)]
-        return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
+    def columns(self, low: int, found: Embeddings) -> Columns:
+        """The same as columns."""
+        patterns = self.extractor.compiled.patterns
+        return columns_of(found, low, patterns.first, patterns.returns, self.documents, self._ids)
 
 
-def _numbers_of(block: pa.Buffer, column: int, rows: int) -> pa.Array:
-    return pa.Array.from_buffers(pa.int64(), rows, [None, block], offset=column * rows)
+class Run:
+    """The tuples of the patterns from `low` up to `past`, as places among those that differ."""
+
+    def __init__(self, extraction: Extraction, low: int) -> None:
+        self._extractor = extraction.extractor
+        found = extraction.embeddings(low)
+        self.low, self.past = low, int(found.past)
+        self.counts: Int64s = np.diff(found.first_row)
+        pairs = found.overflowing.reshape(-1, 2)
+        numbers = extraction.documents.numbers
+        self.overflowing = [(int(p), int(numbers[d])) for p, d in pairs]
+        """Pairs of a pattern's place and the number of a document that had too many of it."""
+        self._cutter = Cutter(extraction.columns(low, found), found)
+
+    def batch(self, place: int) -> pa.RecordBatch:
+        """A pattern's tuples in Arrow: cut out of those of the run, not copied."""
+        pattern, schema = self._extractor.distinct[place], self._extractor.schemas[place]
+        return self._cutter.batch(place - self.low, pattern, schema)
 
 
 def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
@@ -258,8 +244,8 @@ def _numbers(made: Compiled, lists: LabelLists, documents: Documents) -> Float64
         return numbers
     places = np.concatenate(runs)
     nodes = lists.nodes[places]
-    starts = documents.value_start[nodes]
-    ends = np.where(starts < 0, starts, documents.value_end[nodes])
+    starts = documents.spans[VALUE_START, nodes]
+    ends = np.where(starts < 0, starts, documents.spans[VALUE_END, nodes])
     read, unsure = doubles(documents.values, starts, ends)
     for i in np.flatnonzero(unsure):
         # A numeral of digits, a point and an exponent: `float` reads it from bytes.

@@ -19,6 +19,7 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from penstock.arrays import Bools, Bytes, Float64s, Int32s, Int64s, UInt64s
 from penstock.jit import kernel
+from penstock.views.documents import VALUE_END, VALUE_START
 from penstock.views.pattern_states import ANY_LABEL, NO_TEST, States, Tests
 
 NOWHERE = -1
@@ -86,8 +87,7 @@ def where_states_hold(
     lists: LabelLists,
     parents: Int32s,
     last: Int32s,
-    value_start: Int64s,
-    value_end: Int64s,
+    spans: Int64s,
     values: Bytes,
     numbers: Float64s,
 ) -> Holds:
@@ -113,9 +113,7 @@ def where_states_hold(
             at = _UNKNOWN
             if test != NO_TEST:
                 if test_at[test] == _UNKNOWN:
-                    any_held = _test(
-                        words, used, tests, test, lists, value_start, value_end, values, numbers
-                    )
+                    any_held = _test(words, used, tests, test, lists, spans, values, numbers)
                     test_at[test] = used if any_held else NOWHERE
                     used += size if any_held else 0
                 at = int(test_at[test])
@@ -263,8 +261,7 @@ def _test(
     tests: Tests,
     test: int,
     lists: LabelLists,
-    value_start: Int64s,
-    value_end: Int64s,
+    spans: Int64s,
     values: Bytes,
     numbers: Float64s,
 ) -> bool:
@@ -274,15 +271,15 @@ def _test(
     found = False
     for place in range(start, past):
         node = lists.nodes[place]
-        if value_start[node] < 0:
+        if spans[VALUE_START, node] < 0:
             continue
         held = True
         for comparison in range(tests.first[test], tests.first[test + 1]):
             if tests.is_text[comparison]:
                 order = _order_of_texts(
                     values,
-                    value_start[node],
-                    value_end[node],
+                    spans[VALUE_START, node],
+                    spans[VALUE_END, node],
                     tests.text,
                     tests.text_at[comparison],
                     tests.text_at[comparison + 1],
