@@ -20,7 +20,6 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from penstock.arrays import Int8s, Int32s, Int64s, UInt64s
 from penstock.jit import kernel
-from penstock.views.documents import CONTENT_END, CONTENT_START, VALUE_END, VALUE_START
 from penstock.views.pattern_holds import Holds, LabelLists
 from penstock.views.pattern_states import Patterns
 from penstock.views.tree_pattern import Returns
@@ -35,7 +34,8 @@ class Forest(NamedTuple):
     first: Int64s
     parents: Int32s
     last: Int32s
-    spans: Int64s
+    sizes: Int32s
+    """Per node the bytes of its value, and of its content: side by side, they cost one access to memory."""
 
 
 class Limits(NamedTuple):
@@ -45,8 +45,20 @@ class Limits(NamedTuple):
     bytes: int = 16 << 20
 
 
+class Room(NamedTuple):
+    """Arrays that embeddings are written to, one run after the other: fresh memory costs more than writing to it."""
+
+    nodes: Int32s
+    documents: Int32s
+
+
 class Embeddings(NamedTuple):
-    """The embeddings of a run of patterns: rows of document nodes, one per node of the pattern."""
+    """The embeddings of a run of patterns: rows of document nodes, one per node of the pattern.
+
+    They stand in the room that was given for them, or in a larger one that took its place.
+    """
+
+    room: Room
 
     past: int
     """The pattern behind the last one."""
@@ -83,6 +95,7 @@ def embeddings(
     lists: LabelLists,
     forest: Forest,
     limits: Limits,
+    room: Room,
 ) -> Embeddings:
     """The embeddings of the patterns from one on, up to the one with which there are so many cells or bytes of text."""
     search = _Search(patterns, state_label, holds, lists, forest, limits)
@@ -90,9 +103,9 @@ def embeddings(
     widest = 0
     for pattern in range(low, past):
         widest = max(widest, patterns.first[pattern + 1] - patterns.first[pattern])
-    scratch = np.empty((6, widest), np.int64)
+    scratch = np.empty((7, widest), np.int64)
     first_row, first_cell = np.zeros(past - low + 1, np.int64), np.zeros(past - low + 1, np.int64)
-    rows, documents = np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32)
+    rows, documents = room.nodes, room.documents
     overflowing = np.empty(0, np.int32)
     size = 0
     pattern = low
@@ -115,6 +128,7 @@ def embeddings(
         pattern += 1
     count = pattern - low
     return Embeddings(
+        Room(rows, documents),
         pattern,
         first_row[: count + 1],
         first_cell[: count + 1],
@@ -135,23 +149,21 @@ def _search(
     row: int,
     cell: int,
 ) -> tuple[Int32s, Int32s, Int32s, int, int]:
-    """The embeddings of one pattern, behind the others: the arrays, how many there are, and the bytes of their texts."""
+    """The embeddings of one pattern, behind the others: the arrays, how many, and the bytes of their texts."""
     patterns, lists, holds, limits = search.patterns, search.lists, search.holds, search.limits
     first, parents, last = search.forest.first, search.forest.parents, search.forest.last
-    nodes, words, spans = lists.nodes, holds.words, search.forest.spans
+    nodes, words, sizes = lists.nodes, holds.words, search.forest.sizes
     low = patterns.first[pattern]
     width = patterns.first[pattern + 1] - low
     axis, above, returns = patterns.descendant[low:], patterns.parent[low:], patterns.returns[low:]
     bits, start, size = scratch[0], scratch[1], scratch[2]
-    bound, rank, limit = scratch[3], scratch[4], scratch[5]
-    has_texts = False
+    bound, rank, limit, weight = scratch[3], scratch[4], scratch[5], scratch[6]
     for depth in range(width):
         state = patterns.state[low + depth]
         bits[depth] = holds.at[state]
         start[depth] = lists.first[search.state_label[state]]
         size[depth] = lists.first[search.state_label[state] + 1] - start[depth]
         rank[depth] = 0
-        has_texts = has_texts or (returns[depth] & (_VAL | _CONT)) != 0
         if bits[depth] < 0:
             return rows, documents, overflowing, 0, 0
     limit[0] = len(parents) - 1
@@ -160,9 +172,10 @@ def _search(
     steps, texts, all_texts = 0, 0, 0
     depth = 0
     while depth >= 0:
-        place = next_bit(words, bits[depth], rank[depth], size[depth])
-        node = int(nodes[start[depth] + place]) if place < size[depth] else int(limit[depth]) + 1
-        if node > limit[depth]:
+        end = limit[depth]
+        place = next_bit(words, bits[depth], rank[depth], nodes, start[depth], size[depth], end)
+        node = int(nodes[start[depth] + place]) if place < size[depth] else end + 1
+        if node > end:
             depth -= 1
             continue
         if depth == 0 and node >= past:
@@ -180,6 +193,11 @@ def _search(
         else:
             bound[depth] = node
             rank[depth] = place + 1
+            weight[depth] = weight[depth - 1] if depth else 0
+            if returns[depth] & _VAL:
+                weight[depth] += sizes[node, 0]
+            if returns[depth] & _CONT:
+                weight[depth] += sizes[node, 1]
             if depth < width - 1:
                 depth += 1
                 if above[depth] >= 0:
@@ -199,8 +217,7 @@ def _search(
                     rows[at + column] = bound[column]
                 documents[row + count] = document
                 count += 1
-                if has_texts:
-                    texts += _texts(bound, returns, width, spans)
+                texts += weight[depth]
         too_many = count - before > limits.tuples or texts > limits.bytes
         if too_many or steps > _STEPS_PER_TUPLE * (limits.tuples + 64):
             overflowing = np.append(overflowing, np.array([pattern, document], np.int32))
@@ -218,30 +235,18 @@ def _larger(array: Int32s, more: int) -> Int32s:
 
 
 @kernel
-def _texts(bound: Int64s, returns: Int8s, width: int, spans: Int64s) -> int:
-    """The bytes of the texts that an embedding returns."""
-    size = 0
-    for place in range(width):
-        node = bound[place]
-        if returns[place] & _VAL and spans[VALUE_START, node] >= 0:
-            size += spans[VALUE_END, node] - spans[VALUE_START, node]
-        if returns[place] & _CONT:
-            size += spans[CONTENT_END, node] - spans[CONTENT_START, node]
-    return size
-
-
-@kernel
-def next_bit(words: UInt64s, at: int, rank: int, size: int) -> int:
-    """The first set bit from a rank on; at least `size` if there is none."""
+def next_bit(
+    words: UInt64s, at: int, rank: int, nodes: Int32s, start: int, size: int, limit: int
+) -> int:
+    """The first set bit from a rank on, if it belongs to a node up to the limit; else any rank behind."""
     if rank >= size:
         return size
     word = rank >> 6
     left = words[at + word] >> np.uint64(rank & 63)
     if left:
         return rank + int(trailing_zeros(left))
-    past = (size + 63) >> 6
     word += 1
-    while word < past:
+    while (word << 6) < size and nodes[start + (word << 6)] <= limit:
         if words[at + word]:
             return (word << 6) + int(trailing_zeros(words[at + word]))
         word += 1

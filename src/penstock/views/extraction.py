@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from penstock.arrays import Bools, Float64s, Int32s, Int64s
 from penstock.views.documents import VALUE_END, VALUE_START, Documents, node_ids
-from penstock.views.embeddings import Embeddings, Forest, Limits, embeddings
+from penstock.views.embeddings import Embeddings, Forest, Limits, Room, embeddings
 from penstock.views.numerals import doubles
 from penstock.views.pattern_holds import Holds, LabelLists, label_lists, where_states_hold
 from penstock.views.pattern_states import ANY_LABEL, Compiled, compiled
@@ -148,11 +148,12 @@ class Extraction:
             )
             return
         self._ids = node_ids(documents)
+        self._room = Room(np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32))
         self._forest = Forest(
             documents.first,
             documents.parents,
             documents.last,
-            documents.spans,
+            _sizes(documents),
         )
         made = extractor.compiled
         asked, is_element = extractor.labels_of(documents)
@@ -177,7 +178,10 @@ class Extraction:
             place = run.past
 
     def embeddings(self, low: int) -> Embeddings:
-        """The document nodes that some patterns are embedded into; `low` is a place among those that differ."""
+        """The document nodes that some patterns are embedded into; `low` is a place among those that differ.
+
+        The next call writes over them.
+        """
         made = self.extractor.compiled
         found: Embeddings = embeddings(
             low,
@@ -189,7 +193,9 @@ class Extraction:
             self._lists,
             self._forest,
             self.extractor.limits,
+            self._room,
         )
+        self._room = found.room
         return found
 
     def columns(self, low: int, found: Embeddings) -> Columns:
@@ -231,6 +237,13 @@ def _uses(made: Compiled) -> Float64s:
     uses += np.bincount(made.states.edge_label, minlength=count)
     uses += np.bincount(made.tests.label, minlength=count)
     return uses.astype(np.float64)
+
+
+def _sizes(documents: Documents) -> Int32s:
+    """The bytes of every node's value and content."""
+    sizes = np.diff(documents.spans, axis=0)[::2].T.astype(np.int32)
+    sizes[documents.spans[VALUE_START] < 0, 0] = 0
+    return np.ascontiguousarray(sizes)
 
 
 def _numbers(made: Compiled, lists: LabelLists, documents: Documents) -> Float64s:

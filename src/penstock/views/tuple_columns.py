@@ -40,10 +40,9 @@ class Columns(NamedTuple):
 
 
 @kernel
-def number_columns(found: Embeddings, numbers: Int64s, ids: Int64s) -> tuple[Int64s, Int64s]:
-    """The document and the IDs of every row, column by column."""
+def number_columns(found: Embeddings, numbers: Int64s, ids: Int64s, columns: Int64s) -> Int64s:
+    """The document and the IDs of every row, column by column; gives where those of each pattern begin."""
     patterns = len(found.first_row) - 1
-    columns = np.empty(len(found.documents) + len(found.nodes), np.int64)
     first = np.zeros(patterns + 1, np.int64)
     for pattern in range(patterns):
         at, row, cell = first[pattern], found.first_row[pattern], found.first_cell[pattern]
@@ -56,7 +55,7 @@ def number_columns(found: Embeddings, numbers: Int64s, ids: Int64s) -> tuple[Int
             for place in range(rows):
                 columns[at + place] = ids[found.nodes[cell + place * width + column]]
         first[pattern + 1] = first[pattern] + rows * (width + 1)
-    return columns, first
+    return first
 
 
 @kernel
@@ -115,32 +114,44 @@ def text_bytes(
     first_offset: Int64s,
     first_text: Int64s,
     missing: bool,
-) -> tuple[Bytes, Bytes]:
-    """The bytes of all text columns, and which of the texts are there, if not all are."""
-    texts = np.empty(first_text[-1], np.uint8)
+    texts: Bytes,
+) -> Bytes:
+    """The bytes of all text columns; gives which of the texts are there, if not all are."""
     valid = np.ones(len(offsets) if missing else 0, np.uint8)
     column = 0
     for pattern in range(len(found.first_row) - 1):
         rows = found.first_row[pattern + 1] - found.first_row[pattern]
         width = first_node[low + pattern + 1] - first_node[low + pattern]
+        cells = found.nodes[found.first_cell[pattern] : found.first_cell[pattern + 1]]
         for place in range(width):
             for kind in range(2):
                 if not returns[first_node[low + pattern] + place] & (_CONT if kind else _VAL):
                     continue
-                start, data = spans[2 * kind], (content if kind else values)
-                at, text = first_offset[column], first_text[column]
-                for row in range(rows):
-                    node = found.nodes[found.first_cell[pattern] + row * width + place]
-                    source = start[node]
-                    if source < 0:
-                        valid[at + row] = 0
-                    for byte in range(
-                        np.int64(offsets[at + row + 1]) - np.int64(offsets[at + row])
-                    ):
-                        texts[text + byte] = data[source + byte]
-                    text += np.int64(offsets[at + row + 1]) - np.int64(offsets[at + row])
+                at = first_offset[column]
+                ends = offsets[at + 1 : at + rows + 1]
+                target = texts[first_text[column] : first_text[column + 1]]
+                start = spans[2 * kind]
+                if missing:
+                    for row in range(rows):
+                        valid[at + row] = start[cells[row * width + place]] >= 0
+                _copy(target, ends, cells, place, width, start, content if kind else values)
                 column += 1
-    return texts, valid
+    return valid
+
+
+@kernel
+def _copy(
+    target: Bytes, ends: Int32s, nodes: Int32s, place: int, width: int, start: Int64s, data: Bytes
+) -> None:
+    """The texts of one column, one behind the other."""
+    at = np.uint64(0)
+    for row in range(len(ends)):
+        source = np.uint64(start[nodes[row * width + place]])
+        size = np.uint64(ends[row]) - at
+        # Places without a sign can't be negative: nothing is checked, and many bytes are moved at once.
+        for byte in range(size):
+            target[at + byte] = data[source + byte]
+        at += size
 
 
 def columns_of(
@@ -152,7 +163,8 @@ def columns_of(
     ids: Int64s,
 ) -> Columns:
     """The columns of a run of patterns that begins with `low`."""
-    numbers, first_number = number_columns(found, documents.numbers, ids)
+    numbers = _room(8 * (len(found.documents) + len(found.nodes))).view(np.int64)
+    first_number = number_columns(found, documents.numbers, ids, numbers)
     spans = documents.spans
     offsets, first_offset, first_text, first_column, missing = text_offsets(
         found, low, first_node, returns, spans
@@ -161,7 +173,8 @@ def columns_of(
         size = f"{int(np.diff(first_text).max()):,} bytes"
         reason = f"a column of {size} is too large for Arrow: extract fewer documents at a time"
         raise PenstockError(reason)
-    texts, valid = text_bytes(
+    texts = _room(int(first_text[-1]))
+    valid = text_bytes(
         found,
         low,
         first_node,
@@ -173,10 +186,16 @@ def columns_of(
         first_offset,
         first_text,
         missing,
+        texts,
     )
     return Columns(
         numbers, first_number, offsets, first_offset, texts, first_text, valid, first_column
     )
+
+
+def _room(size: int) -> Bytes:
+    """So many bytes of Arrow's own memory: it uses pages again, and fresh ones cost more than what is written there."""
+    return np.frombuffer(pa.allocate_buffer(size), np.uint8)
 
 
 class Cutter:
