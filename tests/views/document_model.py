@@ -1,0 +1,176 @@
+"""Documents and embeddings as they are defined, without any of the code under test: lxml, json and nested loops."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lxml import etree
+
+from penstock.views.tree_pattern import ANY, Comparison, Returns, TreePattern
+
+
+@dataclass
+class Node:
+    """A document node; its place in the list of all nodes is its number."""
+
+    label: str
+    parent: int
+    level: int
+    value: str | None
+    cont: str
+    last: int = -1
+
+    @property
+    def is_element(self) -> bool:
+        return not self.label.startswith("@")
+
+
+def xml_nodes(document: bytes | str) -> list[Node]:
+    """The nodes of an XML document, by lxml."""
+    text = document.encode() if isinstance(document, str) else document
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
+    nodes: list[Node] = []
+    _add_element(etree.fromstring(text, parser), -1, 0, nodes)
+    return nodes
+
+
+def _add_element(element: Any, parent: int, level: int, nodes: list[Node]) -> None:
+    number = len(nodes)
+    value = str(element.xpath("string(.)"))
+    cont = etree.tostring(element, method="c14n", with_comments=False, with_tail=False).decode()
+    nodes.append(Node(element.tag, parent, level, value, cont))
+    for name, text in element.attrib.items():
+        place = len(nodes)
+        nodes.append(Node(f"@{name}", number, level + 1, text, _attribute(name, text), place))
+    for child in element:
+        if isinstance(child.tag, str):
+            _add_element(child, number, level + 1, nodes)
+    nodes[number].last = len(nodes) - 1
+
+
+def _attribute(name: str, text: str) -> str:
+    element = etree.Element("x", {name: text})
+    written = etree.tostring(element, method="c14n").decode()
+    return written.removeprefix("<x ").removesuffix("></x>")
+
+
+class Pairs(list):  # type: ignore[type-arg]
+    """A JSON object with its keys as they are written, repeated ones too."""
+
+
+class Numeral(str):
+    """A JSON number as it is written."""
+
+
+def json_nodes(document: str) -> list[Node]:
+    """The nodes of a JSON document, by the json module."""
+    read = json.loads(document, object_pairs_hook=Pairs, parse_int=Numeral, parse_float=Numeral)
+    nodes: list[Node] = []
+    _add_keys(read, -1, 0, nodes)
+    return nodes
+
+
+def _add_keys(pairs: Pairs, parent: int, level: int, nodes: list[Node]) -> None:
+    for key, value in pairs:
+        for element in _flattened(value):
+            number = len(nodes)
+            nodes.append(Node(key, parent, level, _json_value(element), _json_text(element)))
+            if isinstance(element, Pairs):
+                _add_keys(element, number, level + 1, nodes)
+            nodes[number].last = len(nodes) - 1
+
+
+def _flattened(value: Any) -> Iterator[Any]:
+    if isinstance(value, list) and not isinstance(value, Pairs):
+        for element in value:
+            yield from _flattened(element)
+    else:
+        yield value
+
+
+def _json_value(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Pairs):
+        inner = [_json_value(e) for _, v in value for e in _flattened(v)]
+        return "".join(text for text in inner if text is not None)
+    return str(value)
+
+
+def _json_text(value: Any) -> str:
+    if isinstance(value, Pairs):
+        return "{" + ",".join(f"{_json_text(k)}:{_json_text(v)}" for k, v in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json_text, value)) + "]"
+    return str(value) if isinstance(value, Numeral) else json.dumps(value, ensure_ascii=False)
+
+
+def holds_on(comparison: Comparison, value: str | None) -> bool:
+    """Whether a comparison holds, as LANGUAGE.md says it."""
+    if value is None:
+        return False
+    literal: Any = comparison.literal
+    left: Any = value
+    if not isinstance(literal, str):
+        try:
+            left = float(value.strip(" \t\r\n"))
+        except ValueError:
+            return False
+    tests: dict[str, Callable[[], bool]] = {
+        "=": lambda: left == literal,
+        "<>": lambda: left != literal,
+        "<": lambda: left < literal,
+        "<=": lambda: left <= literal,
+        ">": lambda: left > literal,
+        ">=": lambda: left >= literal,
+    }
+    return tests[comparison.operator]()
+
+
+def embeddings(pattern: TreePattern, nodes: list[Node]) -> list[tuple[int, ...]]:
+    """All embeddings, sorted: for every pattern node the number of a document node."""
+    found: list[tuple[int, ...]] = []
+
+    def bind(bound: tuple[int, ...]) -> None:
+        if len(bound) == len(pattern.nodes):
+            found.append(bound)
+            return
+        wanted = pattern.nodes[len(bound)]
+        above = bound[wanted.parent] if wanted.parent >= 0 else -1
+        for number, node in enumerate(nodes):
+            named = node.label == wanted.label or (wanted.label == ANY and node.is_element)
+            if not named or not all(holds_on(c, node.value) for c in wanted.value):
+                continue
+            if node.parent == above or (wanted.descendant and _is_below(number, above, nodes)):
+                bind((*bound, number))
+
+    bind(())
+    return found
+
+
+def _is_below(number: int, above: int, nodes: list[Node]) -> bool:
+    while number != -1:
+        number = nodes[number].parent
+        if number == above:
+            return True
+    return False
+
+
+def rows(pattern: TreePattern, documents: dict[int, list[Node]]) -> list[dict[str, Any]]:
+    """The tuples of a pattern, as `tuple_schema` lays them out."""
+    found = []
+    for document, nodes in sorted(documents.items()):
+        for embedding in embeddings(pattern, nodes):
+            row: dict[str, Any] = {"document": document}
+            for place, (number, wanted) in enumerate(zip(embedding, pattern.nodes, strict=True)):
+                node = nodes[number]
+                row[f"n{place}"] = (number << 40) | (node.last << 16) | node.level
+                if Returns.VAL in wanted.returns:
+                    row[f"n{place}_val"] = node.value
+                if Returns.CONT in wanted.returns:
+                    row[f"n{place}_cont"] = node.cont
+            found.append(row)
+    return found
