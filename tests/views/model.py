@@ -51,7 +51,9 @@ def patterns(draw: st.DrawFn, most: int = 5, values: bool = True) -> TreePattern
         path = [p for p in path if p == DOCUMENT or not is_attribute(nodes[p].label)]
         inner = [p for p in path if p != DOCUMENT]
         parent = draw(st.sampled_from(path if not inner or draw(st.integers(0, 5)) == 0 else inner))
-        label = draw(st.sampled_from((*LABELS, ANY) if parent == DOCUMENT else (*LABELS, ANY, "@i")))
+        label = draw(
+            st.sampled_from((*LABELS, ANY) if parent == DOCUMENT else (*LABELS, ANY, "@i"))
+        )
         value: tuple[Comparison, ...] = ()
         if values and draw(st.integers(0, 2)) == 0:
             value = sorted_comparisons(
@@ -205,6 +207,37 @@ def documents(draw: st.DrawFn, most: int = 9) -> Document:
         parent = draw(st.sampled_from([DOCUMENT, *path, *path]))
         label = draw(st.sampled_from(LABELS if parent == DOCUMENT else (*LABELS, "@i")))
         nodes.append(DocumentNode(label, parent, draw(st.sampled_from(VALUES))))
+    return tuple(nodes)
+
+
+@st.composite
+def matching_documents(draw: st.DrawFn, pattern: TreePattern) -> Document:
+    """Documents in which the pattern is likely to be found several times, with other nodes in between."""
+    nodes: list[DocumentNode] = []
+    children: dict[int, list[int]] = {}
+    for m, node in enumerate(pattern.nodes):
+        children.setdefault(node.parent, []).append(m)
+
+    def add(label: str, parent: int, value: tuple[Comparison, ...] = ()) -> int:
+        fit = [text for text in VALUES if holds(value, text)] or list(VALUES)
+        nodes.append(DocumentNode(label, parent, draw(st.sampled_from(fit))))
+        return len(nodes) - 1
+
+    def write(parent: int, pattern_parent: int) -> None:
+        for m in children.get(pattern_parent, []):
+            node = pattern.nodes[m]
+            for _ in range(draw(st.sampled_from((1, 1, 2)))):
+                above = parent
+                if node.descendant and draw(st.booleans()):
+                    above = add(draw(st.sampled_from(LABELS)), parent)
+                label = draw(st.sampled_from(LABELS)) if node.label == ANY else node.label
+                if above == DOCUMENT and is_attribute(label):
+                    above = add("a", DOCUMENT)
+                write(add(label, above, node.value), m)
+        if draw(st.integers(0, 3)) == 0:
+            add(draw(st.sampled_from(LABELS)), parent)
+
+    write(DOCUMENT, DOCUMENT)
     return tuple(nodes)
 
 

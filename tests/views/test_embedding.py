@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.views.model import covered_by, items_of, pattern_embeddings, patterns, related_patterns
 
 from penstock.errors import PenstockError
 from penstock.views.embedding import (
@@ -14,7 +15,6 @@ from penstock.views.embedding import (
 )
 from penstock.views.flat_patterns import flatten
 from penstock.views.tree_pattern import Comparison, PatternNode, Returns, TreePattern
-from tests.views.model import covered_by, items_of, pattern_embeddings, patterns, related_patterns
 
 
 def bits(word):
@@ -54,7 +54,7 @@ def test_coverage(views):
     for kind, numbers in (("val", items.val), ("cont", items.cont), ("value", items.predicate)):
         names |= {int(numbers[n]): (kind, n) for n in range(len(q.nodes)) if numbers[n] >= 0}
     assert set(names.values()) == items_of(q)
-    assert sorted(names) == list(range(items.count[0]))
+    assert sorted(names) == list(range(items.total[0]))
     for u in range(1, len(views)):
         images = image_sets(flat, u, 0)
         if not images.all():
@@ -76,7 +76,7 @@ def test_sixty_four_nodes_with_everything():
     assert [bits(word) for word in images] == [{n} for n in range(64)]
     items, covered = new_items(), np.zeros(WORDS, np.uint64)
     list_items(flat, 0, items)
-    assert items.count[0] == 256
+    assert items.total[0] == 256
     cover(flat, 0, 0, images, items, covered)
     assert (covered == items.all).all()
     assert (covered == ~np.uint64(0)).all()

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.views.model import COMPARISONS, LABELS, pattern_embeddings, patterns, related_patterns
 
 from penstock.views.embedding import aim, implies_predicate, new_target
 from penstock.views.embedding_graph import (
@@ -18,9 +19,10 @@ from penstock.views.label_trie import build_trie
 from penstock.views.predicate_table import PredicateTable
 from penstock.views.tree_pattern import ANY, Comparison, PatternNode, Returns, TreePattern
 from penstock.views.values import implies, sorted_comparisons
-from tests.views.model import COMPARISONS, LABELS, pattern_embeddings, patterns, related_patterns
 
-view_sets = st.lists(related_patterns(4, 4), min_size=1, max_size=3).map(lambda some: sum(some, []))
+view_sets = st.lists(related_patterns(4, 4), min_size=1, max_size=3).map(
+    lambda some: [view for views in some for view in views]
+)
 
 
 def into(graph, v):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.views.model import covered_by, items_of, related_patterns
 
 from penstock.errors import PenstockError
 from penstock.views.covers import find_covers, new_covers, new_search, popcount
@@ -21,7 +22,6 @@ from penstock.views.rewriting import (
     rewritings_of_range,
 )
 from penstock.views.tree_pattern import PatternNode, TreePattern
-from tests.views.model import covered_by, items_of, related_patterns
 
 ALL = Limits(most=2000, most_alike=2000, steps=10**6)
 
@@ -98,7 +98,7 @@ def test_parts_make_the_whole(views, data):
 def covers_of(sets, nodes, most, most_alike, steps):
     """What `find_covers` finds for sets of items; item i belongs to nodes[i]."""
     items = new_items()
-    items.count[0] = len(nodes)
+    items.total[0] = len(nodes)
     items.node[: len(nodes)] = nodes
     words = (len(nodes) + 63) // 64
     covered = np.zeros((len(sets), words), np.uint64)

@@ -13,14 +13,14 @@ A candidate without interest never gets any further down, so each level looks on
 above and stands behind the branch taken. Three rules keep the search from wandering:
 
     1. Each set is met once, since a branch leaves out what the branches before it took.
-    2. A level ends when what is left of it can't cover all any more. So a branch is only entered if covers may lie there.
+    2. A level ends when what is left of it can't cover all any more: a branch is only entered if covers may lie there.
     3. A candidate that makes one taken before it needless isn't taken: no minimal cover has both *and* what is taken.
        The paper minimises afterwards (section 4.3) and meets the same cover in several ways; here all covers found are
        minimal, and different.
 
 **Promised.** All covers found are minimal and different. If fewer than asked for are found, and the steps weren't used
-up, those are all minimal covers there are: each minimal cover is a path on which every rule lets it through. If there is
-a cover at all, at least one is found: when steps run out too early, a greedy one is minimised.
+up, those are all minimal covers there are: each minimal cover is a path on which every rule lets it through. If there
+is a cover at all, at least one is found: when steps run out too early, a greedy one is minimised.
 
 `most_alike` bounds the covers that begin with the same candidate, in a first round; if fewer than asked for are found
 then, a second round goes without that bound. The paper has only the second round, in which often all covers hold the
@@ -45,7 +45,7 @@ class Search(NamedTuple):
 
     live: Int32s
     key: Int64s
-    count: Int64s
+    width: Int64s
     once: UInt64s
     twice: UInt64s
     taken: Int32s
@@ -67,7 +67,7 @@ def popcount(word: np.uint64) -> int:
         (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
     )
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
 @kernel
@@ -132,7 +132,7 @@ def _search(
     most, words = len(covers.size), covered.shape[1]
     search.once[0, :] = _NONE
     search.twice[0, :] = _NONE
-    search.count[0] = len(covered)
+    search.width[0] = len(covered)
     for c in range(len(covered)):
         search.live[0, c] = c
         search.key[0, c] = _key(covered, c, items, search.once, 0)
@@ -193,14 +193,14 @@ def _key(covered: UInt64s, c: int, items: Items, once: UInt64s, level: int) -> i
 def _next_branch(covered: UInt64s, items: Items, search: Search, level: int) -> int:
     """The place of the candidate of most interest at a level; -1 if what is left can't cover all."""
     best, key = -1, 0
-    for i in range(search.count[level]):
+    for i in range(search.width[level]):
         if search.key[level, i] > key:
             best, key = i, search.key[level, i]
     if best < 0:
         return -1
     for w in range(covered.shape[1]):
         union = search.once[level, w]
-        for i in range(search.count[level]):
+        for i in range(search.width[level]):
             if union == items.all[w]:
                 break
             union |= covered[search.live[level, i], w]
@@ -212,10 +212,10 @@ def _next_branch(covered: UInt64s, items: Items, search: Search, level: int) -> 
 @kernel
 def _drop(search: Search, level: int, i: int) -> None:
     """Take a candidate out of a level: the branches to come leave it out."""
-    last = search.count[level] - 1
+    last = search.width[level] - 1
     search.live[level, i] = search.live[level, last]
     search.key[level, i] = search.key[level, last]
-    search.count[level] = last
+    search.width[level] = last
 
 
 @kernel
@@ -245,14 +245,14 @@ def _covers_all(once: UInt64s, level: int, items: Items, words: int) -> bool:
 def _descend(covered: UInt64s, items: Items, search: Search, level: int) -> None:
     """The candidates of the next level: those left at this one that are of interest still."""
     count = 0
-    for i in range(search.count[level]):
+    for i in range(search.width[level]):
         c = search.live[level, i]
         key = _key(covered, c, items, search.once, level + 1)
         if key:
             search.live[level + 1, count] = c
             search.key[level + 1, count] = key
             count += 1
-    search.count[level + 1] = count
+    search.width[level + 1] = count
 
 
 @kernel

@@ -111,7 +111,7 @@ def implies_predicate(known: Implications, left: int, right: int) -> bool:
         return True
     if known.kind[right] == RANGE and known.kind[left] != OTHER:
         # A NaN, of a text that is no number, lies nowhere.
-        return known.low[right] <= known.low[left] and known.high[left] <= known.high[right]
+        return bool(known.low[right] <= known.low[left] and known.high[left] <= known.high[right])
     low, high = known.start[left], known.start[left + 1]
     while low < high:
         middle = (low + high) >> 1
@@ -119,7 +119,7 @@ def implies_predicate(known: Implications, left: int, right: int) -> bool:
             low = middle + 1
         else:
             high = middle
-    return low < known.start[left + 1] and known.implied[low] == right
+    return bool(low < known.start[left + 1] and known.implied[low] == right)
 
 
 @kernel
@@ -209,14 +209,14 @@ class Items(NamedTuple):
     """The items of a view by number. Scratch: filled by `list_items`.
 
     IDs come first, node n's is item n; then what else there is: `val[n]`, `cont[n]`, `predicate[n]`, or -1. `node` says
-    whose an item is, `count[0]` how many there are, `all` has a bit for each.
+    whose an item is, `total[0]` how many there are, `all` has a bit for each.
     """
 
     val: Int64s
     cont: Int64s
     predicate: Int64s
     node: Int64s
-    count: Int64s
+    total: Int64s
     all: UInt64s
 
 
@@ -255,7 +255,7 @@ def list_items(flat: FlatPatterns, q: int, items: Items) -> None:
             items.predicate[n] = count
             items.node[count] = n
             count += 1
-    items.count[0] = count
+    items.total[0] = count
     for i in range(count):
         items.all[i >> 6] |= _ONE << np.uint64(i & 63)
 
@@ -271,7 +271,9 @@ def cover(
         label, predicate = flat.label[first + m], flat.predicate[first + m]
         has_cont = (flat.returns[first + m] & _CONT) != 0
         has_val = (
-            has_cont or (flat.returns[first + m] & _VAL) != 0 or flat.implications.known_text[predicate]
+            has_cont
+            or (flat.returns[first + m] & _VAL) != 0
+            or flat.implications.known_text[predicate]
         )
         rest = images[m]
         while rest:

@@ -89,7 +89,7 @@ def _find(
     missing = ~flat.offers[q]
     n = 0
     while n < len(trie.label):
-        if n and not target.with_label[trie.label[n]] or trie.common[n] & missing:
+        if (n and not target.with_label[trie.label[n]]) or trie.common[n] & missing:
             n = trie.skip[n]
             continue
         if size + trie.first[n + 1] - trie.first[n] > len(found):

@@ -2,7 +2,7 @@
 
     view v      nodes start[v] .. start[v + 1], parents first, in depth-first order
     node i      label[i], and of its view's nodes: parent[i], the last one below it last[i] (itself if there is none)
-                descendant[i], returns[i], predicate[i]                            places count from the view's first node
+                descendant[i], returns[i], predicate[i]                   places count from the view's first node
     label l     number 0 is `*`; attribute[l]: whether it is the name of an attribute, which `*` doesn't match
     predicate   see `predicate_table`
 
@@ -15,12 +15,12 @@ Beside these, what decides most pairs of views without a look at their nodes:
     wants       64 bits: the pairs of labels at the ends of its edges, the labels that have a predicate, hashed
     offers      64 bits: the same of all that the view has; of a pair that is above and below, at any distance
 
-If u embeds into v then wants[u] has no bit that offers[v] lacks: each edge of u has an image, and so has each predicate.
+If u embeds into v then wants[u] has no bit that offers[v] lacks: each edge and predicate of u has an image.
 The paper (Algorithm 3) compares label sets alone; the bits are our addition and leave out most of what would fail.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,10 +106,17 @@ def flatten(patterns: Sequence[TreePattern]) -> FlatPatterns:
         wants=wants,
         offers=offers,
         attribute=attribute,
-        implications=Implications(*map(read_only, table.implications())),
+        implications=table.implications(),
     )
-    # As arrays mapped from files are, so that kernels are compiled once for both.
-    return FlatPatterns(*map(read_only, flat[:-1]), implications=flat.implications)
+    return as_mapped(flat)
+
+
+def as_mapped(flat: FlatPatterns) -> FlatPatterns:
+    """The same arrays, read-only, as those mapped from files are: so kernels are compiled once for both."""
+    fields: dict[str, Any] = flat._asdict()
+    known = Implications(*map(read_only, fields.pop("implications")._asdict().values()))
+    arrays: dict[str, Any] = {name: read_only(array) for name, array in fields.items()}
+    return FlatPatterns(**arrays, implications=known)
 
 
 def _check_sizes(sizes: Sequence[int]) -> None:

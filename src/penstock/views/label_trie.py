@@ -5,7 +5,7 @@
     skip                   4   3     3               4     5           the node after all below it
     views of node n        views[first[n]:first[n + 1]]: those whose label set ends there; of the root: `*` alone
 
-A search goes down where the label occurs in the query, and else over the subtree: it meets all subsets and nothing else.
+A search goes down where the label occurs in the query, else over the subtree: it meets all subsets and nothing else.
 Depth-first order makes it a walk forward through five arrays that can be mapped from files; there are no pointers.
 `common` holds the bits that all views at a node and below want (see `flat_patterns`): a subtree is left out as a whole
 if the query lacks one. Views of a node are sorted by `wants`, and those beside them: equal bits are compared once.
@@ -57,7 +57,7 @@ def build_trie(flat: FlatPatterns) -> LabelTrie:
     wants = flat.wants[order]
     common = _common_bits(skip, first, wants)
     trie = LabelTrie(label, skip, first, common, order.astype(np.int32), wants)
-    return LabelTrie(*map(read_only, trie))
+    return LabelTrie(*map(read_only, trie._asdict().values()))
 
 
 @kernel

@@ -3,7 +3,7 @@
 An embedding asks whether the predicate of a node implies that of another, millions of times over. Most predicates are
 simple, and two numbers for each decide:
 
-    RANGE    comparisons with numbers, no `<>`      low .. high, both included (doubles have neighbours: > 5 is >= 5.000…1)
+    RANGE    comparisons with numbers, no `<>`      low .. high, both included (doubles have neighbours)
     TEXT     `= 'text'` alone                       low = high = the number that the text is, or NaN
     NEVER    contradicts itself                     implies everything
 
@@ -39,7 +39,7 @@ _MOST_ASKED = 2_000_000  # pairs on one label: some seconds
 
 
 class Implications(NamedTuple):
-    """The arrays drawn above, by predicate. `known_text`: whether the predicate leaves one text, so that it is known."""
+    """The arrays drawn above, by predicate; `known_text`: whether it leaves one text, so that the value is known."""
 
     kind: Int8s
     low: Float64s

@@ -46,7 +46,7 @@ _STEPS = 64  # candidates taken in a search, for each rewriting that is asked fo
 
 
 class Limits(NamedTuple):
-    """How far rewritings are looked for: how many of a view, how many that begin with the same, and in how many steps."""
+    """How far rewritings are looked for: how many of a view, how many of those begin alike, in how many steps."""
 
     most: int
     most_alike: int
@@ -149,7 +149,7 @@ def rewritings_of_range(
     limits: Limits,
 ) -> RewritingsPart:
     """The rewritings of the views first, first + 1, … that `part` is the embedding graph of. Pure."""
-    part = EmbeddingGraph(*map(read_only, part))
+    part = EmbeddingGraph(read_only(part.start), read_only(part.views))
     return _rewrite_range(flat, part, first, read_only(rank), preferred, limits)
 
 
@@ -174,8 +174,8 @@ def _rewrite_range(
         list_items(flat, q, items)
         chosen, covered = _coverage(flat, q, candidates, target, items)
         release(flat, q, target)
-        search = new_search(len(chosen), items.count[0], covered.shape[1])
-        covers = new_covers(limits.most, items.count[0])
+        search = new_search(len(chosen), items.total[0], covered.shape[1])
+        covers = new_covers(limits.most, items.total[0])
         complete = find_covers(covered, items, limits.most_alike, limits.steps, search, covers)
         if not complete and covers.found[0] < limits.most:
             incomplete += 1
@@ -205,7 +205,7 @@ def _coverage(
     flat: FlatPatterns, q: int, candidates: Int32s, target: Target, items: Items
 ) -> tuple[Int32s, UInt64s]:
     """The candidates that cover something of q, and what."""
-    words = (items.count[0] + 63) >> 6
+    words = (items.total[0] + 63) >> 6
     chosen = np.empty(len(candidates), np.int32)
     covered = np.empty((len(candidates), words), np.uint64)
     images, bits = np.empty(MOST_NODES, np.uint64), np.empty(WORDS, np.uint64)
