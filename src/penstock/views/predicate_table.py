@@ -1,0 +1,134 @@
+"""The distinct value predicates of a view set by number, and which of them imply which.
+
+An embedding asks whether the predicate of a node implies that of another, millions of times over. Most predicates are
+simple, and two numbers for each decide:
+
+    RANGE    comparisons with numbers, no `<>`      low .. high, both included (doubles have neighbours)
+    TEXT     `= 'text'` alone                       low = high = the number that the text is, or NaN
+    NEVER    contradicts itself                     implies everything
+
+    a RANGE or TEXT implies a RANGE if its low and high lie in it; TEXTs imply no other TEXT, and RANGEs none
+
+For the rest `values.implies` is asked once for each pair that could meet, predicates on the same label, or one of them
+on `*`, and the answers are kept:
+
+    implied    start[p] .. start[p + 1]: the predicates that p implies, ascending
+
+So thousands of prices on one label cost nothing. Where too many predicates that aren't simple stand on one label, only
+equal ones imply each other, which loses rewritings and never a tuple.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Bools, Float64s, Int8s, Int32s, Int64s
+from penstock.matching.sharing import offsets
+from penstock.views.tree_pattern import ANY
+from penstock.views.values import Comparisons, implies, number, unsatisfiable
+
+NO_PREDICATE = 0
+"""The number of the predicate that asks nothing."""
+
+OTHER, RANGE, TEXT, NEVER = range(4)
+"""The kinds of predicates."""
+
+_MOST_ASKED = 2_000_000  # pairs on one label: some seconds
+
+
+class Implications(NamedTuple):
+    """The arrays drawn above, by predicate; `known_text`: whether it leaves one text, so that the value is known."""
+
+    kind: Int8s
+    low: Float64s
+    high: Float64s
+    known_text: Bools
+    start: Int64s
+    implied: Int32s
+
+
+class PredicateTable:
+    """Predicates as they come, each distinct one once.
+
+    >>> from penstock.views.tree_pattern import Comparison
+    >>> table = PredicateTable()
+    >>> table.number("price", (Comparison(">", 5.0),)), table.number("price", (Comparison("<>", 5.0),))
+    (1, 2)
+    >>> found = table.implications()
+    >>> found.kind.tolist(), found.implied[found.start[1] : found.start[2]].tolist()
+    ([0, 1, 0], [2])
+    """
+
+    def __init__(self) -> None:
+        self.predicates: list[Comparisons] = [()]
+        self._numbers: dict[Comparisons, int] = {(): NO_PREDICATE}
+        self._on_label: dict[str, set[int]] = {}
+
+    def number(self, label: str, predicate: Comparisons) -> int:
+        """The number of the predicate of a node with this label."""
+        if not predicate:
+            return NO_PREDICATE
+        found = self._numbers.setdefault(predicate, len(self.predicates))
+        if found == len(self.predicates):
+            self.predicates.append(predicate)
+        self._on_label.setdefault(label, set()).add(found)
+        return found
+
+    def implications(self) -> Implications:
+        """Which predicates imply which, as far as they can meet."""
+        simple = [_simple(predicate) for predicate in self.predicates]
+        kind = np.array([k for k, _, _ in simple], np.int8)
+        pairs: set[tuple[int, int]] = set()
+        everywhere = self._on_label.get(ANY, set())
+        for label, here in self._on_label.items():
+            right = here if label == ANY else here | everywhere
+            pairs.update(_implied(self.predicates, kind, sorted(here), sorted(right)))
+        found = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+        return Implications(
+            kind=kind,
+            low=np.array([low for _, low, _ in simple], np.float64),
+            high=np.array([high for _, _, high in simple], np.float64),
+            known_text=np.array([_has_text(p) for p in self.predicates], np.bool_),
+            start=offsets(np.bincount(found[:, 0], minlength=len(kind))),
+            implied=found[:, 1].astype(np.int32),
+        )
+
+
+def _has_text(predicate: Comparisons) -> bool:
+    return any(c.operator == "=" and isinstance(c.literal, str) for c in predicate)
+
+
+def _simple(predicate: Comparisons) -> tuple[int, float, float]:
+    """The kind of a predicate, and its low and high."""
+    if not predicate:
+        return OTHER, math.nan, math.nan
+    if unsatisfiable(predicate):
+        return NEVER, math.nan, math.nan
+    if len(predicate) == 1 and _has_text(predicate):
+        read = number(str(predicate[0].literal))
+        return TEXT, *((math.nan, math.nan) if read is None else (read, read))
+    low, high = -math.inf, math.inf
+    for comparison in predicate:
+        literal, operator = comparison.literal, comparison.operator
+        if isinstance(literal, str) or operator == "<>":
+            return OTHER, math.nan, math.nan
+        if operator in ("=", ">", ">="):
+            low = max(low, math.nextafter(literal, math.inf) if operator == ">" else literal)
+        if operator in ("=", "<", "<="):
+            high = min(high, math.nextafter(literal, -math.inf) if operator == "<" else literal)
+    return RANGE, low, high
+
+
+def _implied(
+    predicates: Sequence[Comparisons], kind: Int8s, left: Sequence[int], right: Sequence[int]
+) -> list[tuple[int, int]]:
+    """The pairs of one of `left` that implies one of `right`, but for those that their numbers decide."""
+    others = [q for q in right if kind[q] == OTHER]
+    odd = [p for p in left if kind[p] == OTHER]
+    if len(left) * len(others) + len(odd) * len(right) > _MOST_ASKED:
+        return []
+    asked = {(p, q) for p in left for q in others if kind[p] != NEVER}
+    asked |= {(p, q) for p in odd for q in right if kind[q] != NEVER}
+    return [(p, q) for p, q in asked if p != q and implies(predicates[p], predicates[q])]

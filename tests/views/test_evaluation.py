@@ -1,0 +1,203 @@
+"""Every rewriting gives exactly the tuples of its view, whatever the documents."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.views.model import (
+    documents,
+    matching_documents,
+    parts,
+    patterns,
+    related_patterns,
+    tuples,
+)
+
+from penstock.errors import PenstockError
+from penstock.views.content_values import values_in
+from penstock.views.embedding_graph import embedding_graph, rank_views
+from penstock.views.evaluation import evaluate
+from penstock.views.flat_patterns import flatten
+from penstock.views.planning import plan_among, plan_rewriting
+from penstock.views.rewriting import Limits, rewritings_of
+from penstock.views.rewriting_plan import SAME, RewritingPlan, explain
+from penstock.views.tree_pattern import Comparison, PatternNode, Returns, TreePattern
+
+
+@st.composite
+def views_with_documents(draw):
+    views = draw(related_patterns(4, 5))
+    found = draw(st.lists(st.one_of(matching_documents(views[0]), documents(4)), max_size=3))
+    return views, [(7 * n - 3, document) for n, document in enumerate(found)]
+
+
+@given(views_with_documents())
+@settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+def test_rewritings_equal_their_views(instance):
+    """Each rewriting of each view, planned, written down, read again and run, gives the tuples of the view."""
+    views, batch = instance
+    flat = flatten(views)
+    graph = embedding_graph(flat)
+    found = rewritings_of(flat, graph, rank_views(flat, graph), Limits.of(6))
+    known = [tuples(view, batch) for view in views]
+    for v in range(len(views)):
+        for r in range(found.first[v], found.first[v + 1]):
+            inputs = found.inputs[found.start[r] : found.start[r + 1]].tolist()
+            plan = plan_among(flat, views, v, inputs)
+            plan = RewritingPlan.from_json(json.loads(json.dumps(plan.to_json())))
+            result = evaluate(plan, [known[u] for u in inputs])
+            assert result.to_pydict() == known[v].to_pydict(), explain(plan)
+
+
+@st.composite
+def views_in_parts(draw):
+    """A view, views that have parts of it and together all of it, and documents in which it is found."""
+    view = draw(patterns(5))
+    size = len(view.nodes)
+    kept = draw(st.lists(st.sets(st.integers(0, size - 1), min_size=1), min_size=1, max_size=3))
+    kept.append(set(range(size)).difference(*kept))
+    inputs = []
+    for keep in kept:
+        nodes = []
+        for node in parts(view, sorted(keep)).nodes:
+            value = node.value if draw(st.booleans()) else ()
+            returns = node.returns
+            if value != node.value:
+                returns |= draw(st.sampled_from([Returns.VAL, Returns.CONT]))
+            descendant = node.descendant or draw(st.booleans())
+            nodes.append(PatternNode(node.label, node.parent, descendant, returns, value))
+        inputs += [TreePattern(tuple(nodes))] if nodes else []
+    found = draw(st.lists(matching_documents(view), min_size=1, max_size=2))
+    return view, inputs, [(7 * n - 3, document) for n, document in enumerate(found)]
+
+
+@given(views_in_parts())
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+def test_parts_make_a_view(instance):
+    """A view comes out of its parts, whether they share nodes, touch along an edge, or have nothing in common."""
+    view, inputs, batch = instance
+    plan = plan_rewriting(view, inputs)
+    result = evaluate(plan, [tuples(one, batch) for one in inputs])
+    assert result.to_pydict() == tuples(view, batch).to_pydict(), explain(plan)
+
+
+def test_one_input_in_two_embeddings():
+    """A view that goes to two places of another is read twice."""
+    a, b = PatternNode("a", -1, True), PatternNode("b", 0, returns=Returns.VAL)
+    q = TreePattern((a, b, PatternNode("b", 0, True, Returns.VAL)))
+    u = TreePattern((a, PatternNode("b", 0, True, Returns.VAL)))
+    plan = plan_rewriting(q, [u])
+    assert [step.input for step in plan.steps] == [0, 0]
+    assert plan.steps[1].join == SAME
+
+
+def test_nothing_is_copied():
+    """A rewriting that only picks columns hands on the very memory of its input."""
+    a, b = PatternNode("a", -1, True), PatternNode("b", 0, returns=Returns.VAL | Returns.CONT)
+    q = TreePattern((a, PatternNode("b", 0, returns=Returns.CONT)))
+    known = pa.RecordBatch.from_pydict(
+        {
+            "document": [1, 2],
+            "n0": [5, 6],
+            "n1": [7, 8],
+            "n1_val": ["x", "y"],
+            "n1_cont": ["s", "t"],
+        }
+    )
+    result = evaluate(plan_rewriting(q, [TreePattern((a, b))]), [known])
+    assert result.schema.names == ["document", "n0", "n1", "n1_cont"]
+    for name in result.schema.names:
+        ours = [buffer and buffer.address for buffer in result.column(name).buffers()]
+        assert ours == [buffer and buffer.address for buffer in known.column(name).buffers()]
+
+
+def test_tables_and_nothing_at_all():
+    """Inputs may be tables in pieces, and empty."""
+    a, b = PatternNode("a", -1, True), PatternNode("b", 0)
+    plan = plan_rewriting(TreePattern((a, b)), [TreePattern((a, b))])
+    piece = pa.table({"document": [1], "n0": [1 << 40], "n1": [2 << 40]})
+    pieces = pa.concat_tables([piece, piece.set_column(0, "document", [[2]])])
+    assert evaluate(plan, [pieces]).column("document").to_pylist() == [1, 2]
+    assert evaluate(plan, [pieces.slice(0, 0)]).num_rows == 0
+
+
+def test_inputs_that_do_not_cover():
+    """It is said what is missing, and of which node."""
+    a = PatternNode("a", -1, True)
+    q = TreePattern((a, PatternNode("b", 0, returns=Returns.VAL)))
+    with pytest.raises(PenstockError, match=r"val of node 1 \(b\)"):
+        plan_rewriting(q, [TreePattern((a, PatternNode("b", 0)))])
+
+
+def test_tuples_of_other_views():
+    """Inputs in the wrong order, or too few, are refused."""
+    a, b = PatternNode("a", -1, True), PatternNode("b", 0)
+    plan = plan_rewriting(TreePattern((a, b)), [TreePattern((a, b))])
+    with pytest.raises(PenstockError, match="no column 'n1'"):
+        evaluate(plan, [pa.RecordBatch.from_pydict({"document": [1], "n0": [1]})])
+    with pytest.raises(PenstockError, match="1 inputs, and 0 were given"):
+        evaluate(plan, [])
+
+
+def test_a_join_that_explodes():
+    """More rows than allowed are refused before they are made."""
+    q = TreePattern((PatternNode("a", -1, True), PatternNode("b", -1, True)))
+    views = [TreePattern((node,)) for node in q.nodes]
+    many = pa.RecordBatch.from_pydict(
+        {"document": [1] * 2000, "n0": [n << 40 for n in range(2000)]}
+    )
+    with pytest.raises(PenstockError, match="more than 1,000,000 rows"):
+        evaluate(plan_rewriting(q, views), [many, many], most=1_000_000)
+
+
+@pytest.mark.parametrize(
+    "broken", [[], [1, 2, 3, 4, 5], [["a"], [0], [[0, [0], [], [], "sideways", [], []]], [], []]]
+)
+def test_plans_that_are_none(broken):
+    """What isn't a plan is refused when it is read."""
+    with pytest.raises(PenstockError, match="not the plan of a rewriting"):
+        RewritingPlan.from_json(broken)
+
+
+def test_explained():
+    """A plan is told in words, with the names of its inputs."""
+    a = PatternNode("a", -1, value=(Comparison("=", "x"),))
+    q = TreePattern((a, PatternNode("b", 0, returns=Returns.VAL)))
+    u = TreePattern((PatternNode("a", -1, True, Returns.CONT),))
+    w = TreePattern((PatternNode("b", -1, True, Returns.CONT),))
+    assert explain(plan_rewriting(q, [u, w]), ["all a's", "all b's"]).splitlines() == [
+        "read all a's: a",
+        "  keep where a.cont = 'x'",
+        "  check that a is outermost",
+        "join all b's: b; b a child of a",
+        "return b.val of all b's (its cont)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [
+        ('<a b=">">x<c></c>&amp;lt;</a>', "x&lt;"),
+        ('<a><?p <b> " ?>x\ny</a>', "x\ny"),
+        ('a="&quot;1&#xA;&amp;"', '"1\n&'),
+        ("1.50", "1.50"),
+        ("true", "true"),
+        ('{"a":null}', ""),
+        ('{"a":[[1,2],{"b":"=\\""}]}', '12="'),
+        ('"<a>"', "<a>"),
+        ('""', ""),
+        ("null", None),
+        (None, None),
+    ],
+)
+def test_values_of_contents(content, value):
+    """The value of a node is found in its content."""
+    assert values_in(pa.array([content, "<a>z</a>"], pa.string())).to_pylist() == [value, "z"]
+
+
+def test_content_that_is_none():
+    """What is neither XML nor JSON is refused."""
+    with pytest.raises(PenstockError, match="neither XML nor JSON"):
+        values_in(pa.array(["{"]))
