@@ -1,6 +1,6 @@
 """How many views a view may feed, and the source (section 2.2, constraints).
 
-A capacity is a number of rewritings that a view takes part in: its outdegree in a configuration. `UNLIMITED` is one, and
+A capacity is a number of rewritings that a view takes part in: its outdegree in a configuration. `UNLIMITED` is one,
 larger than any outdegree.
 """
 
@@ -37,7 +37,9 @@ class Capacities(NamedTuple):
         if not 1 <= factor < math.inf:
             raise CapacityError(f"capacities are widened by a factor from 1 on, not by {factor}")
         wide = np.minimum(np.floor(self.views * float(factor)), float(UNLIMITED))
-        return Capacities(np.where(self.views >= UNLIMITED, UNLIMITED, wide).astype(np.int64), self.source)
+        return Capacities(
+            np.where(self.views >= UNLIMITED, UNLIMITED, wide).astype(np.int64), self.source
+        )
 
 
 def capacities(

@@ -13,9 +13,9 @@ What lies at the right site already doesn't travel. A plan uses CPU, storage and
 slowest input's way to the join, the join, the way of the result.
 
 Chosen here, as the paper leaves them open: the figures' defaults; that the way between two sites takes the sum of their
-delays and the narrower of their bandwidths (a matrix of all pairs of 100,000 sites has no place); that the source's work
-weighs ten times as much as others', since taking work off it is what views are for. The source's matching of documents
-is the same for all views and not counted, as in the paper.
+delays and the narrower of their bandwidths (a matrix of all pairs of 100,000 sites has no place); that the source's
+work weighs ten times as much as others', since taking work off it is what views are for. The source's matching of
+documents is the same for all views and not counted, as in the paper.
 """
 
 from dataclasses import dataclass, field
@@ -240,6 +240,7 @@ def utilisation_of(configuration: Configuration, found: Costs) -> float:
 def chosen_values(configuration: Configuration, rewriting: Float64s, source: Float64s) -> Float64s:
     """For each view the figure of the rewriting that was chosen for it, or its figure from the source."""
     chosen = configuration.chosen
-    if not len(rewriting):
-        return source.copy()
-    return np.where(chosen == SOURCE, source, rewriting[np.maximum(chosen, 0)])
+    values = source.copy()
+    fed = chosen != SOURCE
+    values[fed] = rewriting[chosen[fed]]
+    return values

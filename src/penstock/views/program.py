@@ -5,8 +5,8 @@
                 Σ x[c], c has u as an input     <=  limit[u]     for u a view or D       (3) and (4) in one
 
 The paper has one variable for every edge. An edge into a rewriting is chosen exactly if the rewriting is, so one
-variable for each rewriting is enough: a *column*. That a view is fed from the source D is a column like any other, whose
-only input is D. More goes without losing an optimum:
+variable for each rewriting is enough: a *column*. That a view is fed from the source D is a column like any other,
+whose only input is D. More goes without losing an optimum:
 
 - a capacity can't be exceeded, and is no row, if no more than that many views could use the view at all;
 - a column is dominated if another one of its view costs no more and has no limited input that it hasn't: it is dropped,

@@ -42,43 +42,51 @@ class _State(NamedTuple):
     """Entry -> its view."""
 
 
-def repaired(program: Program, prices: Float64s, until: float = np.inf) -> Int64s:
-    """One column for each view, within all limits; `OPEN` where none was found."""
+class Repaired(NamedTuple):
+    """One column for each view (`OPEN` where none was found), and what is left of the limits."""
+
+    picked: Int64s
+    room: Int64s
+
+
+def greedy(program: Program, prices: Float64s) -> Repaired:
+    """The cheapest columns at these prices, as far as there's room."""
     reduced = reduced_costs(program, prices)
-    picked, room = _greedy(
-        program.first, program.start, program.rows, program.limit, reduced, _by_regret(program, reduced)
+    order = np.argsort(-_regret(program.first, reduced), kind="stable")
+    return Repaired(
+        *_greedy(program.first, program.start, program.rows, program.limit, reduced, order)
     )
-    return improved(program, picked, room, until)
 
 
-def improved(program: Program, picked: Int64s, room: Int64s, until: float = np.inf) -> Int64s:
-    """A choice made cheaper by moves and exchanges."""
+def improved(program: Program, choice: Repaired, until: float = np.inf) -> Repaired:
+    """A choice made cheaper by moves and exchanges. The one given isn't usable any more."""
+    state = _state(program, choice)
+    dear = float(program.cost.sum()) + 1.0
+    found = True
+    while found:
+        found = False
+        for begin in range(0, len(choice.picked), _AT_A_TIME):
+            found |= _improve(
+                program.first, program.start, program.rows, program.cost, state, dear,
+                begin, min(begin + _AT_A_TIME, len(choice.picked)),
+            )  # fmt: skip
+            if monotonic() > until:
+                return choice
+    return choice
+
+
+def _state(program: Program, choice: Repaired) -> _State:
     entries = len(program.rows)
     state = _State(
-        picked,
-        room,
+        choice.picked,
+        choice.room,
         np.full(len(program.limit), -1, np.int32),
         np.full(entries, -1, np.int32),
         np.full(entries, -1, np.int32),
         _owners(program.first, program.start, entries),
     )
     _link_all(program.start, program.rows, state)
-    dear = float(program.cost.sum()) + 1.0
-    found = True
-    while found:
-        found = False
-        for begin in range(0, len(picked), _AT_A_TIME):
-            found |= _improve(
-                program.first, program.start, program.rows, program.cost, state, dear,
-                begin, min(begin + _AT_A_TIME, len(picked)),
-            )  # fmt: skip
-            if monotonic() > until:
-                return picked
-    return picked
-
-
-def _by_regret(program: Program, reduced: Float64s) -> Int64s:
-    return np.argsort(-_regret(program.first, reduced), kind="stable")
+    return state
 
 
 @kernel
@@ -210,9 +218,7 @@ def _improve(
                 best, column, partner = gain, c, -1
                 break
             if row != _TWICE:
-                other, to, more = _makes_room(
-                    first, start, rows, cost, state, c, row, best - gain
-                )
+                other, to, more = _makes_room(first, start, rows, cost, state, c, row, best - gain)
                 if other >= 0:
                     best, column, partner, elsewhere = gain + more, c, other, to
         if partner >= 0:
