@@ -228,13 +228,14 @@ def _plan(
 @kernel
 def _way(table: Float64s, here: int, there: int, size: float) -> float:
     pace = max(table[here, _PACE], table[there, _PACE])
-    return table[here, _DELAY] + table[there, _DELAY] + pace * size
+    seconds: float = table[here, _DELAY] + table[there, _DELAY] + pace * size
+    return seconds
 
 
 def utilisation_of(configuration: Configuration, found: Costs) -> float:
     """U of a configuration: the sum over all views."""
     values = chosen_values(configuration, found.utilisation, found.source_utilisation)
-    return float(np.sum(values))
+    return float(values.sum())
 
 
 def chosen_values(configuration: Configuration, rewriting: Float64s, source: Float64s) -> Float64s:
