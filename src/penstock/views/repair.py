@@ -1,0 +1,278 @@
+"""A choice that keeps to the limits, from prices (for section 3.3): greedy, then improved by moves and exchanges.
+
+Greedy: views that lose most if they don't get their cheapest column come first, and each takes the cheapest, prices
+included, that still has room. A view for which there's none stays open for now, as if it cost more than all others.
+
+Then views that have not got their cheapest column, by cost alone, try again:
+
+    move        to a cheaper column that has room by now
+    exchange    to a cheaper column one input of which is full: a view that uses that input goes elsewhere,
+                if both together cost less
+
+until nothing changes or time is over. `entries` of the columns that are picked are in a list for each row, so that the
+users of a full input are found at once:
+
+    head      row -> the entry that came last
+    after     entry -> the one that came before it; `before` the other way round        -1 ends a list
+"""
+
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Float64s, Int32s, Int64s
+from penstock.jit import kernel
+from penstock.views.lagrangian import reduced_costs
+from penstock.views.program import Program
+
+OPEN = -1
+"""Picked for a view: nothing yet."""
+_AT_A_TIME = 2000  # views between looks at the clock
+_PARTNERS = 200  # views that are asked to make room for one
+
+
+class _State(NamedTuple):
+    picked: Int64s
+    room: Int64s
+    head: Int32s
+    after: Int32s
+    before: Int32s
+    owner: Int32s
+    """Entry -> its view."""
+
+
+class Repaired(NamedTuple):
+    """One column for each view (`OPEN` where none was found), and what is left of the limits."""
+
+    picked: Int64s
+    room: Int64s
+
+
+def greedy(program: Program, prices: Float64s) -> Repaired:
+    """The cheapest columns at these prices, as far as there's room."""
+    reduced = reduced_costs(program, prices)
+    order = np.argsort(-_regret(program.first, reduced), kind="stable")
+    return Repaired(
+        *_greedy(program.first, program.start, program.rows, program.limit, reduced, order)
+    )
+
+
+def improved(program: Program, choice: Repaired, until: float = np.inf) -> Repaired:
+    """A choice made cheaper by moves and exchanges. The one given isn't usable any more."""
+    state = _state(program, choice)
+    dear = float(program.cost.sum()) + 1.0
+    found = True
+    while found:
+        found = False
+        for begin in range(0, len(choice.picked), _AT_A_TIME):
+            found |= _improve(
+                program.first, program.start, program.rows, program.cost, state, dear,
+                begin, min(begin + _AT_A_TIME, len(choice.picked)),
+            )  # fmt: skip
+            if monotonic() > until:
+                return choice
+    return choice
+
+
+def _state(program: Program, choice: Repaired) -> _State:
+    entries = len(program.rows)
+    state = _State(
+        choice.picked,
+        choice.room,
+        np.full(len(program.limit), -1, np.int32),
+        np.full(entries, -1, np.int32),
+        np.full(entries, -1, np.int32),
+        _owners(program.first, program.start, entries),
+    )
+    _link_all(program.start, program.rows, state)
+    return state
+
+
+@kernel
+def _regret(first: Int64s, reduced: Float64s) -> Float64s:
+    """For each view, what its second best column costs more than its best."""
+    found = np.empty(len(first) - 1)
+    for view in range(len(first) - 1):
+        best, second = np.inf, np.inf
+        for c in range(first[view], first[view + 1]):
+            if reduced[c] < best:
+                best, second = reduced[c], best
+            elif reduced[c] < second:
+                second = reduced[c]
+        found[view] = second - best
+    return found
+
+
+@kernel
+def _greedy(
+    first: Int64s, start: Int64s, rows: Int32s, limit: Int64s, reduced: Float64s, order: Int64s
+) -> tuple[Int64s, Int64s]:
+    room = np.maximum(limit, 0)
+    picked = np.full(len(first) - 1, OPEN, np.int64)
+    for view in order:
+        best = np.inf
+        for c in range(first[view], first[view + 1]):
+            if reduced[c] < best and _blocked(start, rows, room, c) == _FREE:
+                best = reduced[c]
+                picked[view] = c
+        if picked[view] != OPEN:
+            for e in range(start[picked[view]], start[picked[view] + 1]):
+                room[rows[e]] -= 1
+    return picked, room
+
+
+_FREE, _TWICE = -1, -2
+
+
+@kernel
+def _blocked(start: Int64s, rows: Int32s, room: Int64s, c: int) -> int:
+    """The row without room that keeps a column from being picked; `_FREE`, or `_TWICE` if there are several."""
+    found = _FREE
+    for e in range(start[c], start[c + 1]):
+        if room[rows[e]] <= 0:
+            if found != _FREE:
+                return _TWICE
+            found = rows[e]
+    return found
+
+
+@kernel
+def _owners(first: Int64s, start: Int64s, entries: int) -> Int32s:
+    owner = np.empty(entries, np.int32)
+    for view in range(len(first) - 1):
+        owner[start[first[view]] : start[first[view + 1]]] = view
+    return owner
+
+
+@kernel
+def _link_all(start: Int64s, rows: Int32s, state: _State) -> None:
+    for view in range(len(state.picked)):
+        if state.picked[view] != OPEN:
+            _link(start, rows, state, state.picked[view])
+
+
+@kernel
+def _link(start: Int64s, rows: Int32s, state: _State, c: int) -> None:
+    for e in range(start[c], start[c + 1]):
+        row = rows[e]
+        state.after[e] = state.head[row]
+        state.before[e] = -1
+        if state.head[row] >= 0:
+            state.before[state.head[row]] = e
+        state.head[row] = e
+
+
+@kernel
+def _unlink(start: Int64s, rows: Int32s, state: _State, c: int) -> None:
+    for e in range(start[c], start[c + 1]):
+        if state.before[e] >= 0:
+            state.after[state.before[e]] = state.after[e]
+        else:
+            state.head[rows[e]] = state.after[e]
+        if state.after[e] >= 0:
+            state.before[state.after[e]] = state.before[e]
+
+
+@kernel
+def _pick(start: Int64s, rows: Int32s, state: _State, view: int, c: int) -> None:
+    """Put a view to another column, or to none."""
+    old = state.picked[view]
+    if old != OPEN:
+        _unlink(start, rows, state, old)
+        for e in range(start[old], start[old + 1]):
+            state.room[rows[e]] += 1
+    if c != OPEN:
+        _link(start, rows, state, c)
+        for e in range(start[c], start[c + 1]):
+            state.room[rows[e]] -= 1
+    state.picked[view] = c
+
+
+@kernel
+def _improve(
+    first: Int64s,
+    start: Int64s,
+    rows: Int32s,
+    cost: Float64s,
+    state: _State,
+    dear: float,
+    begin: int,
+    end: int,
+) -> bool:
+    """Moves and exchanges of some views. Whether there were any."""
+    found = False
+    for view in range(begin, end):
+        old = state.picked[view]
+        now = dear if old == OPEN else cost[old]
+        if old == first[view]:
+            continue
+        _pick(start, rows, state, view, OPEN)
+        best, column, partner, elsewhere = -1e-9 * now, old, -1, -1
+        for c in range(first[view], first[view + 1]):
+            gain = cost[c] - now
+            if gain >= best:
+                break
+            row = _blocked(start, rows, state.room, c)
+            if row == _FREE:
+                best, column, partner = gain, c, -1
+                break
+            if row != _TWICE:
+                other, to, more = _makes_room(first, start, rows, cost, state, c, row, best - gain)
+                if other >= 0:
+                    best, column, partner, elsewhere = gain + more, c, other, to
+        if partner >= 0:
+            _pick(start, rows, state, partner, elsewhere)
+        _pick(start, rows, state, view, column)
+        found |= column != old
+    return found
+
+
+@kernel
+def _makes_room(
+    first: Int64s,
+    start: Int64s,
+    rows: Int32s,
+    cost: Float64s,
+    state: _State,
+    c: int,
+    row: int,
+    most: float,
+) -> tuple[int, int, float]:
+    """The user of a full row that goes elsewhere most cheaply, for less than `most`, once column `c` is picked."""
+    for e in range(start[c], start[c + 1]):
+        state.room[rows[e]] -= 1
+    partner, elsewhere, least = -1, -1, most
+    entry, asked = state.head[row], 0
+    while entry >= 0 and asked < _PARTNERS:
+        view = state.owner[entry]
+        old = state.picked[view]
+        for d in range(first[view], first[view + 1]):
+            if cost[d] - cost[old] >= least:
+                break
+            if d != old and _fits_instead(start, rows, state.room, old, d, row):
+                partner, elsewhere, least = view, d, cost[d] - cost[old]
+                break
+        entry = state.after[entry]
+        asked += 1
+    for e in range(start[c], start[c + 1]):
+        state.room[rows[e]] += 1
+    return partner, elsewhere, least
+
+
+@kernel
+def _fits_instead(
+    start: Int64s, rows: Int32s, room: Int64s, old: int, new: int, avoided: int
+) -> bool:
+    """Whether a view has room in column `new` if it leaves `old`, and leaves the row `avoided` by it."""
+    for e in range(start[new], start[new + 1]):
+        row = rows[e]
+        if row == avoided:
+            return False
+        if room[row] <= 0:
+            freed = False
+            for f in range(start[old], start[old + 1]):
+                freed |= rows[f] == row
+            if not (freed and room[row] == 0):
+                return False
+    return True
