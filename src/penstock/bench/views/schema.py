@@ -185,6 +185,7 @@ def _kind(said: str) -> Kind:
     return Kind.SEQUENCE
 
 
+@cache
 def is_leaf(label: str) -> bool:
     """Whether this is an attribute, or an element of words only: what predicates are about."""
     return label.startswith("@") or element(label).kind is Kind.WORDS
