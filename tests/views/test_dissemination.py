@@ -1,0 +1,113 @@
+"""A configuration at work: whatever feeds what, every view gets its own tuples."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import PenstockError
+from penstock.language.tree_patterns import parse_pattern
+from penstock.views import dissemination
+from penstock.views.configuration import Inputs, inputs_of
+from penstock.views.dissemination import Dissemination
+from penstock.views.embedding_graph import embedding_graph, rank_views
+from penstock.views.flat_patterns import flatten
+from penstock.views.json_documents import read_json
+from penstock.views.rewriting import rewritings_of
+from penstock.views.rewriting_graph import SOURCE, Configuration
+from penstock.views.xml_documents import read_xml
+
+from .document_model import json_nodes, rows, xml_nodes
+from .model import related_patterns
+from .strategies import json_documents, xml_documents
+
+
+def feeding(views, chance):
+    """Every view from one of its rewritings or from the source, as chance has it."""
+    flat = flatten(views)
+    graph = embedding_graph(flat)
+    found = rewritings_of(flat, graph, rank_views(flat, graph))
+    chosen = [
+        chance.choice([SOURCE, *range(found.first[v], found.first[v + 1])])
+        for v in range(len(views))
+    ]
+    return inputs_of(found, Configuration(np.array(chosen, np.int64)))
+
+
+def results(network, documents):
+    """Each view's tuples."""
+    found = [batch for level in network.run(documents) for batch in level.tuples]
+    return [found[place] for place in network.place]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(related_patterns(), min_size=1, max_size=3),
+    st.lists(xml_documents, min_size=1, max_size=4),
+    st.integers(0, 1 << 30),
+)
+def test_views_of_xml_are_what_they_are_defined_as(groups, documents, seed):
+    """Computed level by level, a view has exactly the embeddings of its pattern."""
+    views = [view for group in groups for view in group]
+    views += views[:2]
+    network = Dissemination(views, feeding(views, random.Random(seed)))
+    nodes = {number: xml_nodes(document) for number, document in enumerate(documents)}
+    for view, found in zip(views, results(network, read_xml(documents)), strict=True):
+        assert found.to_pylist() == rows(view, nodes)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    related_patterns(), st.lists(json_documents, min_size=1, max_size=3), st.integers(0, 1 << 30)
+)
+def test_views_of_json_are_what_they_are_defined_as(views, documents, seed):
+    """JSON documents, too."""
+    network = Dissemination(views, feeding(views, random.Random(seed)))
+    nodes = {number: json_nodes(document) for number, document in enumerate(documents)}
+    for view, found in zip(views, results(network, read_json(documents)), strict=True):
+        assert found.to_pylist() == rows(view, nodes)
+
+
+def test_equal_patterns_are_computed_once_and_nearest_to_the_source():
+    """A view that is fed from its like costs nothing more."""
+    views = [parse_pattern(text) for text in ("//a{val}", "//a{val}", "//a[. = '5']")]
+    network = Dissemination(views, Inputs(np.array([0, 0, 1, 2]), np.array([0, 1], np.int32)))
+    assert [(fed.views, fed.inputs) for fed in network.fed] == [((0, 1), ()), ((2,), (0,))]
+    assert network.levels == 2
+
+
+def test_what_is_too_much_is_a_dead_letter_of_all_that_are_fed_from_it(monkeypatch):
+    """A document that one view can't get, those fed from it don't get either; others and other documents do."""
+    texts = ("//a/b", "//c", "//a[b][b]", "//a[b][b][c]")
+    views = [parse_pattern(text) for text in texts]
+    fed = Inputs(np.array([0, 0, 0, 1, 3]), np.array([0, 1, 2], np.int32))
+    network = Dissemination(views, fed)
+    real = dissemination.evaluate
+
+    def small(plan, inputs):
+        found = real(plan, inputs)
+        if found.num_rows > 20:
+            raise PenstockError("too many")
+        return found
+
+    monkeypatch.setattr(dissemination, "evaluate", small)
+    documents = read_xml([f"<a>{'<b/>' * n}<c/></a>" for n in (2, 9, 3)], numbers=[7, 8, 9])
+    steps = list(network.run(documents))
+    dead = [(letter.pattern, letter.document) for step in steps for letter in step.dead_letters]
+    assert dead == [(2, 8), (3, 8)]
+    found = [batch for step in steps for batch in step.tuples]
+    counts = [np.unique(batch.column("document"), return_counts=True) for batch in found]
+    assert [dict(zip(*(c.tolist() for c in pair), strict=True)) for pair in counts] == [
+        {7: 2, 8: 9, 9: 3},
+        {7: 1, 8: 1, 9: 1},
+        {7: 4, 9: 9},
+        {7: 4, 9: 9},
+    ]
+
+
+def test_a_configuration_of_other_views_is_refused():
+    """As many views as are fed."""
+    with pytest.raises(PenstockError, match="1 views, but 2 are fed"):
+        Dissemination([parse_pattern("//a")], Inputs(np.array([0, 0, 0]), np.array([], np.int32)))
