@@ -9,8 +9,9 @@ from tests.joins.small_world import WORLDS, Database, random_change, random_subs
 
 import penstock
 from penstock.joins.changes import Change
-from penstock.pipeline.joins.changes import Feed, Reader, read_letters
+from penstock.pipeline.joins.changes import Feed, Reader
 from penstock.pipeline.joins.stages import Stages, Window
+from penstock.pipeline.letters import read_letters
 
 from .joins_world import Engine, Watchers
 

@@ -10,14 +10,10 @@ Without `op` every row is a tuple that is there from now on. A row of which this
 operation) is a dead letter: workers write those down as `feedback` does, one file for each task of a micro-batch.
 """
 
-import base64
 import json
-import shutil
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +26,9 @@ from penstock.errors import SchemaError
 from penstock.joins.catalog import Table
 from penstock.pipeline.joins.parcels import buckets_of, joined, packed, split
 from penstock.pipeline.joins.stages import Stages
+from penstock.pipeline.letters import letter_of, write_letters
 
 ORDER, VERSION, DELETED = "_order", "_version", "_deleted"
-_UNNUMBERED = "batch"
 _SOURCE_BITS = 40  # rows of a task
 
 _PUT = (
@@ -95,7 +91,7 @@ class Reader:
         good = np.ones(batch.num_rows, np.bool_)
         for n, reason in problems:
             if good[n] and reason:
-                letters.append(_letter(f"{self.table}: {reason}", batch.slice(n, 1)))
+                letters.append(letter_of(f"{self.table}: {reason}", batch.slice(n, 1)))
             good[n] = False
         order = (
             2 * (_task() + done + np.arange(batch.num_rows)) + 1
@@ -262,41 +258,3 @@ class Refuser:
         if found:
             write_letters(Path(self.letters), "", found)
         yield parcel_rows([])
-
-
-def _letter(reason: str, row: pa.RecordBatch) -> str:
-    raw = json.dumps(row.to_pylist()[0], default=_plain)
-    return json.dumps({"reason": reason, "raw": raw, "encoding": "utf-8"})
-
-
-def _plain(value: Any) -> str:
-    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
-
-
-def write_letters(folder: Path, table: str, letters: list[str]) -> None:
-    """Leave dead letters for the driver, in the folder of the micro-batch."""
-    context = TaskContext.get()
-    batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-    part = 0 if context is None else context.partitionId()
-    target = folder / (batch or _UNNUMBERED)
-    target.mkdir(parents=True, exist_ok=True)
-    draft = target / f".{uuid.uuid4().hex}"
-    draft.write_text("\n".join(letters) + "\n", encoding="utf-8")
-    draft.replace(target / f"{table}-{part}.jsonl")
-
-
-def forget_letters(folder: Path, batch: int) -> None:
-    """Delete the dead letters of a micro-batch: they were delivered, or it is to run again."""
-    for at in _letter_folders(folder, batch):
-        shutil.rmtree(at, ignore_errors=True)
-
-
-def _letter_folders(folder: Path, batch: int) -> tuple[Path, Path]:
-    """With Spark Connect workers don't know the number of their micro-batch; but only one runs at a time."""
-    return folder / str(batch), folder / _UNNUMBERED
-
-
-def read_letters(folder: Path, batch: int) -> list[dict[str, str]]:
-    """The dead letters that workers have left in a micro-batch, which ran just now."""
-    files = [f for at in _letter_folders(folder, batch) for f in sorted(at.glob("*.jsonl"))]
-    return [json.loads(line) for f in files for line in f.read_text("utf-8").splitlines()]

@@ -9,28 +9,21 @@ it sends the same; what the sink makes of that is in `sinks`. If the sink has it
 nowhere: Spark goes on only when the state of a micro-batch has been written.
 """
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame
 
 from penstock.errors import PipelineError
-from penstock.pipeline.batch import UNOBSERVED_AFTER, observed
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
-from penstock.pipeline.feedback import failure_letters
-from penstock.pipeline.joins.changes import forget_letters, read_letters
+from penstock.pipeline.delivery import Delivery
 from penstock.pipeline.joins.match import Frames, Windows, match_joins
-from penstock.pipeline.pins import local_path, query_id
+from penstock.pipeline.pins import local_path
 from penstock.pipeline.queries import RunningQuery, check_sink, start_query
-from penstock.pipeline.sinks import Batch, FileSink, Sink
+from penstock.pipeline.sinks import FileSink, Sink
 from penstock.pipeline.triggers import trigger_of
 from penstock.registry import Subscriptions
-
-_ID = "notification_id"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,39 +74,5 @@ class JoinPipeline:
         dead_letter = self.dead_letter or FileSink(f"{checkpoint}/penstock/dead-letters", "json")
         for sink, columns in ((self.sink, told.columns), (dead_letter, DEAD_LETTER_COLUMNS)):
             check_sink(sink, told.sparkSession, columns)
-        deliver = _Deliver(self.sink, dead_letter, checkpoint, home)
+        deliver = Delivery(self.sink, dead_letter, checkpoint, f"{home}/letters")
         return RunningQuery(start_query(told, deliver, checkpoint, trigger, self.name))
-
-
-@dataclass(frozen=True)
-class _Deliver:
-    """What is done with each micro-batch; picklable, as with Spark Connect it runs in a process of the server."""
-
-    sink: Sink
-    dead_letter: Sink
-    checkpoint: str
-    home: str
-
-    def __call__(self, frame: DataFrame, number: int) -> None:
-        query = query_id(self.checkpoint)
-        batch = Batch(query, number)
-        folder = Path(self.home) / "letters"
-        forget_letters(folder, number)
-        seen = Observation()
-        named = frame.withColumn(_ID, F.concat(F.lit(f"{query[:8]}-"), F.col(_ID)))
-        ran = self.sink.write(named.observe(seen, F.count(F.lit(1)).alias("rows")), batch)
-        if ran is None:
-            ran = observed(seen, UNOBSERVED_AFTER) is not None
-        if not ran:
-            frame.write.format("noop").mode("overwrite").save()
-        letters = read_letters(folder, number)
-        if letters:
-            rows = failure_letters(frame.sparkSession, letters, number, self._time(number))
-            self.dead_letter.write(rows, batch)
-            forget_letters(folder, number)
-
-    def _time(self, number: int) -> int:
-        """When Spark planned the micro-batch: the same in a replay."""
-        lines = (Path(self.checkpoint) / "offsets" / str(number)).read_text().splitlines()
-        found: Mapping[str, Any] = json.loads(lines[1])
-        return int(found["batchTimestampMs"]) * 1000

@@ -1,0 +1,56 @@
+"""What is done with a micro-batch whose rows are notifications already: of select-joins, of views.
+
+A micro-batch that the sink has already is run all the same, to nowhere: Spark goes on only when its state was written,
+and its dead letters are wanted.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.pipeline.batch import UNOBSERVED_AFTER, observed
+from penstock.pipeline.feedback import failure_letters
+from penstock.pipeline.letters import forget_letters, read_letters
+from penstock.pipeline.pins import query_id
+from penstock.pipeline.sinks import Batch, Sink
+
+_ID = "notification_id"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What is done with each micro-batch; picklable, as with Spark Connect it runs in a process of the server."""
+
+    sink: Sink
+    dead_letter: Sink
+    checkpoint: str
+    letters: str
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        query = query_id(self.checkpoint)
+        batch = Batch(query, number)
+        folder = Path(self.letters)
+        forget_letters(folder, number)
+        seen = Observation()
+        named = frame.withColumn(_ID, F.concat(F.lit(f"{query[:8]}-"), F.col(_ID)))
+        ran = self.sink.write(named.observe(seen, F.count(F.lit(1)).alias("rows")), batch)
+        if ran is None:
+            ran = observed(seen, UNOBSERVED_AFTER) is not None
+        if not ran:
+            frame.write.format("noop").mode("overwrite").save()
+        letters = read_letters(folder, number)
+        if letters:
+            rows = failure_letters(frame.sparkSession, letters, number, self._time(number))
+            self.dead_letter.write(rows, batch)
+            forget_letters(folder, number)
+
+    def _time(self, number: int) -> int:
+        """When Spark planned the micro-batch: the same in a replay."""
+        lines = (Path(self.checkpoint) / "offsets" / str(number)).read_text().splitlines()
+        found: Mapping[str, Any] = json.loads(lines[1])
+        return int(found["batchTimestampMs"]) * 1000
