@@ -1,0 +1,232 @@
+"""`match_views`: documents in, the tuples of every view out, along a configuration or straight from the source.
+
+    documents ─▶ read ─▶ level 1 (extracted together) ─▶ level 2 ─▶ … ─▶ rows, as each level is done
+
+A document's tuples depend on no other document, so all levels of a batch of documents run in one task, and nothing is
+shuffled. The plan travels by the name of its folder, like a snapshot.
+"""
+
+import atexit
+import functools
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from penstock.errors import PipelineError, SchemaError
+from penstock.language.tree_patterns import parse_pattern
+from penstock.pipeline.letters import write_letters
+from penstock.pipeline.views.levels import LevelFigures, write_levels
+from penstock.pipeline.views.rows import exploded, rows_of
+from penstock.views.capacities import UNLIMITED, Capacities
+from penstock.views.configuration import Inputs
+from penstock.views.dissemination import Dissemination, LevelTuples
+from penstock.views.documents import Documents
+from penstock.views.json_documents import read_json
+from penstock.views.plan_file import ViewsPlan, read_plan, write_plan
+from penstock.views.xml_documents import read_xml
+
+FORMATS = ("xml", "json")
+_PLAN = "plan.json"
+_TOGETHER = 8 << 20  # bytes of documents that are worked on at once, or
+_MOST_TOGETHER = 256  # so many of them: all their tuples are in memory
+
+Views = ViewsPlan | str | Path | Sequence[str]
+
+
+def match_views(
+    documents: DataFrame,
+    views: Views,
+    *,
+    document: str = "document",
+    id: str = "id",  # noqa: A002
+    format: str = "xml",  # noqa: A002
+    explode: bool = False,
+    folder: str | Path | None = None,
+    levels: str | Path | None = None,
+    dead_letters: str | Path | None = None,
+) -> DataFrame:
+    """What every view gets of every document: `id`, `views`, `tuples` (lists of texts: the annotated attributes).
+
+    `views` is a plan, the path of one that `penstock plan` wrote, or patterns; patterns are extracted straight from
+    the documents. Views are told by their numbers, from 0 on. A document that is no view's has no row.
+
+    - `document`, `id`: the columns with the text (string or binary) and with what it is called.
+    - `format`: "xml" or "json".
+    - `explode`: one row for each document and view, with the column `view`.
+    - `folder`: where workers read the plan; on a cluster one that all can read. By default a temporary one.
+    - `levels`: a folder for what each level did; `read_levels` reads it when the frame has been run.
+    - `dead_letters`: a folder for documents that can't be read, or have too many tuples of a view.
+    """
+    if format not in FORMATS:
+        raise PipelineError(f"format is 'xml' or 'json', not {format!r}")
+    schema = _schema(documents, document, id, explode)
+    place = _scratch() if folder is None else Path(folder).absolute()
+    place.mkdir(parents=True, exist_ok=True)
+    write_plan(_plan(views), place / _PLAN)
+    work = _Work(
+        str(place / _PLAN),
+        format,
+        explode,
+        None if levels is None else str(Path(levels).absolute()),
+        None if dead_letters is None else str(Path(dead_letters).absolute()),
+    )
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return work.run(batches)
+
+    chosen = documents.select(
+        F.col(_quoted(id)).alias("id"), F.col(_quoted(document)).alias("text")
+    )
+    return chosen.mapInArrow(run, schema)
+
+
+def _schema(documents: DataFrame, document: str, name: str, explode: bool) -> StructType:
+    fields = {field.name: field for field in documents.schema.fields}
+    for column in (document, name):
+        if column not in fields:
+            raise SchemaError(
+                f"the documents have no column {column!r}: there are {', '.join(fields)}"
+            )
+    if not isinstance(fields[document].dataType, (StringType, BinaryType)):
+        raise SchemaError(
+            f"the column {document!r} has no documents in it: it is {fields[document].dataType.simpleString()}, "
+            "not string or binary"
+        )
+    views = (
+        StructField("view", LongType())
+        if explode
+        else StructField("views", ArrayType(LongType(), False))
+    )
+    return StructType(
+        [
+            StructField("notification_id", StringType()),
+            StructField("id", fields[name].dataType),
+            views,
+            StructField("tuples", ArrayType(ArrayType(StringType()))),
+        ]
+    )
+
+
+def _plan(views: Views) -> ViewsPlan:
+    if isinstance(views, ViewsPlan):
+        return views
+    if isinstance(views, (str, Path)):
+        return read_plan(views)
+    texts = tuple(views)
+    for text in texts:
+        parse_pattern(text)
+    count = len(texts)
+    straight = Inputs(np.zeros(count + 1, np.int64), np.empty(0, np.int32))
+    free = Capacities(np.full(count, UNLIMITED, np.int64), UNLIMITED)
+    zero = np.zeros(count)
+    return ViewsPlan(texts, straight, np.arange(count), free, zero, zero)
+
+
+def _scratch() -> Path:
+    """A temporary folder that lasts as long as the process: the frame may be run at any time."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-views-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+# --- on a worker --------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=2)
+def _network(path: str, _changed: int) -> Dissemination:
+    plan = read_plan(path)
+    return Dissemination([parse_pattern(text) for text in plan.texts], plan.fed)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a worker does to the Arrow batches of its partition."""
+
+    plan: str
+    format: str
+    explode: bool
+    levels: str | None
+    dead_letters: str | None
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        network = _network(self.plan, Path(self.plan).stat().st_mtime_ns)
+        letters: list[str] = []
+        figures: list[LevelFigures] = []
+        for batch in batches:
+            for some in _portions(batch):
+                documents = self._read(some, letters)
+                for level in network.run(documents):
+                    letters += _lost(network, level, some)
+                    figures.append(_figures(network, level, len(documents)))
+                    rows = rows_of(network, level, some.column("id"))
+                    if rows.num_rows:
+                        yield exploded(rows) if self.explode else rows
+        if letters and self.dead_letters is not None:
+            write_letters(Path(self.dead_letters), "views", letters)
+        if self.levels is not None:
+            write_levels(Path(self.levels), figures)
+
+    def _read(self, batch: pa.RecordBatch, letters: list[str]) -> Documents:
+        read = read_xml if self.format == "xml" else read_json
+        documents = read(batch.column("text"))
+        for bad in documents.bad:
+            letters.append(_letter(f"no {self.format} document: {bad.reason}", batch, bad.place))
+        return documents
+
+
+def _portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in pieces that can be worked on at once."""
+    lengths = np.diff(np.frombuffer(batch.column("text").buffers()[1], np.int32))
+    offset = batch.column("text").offset
+    ends = np.cumsum(lengths[offset : offset + batch.num_rows])
+    start = 0
+    while start < batch.num_rows:
+        before = ends[start - 1] if start else 0
+        past = int(np.searchsorted(ends, before + _TOGETHER, "right"))
+        past = min(max(past, start + 1), start + _MOST_TOGETHER)
+        yield batch.slice(start, past - start)
+        start = past
+
+
+def _figures(network: Dissemination, level: LevelTuples, documents: int) -> LevelFigures:
+    views = sum(len(network.fed[place].views) for place in level.places)
+    tuples = sum(batch.num_rows for batch in level.tuples)
+    return LevelFigures(level.level, len(level.places), views, tuples, documents, level.seconds)
+
+
+def _lost(network: Dissemination, level: LevelTuples, batch: pa.RecordBatch) -> Iterator[str]:
+    """A letter for each document that some views of the level don't get."""
+    found: dict[tuple[int, str], list[int]] = {}
+    for letter in level.dead_letters:
+        found.setdefault((letter.document, letter.reason), []).extend(
+            network.fed[letter.pattern].views
+        )
+    for (document, reason), views in found.items():
+        shown = ", ".join(map(str, sorted(views)[:20])) + (" …" if len(views) > 20 else "")
+        yield _letter(f"views {shown}: {reason}", batch, document)
+
+
+def _letter(reason: str, batch: pa.RecordBatch, place: int) -> str:
+    name, raw = batch.column("id")[place].as_py(), batch.column("text")[place].as_py()
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw or ""
+    return json.dumps({"reason": f"document {name}: {reason}", "raw": text, "encoding": "utf-8"})

@@ -1,0 +1,97 @@
+"""`ViewPipeline`: documents in, what every view gets in a sink, for as long as it runs.
+
+    <checkpoint>/
+      offsets/ commits/ …    Spark's own: the documents of each micro-batch
+      penstock/views/        the plan, dead letters on their way, what each level did
+
+There is no state: a micro-batch that a crash interrupted is replayed with the same documents and the same plan, and
+sends the same. A plan is the pipeline's for its life: another one is another checkpoint, or `replan=True`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.errors import PipelineError
+from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
+from penstock.pipeline.delivery import Delivery
+from penstock.pipeline.pins import local_path
+from penstock.pipeline.queries import RunningQuery, check_sink, start_query
+from penstock.pipeline.sinks import FileSink, Sink
+from penstock.pipeline.triggers import trigger_of
+from penstock.pipeline.views.levels import LevelFigures, forget_levels, read_levels
+from penstock.pipeline.views.match import Views, match_views
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewPipeline:
+    """Documents of a stream, told to all views of a plan, into a sink.
+
+    - `documents`, `views`, `document`, `id`, `format`, `explode`: as in `match_views`.
+    - `sink`, `checkpoint`, `dead_letter`, `trigger`, `name`: as in `Pipeline`.
+    """
+
+    documents: DataFrame
+    views: Views
+    sink: Sink
+    checkpoint: str | Path
+    dead_letter: Sink | None = None
+    trigger: str = "1 second"
+    document: str = "document"
+    id: str = "id"
+    format: str = "xml"
+    explode: bool = False
+    name: str | None = None
+
+    def start(self) -> "RunningViews":
+        """Check everything that can be checked, then start."""
+        trigger = trigger_of(self.trigger)
+        if not self.documents.isStreaming:
+            raise PipelineError(
+                "a pipeline needs a stream of documents; for those at rest there is match_views"
+            )
+        checkpoint = str(local_path(self.checkpoint, "checkpoint").absolute())
+        home = f"{checkpoint}/penstock/views"
+        told = match_views(
+            self.documents,
+            self.views,
+            document=self.document,
+            id=self.id,
+            format=self.format,
+            explode=self.explode,
+            folder=home,
+            levels=f"{home}/levels",
+            dead_letters=f"{home}/letters",
+        )
+        dead_letter = self.dead_letter or FileSink(f"{checkpoint}/penstock/dead-letters", "json")
+        for sink, columns in ((self.sink, told.columns), (dead_letter, DEAD_LETTER_COLUMNS)):
+            check_sink(sink, told.sparkSession, columns)
+        delivery = Delivery(self.sink, dead_letter, checkpoint, f"{home}/letters")
+        deliver = _Deliver(delivery, f"{home}/levels")
+        return RunningViews(start_query(told, deliver, checkpoint, trigger, self.name), home)
+
+
+@dataclass(frozen=True)
+class _Deliver:
+    """A micro-batch: the figures of one that is replayed are made anew."""
+
+    delivery: Delivery
+    levels: str
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        forget_levels(Path(self.levels), number)
+        self.delivery(frame, number)
+
+
+class RunningViews(RunningQuery):
+    """A pipeline of views that was started."""
+
+    def __init__(self, query: StreamingQuery, home: str) -> None:
+        super().__init__(query)
+        self._levels = Path(home) / "levels"
+
+    def levels(self, batch: int) -> tuple[LevelFigures, ...]:
+        """What each level did in a micro-batch."""
+        return read_levels(self._levels, batch)
