@@ -23,12 +23,14 @@ def made_up(
     skew: float = 2.0,
     nearby: int = 40,
     general: float = 30.0,
+    least: float = 0.0,
     seed: int = 0,
 ) -> Instance:
     """Views in order of rank; a rewriting has 1 to 5 inputs (2.15 on average) among `nearby` earlier views.
 
     `skew` is how much earlier views are preferred: 1 is uniform. `general` is how much larger they are: with 0 those
-    that everybody could use are no dearer than others, and their capacity is what everybody wants.
+    that everybody could use are no dearer than others, and their capacity is what everybody wants. `least` is how many
+    inputs more than one every rewriting of a view has, on average over the views.
     """
     rng = np.random.default_rng(seed)
     able = rng.random(views) < rewritten
@@ -36,7 +38,8 @@ def made_up(
     count = np.where(able, rng.integers(max(1, rewritings - 4), rewritings + 5, views), 0)
     count = np.minimum(count, np.arange(views) * 2)
     owner = np.repeat(np.arange(views), count)
-    width = np.minimum(1 + rng.binomial(4, 0.29, len(owner)), 5)
+    more = rng.binomial(2, least / 2, views)[owner]
+    width = np.minimum(1 + more + rng.binomial(4, 0.29 - least / 4, len(owner)), 5)
     pool = (np.arange(views)[:, None] * rng.random((views, nearby)) ** skew).astype(np.int64)
     slots = rng.random((len(owner), 5)) ** 1.5 * nearby
     picked = pool[owner[:, None], slots.astype(np.int64)]

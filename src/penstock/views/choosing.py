@@ -22,6 +22,7 @@ import numpy as np
 from penstock.arrays import Int32s, Int64s
 from penstock.errors import PenstockError
 from penstock.jit import kernel
+from penstock.views.augment import augmented
 from penstock.views.capacities import Capacities
 from penstock.views.infeasible import explained, fewest_from_source, source_program
 from penstock.views.lagrangian import Relaxation, reduced_costs, relax
@@ -133,9 +134,9 @@ def _first(
         return improved(program, begun, until).picked
     asked = source_program(graph, capacities, monotonic() + 0.3 * (until - monotonic()))
     if asked.needed <= capacities.source:
-        picked = improved(program, begun, monotonic() + 0.3 * (until - monotonic())).picked
-        if not np.any(picked == OPEN):
-            return picked
+        choice = augmented(program, begun, until=monotonic() + 0.3 * (until - monotonic()))
+        if not np.any(choice.picked == OPEN):
+            return improved(program, choice, until).picked
     fewest = fewest_from_source(asked, capacities.source, until)
     if fewest.needed > capacities.source:
         raise explained(graph, capacities, fewest)

@@ -78,8 +78,12 @@ def levels_of(fed: Inputs) -> Int64s:
 
 def latencies(graph: RewritingGraph, configuration: Configuration, costs: Costs) -> Float64s:
     """λ of each view: its rewriting's own latency, and that of its slowest input."""
-    fed = inputs_of(graph, configuration)
     own = chosen_values(configuration, costs.latency, costs.source_latency)
+    return latencies_of(inputs_of(graph, configuration), own)
+
+
+def latencies_of(fed: Inputs, own: Float64s) -> Float64s:
+    """The same, from what each view is fed from, and the latency of that rewriting by itself."""
     return _longest(*fed, _ordered(fed), own)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from penstock.arrays import Bools, Float64s, Int32s, Int64s
 from penstock.errors import PenstockError
 from penstock.jit import kernel
+from penstock.views.augment import augmented
 from penstock.views.capacities import UNLIMITED, Capacities
 from penstock.views.lagrangian import Relaxation, reduced_costs, relax
 from penstock.views.program import Program, configured, simplify, total
@@ -130,7 +131,8 @@ def source_program(
 def fewest_from_source(asked: SourceProgram, goal: int = 0, until: float = np.inf) -> Fewest:
     """How many views the source must feed, and how many are enough. At most `goal` of them are good enough."""
     program, relaxed = asked
-    picked: Int64s | None = improved(program, greedy(program, relaxed.prices), until).picked
+    choice = augmented(program, greedy(program, relaxed.prices), most=_WHOLE, until=until)
+    picked: Int64s | None = improved(program, choice, until).picked
     if picked is not None and np.any(picked == OPEN):
         picked = None
     found = None if picked is None else round(total(program, picked))
@@ -155,7 +157,9 @@ def explained(graph: RewritingGraph, capacities: Capacities, fewest: Fewest) -> 
     alone = np.flatnonzero(count == 0)
     saturated = _saturated(graph, capacities, fewest.prices)
     crowded = _crowd(graph.first, graph.start, graph.inputs, saturated) & (count > 0)
-    if len(alone) + crowded.sum() - capacities.views[saturated].sum() <= len(alone):
+    lack = int(crowded.sum()) - int(capacities.views[saturated].sum())
+    fewest = fewest._replace(needed=max(fewest.needed, len(alone) + max(0, lack)))
+    if lack <= 0:
         return Infeasible(fewest, capacities, alone, np.empty(0, np.int64), np.empty(0, np.int64))
     return Infeasible(fewest, capacities, alone, np.flatnonzero(crowded), np.flatnonzero(saturated))
 

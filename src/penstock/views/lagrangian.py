@@ -23,7 +23,7 @@ from penstock.jit import kernel
 from penstock.views.program import Program, loads
 
 PASSES = 300
-_FIRST_STEP, _LAST_STEP = 0.2, 2e-4  # shares of the typical cost of a column
+_FIRST_STEP, _LAST_STEP = 0.25, 2e-4  # shares of what there is to lose
 _MEMORY, _LONG_MEMORY = 0.8, 0.95
 _ROUNDING = 1e-9  # of the bound: what the order of summation may change
 
@@ -48,7 +48,7 @@ def relax(program: Program, passes: int = PASSES, until: float = np.inf) -> Rela
     prices = np.zeros(len(program.limit))
     best = Relaxation(-np.inf, prices)
     recent, magnitude = np.zeros(len(prices)), np.zeros(len(prices))
-    step = _FIRST_STEP * (float(program.cost.mean()) if len(program.cost) else 0.0)
+    step = _FIRST_STEP * _typical(program)
     shrink = (_LAST_STEP / _FIRST_STEP) ** (1 / passes)
     for _ in range(passes):
         value, picked = priced(program, prices)
@@ -64,6 +64,13 @@ def relax(program: Program, passes: int = PASSES, until: float = np.inf) -> Rela
         prices = np.maximum(0, prices + step * recent / (np.sqrt(magnitude) + 1e-3))
         step *= shrink
     return best._replace(bound=best.bound - _ROUNDING * abs(best.bound))
+
+
+def _typical(program: Program) -> float:
+    """What views lose if they get their dearest column instead of their cheapest, on average."""
+    if not len(program.views):
+        return 0.0
+    return float((program.cost[program.first[1:] - 1] - program.cost[program.first[:-1]]).mean())
 
 
 def priced(program: Program, prices: Float64s) -> tuple[float, Int64s]:

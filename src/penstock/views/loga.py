@@ -12,12 +12,14 @@ Where this departs from the paper's text, with the same result:
 - Reach is exact, counted at the beginning of each round, when views are put into order (`reach`). A view reaches
   itself, so views that feed nobody have an order too.
 
-Of equally fast rewritings the one of least utilisation is taken. Beyond the paper, utilisation can be weighed against
-latency all along: with `alpha` above 0 a view takes the rewriting that has the least
+Of equally fast rewritings the one of least utilisation is taken. Beyond the paper, utilisation is weighed against
+latency all along: a view takes the rewriting that has the least
 
-    alpha × utilisation  +  beta × reach × latency          (C of section 2.2, if all that it reaches gain as it does)
+    thrift × utilisation / all utilisation  +  reach × latency / all latency
 
-of those by which it is faster. Less latency goes then, at less expense.
+of those by which it is faster: C of section 2.2, α and β such that both parts are shares of what they were, and as if
+all that the view reaches gain as much as it does. `thrift` 0 is the paper's algorithm. On graphs as large as the
+paper's 0.3 keeps 97 % of what that saves in latency, and utilisation grows by 7 % instead of 16 to 30 %.
 """
 
 from collections.abc import Callable
@@ -45,6 +47,7 @@ from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
 SECONDS = 60.0
 WIDER = 1.5
 """The paper gives LOGA that many times the capacity that the program had: it leaves little room."""
+THRIFT = 0.3
 _AT_A_TIME = 2000  # views between looks at the clock
 _FASTER = 1e-12  # by that share at least: less is rounding
 
@@ -78,8 +81,7 @@ def shorten(
     costs: Costs,
     capacities: Capacities,
     seconds: float = SECONDS,
-    alpha: float = 0.0,
-    beta: float = 1.0,
+    thrift: float = THRIFT,
     watch: Callable[[float, float], object] | None = None,
 ) -> Shortened:
     """A configuration with less latency, within capacities (see `Capacities.widened`) that the one given keeps to.
@@ -93,17 +95,18 @@ def shorten(
     began = monotonic()
     feed = feeding(graph, configuration, costs)
     before = float(feed.latency.sum())
+    used = utilisation_of(configuration, costs)
+    alpha = thrift * before / used if used else 0.0
     course = [(0.0, before)]
     replaced, rounds, changed = 0, 0, 1
     while changed and monotonic() < began + seconds:
         changed, rounds = 0, rounds + 1
         reached = reach(feed.start, feed.inputs, feed.rank, feed.chosen)
         order = _by_impact(feed, reached)
-        weight = beta * reached
         for begin in range(0, len(order), _AT_A_TIME):
             some = order[begin : begin + _AT_A_TIME]
             changed += _shorten(
-                feed, graph.first, costs.utilisation, capacities.views, some, alpha, weight
+                feed, graph.first, costs.utilisation, capacities.views, some, alpha, reached
             )
             course.append((monotonic() - began, float(feed.latency.sum())))
             if watch is not None:
@@ -116,7 +119,7 @@ def shorten(
         found,
         before,
         float(feed.latency.sum()),
-        utilisation_of(configuration, costs),
+        used,
         utilisation_of(found, costs),
         replaced,
         rounds,
@@ -138,19 +141,19 @@ def _shorten(
     capacity: Int64s,
     order: Int64s,
     alpha: float,
-    weight: Float64s,
+    reached: Int64s,
 ) -> int:
     """Let some views choose again. Returns how many have."""
     changed = 0
     for view in order:
         old = feed.chosen[view]
         best, slow = old, feed.latency[view] * (1 - _FASTER)
-        least = alpha * utilisation[old] + weight[view] * slow
+        least = alpha * utilisation[old] + reached[view] * slow
         for r in range(first[view], first[view + 1]):
             latency = latency_by(feed, view, r)
             if latency >= slow:
                 continue
-            worth = alpha * utilisation[r] + weight[view] * latency
+            worth = alpha * utilisation[r] + reached[view] * latency
             if worth > least or (worth == least and utilisation[r] >= utilisation[best]):
                 continue
             if fits(feed, capacity, view, r):

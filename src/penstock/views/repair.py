@@ -32,7 +32,9 @@ _AT_A_TIME = 2000  # views between looks at the clock
 _PARTNERS = 200  # views that are asked to make room for one
 
 
-class _State(NamedTuple):
+class Lists(NamedTuple):
+    """A choice, and the users of every row."""
+
     picked: Int64s
     room: Int64s
     head: Int32s
@@ -60,7 +62,7 @@ def greedy(program: Program, prices: Float64s) -> Repaired:
 
 def improved(program: Program, choice: Repaired, until: float = np.inf) -> Repaired:
     """A choice made cheaper by moves and exchanges. The one given isn't usable any more."""
-    state = _state(program, choice)
+    state = lists(program, choice)
     dear = float(program.cost.sum()) + 1.0
     found = True
     while found:
@@ -75,9 +77,10 @@ def improved(program: Program, choice: Repaired, until: float = np.inf) -> Repai
     return choice
 
 
-def _state(program: Program, choice: Repaired) -> _State:
+def lists(program: Program, choice: Repaired) -> Lists:
+    """The users of every row that a choice has. The choice changes with them."""
     entries = len(program.rows)
-    state = _State(
+    state = Lists(
         choice.picked,
         choice.room,
         np.full(len(program.limit), -1, np.int32),
@@ -85,7 +88,7 @@ def _state(program: Program, choice: Repaired) -> _State:
         np.full(entries, -1, np.int32),
         _owners(program.first, program.start, entries),
     )
-    _link_all(program.start, program.rows, state)
+    link_all(program.start, program.rows, state)
     return state
 
 
@@ -113,7 +116,7 @@ def _greedy(
     for view in order:
         best = np.inf
         for c in range(first[view], first[view + 1]):
-            if reduced[c] < best and _blocked(start, rows, room, c) == _FREE:
+            if reduced[c] < best and blocked_by(start, rows, room, c) == FREE:
                 best = reduced[c]
                 picked[view] = c
         if picked[view] != OPEN:
@@ -122,17 +125,17 @@ def _greedy(
     return picked, room
 
 
-_FREE, _TWICE = -1, -2
+FREE, TWICE = -1, -2
 
 
 @kernel
-def _blocked(start: Int64s, rows: Int32s, room: Int64s, c: int) -> int:
-    """The row without room that keeps a column from being picked; `_FREE`, or `_TWICE` if there are several."""
-    found = _FREE
+def blocked_by(start: Int64s, rows: Int32s, room: Int64s, c: int) -> int:
+    """The row without room that keeps a column from being picked; `FREE`, or `TWICE` if there are several."""
+    found = FREE
     for e in range(start[c], start[c + 1]):
         if room[rows[e]] <= 0:
-            if found != _FREE:
-                return _TWICE
+            if found != FREE:
+                return TWICE
             found = rows[e]
     return found
 
@@ -146,14 +149,14 @@ def _owners(first: Int64s, start: Int64s, entries: int) -> Int32s:
 
 
 @kernel
-def _link_all(start: Int64s, rows: Int32s, state: _State) -> None:
+def link_all(start: Int64s, rows: Int32s, state: Lists) -> None:
     for view in range(len(state.picked)):
         if state.picked[view] != OPEN:
             _link(start, rows, state, state.picked[view])
 
 
 @kernel
-def _link(start: Int64s, rows: Int32s, state: _State, c: int) -> None:
+def _link(start: Int64s, rows: Int32s, state: Lists, c: int) -> None:
     for e in range(start[c], start[c + 1]):
         row = rows[e]
         state.after[e] = state.head[row]
@@ -164,7 +167,7 @@ def _link(start: Int64s, rows: Int32s, state: _State, c: int) -> None:
 
 
 @kernel
-def _unlink(start: Int64s, rows: Int32s, state: _State, c: int) -> None:
+def _unlink(start: Int64s, rows: Int32s, state: Lists, c: int) -> None:
     for e in range(start[c], start[c + 1]):
         if state.before[e] >= 0:
             state.after[state.before[e]] = state.after[e]
@@ -175,7 +178,7 @@ def _unlink(start: Int64s, rows: Int32s, state: _State, c: int) -> None:
 
 
 @kernel
-def _pick(start: Int64s, rows: Int32s, state: _State, view: int, c: int) -> None:
+def pick_column(start: Int64s, rows: Int32s, state: Lists, view: int, c: int) -> None:
     """Put a view to another column, or to none."""
     old = state.picked[view]
     if old != OPEN:
@@ -195,7 +198,7 @@ def _improve(
     start: Int64s,
     rows: Int32s,
     cost: Float64s,
-    state: _State,
+    state: Lists,
     dear: float,
     begin: int,
     end: int,
@@ -207,23 +210,23 @@ def _improve(
         now = dear if old == OPEN else cost[old]
         if old == first[view]:
             continue
-        _pick(start, rows, state, view, OPEN)
+        pick_column(start, rows, state, view, OPEN)
         best, column, partner, elsewhere = -1e-9 * now, old, -1, -1
         for c in range(first[view], first[view + 1]):
             gain = cost[c] - now
             if gain >= best:
                 break
-            row = _blocked(start, rows, state.room, c)
-            if row == _FREE:
+            row = blocked_by(start, rows, state.room, c)
+            if row == FREE:
                 best, column, partner = gain, c, -1
                 break
-            if row != _TWICE:
+            if row != TWICE:
                 other, to, more = _makes_room(first, start, rows, cost, state, c, row, best - gain)
                 if other >= 0:
                     best, column, partner, elsewhere = gain + more, c, other, to
         if partner >= 0:
-            _pick(start, rows, state, partner, elsewhere)
-        _pick(start, rows, state, view, column)
+            pick_column(start, rows, state, partner, elsewhere)
+        pick_column(start, rows, state, view, column)
         found |= column != old
     return found
 
@@ -234,7 +237,7 @@ def _makes_room(
     start: Int64s,
     rows: Int32s,
     cost: Float64s,
-    state: _State,
+    state: Lists,
     c: int,
     row: int,
     most: float,

@@ -1,0 +1,168 @@
+"""Pictures of a configuration, for one view or a hundred thousand.
+
+`draw_levels`: levels as columns from left to right, each view a cell, coloured by how much of its capacity it uses, the
+fullest on top. A level with many views is wider, not higher, so areas compare. Who feeds whom is drawn only where lines
+can still be told apart.
+
+    level   1    2      3
+            ▓    ▓▓     ▓▓▓▓
+            ▓    ▒▒     ▒▒░░
+            ░    ░      ░░░
+
+`draw_distribution` is figure 6 (views across levels, before and after LOGA), `draw_course` figure 5 (latency while it
+runs). The format is the path's: PNG, SVG, PDF.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.arrays import Float64s, Int64s
+from penstock.errors import PenstockError
+from penstock.views.capacities import written
+from penstock.views.plan_file import ViewsPlan
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LINES = 400  # views up to which lines are drawn
+_HIGH = 4.0  # how much higher than wide a picture's cells may stand in all, about
+_GAP = 0.35  # of the widest level, between two
+
+
+class PictureError(PenstockError):
+    """A picture that can't be drawn."""
+
+
+def draw_levels(plan: ViewsPlan, path: str | Path) -> None:
+    """Levels as columns, load by colour."""
+    if not plan.texts:
+        raise PictureError("a plan without views has no picture")
+    level, load = plan.level, plan.load
+    share = _share(load, plan.capacities.views)
+    x, y, left, width = _places(level, share)
+    figure = _figure(max(7.0, 1.1 * len(left) + 3), 6.5)
+    axes = figure.subplots()
+    if len(level) <= _LINES:
+        _draw_lines(axes, plan, x, y)
+    cells = _draw_cells(axes, x, y, share)
+    figure.colorbar(cells, ax=axes, label=_load_label(plan), fraction=0.04, pad=0.02)
+    counts = np.bincount(level)[1:]
+    labels = [f"{n + 1}\n{count:,}" for n, count in enumerate(counts.tolist())]
+    axes.set_xticks(left + width / 2, labels)
+    axes.set_yticks([])
+    axes.set_ylim(y.max() + 1, -1)
+    axes.set_xlabel("level, and how many views it has")
+    axes.set_title(
+        f"{len(level):,} views, {plan.from_source:,} of them fed from the source", fontsize="medium"
+    )
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    _save(figure, path)
+
+
+def _share(load: Int64s, capacity: Int64s) -> Float64s:
+    """Load as a share of the capacity; where that is 0, or nobody is limited, of the largest load."""
+    limited = np.minimum(capacity, max(1, int(load.max())))
+    return np.clip(load / np.maximum(limited, 1), 0.0, 1.0)
+
+
+def _load_label(plan: ViewsPlan) -> str:
+    capacity = np.unique(plan.capacities.views)
+    if len(capacity) == 1:
+        return (
+            f"load, as a share of {written(int(min(capacity[0], max(1, plan.load.max()))))} views"
+        )
+    return "load, as a share of the view's capacity"
+
+
+def _places(level: Int64s, share: Float64s) -> tuple[Float64s, Float64s, Float64s, Float64s]:
+    """Where each view's cell stands, and each level's column."""
+    counts = np.bincount(level)[1:]
+    high = max(1, int(np.ceil(np.sqrt(len(level) / _HIGH) * 1.6)), int(np.ceil(counts.max() / 400)))
+    width = np.ceil(counts / high)
+    gap = np.ceil(_GAP * float(width.max()))  # whole cells
+    left = np.concatenate([[0.0], np.cumsum(width + gap)[:-1]])
+    order = np.lexsort((-share, level))
+    within = np.arange(len(level)) - np.repeat(np.cumsum(counts) - counts, counts)
+    x, y = np.empty(len(level)), np.empty(len(level))
+    columns = np.repeat(width, counts)
+    x[order] = np.repeat(left, counts) + within % columns
+    y[order] = within // columns
+    return x, y, left, width - 1
+
+
+def _draw_cells(axes: "Axes", x: Float64s, y: Float64s, share: Float64s) -> Any:
+    """One image of all cells: as quick for a hundred thousand as for ten. Few of them have a border."""
+    image = np.full((int(y.max()) + 1, int(x.max()) + 1), np.nan)
+    image[y.astype(np.int64), x.astype(np.int64)] = share
+    cells = np.ma.masked_invalid(image)
+    colours: dict[str, Any] = {"cmap": "viridis_r", "vmin": 0, "vmax": 1, "zorder": 2}
+    if len(x) <= _LINES:
+        edges = (np.arange(size + 1) - 0.5 for size in reversed(image.shape))
+        return axes.pcolormesh(*edges, cells, edgecolors="white", linewidth=0.8, **colours)
+    return axes.imshow(cells, aspect="auto", interpolation="nearest", **colours)
+
+
+def _draw_lines(axes: "Axes", plan: ViewsPlan, x: Float64s, y: Float64s) -> None:
+    from matplotlib.collections import LineCollection
+
+    user = np.repeat(np.arange(len(plan.texts)), np.diff(plan.fed.start))
+    used = plan.fed.inputs
+    ends = np.stack([np.stack([x[used], y[used]], 1), np.stack([x[user], y[user]], 1)], 1)
+    axes.add_collection(LineCollection(list(ends), colors="0.6", linewidths=0.4, zorder=1))
+
+
+def draw_distribution(panels: Mapping[str, Mapping[str, Int64s]], path: str | Path) -> None:
+    """How many views each level has: a panel for each title, bars for each name's levels (figure 6)."""
+    if not panels:
+        raise PictureError("no levels to draw")
+    figure = _figure(5.0 * len(panels), 4.2)
+    last = max(int(levels.max(initial=1)) for panel in panels.values() for levels in panel.values())
+    all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for axes, (title, panel) in zip(all_axes, panels.items(), strict=True):
+        wide = 0.8 / max(1, len(panel))
+        for n, (name, levels) in enumerate(panel.items()):
+            counts = np.bincount(levels, minlength=last + 1)[1:]
+            axes.bar(
+                np.arange(1, last + 1) + (n - (len(panel) - 1) / 2) * wide, counts, wide, label=name
+            )
+        axes.set(title=title, xlabel="level", yscale="log")
+        axes.grid(True, axis="y", alpha=0.3)
+    all_axes[0].set_ylabel("views")
+    all_axes[0].legend(fontsize="small")
+    _save(figure, path)
+
+
+def draw_course(courses: Mapping[str, Sequence[tuple[float, float]]], path: str | Path) -> None:
+    """The sum of latencies while LOGA runs, as a share of what it was (figure 5)."""
+    figure = _figure(6.0, 4.2)
+    axes = figure.subplots()
+    for name, course in courses.items():
+        seconds, latency = np.array(course).reshape(-1, 2).T
+        axes.plot(seconds, 100 * latency / (latency[0] or 1.0), label=name)
+    axes.set(xlabel="seconds", ylabel="latency, % of what it was")
+    axes.set_ylim(bottom=0)
+    axes.grid(True, alpha=0.3)
+    axes.legend(fontsize="small")
+    _save(figure, path)
+
+
+def _figure(wide: float, high: float) -> "Figure":
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise PictureError(
+            "pictures need Matplotlib, which isn't installed: pip install 'penstock[bench]'"
+        ) from None
+    return Figure(figsize=(min(wide, 40.0), high), layout="constrained")
+
+
+def _save(figure: "Figure", path: str | Path) -> None:
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise PictureError(f"the picture can't be written to {path}: {error}") from None

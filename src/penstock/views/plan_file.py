@@ -1,0 +1,291 @@
+"""A configuration as a file: what every view is fed from, and what that costs.
+
+JSON, one column of all views on a line, so that 100,000 views are some 12 MB, columns can be cut out by line, and a
+small plan can be read by people:
+
+    {"format": "penstock views plan", "version": 1,
+     "source": {"feeds": 1, "capacity": 2},
+     "notes": {"bound": 1.5},
+     "views": {
+    "text": ["//a{val}", "//a[b]{val}"],
+    "inputs": [[], [0]],                       nothing: fed from the source
+    "site": [0, 1], "capacity": [30, null],    null: unlimited
+    "level": …, "load": …, "utilisation": …, "own_latency": …, "latency": …
+    }}
+
+Numbers have six digits. What can be worked out from the rest (level, load, latency, what the source feeds) is written
+for those who read, and must agree when the plan is read back: a plan that was tampered with, cut off or mixed up is
+refused, with what is wrong.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.arrays import Float64s, Int64s
+from penstock.errors import PenstockError
+from penstock.views.capacities import UNLIMITED, Capacities
+from penstock.views.configuration import (
+    Inputs,
+    InvalidConfiguration,
+    inputs_of,
+    latencies_of,
+    levels_of,
+)
+from penstock.views.costs import chosen_values
+from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
+
+FORMAT = "penstock views plan"
+VERSION = 1
+MOST_BYTES = 1 << 30
+_DIGITS = 6
+_AGREE = 1e-3  # numbers of six digits, added up along a path
+Note = str | float | int | bool | None
+
+
+class PlanError(PenstockError):
+    """A plan that can't be read or written."""
+
+
+@dataclass(frozen=True)
+class ViewsPlan:
+    """What every view is fed from, and what that costs."""
+
+    texts: tuple[str, ...]
+    fed: Inputs
+    site: Int64s
+    capacities: Capacities
+    utilisation: Float64s
+    own_latency: Float64s
+    notes: Mapping[str, Note] = field(default_factory=dict)
+    """What else is known: the bound, how long it took …"""
+
+    @property
+    def level(self) -> Int64s:
+        """How many steps each view is from the source."""
+        return levels_of(self.fed)
+
+    @property
+    def load(self) -> Int64s:
+        """How many views each feeds."""
+        return np.bincount(self.fed.inputs, minlength=len(self.texts))
+
+    @property
+    def latency(self) -> Float64s:
+        """λ of each view."""
+        return latencies_of(self.fed, self.own_latency)
+
+    @property
+    def from_source(self) -> int:
+        """How many views the source feeds."""
+        return int(np.count_nonzero(np.diff(self.fed.start) == 0))
+
+    def inputs(self, view: int) -> tuple[int, ...]:
+        """What one view is fed from: nothing if from the source."""
+        return tuple(self.fed.inputs[self.fed.start[view] : self.fed.start[view + 1]].tolist())
+
+
+def plan_of(
+    texts: Sequence[str],
+    graph: RewritingGraph,
+    configuration: Configuration,
+    costs: Costs,
+    capacities: Capacities,
+    site: npt.ArrayLike | None = None,
+    notes: Mapping[str, Note] | None = None,
+) -> ViewsPlan:
+    """The plan of a configuration. `capacities` are those that it keeps to: LOGA's, if that ran."""
+    if len(texts) != len(graph.rank):
+        raise PlanError(f"{len(graph.rank)} views, but {len(texts)} texts")
+    return ViewsPlan(
+        tuple(texts),
+        inputs_of(graph, configuration),
+        np.arange(len(texts)) if site is None else np.asarray(site, np.int64),
+        capacities,
+        chosen_values(configuration, costs.utilisation, costs.source_utilisation),
+        chosen_values(configuration, costs.latency, costs.source_latency),
+        dict(notes or {}),
+    )
+
+
+def write_plan(plan: ViewsPlan, path: str | Path) -> None:
+    """Write a plan; a file that is there is replaced at once or stays as it is."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.writelines(_lines(plan))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise PlanError(f"the plan can't be written to {path}: {error.strerror}") from None
+
+
+def _lines(plan: ViewsPlan) -> list[str]:
+    start, inputs = plan.fed.start.tolist(), plan.fed.inputs.tolist()
+    source = {"feeds": plan.from_source, "capacity": _or_null(plan.capacities.source)}
+    columns: dict[str, Sequence[object]] = {
+        "text": plan.texts,
+        "inputs": [inputs[a:b] for a, b in pairwise(start)],
+        "site": plan.site.tolist(),
+        "capacity": [_or_null(value) for value in plan.capacities.views.tolist()],
+        "level": plan.level.tolist(),
+        "load": plan.load.tolist(),
+        "utilisation": _rounded(plan.utilisation),
+        "own_latency": _rounded(plan.own_latency),
+        "latency": _rounded(plan.latency),
+    }
+    head = {"format": FORMAT, "version": VERSION}
+    lines = [
+        json.dumps(head)[:-1] + ",\n",
+        f' "source": {json.dumps(source)},\n',
+        f' "notes": {json.dumps(dict(plan.notes), allow_nan=False)},\n',
+        ' "views": {\n',
+    ]
+    body = [
+        f'"{name}": {json.dumps(values, separators=(",", ":"))}' for name, values in columns.items()
+    ]
+    return [*lines, ",\n".join(body), "\n}}\n"]
+
+
+def _or_null(capacity: int) -> int | None:
+    return None if capacity >= UNLIMITED else int(capacity)
+
+
+def _rounded(values: Float64s) -> list[float]:
+    return [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]
+
+
+def read_plan(path: str | Path) -> ViewsPlan:
+    """Read a plan; anything that isn't one is refused."""
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise PlanError(f"{path} has {size:,} bytes; a plan has {MOST_BYTES:,} at most")
+        found = json.loads(path.read_bytes(), parse_constant=_no_constant)
+    except OSError as error:
+        raise PlanError(f"the plan {path} can't be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise PlanError(f"{path} is no plan: it isn't JSON ({str(error)[:100]})") from None
+    try:
+        return _plan(found)
+    except (PlanError, InvalidConfiguration) as error:
+        raise PlanError(f"{path} is no plan that can be used: {error}") from None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _plan(found: object) -> ViewsPlan:
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise PlanError(f"it doesn't say that its format is {FORMAT!r}")
+    if found.get("version") != VERSION:
+        raise PlanError(
+            f"its version is {str(found.get('version'))[:20]}, and {VERSION} is understood"
+        )
+    views, source, notes = found.get("views"), found.get("source"), found.get("notes", {})
+    if not isinstance(views, dict) or not isinstance(source, dict) or not isinstance(notes, dict):
+        raise PlanError("its views, source and notes must be objects")
+    texts = views.get("text")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise PlanError("the column text must be a list of texts")
+    count = len(texts)
+    plan = ViewsPlan(
+        tuple(texts),
+        _fed(_column(views, "inputs", count), count),
+        _whole(views, "site", count),
+        Capacities(_whole(views, "capacity", count, null=True), _capacity(source.get("capacity"))),
+        _figures(views, "utilisation", count),
+        _figures(views, "own_latency", count),
+        {str(name): value for name, value in notes.items() if _is_note(value)},
+    )
+    _agree(plan, views, source)
+    return plan
+
+
+def _is_note(value: object) -> bool:
+    return value is None or isinstance(value, (str, int, float, bool))
+
+
+def _column(views: Mapping[str, Any], name: str, count: int) -> list[Any]:
+    column = views.get(name)
+    if not isinstance(column, list) or len(column) != count:
+        has = f"has {len(column)}" if isinstance(column, list) else "is missing or no list"
+        raise PlanError(f"there are {count} views, but the column {name} {has}")
+    return column
+
+
+def _whole(views: Mapping[str, Any], name: str, count: int, null: bool = False) -> Int64s:
+    column = _column(views, name, count)
+    for view, value in enumerate(column):
+        if type(value) is int and 0 <= value < UNLIMITED:
+            continue
+        if not (null and value is None):
+            raise PlanError(
+                f"{name} of view {view} is {str(value)[:40]}, not a whole number from 0 on"
+            )
+    return np.array([UNLIMITED if value is None else value for value in column], np.int64)
+
+
+def _capacity(value: object) -> int:
+    if value is None:
+        return UNLIMITED
+    if type(value) is not int or not 0 <= value < UNLIMITED:
+        raise PlanError(f"the source's capacity is {str(value)[:40]}, not a whole number from 0 on")
+    return value
+
+
+def _figures(views: Mapping[str, Any], name: str, count: int) -> Float64s:
+    column = _column(views, name, count)
+    for view, value in enumerate(column):
+        if type(value) not in (int, float) or not 0 <= value < 1e300:
+            raise PlanError(f"{name} of view {view} is {str(value)[:40]}, not a number from 0 on")
+    return np.array(column, np.float64)
+
+
+def _fed(column: list[Any], count: int) -> Inputs:
+    for view, inputs in enumerate(column):
+        good = isinstance(inputs, list) and all(type(n) is int and 0 <= n < count for n in inputs)
+        if not good or any(a >= b for a, b in pairwise(inputs)):
+            raise PlanError(
+                f"inputs of view {view} are {str(inputs)[:40]}, not numbers of views in ascending order"
+            )
+    start = np.concatenate([[0], np.cumsum([len(inputs) for inputs in column], dtype=np.int64)])
+    flat = [n for inputs in column for n in inputs]
+    return Inputs(start.astype(np.int64), np.array(flat, np.int32))
+
+
+def _agree(plan: ViewsPlan, views: Mapping[str, Any], source: Mapping[str, Any]) -> None:
+    """What is written must be what follows from the rest, and keep to the capacities."""
+    count = len(plan.texts)
+    for name, own in (("level", plan.level), ("load", plan.load)):
+        _same(name, _whole(views, name, count), own, 0)
+    _same("latency", _figures(views, "latency", count), plan.latency, _AGREE)
+    if source.get("feeds") != plan.from_source:
+        raise PlanError(f"the source feeds {plan.from_source} views, not {source.get('feeds')}")
+    if plan.from_source > plan.capacities.source:
+        raise PlanError(f"the source feeds {plan.from_source}, more than {plan.capacities.source}")
+    over = np.flatnonzero(plan.load > plan.capacities.views)
+    if len(over):
+        view = int(over[0])
+        raise PlanError(
+            f"view {view} feeds {plan.load[view]}, more than its capacity of {plan.capacities.views[view]}"
+        )
+
+
+def _same(name: str, said: npt.NDArray[Any], own: npt.NDArray[Any], tolerance: float) -> None:
+    wrong = np.flatnonzero(np.abs(said - own) > tolerance * np.abs(own))
+    if len(wrong):
+        view = int(wrong[0])
+        raise PlanError(f"{name} of view {view} is said to be {said[view]}, but is {own[view]}")
