@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Int8s, Int32s, Int64s, UInt64s
+from penstock.arrays import Int32s, Int64s, UInt64s
 from penstock.jit import kernel
 from penstock.views.pattern_holds import Holds, LabelLists
 from penstock.views.pattern_states import Patterns
