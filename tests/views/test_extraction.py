@@ -24,7 +24,7 @@ some_patterns = st.lists(patterns(), min_size=1, max_size=6)
 
 
 @given(some_patterns, st.lists(xml_documents, min_size=1, max_size=4))
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=90)
 @example([parse_pattern("//a[//b{val}]//a{cont}")], ["<a><a><b/><a><b>1</b></a></a></a>"])
 @example([parse_pattern("/a/b[. = 5]")], ["<a><c><b>5</b></c><b>5</b><c><b/></c><b> 5</b></a>"])
 @example([parse_pattern("[//a{val}][//@x = '']")], ["<b><a x=''/><a/></b>", "<a/>"])
@@ -42,7 +42,7 @@ def test_tuples_are_all_embeddings_in_xml(asked: list[TreePattern], documents: l
 
 
 @given(some_patterns, st.lists(json_documents, min_size=1, max_size=4))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=70)
 @example([parse_pattern("[a{val, cont} = 5][b]")], ['{"a": [5, [5.0, null]], "b": {}}'])
 def test_tuples_are_all_embeddings_in_json(asked: list[TreePattern], documents: list[str]) -> None:
     """The same for JSON, arrays and nulls included."""
@@ -110,7 +110,7 @@ def _in_xpath(pattern: TreePattern) -> bool:
 
 
 @given(patterns(most=4).filter(_in_xpath), xml_documents)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=70)
 @example(parse_pattern("//a[b = 5][.//c]/*[@x]"), "<a><a><b>5</b><b x='1'/><b><c/></b></a></a>")
 def test_a_pattern_node_binds_what_xpath_finds(pattern: TreePattern, document: str) -> None:
     """For each node of a pattern, the distinct document nodes in its column are lxml's answer to an XPath query."""
@@ -137,7 +137,7 @@ def test_a_pattern_node_binds_what_xpath_finds(pattern: TreePattern, document: s
 
 
 @given(some_patterns, st.lists(xml_documents, min_size=2, max_size=5))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 def test_patterns_and_documents_dont_disturb_each_other(
     asked: list[TreePattern], documents: list[str]
 ) -> None:
@@ -236,7 +236,7 @@ def test_a_search_without_result_is_bounded() -> None:
 
 
 @given(patterns(), st.lists(xml_documents, min_size=1, max_size=3))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 def test_delivered_is_the_annotated_part_once(pattern: TreePattern, documents: list[str]) -> None:
     """A subscriber gets the annotated columns, once for each combination of annotated nodes."""
     batch = Extractor([pattern]).extract(read_xml(documents)).tuples[0]
