@@ -62,7 +62,7 @@ def inputs(graph, v):
 
 
 @given(st.lists(filters, min_size=1, max_size=8), st.integers(1, 3))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_fed_from_a_cover(texts, most):
     """A filter that gets a cover's events has exactly its own, of all events there are."""
     graph = filter_rewritings(boxes_of(texts), most)

@@ -131,7 +131,7 @@ def filter_matcher(text: str, schema: Schema) -> Matcher:
     plan, errors = compile_plan(Rows.of([(0, "", text, FOREVER)]), schema)
     if errors:
         raise errors[0][1]
-    return Matcher(plan)
+    return Matcher(plan, "naive")  # of one filter there is nothing to index
 
 
 def evaluate_filter(matcher: Matcher, events: pa.RecordBatch) -> pa.RecordBatch:

@@ -57,6 +57,11 @@ def build_trie(flat: FlatPatterns) -> LabelTrie:
     wants = flat.wants[order]
     common = _common_bits(skip, first, wants)
     trie = LabelTrie(label, skip, first, common, order.astype(np.int32), wants)
+    return as_mapped_trie(trie)
+
+
+def as_mapped_trie(trie: LabelTrie) -> LabelTrie:
+    """The same arrays, read-only, as those mapped from files are: so kernels are compiled once for both."""
     return LabelTrie(*map(read_only, trie._asdict().values()))
 
 
