@@ -2,10 +2,13 @@
 
 from itertools import pairwise
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.views.model import COMPARISONS, LABELS, pattern_embeddings, patterns, related_patterns
 
+from penstock.errors import SnapshotError
 from penstock.views.embedding import aim, implies_predicate, new_target
 from penstock.views.embedding_graph import (
     edges_left_out,
@@ -16,6 +19,7 @@ from penstock.views.embedding_graph import (
 )
 from penstock.views.flat_patterns import flatten
 from penstock.views.label_trie import build_trie
+from penstock.views.mapped_views import map_views, write_views
 from penstock.views.predicate_table import PredicateTable
 from penstock.views.tree_pattern import ANY, Comparison, PatternNode, Returns, TreePattern
 from penstock.views.values import implies, sorted_comparisons
@@ -51,6 +55,22 @@ def test_parts_make_the_whole(views, data):
     joined, whole = join_parts(parts), embedding_graph(flat)
     assert joined.start.tolist() == whole.start.tolist()
     assert joined.views.tolist() == whole.views.tolist()
+
+
+def test_mapped_from_files(tmp_path):
+    """What workers map from files is the view set that was written, and gives the same graph."""
+    a, b = PatternNode("a", -1, True), PatternNode("b", 0, value=(Comparison(">", 5.0),))
+    flat = flatten([TreePattern((a, b)), TreePattern((a,)), TreePattern((a, b, b))])
+    write_views(tmp_path / "views", flat, build_trie(flat))
+    mapped, trie = map_views(tmp_path / "views")
+    for ours, theirs in zip(mapped[:-1], flat[:-1], strict=True):
+        assert np.array_equal(ours, theirs)
+        assert not ours.flags.writeable
+    found, whole = embedded_into(mapped, trie, 0, 3), embedding_graph(flat)
+    assert found.views.tolist() == whole.views.tolist() == [1, 2, 0, 1]
+    (tmp_path / "views" / "trie.skip.npy").unlink()
+    with pytest.raises(SnapshotError, match="missing"):
+        map_views(tmp_path / "views")
 
 
 @given(view_sets)

@@ -30,7 +30,15 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from penstock.arrays import Int64s, UInt64s
 from penstock.jit import kernel
-from penstock.views.flat_patterns import ANY_LABEL, MOST_NODES, FlatPatterns
+from penstock.views.flat_patterns import (
+    ANY_LABEL,
+    MOST_NODES,
+    FlatPatterns,
+    is_descendant_in,
+    label_in,
+    parent_in,
+    predicate_in,
+)
 from penstock.views.predicate_table import NEVER, NO_PREDICATE, OTHER, RANGE, Implications
 from penstock.views.tree_pattern import Returns
 
@@ -123,14 +131,16 @@ def implies_predicate(known: Implications, left: int, right: int) -> bool:
 
 
 @kernel
-def embeds(flat: FlatPatterns, u: int, q: int, target: Target, images: UInt64s) -> bool:
-    """Whether view u embeds into the target q. `images` are then those of the first pass."""
-    first, own = flat.start[u], flat.start[q]
-    size = flat.start[u + 1] - first
+def embeds(
+    words: Int64s, size: int, flat: FlatPatterns, q: int, target: Target, images: UInt64s
+) -> bool:
+    """Whether a view with these nodes embeds into the target q. `images` are then those of the first pass."""
+    own = flat.start[q]
     for m in range(size):
-        found = target.with_label[flat.label[first + m]]
-        predicate = flat.predicate[first + m]
-        if flat.parent[first + m] < 0 and not flat.descendant[first + m]:
+        word = words[m]
+        found = target.with_label[label_in(word)]
+        predicate = predicate_in(word)
+        if parent_in(word) < 0 and not is_descendant_in(word):
             found &= target.outermost[0]
         if predicate != NO_PREDICATE:
             rest = found
@@ -143,11 +153,11 @@ def embeds(flat: FlatPatterns, u: int, q: int, target: Target, images: UInt64s) 
             return False
         images[m] = found
     for m in range(size - 1, 0, -1):
-        above = flat.parent[first + m]
+        above = parent_in(words[m])
         if above < 0:
             continue
         allowed, rest = _NONE, images[m]
-        if flat.descendant[first + m]:
+        if is_descendant_in(words[m]):
             while rest:
                 allowed |= target.above[trailing_zeros(rest)]
                 rest &= rest - _ONE
@@ -162,15 +172,14 @@ def embeds(flat: FlatPatterns, u: int, q: int, target: Target, images: UInt64s) 
 
 
 @kernel
-def narrow(flat: FlatPatterns, u: int, target: Target, images: UInt64s) -> None:
+def narrow(words: Int64s, size: int, target: Target, images: UInt64s) -> None:
     """The second pass: what remains of the first pass's images is exact."""
-    first = flat.start[u]
-    for m in range(flat.start[u + 1] - first):
-        above = flat.parent[first + m]
+    for m in range(size):
+        above = parent_in(words[m])
         if above < 0:
             continue
         allowed, rest = _NONE, images[above]
-        if flat.descendant[first + m]:
+        if is_descendant_in(words[m]):
             while rest:
                 allowed |= target.below[trailing_zeros(rest)]
                 rest &= rest - _ONE
@@ -196,9 +205,10 @@ def image_sets(flat: FlatPatterns, u: int, q: int) -> UInt64s:
     images = np.zeros(MOST_NODES, np.uint64)
     aim(flat, q, target)
     size = flat.start[u + 1] - flat.start[u]
-    if not embeds(flat, u, q, target, images):
+    words = flat.word[flat.start[u] :]
+    if not embeds(words, size, flat, q, target, images):
         return np.zeros(size, np.uint64)
-    narrow(flat, u, target, images)
+    narrow(words, size, target, images)
     return images[:size].copy()
 
 

@@ -99,9 +99,10 @@ def _find(
         for i in range(trie.first[n], trie.first[n + 1]):
             if trie.wants[i] & missing:
                 continue
-            u = trie.views[i]
-            if u != q and embeds(flat, u, q, target, images):
-                found[size] = u
+            count = trie.start[i + 1] - trie.start[i]
+            words = trie.word[trie.start[i] :]
+            if trie.views[i] != q and embeds(words, count, flat, q, target, images):
+                found[size] = trie.views[i]
                 size += 1
         n += 1
     return found, size

@@ -91,14 +91,15 @@ def _one_batch(found: Tuples) -> pa.RecordBatch:
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=found.schema)
 
 
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    at = batch.schema.get_field_index(name)
-    if at < 0:
+def _columns(batch: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
+    schema = batch.schema
+    places = [schema.get_field_index(name) for name in names]
+    if -1 in places:
         raise PenstockError(
-            f"an input has no column {name!r}, only {', '.join(batch.schema.names)}: "
+            f"an input has no column {names[places.index(-1)]!r}, only {', '.join(schema.names)}: "
             "give tuples of the views that were planned with, in their order"
         )
-    return batch.column(at)
+    return [batch.column(place) for place in places]
 
 
 # --- columns alone -------------------------------------------------------------------------------
@@ -125,8 +126,7 @@ def _keeps_order(plan: RewritingPlan) -> bool:
 
 
 def _pick(names: tuple[str, ...], batch: pa.RecordBatch, plan: RewritingPlan) -> pa.RecordBatch:
-    arrays = [_column(batch, name) for name in names]
-    return pa.RecordBatch.from_arrays(arrays, schema=_schema(plan.returns))
+    return pa.RecordBatch.from_arrays(_columns(batch, names), schema=_schema(plan.returns))
 
 
 @lru_cache(maxsize=16_384)
@@ -143,8 +143,8 @@ class _Source:
 
     def __init__(self, step: Step, batch: pa.RecordBatch) -> None:
         self.batch = batch
-        self.document = self.column("document")
-        self.nodes = [self.column(id_column(m)) for m in range(len(step.images))]
+        names = ["document", *(id_column(m) for m in range(len(step.images)))]
+        self.document, *self.nodes = (column.to_numpy() for column in _columns(batch, names))
         self.rows: Int64s | None = None
         for check in step.within:
             self._keep(_holds(check, self.nodes[check.upper], self.nodes[check.lower]))
@@ -155,15 +155,11 @@ class _Source:
                 held = holds_each(found.value, self.values(found.node, found.source))
             self._keep(held)
 
-    def column(self, name: str) -> Int64s:
-        nodes: Int64s = _column(self.batch, name).to_numpy()
-        return nodes
-
     def values(self, node: int, source: str) -> pa.Array:
         """The value of a node in each row, from its column or from its content."""
         if source == VAL:
-            return _column(self.batch, val_column(node))
-        return values_in(_column(self.batch, cont_column(node)))
+            return _columns(self.batch, [val_column(node)])[0]
+        return values_in(_columns(self.batch, [cont_column(node)])[0])
 
     def _keep(self, held: Bools) -> None:
         if self.rows is None:
@@ -180,6 +176,12 @@ def _holds(check: Check, upper: Int64s, lower: Int64s) -> Bools:
     if check.kind == OUTERMOST:
         return are_outermost(lower)
     return are_children(upper, lower) if check.kind == CHILD else are_below(upper, lower)
+
+
+def _as_arrow(column: Int64s) -> pa.Array:
+    """The column itself, without what `pa.array` does to find out what it is."""
+    buffer = pa.py_buffer(np.ascontiguousarray(column))
+    return pa.Array.from_buffers(pa.int64(), len(column), [None, buffer])
 
 
 def _picked(column: Int64s, rows: Int64s | None) -> Int64s:
@@ -256,15 +258,15 @@ class _Joined:
                 order = np.lexsort(together[::-1])
                 columns = list(together[:, order])
                 self.rows = [order if rows is None else rows[order] for rows in self.rows]
-        known = {(column.node, VAL): column for column in plan.vals}
-        known |= {(column.node, CONT): column for column in plan.conts}
-        arrays: list[pa.Array] = [pa.array(columns[0])]
-        for n, returns in enumerate(plan.returns):
-            arrays.append(pa.array(columns[n + 1]))
-            if returns & Returns.VAL:
-                arrays.append(self._texts(known[n, VAL], VAL))
-            if returns & Returns.CONT:
-                arrays.append(self._texts(known[n, CONT], CONT))
+        vals = {column.node: column for column in plan.vals}
+        conts = {column.node: column for column in plan.conts}
+        arrays = [_as_arrow(columns[0])]
+        for n in range(len(plan.labels)):
+            arrays.append(_as_arrow(columns[n + 1]))
+            if n in vals:
+                arrays.append(self._texts(vals[n], VAL))
+            if n in conts:
+                arrays.append(self._texts(conts[n], CONT))
         return pa.RecordBatch.from_arrays(arrays, schema=_schema(plan.returns))
 
     def _texts(self, column: Column, wanted: str) -> pa.Array:
@@ -275,7 +277,7 @@ class _Joined:
             length = len(source.document) if rows is None else len(rows)
             return pa.repeat(pa.scalar(column.text), length)
         name = val_column if column.source == VAL else cont_column
-        found = _column(source.batch, name(column.place))
+        (found,) = _columns(source.batch, [name(column.place)])
         if rows is not None:
             found = found.take(pa.array(rows))
         return values_in(found) if column.source != wanted else found

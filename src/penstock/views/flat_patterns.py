@@ -9,6 +9,10 @@
     //a[b = 'x']//c{val}        label   a b c     parent  -1 0 0     last   2 1 2     descendant  1 0 1
                                 returns 0 0 2     predicate 0 1 0
 
+    word        all of a node that an embedding asks for, in one int64; of the nodes of a view they lie side by side
+
+    bit 55 descendant | 54 .. 48 parent + 1 | 47 .. 24 predicate | 23 .. 0 label
+
 Beside these, what decides most pairs of views without a look at their nodes:
 
     labels      label_start[v] .. label_start[v + 1] of labels: the view's label set, ascending, without `*`
@@ -38,6 +42,8 @@ MOST_NODES = 64
 ANY_LABEL = 0
 """The number of the label `*`."""
 
+_NUMBER_BITS, _PARENT_BITS = 24, 7
+_MOST_NUMBERS = 1 << _NUMBER_BITS
 _CHILD, _DESCENDANT, _OUTERMOST, _VALUE = range(4)  # what a bit of `wants` says
 
 
@@ -51,6 +57,7 @@ class FlatPatterns(NamedTuple):
     descendant: Bools
     returns: Int8s
     predicate: Int32s
+    word: Int64s
     label_start: Int64s
     labels: Int32s
     wants: UInt64s
@@ -101,6 +108,7 @@ def flatten(patterns: Sequence[TreePattern]) -> FlatPatterns:
         descendant=descendant,
         returns=np.array([int(n.returns) for n in nodes], np.int8),
         predicate=predicate,
+        word=_words(label, predicate, parent, descendant),
         label_start=label_start,
         labels=labels,
         wants=wants,
@@ -117,6 +125,40 @@ def as_mapped(flat: FlatPatterns) -> FlatPatterns:
     known = Implications(*map(read_only, fields.pop("implications")._asdict().values()))
     arrays: dict[str, Any] = {name: read_only(array) for name, array in fields.items()}
     return FlatPatterns(**arrays, implications=known)
+
+
+def _words(label: Int32s, predicate: Int32s, parent: Int8s, descendant: Bools) -> Int64s:
+    if max(label.max(initial=0), predicate.max(initial=0)) >= _MOST_NUMBERS:
+        raise PenstockError(
+            f"more than {_MOST_NUMBERS:,} labels or predicates in one view set: split it into several"
+        )
+    found: Int64s = label.astype(np.int64) | predicate.astype(np.int64) << _NUMBER_BITS
+    found |= (parent.astype(np.int64) + 1) << 2 * _NUMBER_BITS
+    return found | descendant.astype(np.int64) << (2 * _NUMBER_BITS + _PARENT_BITS)
+
+
+@kernel
+def label_in(word: int) -> int:
+    """The label of a node."""
+    return word & (_MOST_NUMBERS - 1)
+
+
+@kernel
+def predicate_in(word: int) -> int:
+    """The predicate of a node."""
+    return (word >> _NUMBER_BITS) & (_MOST_NUMBERS - 1)
+
+
+@kernel
+def parent_in(word: int) -> int:
+    """The place of a node's parent, or `DOCUMENT`."""
+    return ((word >> 2 * _NUMBER_BITS) & ((1 << _PARENT_BITS) - 1)) - 1
+
+
+@kernel
+def is_descendant_in(word: int) -> bool:
+    """Whether a node may lie anywhere below its parent."""
+    return word >> (2 * _NUMBER_BITS + _PARENT_BITS) != 0
 
 
 def _check_sizes(sizes: Sequence[int]) -> None:

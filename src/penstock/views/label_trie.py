@@ -8,7 +8,9 @@
 A search goes down where the label occurs in the query, else over the subtree: it meets all subsets and nothing else.
 Depth-first order makes it a walk forward through five arrays that can be mapped from files; there are no pointers.
 `common` holds the bits that all views at a node and below want (see `flat_patterns`): a subtree is left out as a whole
-if the query lacks one. Views of a node are sorted by `wants`, and those beside them: equal bits are compared once.
+if the query lacks one. What the search then looks at lies beside the views, in the same order: view views[i] wants
+wants[i], and its nodes are word[start[i]:start[i + 1]]. So it goes forward through memory: with the nodes in the order of
+the views instead, the embedding graph of 50,000 views takes 1.4 times as long.
 """
 
 from typing import NamedTuple
@@ -16,8 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import Int32s, Int64s, UInt64s
+from penstock.covering.boxes import runs
 from penstock.jit import kernel
 from penstock.matching.plan import read_only
+from penstock.matching.sharing import offsets
 from penstock.views.flat_patterns import FlatPatterns
 
 
@@ -30,6 +34,8 @@ class LabelTrie(NamedTuple):
     common: UInt64s
     views: Int32s
     wants: UInt64s
+    start: Int64s
+    word: Int64s
 
     @property
     def nbytes(self) -> int:
@@ -56,7 +62,15 @@ def build_trie(flat: FlatPatterns) -> LabelTrie:
     label, skip, first = _nodes(rows[order])
     wants = flat.wants[order]
     common = _common_bits(skip, first, wants)
-    trie = LabelTrie(label, skip, first, common, order.astype(np.int32), wants)
+    sizes = np.diff(flat.start)[order]
+    word = flat.word[runs(flat.start[order], sizes)]
+    views = order.astype(np.int32)
+    trie = LabelTrie(label, skip, first, common, views, wants, offsets(sizes), word)
+    return as_mapped_trie(trie)
+
+
+def as_mapped_trie(trie: LabelTrie) -> LabelTrie:
+    """The same arrays, read-only, as those mapped from files are: so kernels are compiled once for both."""
     return LabelTrie(*map(read_only, trie._asdict().values()))
 
 

@@ -34,8 +34,10 @@ from penstock.views.rewriting_plan import (
     RewritingPlan,
     Step,
 )
-from penstock.views.tree_pattern import DOCUMENT, Returns, TreePattern
+from penstock.views.tree_pattern import DOCUMENT, PatternNode, Returns, TreePattern
 from penstock.views.values import Comparisons, implies
+
+_HAS_VAL, _HAS_CONT = int(Returns.VAL), int(Returns.CONT)  # operators of flags are slow
 
 
 def plan_rewriting(view: TreePattern, inputs: Sequence[TreePattern]) -> RewritingPlan:
@@ -86,8 +88,8 @@ class _Rewritten(NamedTuple):
         below, children, items = [0] * size, [0] * size, 0
         for n, node in enumerate(pattern.nodes):
             items |= _bit(0, n)
-            items |= _bit(1, n) if node.returns & Returns.VAL else 0
-            items |= _bit(2, n) if node.returns & Returns.CONT else 0
+            items |= _bit(1, n) if int(node.returns) & _HAS_VAL else 0
+            items |= _bit(2, n) if int(node.returns) & _HAS_CONT else 0
             items |= _bit(3, n) if node.value else 0
             above = node.parent
             if above != DOCUMENT and not node.descendant:
@@ -173,7 +175,7 @@ def _covered(u: TreePattern, m: int, q: TreePattern, n: int) -> int:
     found = _bit(0, n) if node.label == image.label else 0
     if source is not None:
         found |= _bit(1, n)
-    if node.returns & Returns.CONT:
+    if int(node.returns) & _HAS_CONT:
         found |= _bit(2, n)
     if source is not None or implies(node.value, image.value):
         found |= _bit(3, n)
@@ -183,11 +185,11 @@ def _covered(u: TreePattern, m: int, q: TreePattern, n: int) -> int:
 def _source(u: TreePattern, m: int) -> str | None:
     """Where the value of an input's node can be had from; the cheapest way."""
     node = u.nodes[m]
-    if node.returns & Returns.VAL:
+    if int(node.returns) & _HAS_VAL:
         return VAL
     if _known_text(node.value) is not None:
         return TEXT
-    return CONT if node.returns & Returns.CONT else None
+    return CONT if int(node.returns) & _HAS_CONT else None
 
 
 def _known_text(value: Comparisons) -> str | None:
@@ -299,9 +301,13 @@ def _arrange(q: _Rewritten, uses: Sequence[_Use]) -> RewritingPlan:
         tuple(node.label for node in nodes),
         tuple(int(node.returns) for node in nodes),
         tuple(steps),
-        tuple(_val_column(n, uses) for n, node in enumerate(nodes) if node.returns & Returns.VAL),
-        tuple(_cont_column(n, uses) for n, node in enumerate(nodes) if node.returns & Returns.CONT),
+        tuple(_val_column(n, uses) for n in _returning(nodes, _HAS_VAL)),
+        tuple(_cont_column(n, uses) for n in _returning(nodes, _HAS_CONT)),
     )
+
+
+def _returning(nodes: Sequence[PatternNode], what: int) -> list[int]:
+    return [n for n, node in enumerate(nodes) if int(node.returns) & what]
 
 
 def _join(q: _Rewritten, bound: set[int], use: _Use) -> tuple[str, tuple[int, ...]]:
@@ -377,5 +383,5 @@ def _cont_column(n: int, uses: Sequence[_Use]) -> Column:
         Column(n, step, m, CONT)
         for step, use in enumerate(uses)
         for m, image in enumerate(use.images)
-        if image == n and use.pattern.nodes[m].returns & Returns.CONT
+        if image == n and int(use.pattern.nodes[m].returns) & _HAS_CONT
     )

@@ -57,11 +57,11 @@ class Limits(NamedTuple):
         """At most so many rewritings of a view.
 
         >>> Limits.of(30)
-        Limits(most=30, most_alike=10, steps=1920)
+        Limits(most=30, most_alike=5, steps=1920)
         """
         if most < 1:
             raise PenstockError(f"{most} rewritings of a view: ask for one at least")
-        alike = max(1, most // 3) if most_alike is None else most_alike
+        alike = max(1, most // 6) if most_alike is None else most_alike
         if alike < 1:
             raise PenstockError(f"{alike} rewritings that begin alike: allow one at least")
         return Limits(most, min(most, alike), _STEPS * most)
@@ -211,9 +211,11 @@ def _coverage(
     images, bits = np.empty(MOST_NODES, np.uint64), np.empty(WORDS, np.uint64)
     count = 0
     for u in candidates:
-        if not embeds(flat, u, q, target, images):
+        size = flat.start[u + 1] - flat.start[u]
+        nodes = flat.word[flat.start[u] :]
+        if not embeds(nodes, size, flat, q, target, images):
             continue
-        narrow(flat, u, target, images)
+        narrow(nodes, size, target, images)
         cover(flat, u, q, images, items, bits)
         some = False
         for w in range(words):
