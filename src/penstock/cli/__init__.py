@@ -1,7 +1,7 @@
-"""The command line: `penstock subscribe | unsubscribe | renew | list | load | match | run | explain | demo | bench`.
+"""The command line: `penstock subscribe | unsubscribe | renew | list | load | match | run | explain | plan | demo | …`.
 
-Each module has the commands of one kind: `registry`, `batch`, `stream`, `explain`, `bench`; `terminal` says what goes
-to which stream and how errors become exit codes, `options` holds what commands share.
+Each module has the commands of one kind: `registry`, `batch`, `stream`, `explain`, `plan`, `bench`; `terminal` says
+what goes to which stream and how errors become exit codes, `options` holds what commands share.
 
 Commands import what they need when they run: `penstock --help` must not wait for Spark.
 """
@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import batch, bench, explain, registry, stream
+from penstock.cli import batch, bench, explain, plan, registry, stream
 from penstock.cli.terminal import debugging, guarded, put
 
 app = typer.Typer(
@@ -77,6 +77,7 @@ app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.load)
 app.command(rich_help_panel=_EVENTS)(batch.match)
 app.command(rich_help_panel=_EVENTS)(stream.run)
 app.command(rich_help_panel=_EVENTS)(explain.explain)
+app.command(rich_help_panel=_EVENTS)(plan.plan)
 app.command(rich_help_panel=_EVENTS)(demo)
 app.add_typer(bench.bench, name="bench", rich_help_panel=_EVENTS)
 

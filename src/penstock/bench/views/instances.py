@@ -20,7 +20,6 @@ from penstock.arrays import Int64s
 from penstock.bench.sections import Step
 from penstock.bench.views.documents import draw_documents
 from penstock.bench.views.drawing import Recipe, draw_views
-from penstock.bench.views.volumes import volumes
 from penstock.views.costs import costs, statistics
 from penstock.views.embedding_graph import (
     EmbeddingGraph,
@@ -40,6 +39,7 @@ from penstock.views.rewriting import (
 )
 from penstock.views.rewriting_graph import Costs, RewritingGraph
 from penstock.views.tree_pattern import TreePattern
+from penstock.views.volumes import volumes
 from penstock.views.xml_documents import read_xml
 
 _SAMPLED = 8  # documents that tuples and bytes are counted on

@@ -42,7 +42,7 @@ from penstock.views.plan_file import ViewsPlan, read_plan, write_plan
 from penstock.views.xml_documents import read_xml
 
 FORMATS = ("xml", "json")
-_PLAN = "plan.json"
+PLAN = "plan.json"
 _TOGETHER = 8 << 20  # bytes of documents that are worked on at once, or
 _MOST_TOGETHER = 256  # so many of them: all their tuples are in memory
 
@@ -78,9 +78,9 @@ def match_views(
     schema = _schema(documents, document, id, explode)
     place = _scratch() if folder is None else Path(folder).absolute()
     place.mkdir(parents=True, exist_ok=True)
-    write_plan(_plan(views), place / _PLAN)
+    write_plan(plan_of_views(views), place / PLAN)
     work = _Work(
-        str(place / _PLAN),
+        str(place / PLAN),
         format,
         explode,
         None if levels is None else str(Path(levels).absolute()),
@@ -123,7 +123,8 @@ def _schema(documents: DataFrame, document: str, name: str, explode: bool) -> St
     )
 
 
-def _plan(views: Views) -> ViewsPlan:
+def plan_of_views(views: Views) -> ViewsPlan:
+    """The plan that is meant; patterns are all fed from the source."""
     if isinstance(views, ViewsPlan):
         return views
     if isinstance(views, (str, Path)):
@@ -189,8 +190,10 @@ class _Work:
     def _read(self, batch: pa.RecordBatch, letters: list[str]) -> Documents:
         read = read_xml if self.format == "xml" else read_json
         documents = read(batch.column("text"))
-        for bad in documents.bad:
-            letters.append(_letter(f"no {self.format} document: {bad.reason}", batch, bad.place))
+        letters += [
+            _letter(f"no {self.format} document: {bad.reason}", batch, bad.place)
+            for bad in documents.bad
+        ]
         return documents
 
 

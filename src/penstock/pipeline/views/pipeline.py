@@ -5,12 +5,13 @@
       penstock/views/        the plan, dead letters on their way, what each level did
 
 There is no state: a micro-batch that a crash interrupted is replayed with the same documents and the same plan, and
-sends the same. A plan is the pipeline's for its life: another one is another checkpoint, or `replan=True`.
+sends the same. So a plan is the pipeline's for its life: another one needs another checkpoint.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -22,7 +23,8 @@ from penstock.pipeline.queries import RunningQuery, check_sink, start_query
 from penstock.pipeline.sinks import FileSink, Sink
 from penstock.pipeline.triggers import trigger_of
 from penstock.pipeline.views.levels import LevelFigures, forget_levels, read_levels
-from penstock.pipeline.views.match import Views, match_views
+from penstock.pipeline.views.match import PLAN, Views, match_views, plan_of_views
+from penstock.views.plan_file import ViewsPlan, read_plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,7 @@ class ViewPipeline:
             )
         checkpoint = str(local_path(self.checkpoint, "checkpoint").absolute())
         home = f"{checkpoint}/penstock/views"
+        _check_plan(Path(home) / PLAN, plan_of_views(self.views))
         told = match_views(
             self.documents,
             self.views,
@@ -71,6 +74,23 @@ class ViewPipeline:
         delivery = Delivery(self.sink, dead_letter, checkpoint, f"{home}/letters")
         deliver = _Deliver(delivery, f"{home}/levels")
         return RunningViews(start_query(told, deliver, checkpoint, trigger, self.name), home)
+
+
+def _check_plan(path: Path, plan: ViewsPlan) -> None:
+    """Refuse another plan than the one that the checkpoint was made with."""
+    if not path.exists():
+        return
+    known = read_plan(path)
+    same = (
+        known.texts == plan.texts
+        and np.array_equal(known.fed.start, plan.fed.start)
+        and np.array_equal(known.fed.inputs, plan.fed.inputs)
+    )
+    if not same:
+        raise PipelineError(
+            "the checkpoint is of another plan, and a micro-batch may have to be replayed with that: "
+            "start the new plan with a new checkpoint"
+        )
 
 
 @dataclass(frozen=True)

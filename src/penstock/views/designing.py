@@ -1,0 +1,167 @@
+"""From the texts of views to a plan: graphs, costs, the configuration of least utilisation, shorter paths.
+
+    read ─▶ measure ─▶ embeddings ─▶ rewritings ─▶ choose (section 3.3) ─▶ shorten (section 3.4) ─▶ plan
+
+What views have of a document is measured on sample documents if there are some; else every view is taken for alike, a
+tuple of its returned attributes, so that plans differ by how many inputs they join.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+import numpy as np
+
+from penstock.arrays import Float64s
+from penstock.errors import FilterError, PenstockError, SubscriptionErrors
+from penstock.language.tree_patterns import parse_pattern
+from penstock.views.capacities import Capacities, capacities
+from penstock.views.choosing import Choice, choose
+from penstock.views.costs import CostModel, Statistics, costs, statistics
+from penstock.views.documents import Documents
+from penstock.views.embedding_graph import EmbeddingGraph, embedding_graph, rank_views
+from penstock.views.flat_patterns import flatten
+from penstock.views.loga import WIDER, Shortened, shorten
+from penstock.views.plan_file import ViewsPlan, plan_of
+from penstock.views.rewriting import Limits, rewritings_of
+from penstock.views.rewriting_graph import RewritingGraph
+from penstock.views.tree_pattern import Returns, TreePattern
+from penstock.views.volumes import volumes
+
+MARGIN = 1.2
+"""The source's capacity unless told: times the views that nothing else can feed, as in section 5.3."""
+
+_ID_BYTES, _TEXT_BYTES = 8, 32  # of a tuple, where nothing was measured
+
+Step = Callable[[str], None]
+"""Told what is done next."""
+
+Graphs = tuple[EmbeddingGraph, RewritingGraph]
+MakeGraphs = Callable[[Sequence[TreePattern], Limits, Float64s], Graphs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What a plan is to keep to. Without a capacity, the source has what is needed and a fifth."""
+
+    capacity: str | float = 30
+    source_capacity: str | float | None = None
+    rewritings: int = 30
+    wider: float = WIDER
+    seconds: float = 120.0
+    model: CostModel = field(default_factory=CostModel)
+
+
+@dataclass(frozen=True)
+class Design:
+    """A plan, and what it was made from."""
+
+    plan: ViewsPlan
+    embedding: EmbeddingGraph
+    rewriting: RewritingGraph
+    choice: Choice
+    shortened: Shortened
+    seconds: dict[str, float]
+
+
+def design(
+    texts: Sequence[str],
+    wishes: Wishes | None = None,
+    documents: Documents | None = None,
+    step: Step | None = None,
+    make_graphs: MakeGraphs | None = None,
+) -> Design:
+    """Plan where views are fed from. SubscriptionErrors with all texts that are no patterns, by their numbers.
+
+    >>> found = design(["//a{val}", "//a[. = '5']{val}", "//b"], Wishes(capacity=1, source_capacity=2))
+    >>> [found.plan.inputs(view) for view in range(3)]
+    [(), (0,), ()]
+    """
+    wishes = wishes or Wishes()
+    clock = _Clock(step)
+    clock.begin("reading patterns")
+    patterns = read_patterns(texts)
+    if not patterns:
+        raise PenstockError("there are no views to plan for")
+    clock.begin("measuring views")
+    found = measured(patterns, documents)
+    clock.begin("looking for embeddings and rewritings")
+    limits = Limits.of(wishes.rewritings)
+    embedding, graph = (make_graphs or _graphs)(patterns, limits, found.size)
+    clock.begin("choosing what feeds what")
+    priced = costs(graph, found, wishes.model)
+    limit = _capacities(wishes, graph)
+    choice = choose(graph, priced, limit, seconds=wishes.seconds)
+    clock.begin("shortening paths")
+    wide = limit.widened(wishes.wider)
+    shortened = shorten(graph, choice.configuration, priced, wide, seconds=wishes.seconds)
+    clock.begin("")
+    notes = {
+        "embeddings": embedding.edges,
+        "rewritings": len(graph.start) - 1,
+        "views_that_can_be_rewritten": int(np.count_nonzero(np.diff(graph.first))),
+        "utilisation_chosen": choice.utilisation,
+        "utilisation_bound": choice.bound,
+        "utilisation": shortened.utilisation,
+        "latency_chosen": shortened.latency_before,
+        "latency": shortened.latency,
+        **{f"seconds {phase}": round(took, 3) for phase, took in clock.seconds.items()},
+    }
+    plan = plan_of(list(texts), graph, shortened.configuration, priced, wide, found.site, notes)
+    return Design(plan, embedding, graph, choice, shortened, clock.seconds)
+
+
+def read_patterns(texts: Sequence[str]) -> list[TreePattern]:
+    """The patterns of texts; SubscriptionErrors with all that are none."""
+    found, errors = [], []
+    for number, text in enumerate(texts):
+        try:
+            found.append(parse_pattern(text))
+        except FilterError as error:
+            errors.append((number, error))
+    if errors:
+        raise SubscriptionErrors(errors)
+    return found
+
+
+def measured(patterns: Sequence[TreePattern], documents: Documents | None) -> Statistics:
+    """Tuples and bytes per document of each view, on samples or by its returned attributes."""
+    if documents is not None:
+        volume = volumes(patterns, documents)
+        return statistics(volume.tuples, volume.size)
+    texts = [
+        sum(Returns.VAL in node.returns or Returns.CONT in node.returns for node in pattern.nodes)
+        for pattern in patterns
+    ]
+    nodes = np.array([len(pattern.nodes) for pattern in patterns])
+    return statistics(np.ones(len(patterns)), _ID_BYTES * nodes + _TEXT_BYTES * np.array(texts))
+
+
+def _graphs(patterns: Sequence[TreePattern], limits: Limits, weights: Float64s) -> Graphs:
+    flat = flatten(patterns)
+    embedding = embedding_graph(flat)
+    return embedding, rewritings_of(flat, embedding, rank_views(flat, embedding), limits, weights)
+
+
+def _capacities(wishes: Wishes, graph: RewritingGraph) -> Capacities:
+    source = wishes.source_capacity
+    if source is None:
+        source = int(np.ceil(MARGIN * np.count_nonzero(np.diff(graph.first) == 0)))
+    return capacities(len(graph.rank), wishes.capacity, source)
+
+
+class _Clock:
+    """How long each phase takes."""
+
+    def __init__(self, step: Step | None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._step = step
+        self._phase, self._began = "", monotonic()
+
+    def begin(self, phase: str) -> None:
+        now = monotonic()
+        if self._phase:
+            self.seconds[self._phase] = now - self._began
+        self._phase, self._began = phase, now
+        if phase and self._step is not None:
+            self._step(phase)

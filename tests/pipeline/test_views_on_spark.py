@@ -1,0 +1,200 @@
+"""Views on Spark: the same graphs, the same tuples, wherever they are computed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.errors import PipelineError, SchemaError
+from penstock.language.tree_patterns import parse_pattern
+from penstock.pipeline import FileSink
+from penstock.pipeline.views.graphs import graphs_on_spark
+from penstock.pipeline.views.levels import read_levels
+from penstock.pipeline.views.match import match_views
+from penstock.pipeline.views.pipeline import ViewPipeline
+from penstock.views.capacities import Capacities
+from penstock.views.configuration import Inputs
+from penstock.views.embedding_graph import embedding_graph, rank_views
+from penstock.views.flat_patterns import flatten
+from penstock.views.plan_file import ViewsPlan
+from penstock.views.rewriting import rewritings_of
+
+TEXTS = (
+    "//item{ID}[topic{val}]",
+    "//item[author{val}]",
+    "//item[topic = 'ACME'][author{val}]",
+    "//item[topic = 'ACME'][author = 'Ann']",
+    "//item[author{val}]",
+    "//headline{cont}",
+)
+INPUTS = ([], [], [0, 1], [2], [1], [])
+DOCUMENTS = {
+    "d1": "<news><item><topic>ACME</topic><author>Ann</author><headline>Up</headline></item></news>",
+    "d2": "<news><item><topic>Other</topic><author>Bob</author></item><item><author>Cy</author></item></news>",
+    "d3": "<news><item><topic>ACME</topic><author>Bob</author><author>Ann</author></item></news>",
+    "broken": "<news><item>",
+    "nothing": "<news/>",
+}
+EXPECTED = {
+    ("d1", (1, 4)): [["Ann"]],
+    ("d2", (1, 4)): [["Bob"], ["Cy"]],
+    ("d3", (1, 4)): [["Bob"], ["Ann"]],
+    ("d1", (2,)): [["Ann"]],
+    ("d3", (2,)): [["Bob"], ["Ann"]],
+    ("d1", (3,)): [[]],
+    ("d3", (3,)): [[]],
+    ("d1", (5,)): [["<headline>Up</headline>"]],
+}
+
+
+def plan() -> ViewsPlan:
+    count = len(TEXTS)
+    start = np.cumsum([0, *map(len, INPUTS)])
+    fed = Inputs(start, np.array([view for inputs in INPUTS for view in inputs], np.int32))
+    free = Capacities(np.full(count, 9), 9)
+    return ViewsPlan(TEXTS, fed, np.arange(count), free, np.ones(count), np.ones(count))
+
+
+def frame(spark):
+    return spark.createDataFrame(list(DOCUMENTS.items()), "name string, body string").repartition(2)
+
+
+def found_in(rows) -> dict:
+    """Tuples by document and views, but for the view that returns IDs."""
+    return {(row.id, tuple(row.views)): row.tuples for row in rows if list(row.views) != [0]}
+
+
+def test_every_view_gets_its_tuples_along_a_plan(spark, tmp_path):
+    """Views of three levels, one of them twice; what can't be read is told, the rest goes on."""
+    told = match_views(
+        frame(spark),
+        plan(),
+        document="body",
+        id="name",
+        levels=tmp_path / "levels",
+        dead_letters=tmp_path / "letters",
+    )
+    rows = told.collect()
+    assert found_in(rows) == EXPECTED
+    assert len({row.notification_id for row in rows}) == len(rows)
+    (letter,) = [
+        json.loads(line)
+        for path in (tmp_path / "letters").glob("*/*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    assert letter["reason"].startswith("document broken: no xml document:")
+    assert letter["raw"] == DOCUMENTS["broken"]
+    levels = read_levels(tmp_path / "levels")
+    assert [(one.level, one.patterns, one.views) for one in levels] == [
+        (1, 3, 4),
+        (2, 1, 1),
+        (3, 1, 1),
+    ]
+    assert [one.tuples for one in levels] == [3 + 5 + 1, 3, 2]
+    assert {one.documents for one in levels} == {len(DOCUMENTS)}
+
+
+def test_patterns_without_a_plan_are_extracted_straight_from_the_documents(spark):
+    """The same rows, from the source; and one for each view."""
+    told = match_views(frame(spark), TEXTS, document="body", id="name")
+    assert found_in(told.collect()) == EXPECTED
+    single = match_views(frame(spark), TEXTS, document="body", id="name", explode=True).collect()
+    assert sorted((row.id, row.view) for row in single if row.view) == sorted(
+        (name, view) for name, views in EXPECTED for view in views
+    )
+
+
+def test_json_documents(spark):
+    """Keys are elements; a binary column will do."""
+    rows = [
+        (1, b'{"item": [{"topic": "ACME", "author": "Ann"}, {"author": "Bob"}]}'),
+        (2, b"[]"),
+        (3, None),
+    ]
+    documents = spark.createDataFrame(rows, "id int, document binary")
+    found = match_views(documents, ["//item[topic = 'ACME'][author{val}]"], format="json").collect()
+    assert [(row.id, row.views, row.tuples) for row in found] == [(1, [0], [["Ann"]])]
+
+
+def test_what_is_no_column_of_documents_is_refused(spark):
+    """Before anything runs, with what there is."""
+    documents = spark.createDataFrame([(1, 2)], "id int, document int")
+    with pytest.raises(SchemaError, match="no column 'text': there are id, document"):
+        match_views(documents, ["//a"], document="text")
+    with pytest.raises(SchemaError, match="is int, not string or binary"):
+        match_views(documents, ["//a"])
+    with pytest.raises(PipelineError, match="'xml' or 'json', not 'csv'"):
+        match_views(documents, ["//a"], format="csv")
+
+
+def test_graphs_of_a_job_are_those_of_one_process(spark, tmp_path, monkeypatch):
+    """Ranges of views, worked on apart, give the same embeddings and rewritings."""
+    monkeypatch.setattr("penstock.pipeline.views.graphs._FEWEST", 2)
+    patterns = [parse_pattern(text) for text in TEXTS]
+    told: list[tuple[str, int]] = []
+    found = graphs_on_spark(
+        spark, patterns, folder=tmp_path, progress=lambda phase, done: told.append((phase, done))
+    )
+    flat = flatten(patterns)
+    graph = embedding_graph(flat)
+    expected = rewritings_of(flat, graph, rank_views(flat, graph))
+    for mine, theirs in ((found.embedding, graph), (found.rewriting, expected)):
+        for one, other in zip(mine, theirs, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert len(expected.inputs)
+    assert told[-1] == ("rewritings", len(TEXTS))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def streamed(spark, tmp_path_factory):
+    """A pipeline that was run twice: over some documents, and over all of them."""
+    folder: Path = tmp_path_factory.mktemp("views")
+    names = list(DOCUMENTS)
+    running = None
+    for some in (names[:2], names[2:]):
+        lines = [json.dumps({"id": name, "document": DOCUMENTS[name]}) for name in some]
+        (folder / "in").mkdir(exist_ok=True)
+        (folder / "in" / f"{some[0]}.json").write_text("\n".join(lines))
+        running = pipeline(spark, folder, plan()).start()
+        running.await_termination(300)
+    return folder, running
+
+
+def pipeline(spark, folder, views):
+    documents = spark.readStream.schema("id string, document string").json(str(folder / "in"))
+    return ViewPipeline(
+        documents=documents,
+        views=views,
+        sink=FileSink(str(folder / "out"), "json"),
+        checkpoint=folder / "checkpoint",
+        trigger="available-now",
+    )
+
+
+def test_a_pipeline_delivers_each_document_once(spark, streamed):
+    """Over a restart: every view its tuples, dead letters in their place, figures for each level."""
+    folder, running = streamed
+    rows = spark.read.json(str(folder / "out")).collect()
+    assert found_in(rows) == EXPECTED
+    assert len({row.notification_id for row in rows}) == len(rows) > len(EXPECTED)
+    letters = spark.read.json(str(folder / "checkpoint/penstock/dead-letters")).collect()
+    assert [letter.raw for letter in letters] == [DOCUMENTS["broken"]]
+    assert [one.documents for one in running.levels(1)] == [3, 3, 3]
+
+
+def test_a_checkpoint_keeps_its_plan(spark, streamed):
+    """Another plan could not replay what the first one began."""
+    folder, _ = streamed
+    with pytest.raises(PipelineError, match="start the new plan with a new checkpoint"):
+        pipeline(spark, folder, TEXTS).start()
+    with pytest.raises(PipelineError, match="for those at rest there is match_views"):
+        ViewPipeline(
+            documents=spark.createDataFrame([("a", "b")], "id string, document string"),
+            views=TEXTS,
+            sink=FileSink(str(folder / "out"), "json"),
+            checkpoint=folder / "other",
+        ).start()
+    shutil.rmtree(folder / "other", ignore_errors=True)
