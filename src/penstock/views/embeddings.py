@@ -243,17 +243,15 @@ def _has_all(search: _Search, low: int, width: int, scratch: Int64s, first: int,
             at, start, size = scratch[0, depth], scratch[1, depth], scratch[2, depth]
             rank = first_past(nodes, start, size, scratch[4, depth], first - 1)
             scratch[4, depth] = rank
-            child = not patterns.descendant[low + depth]
-            place = next_bit(words, at, rank, nodes, start, size, past - 1)
-            while (
-                child
-                and place < size
-                and nodes[start + place] < past
-                and parents[nodes[start + place]] >= 0
-            ):
-                place = next_bit(words, at, place + 1, nodes, start, size, past - 1)
-            if place >= size or nodes[start + place] >= past:
-                return False
+            found = False
+            while not found:
+                place = next_bit(words, at, rank, nodes, start, size, past - 1)
+                if place >= size or nodes[start + place] >= past:
+                    return False
+                found = (
+                    patterns.descendant[low + depth] or parents[nodes[start + place]] == DOCUMENT
+                )
+                rank = place + 1
     return True
 
 
