@@ -1,5 +1,6 @@
 """Extraction: the tuples of many patterns on a batch of documents, against XPath and against the definition."""
 
+import pickle
 from typing import Any
 
 import pyarrow as pa
@@ -174,6 +175,22 @@ def test_documents_are_taken_in_parts_when_bits_would_be_too_many(
     ]
     assert "too large for so many patterns" in fewer.dead_letters[0].reason
     assert fewer.counts.tolist() == [8, 8, 8]
+
+
+def test_runs_of_patterns_are_what_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few patterns' tuples are made at a time, they are the same, and so after a journey to another process."""
+    texts = ("//a/b{val}", "//*[b > 1]", "//c{cont}", "//d", "//a[b][b]", "/a{val}", "//b{ID}")
+    batch = read_xml([f"<a>{'<b>2</b>' * n}<c/></a>" for n in (1, 30, 2)])
+    extractor = pickle.loads(pickle.dumps(Extractor([parse_pattern(text) for text in texts])))
+    whole = extractor.extract(batch)
+    monkeypatch.setattr(extraction, "_CELLS", 5)
+    part = next(extractor.extractions(batch))
+    runs = list(part.runs())
+    assert [(run.low, run.past) for run in runs] == [(0, 1), (1, 2), (2, 5), (5, 7)]
+    batches = [run.batch(place) for run in runs for place in range(run.low, run.past)]
+    assert batches == whole.tuples
+    counts = [count for run in runs for count in run.counts.tolist()]
+    assert counts == whole.counts.tolist() == [b.num_rows for b in batches]
 
 
 def test_no_documents_and_no_patterns() -> None:

@@ -8,9 +8,10 @@ lies below the same child of the parent.
     bound    news ── item ── topic          depth 2 has no node left: the next item, then
                3       4       5            its topics again
 
-Every binding leads to an embedding, apart from the second and further outermost nodes. How many there are is not
-bounded by that: three branches over 1,000 siblings are a billion embeddings. So they are counted per document, and the
-bytes of the texts that they return, and a document past a bound gives none, and is reported.
+Every binding leads to an embedding: below a node on which a state holds there is one, and whether a document has
+something for all outermost nodes is asked first. But three branches over 1,000 siblings are a billion embeddings. So
+they are counted per document, and the bytes of the texts that they return, and the nodes that are skipped; a document
+past a bound gives none, and is reported.
 """
 
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from penstock.arrays import Int32s, Int64s, UInt64s
 from penstock.jit import kernel
 from penstock.views.pattern_holds import Holds, LabelLists
 from penstock.views.pattern_states import Patterns
-from penstock.views.tree_pattern import Returns
+from penstock.views.tree_pattern import DOCUMENT, Returns
 
 _VAL, _CONT = int(Returns.VAL), int(Returns.CONT)
 _STEPS_PER_TUPLE = 64
@@ -158,12 +159,14 @@ def _search(
     axis, above, returns = patterns.descendant[low:], patterns.parent[low:], patterns.returns[low:]
     bits, start, size = scratch[0], scratch[1], scratch[2]
     bound, rank, limit, weight = scratch[3], scratch[4], scratch[5], scratch[6]
+    outermost = 0
     for depth in range(width):
         state = patterns.state[low + depth]
         bits[depth] = holds.at[state]
         start[depth] = lists.first[search.state_label[state]]
         size[depth] = lists.first[search.state_label[state] + 1] - start[depth]
         rank[depth] = 0
+        outermost += above[depth] == DOCUMENT
         if bits[depth] < 0:
             return rows, documents, overflowing, 0, 0
     limit[0] = len(parents) - 1
@@ -178,46 +181,49 @@ def _search(
         if node > end:
             depth -= 1
             continue
+        parent = int(bound[above[depth]]) if above[depth] >= 0 else DOCUMENT
+        if not axis[depth] and parents[node] != parent:
+            while parents[node] != parent:
+                node = int(parents[node])
+                steps += 1
+            rank[depth] = first_past(nodes, start[depth], size[depth], place, last[node])
+            continue
         if depth == 0 and node >= past:
             while first[document + 1] <= node:
                 document += 1
             past = int(first[document + 1])
             all_texts += texts
             before, steps, texts = count, 0, 0
-        steps += 1
-        parent = int(bound[above[depth]]) if above[depth] >= 0 else -1
-        if not axis[depth] and parents[node] != parent:
-            while parents[node] != parent:
-                node = int(parents[node])
-            rank[depth] = first_past(nodes, start[depth], size[depth], place, last[node])
-        else:
-            bound[depth] = node
-            rank[depth] = place + 1
-            weight[depth] = weight[depth - 1] if depth else 0
-            if returns[depth] & _VAL:
-                weight[depth] += sizes[node, 0]
-            if returns[depth] & _CONT:
-                weight[depth] += sizes[node, 1]
-            if depth < width - 1:
-                depth += 1
-                if above[depth] >= 0:
-                    parent = int(bound[above[depth]])
-                    limit[depth] = last[parent]
-                else:
-                    parent = int(first[document]) - 1
-                    limit[depth] = past - 1
-                rank[depth] = first_past(nodes, start[depth], size[depth], rank[depth], parent)
-            else:
-                if row + count == len(documents):
-                    documents = _larger(documents, 1)
-                if cell + (count + 1) * width > len(rows):
-                    rows = _larger(rows, width)
-                at = cell + count * width
-                for column in range(width):
-                    rows[at + column] = bound[column]
-                documents[row + count] = document
-                count += 1
-                texts += weight[depth]
+            low_node = int(first[document])
+            if outermost > 1 and not _has_all(search, low, width, scratch, low_node, past):
+                rank[0] = first_past(nodes, start[0], size[0], place, past - 1)
+                continue
+        bound[depth] = node
+        rank[depth] = place + 1
+        weight[depth] = weight[depth - 1] if depth else 0
+        if returns[depth] & _VAL:
+            weight[depth] += sizes[node, 0]
+        if returns[depth] & _CONT:
+            weight[depth] += sizes[node, 1]
+        if depth < width - 1:
+            depth += 1
+            within = int(first[document]) - 1
+            limit[depth] = past - 1
+            if above[depth] >= 0:
+                within = int(bound[above[depth]])
+                limit[depth] = last[within]
+            rank[depth] = first_past(nodes, start[depth], size[depth], rank[depth], within)
+            continue
+        if row + count == len(documents):
+            documents = _larger(documents, 1)
+        if cell + (count + 1) * width > len(rows):
+            rows = _larger(rows, width)
+        at = cell + count * width
+        for column in range(width):
+            rows[at + column] = bound[column]
+        documents[row + count] = document
+        count += 1
+        texts += weight[depth]
         too_many = count - before > limits.tuples or texts > limits.bytes
         if too_many or steps > _STEPS_PER_TUPLE * (limits.tuples + 64):
             overflowing = np.append(overflowing, np.array([pattern, document], np.int32))
@@ -225,6 +231,28 @@ def _search(
             rank[0] = first_past(nodes, start[0], size[0], rank[0], past - 1)
             steps, texts = 0, 0
     return rows, documents, overflowing, count, all_texts + texts
+
+
+@kernel
+def _has_all(search: _Search, low: int, width: int, scratch: Int64s, first: int, past: int) -> bool:
+    """Whether a document has something for each outermost node behind the first one."""
+    patterns, nodes = search.patterns, search.lists.nodes
+    words, parents = search.holds.words, search.forest.parents
+    for depth in range(1, width):
+        if patterns.parent[low + depth] == DOCUMENT:
+            at, start, size = scratch[0, depth], scratch[1, depth], scratch[2, depth]
+            rank = first_past(nodes, start, size, scratch[4, depth], first - 1)
+            scratch[4, depth] = rank
+            found = False
+            while not found:
+                place = next_bit(words, at, rank, nodes, start, size, past - 1)
+                if place >= size or nodes[start + place] >= past:
+                    return False
+                found = (
+                    patterns.descendant[low + depth] or parents[nodes[start + place]] == DOCUMENT
+                )
+                rank = place + 1
+    return True
 
 
 @kernel

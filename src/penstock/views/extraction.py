@@ -48,7 +48,10 @@ class Extracted(NamedTuple):
 
 
 class Extractor:
-    """Patterns, ready for documents.
+    """Patterns, ready for documents. It can be pickled.
+
+    `extract` gives all tuples at once, for as many documents as their tuples fit into memory. `extractions` and their
+    `runs` give them piece by piece: that is how a stream of documents goes to very many patterns.
 
     >>> from penstock.language.tree_patterns import parse_pattern
     >>> from penstock.views.xml_documents import read_xml
@@ -56,6 +59,10 @@ class Extractor:
     >>> found = extractor.extract(read_xml(["<a><b>5</b><b>7</b></a>", "<a/>"]))
     >>> found.counts, found.tuples[0].column("n1_val").to_pylist(), found.tuples[1].column("document").to_pylist()
     (array([2, 1]), ['5', '7'], [0])
+    >>> for part in extractor.extractions(read_xml(["<a><b>9</b></a>"])):
+    ...     for run in part.runs():
+    ...         print([run.batch(place).num_rows for place in range(run.low, run.past)])
+    [1, 1]
     """
 
     def __init__(self, patterns: Sequence[TreePattern], limits: Limits | None = None) -> None:

@@ -97,61 +97,51 @@ def where_states_hold(
     state_at = np.empty(len(states.label), np.int64)
     edge_at = np.full(len(states.edge_label), _UNKNOWN, np.int64)
     test_at = np.full(len(tests.label), _UNKNOWN, np.int64)
-    most = np.int64(0)
-    for label in range(len(lists.first) - 1):
-        most = max(most, lists.first[label + 1] - lists.first[label])
-    held = np.empty(most, np.int32)
+    held = np.empty(_longest(lists.first), np.int32)
     for state in range(len(states.label)):
-        label = states.label[state]
-        size = (lists.first[label + 1] - lists.first[label] + 63) >> 6
+        label, test = states.label[state], states.test[state]
+        count = lists.first[label + 1] - lists.first[label]
+        size = (count + 63) >> 6
         first_edge, past_edge = states.first_edge[state], states.first_edge[state + 1]
-        test = states.test[state]
         # The state's own bits, those of its test and of its edges, if they turn up here for the first time.
         words = _with_room(words, used, size * (past_edge - first_edge + 2))
-        at = NOWHERE
-        if size:
-            at = _UNKNOWN
-            if test != NO_TEST:
-                if test_at[test] == _UNKNOWN:
-                    any_held = _test(words, used, tests, test, lists, spans, values, numbers)
-                    test_at[test] = used if any_held else NOWHERE
-                    used += size if any_held else 0
-                at = int(test_at[test])
-            for place in range(first_edge, past_edge):
-                if at == NOWHERE:
-                    break
-                edge = states.edges[place]
-                if edge_at[edge] == _UNKNOWN:
-                    below = states.edge_state[edge]
-                    edge_at[edge] = NOWHERE
-                    if state_at[below] != NOWHERE:
-                        low = states.label[below]
-                        count = _held(words, state_at[below], lists.first, lists.nodes, low, held)
-                        words[used : used + size] = 0
-                        if states.edge_descendant[edge]:
-                            _over_descendants(words, used, held, count, lists, label, last)
-                        else:
-                            _over_children(words, used, held, count, lists, label, parents)
-                        if _any(words, used, size):
-                            edge_at[edge] = used
-                            used += size
-                at = NOWHERE if edge_at[edge] == NOWHERE else at
-            if at != NOWHERE and first_edge < past_edge:
-                at = _and(words, used, size, test, test_at, states, first_edge, past_edge, edge_at)
-                used += size if at != NOWHERE else 0
-            elif at == _UNKNOWN:
-                at = used
-                _all(words, used, lists.first[label + 1] - lists.first[label])
-                used += size
-        state_at[state] = at
+        somewhere = size > 0
+        if somewhere and test != NO_TEST:
+            if test_at[test] == _UNKNOWN:
+                found = _test(words, used, tests, test, lists, spans, values, numbers)
+                test_at[test] = used if found else NOWHERE
+                used += size if found else 0
+            somewhere = test_at[test] != NOWHERE
+        place = first_edge
+        while somewhere and place < past_edge:
+            edge = states.edges[place]
+            if edge_at[edge] == _UNKNOWN:
+                found = _edge(words, used, states, edge, state_at, lists, held, parents, last)
+                edge_at[edge] = used if found else NOWHERE
+                used += size if found else 0
+            somewhere = edge_at[edge] != NOWHERE
+            place += 1
+        state_at[state] = NOWHERE
+        if somewhere:
+            at = _and(words, used, count, test, test_at, states, first_edge, past_edge, edge_at)
+            state_at[state] = at
+            used += size if at == used else 0
     return Holds(state_at, words[:used])
+
+
+@kernel
+def _longest(first: Int64s) -> int:
+    longest = 0
+    for label in range(len(first) - 1):
+        longest = max(longest, int(first[label + 1] - first[label]))
+    return longest
 
 
 @kernel
 def _and(
     words: UInt64s,
     used: int,
-    size: int,
+    count: int,
     test: int,
     test_at: Int64s,
     states: States,
@@ -159,10 +149,16 @@ def _and(
     past_edge: int,
     edge_at: Int64s,
 ) -> int:
-    """The bits of a state with edges: where they are."""
+    """The bits of a state whose test and edges hold somewhere: where they are, those of others if they are the same."""
+    if first_edge == past_edge:
+        if test != NO_TEST:
+            return int(test_at[test])
+        _all(words, used, count)
+        return used
     start = int(edge_at[states.edges[first_edge]])
     if past_edge - first_edge == 1 and test == NO_TEST:
-        return start  # its edge is all there is to it
+        return start
+    size = (count + 63) >> 6
     words[used : used + size] = words[start : start + size]
     if test != NO_TEST:
         words[used : used + size] &= words[test_at[test] : test_at[test] + size]
@@ -199,6 +195,33 @@ def _with_room(words: UInt64s, used: int, more: int) -> UInt64s:
 
 
 # --- edges -----------------------------------------------------------------------------------
+
+
+@kernel
+def _edge(
+    words: UInt64s,
+    at: int,
+    states: States,
+    edge: int,
+    state_at: Int64s,
+    lists: LabelLists,
+    held: Int32s,
+    parents: Int32s,
+    last: Int32s,
+) -> bool:
+    """Bits of the nodes of the edge's label that have its state below them; whether there is one."""
+    below, label = states.edge_state[edge], states.edge_label[edge]
+    if state_at[below] == NOWHERE:
+        return False
+    under = states.label[below]
+    count = _held(words, state_at[below], lists.first, lists.nodes, under, held)
+    size = (lists.first[label + 1] - lists.first[label] + 63) >> 6
+    words[at : at + size] = 0
+    if states.edge_descendant[edge]:
+        _over_descendants(words, at, held, count, lists, label, last)
+    else:
+        _over_children(words, at, held, count, lists, label, parents)
+    return _any(words, at, size)
 
 
 @kernel
