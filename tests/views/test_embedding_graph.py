@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.views.model import COMPARISONS, LABELS, pattern_embeddings, patterns, related_patterns
 
-from penstock.errors import SnapshotError
+from penstock.errors import PenstockError, SnapshotError
 from penstock.views.embedding import aim, implies_predicate, new_target
 from penstock.views.embedding_graph import (
     edges_left_out,
@@ -88,6 +88,13 @@ def test_rank_leaves_no_cycle(views):
                 mutual += 1
                 assert v in into(graph, u)
     assert edges_left_out(graph, rank) == mutual
+
+
+def test_too_many_equal_views():
+    """Views that all embed into each other are refused before they fill the memory."""
+    flat = flatten([TreePattern((PatternNode("a", -1),))] * 2000)
+    with pytest.raises(PenstockError, match="more than 1,000,000 pairs"):
+        embedded_into(flat, build_trie(flat), 0, 2000, most=1_000_000)
 
 
 def test_the_richest_of_equals_comes_first():
