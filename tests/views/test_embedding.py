@@ -22,7 +22,7 @@ def bits(word):
 
 
 @given(related_patterns(5, 3))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_image_sets_are_exact(views):
     """Each node's image set holds exactly its images over all embeddings, in whichever direction."""
     flat = flatten(views)
@@ -35,7 +35,7 @@ def test_image_sets_are_exact(views):
 
 
 @given(patterns(6, values=False), patterns(4, values=False))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_unrelated_patterns(q, u):
     """A pattern embeds exactly if the definition finds an embedding."""
     found = image_sets(flatten([u, q]), 0, 1)
@@ -43,7 +43,7 @@ def test_unrelated_patterns(q, u):
 
 
 @given(related_patterns(5, 3))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_coverage(views):
     """What a view covers of another is what its embeddings know of it."""
     flat = flatten(views)

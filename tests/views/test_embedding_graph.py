@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.views.model import COMPARISONS, LABELS, pattern_embeddings, patterns, related_patterns
 
-from penstock.errors import SnapshotError
+from penstock.errors import PenstockError, SnapshotError
 from penstock.views.embedding import aim, implies_predicate, new_target
 from penstock.views.embedding_graph import (
     edges_left_out,
@@ -34,7 +34,7 @@ def into(graph, v):
 
 
 @given(view_sets)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_all_pairs(views):
     """A view stands before another exactly if it embeds into it by definition."""
     graph = embedding_graph(flatten(views))
@@ -44,7 +44,7 @@ def test_all_pairs(views):
 
 
 @given(view_sets, st.data())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_parts_make_the_whole(views, data):
     """Ranges done on their own and joined are the graph of all."""
     flat = flatten(views)
@@ -74,7 +74,7 @@ def test_mapped_from_files(tmp_path):
 
 
 @given(view_sets)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_rank_leaves_no_cycle(views):
     """Only edges between views that embed into each other are left out, one of each two; the richest comes first."""
     flat = flatten(views)
@@ -90,6 +90,13 @@ def test_rank_leaves_no_cycle(views):
     assert edges_left_out(graph, rank) == mutual
 
 
+def test_too_many_equal_views():
+    """Views that all embed into each other are refused before they fill the memory."""
+    flat = flatten([TreePattern((PatternNode("a", -1),))] * 2000)
+    with pytest.raises(PenstockError, match="more than 1,000,000 pairs"):
+        embedded_into(flat, build_trie(flat), 0, 2000, most=1_000_000)
+
+
 def test_the_richest_of_equals_comes_first():
     """Of views with the same tuples the one that returns most can feed the others."""
     nodes = [PatternNode("a", -1, True, Returns(r)) for r in (0, 2, 4, 1)]
@@ -98,7 +105,7 @@ def test_the_richest_of_equals_comes_first():
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef*"), max_size=5), min_size=1, max_size=12))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 def test_trie_finds_subsets(sets):
     """The walk that the search takes meets exactly the views whose labels are a subset of the query's."""
     views = [
@@ -123,7 +130,7 @@ def test_trie_finds_subsets(sets):
 
 
 @given(st.lists(patterns(5), min_size=1, max_size=6))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 def test_bits_never_leave_out_an_embedding(views):
     """What a view wants of another that it embeds into is always offered."""
     flat = flatten(views)
@@ -142,7 +149,7 @@ def test_bits_never_leave_out_an_embedding(views):
         max_size=8,
     )
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_predicates_imply_each_other(asked):
     """The table says of predicates that can meet what `implies` says of them."""
     table = PredicateTable()

@@ -62,7 +62,7 @@ def inputs(graph, v):
 
 
 @given(st.lists(filters, min_size=1, max_size=8), st.integers(1, 3))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 def test_fed_from_a_cover(texts, most):
     """A filter that gets a cover's events has exactly its own, of all events there are."""
     graph = filter_rewritings(boxes_of(texts), most)
@@ -78,7 +78,7 @@ def test_fed_from_a_cover(texts, most):
 
 
 @given(st.lists(conjunctions, min_size=1, max_size=8))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_all_covers_of_conjunctions(texts):
     """With room for all, a conjunction's inputs are all that match each event it matches; of equals earlier ones."""
     graph = filter_rewritings(boxes_of(texts))

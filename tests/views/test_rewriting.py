@@ -46,7 +46,7 @@ def minimal_covers(sets, everything):
 
 
 @given(related_patterns(4, 6))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 def test_all_minimal_covers(views):
     """With room for all, the rewritings of a view are the minimal sets of earlier views that cover its items."""
     flat = flatten(views)
@@ -62,7 +62,7 @@ def test_all_minimal_covers(views):
 
 
 @given(related_patterns(4, 6), st.integers(1, 5), st.integers(1, 5))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 def test_some_of_them(views, most, most_alike):
     """With room for some, they are different minimal covers, as many as there are or as there is room for."""
     flat = flatten(views)
@@ -77,7 +77,7 @@ def test_some_of_them(views, most, most_alike):
 
 
 @given(related_patterns(4, 5), st.data())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_parts_make_the_whole(views, data):
     """Ranges done on their own and joined are the rewritings of all."""
     flat = flatten(views)
@@ -122,7 +122,7 @@ set_covers = st.integers(1, 8).flatmap(
 
 
 @given(set_covers, st.sampled_from([1, 70]))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_any_sets(instance, spread):
     """Of any sets of items, in one word or several, all minimal covers are found, and the search knows."""
     count, sets = instance

@@ -20,12 +20,16 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import Int32s, Int64s, UInt64s
+from penstock.errors import PenstockError
 from penstock.jit import kernel
 from penstock.matching.sharing import offsets
 from penstock.views.embedding import Target, aim, embeds, new_target, release
 from penstock.views.flat_patterns import MOST_NODES, FlatPatterns
 from penstock.views.label_trie import LabelTrie, build_trie
 from penstock.views.tree_pattern import Returns
+
+MOST_EDGES = 500_000_000
+"""Of a graph, or a part of one: two gigabytes."""
 
 
 class EmbeddingGraph(NamedTuple):
@@ -58,9 +62,26 @@ def embedding_graph(flat: FlatPatterns) -> EmbeddingGraph:
     return embedded_into(flat, build_trie(flat), 0, flat.views)
 
 
+def embedded_into(
+    flat: FlatPatterns, trie: LabelTrie, first: int, last: int, most: int = MOST_EDGES
+) -> EmbeddingGraph:
+    """For each of the views first .. last all views that embed into it. Pure: ranges may be done anywhere.
+
+    PenstockError if there are more than `most` pairs: of n equal views all n * n embed.
+    """
+    found = _embedded_into(flat, trie, first, last, most)
+    if found.edges > most:
+        raise PenstockError(
+            f"more than {most:,} pairs of views embed into each other: keep equal views once, "
+            "or take a smaller range of views at a time"
+        )
+    return found
+
+
 @kernel
-def embedded_into(flat: FlatPatterns, trie: LabelTrie, first: int, last: int) -> EmbeddingGraph:
-    """For each of the views first .. last all views that embed into it. Pure: ranges may be done anywhere."""
+def _embedded_into(
+    flat: FlatPatterns, trie: LabelTrie, first: int, last: int, most: int
+) -> EmbeddingGraph:
     start = np.zeros(last - first + 1, np.int64)
     found = np.empty(1024, np.int32)
     target = new_target(len(flat.attribute))
@@ -72,6 +93,8 @@ def embedded_into(flat: FlatPatterns, trie: LabelTrie, first: int, last: int) ->
         release(flat, q, target)
         found[start[q - first] : size].sort()
         start[q - first + 1] = size
+        if size > most:
+            break
     return EmbeddingGraph(start, found[:size].copy())
 
 

@@ -77,7 +77,12 @@ def evaluate(
     picked = _columns_only(plan)
     if picked is not None:
         return _pick(picked, batches[plan.steps[0].input], plan)
-    sources = [_Source(step, batches[step.input]) for step in plan.steps]
+    sources = []
+    for step in plan.steps:
+        source = _Source(step, batches[step.input])
+        if source.is_empty:
+            return _nothing(plan.returns)
+        sources.append(source)
     joined = _Joined(sources, most)
     for place, step in enumerate(plan.steps):
         joined.add(place, step)
@@ -135,6 +140,11 @@ def _schema(returns: tuple[int, ...]) -> pa.Schema:
     return tuple_schema(TreePattern(nodes))
 
 
+@lru_cache(maxsize=16_384)
+def _nothing(returns: tuple[int, ...]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=_schema(returns))
+
+
 # --- joins ---------------------------------------------------------------------------------------
 
 
@@ -154,6 +164,11 @@ class _Source:
             else:
                 held = holds_each(found.value, self.values(found.node, found.source))
             self._keep(held)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row passes."""
+        return len(self.document if self.rows is None else self.rows) == 0
 
     def values(self, node: int, source: str) -> pa.Array:
         """The value of a node in each row, from its column or from its content."""

@@ -9,8 +9,8 @@ A search goes down where the label occurs in the query, else over the subtree: i
 Depth-first order makes it a walk forward through five arrays that can be mapped from files; there are no pointers.
 `common` holds the bits that all views at a node and below want (see `flat_patterns`): a subtree is left out as a whole
 if the query lacks one. What the search then looks at lies beside the views, in the same order: view views[i] wants
-wants[i], and its nodes are word[start[i]:start[i + 1]]. So it goes forward through memory: with the nodes in the order of
-the views instead, the embedding graph of 50,000 views takes 1.4 times as long.
+wants[i], and its nodes are word[start[i]:start[i + 1]]. So it goes forward through memory: with the nodes in the order
+of the views instead, the embedding graph of 50,000 views takes 1.4 times as long.
 """
 
 from typing import NamedTuple
