@@ -27,6 +27,7 @@ import numpy.typing as npt
 from penstock.arrays import Float64s, Int32s, Int64s
 from penstock.errors import PenstockError
 from penstock.jit import kernel
+from penstock.views.graph_check import well_formed
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
 Figure = float | npt.ArrayLike
@@ -113,6 +114,7 @@ def costs(graph: RewritingGraph, views: Statistics, model: CostModel | None = No
     >>> bool(found.utilisation[0] < found.source_utilisation[1]), found.latency.round(4).tolist()
     (True, [0.02])
     """
+    graph = well_formed(graph)
     model = model or CostModel()
     if len(views.tuples) != len(graph.rank):
         raise CostError(f"{len(graph.rank)} views, but statistics of {len(views.tuples)}")
