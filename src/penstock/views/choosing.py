@@ -14,6 +14,7 @@ What comes back says how far from the optimum it can be at most. Nothing waits l
 that one pass of a kernel or HiGHS's look at its clock takes.
 """
 
+from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from penstock.errors import PenstockError
 from penstock.jit import kernel
 from penstock.views.augment import augmented
 from penstock.views.capacities import Capacities
+from penstock.views.graph_check import well_formed
 from penstock.views.infeasible import explained, fewest_from_source, source_program
 from penstock.views.lagrangian import Relaxation, reduced_costs, relax
 from penstock.views.program import Program, configured, loads, simplify, total
@@ -72,8 +74,9 @@ def choose(
     capacities: Capacities,
     seconds: float = SECONDS,
     within: float = WITHIN,
+    tell: Callable[[str], object] = lambda phase: None,
 ) -> Choice:
-    """The configuration of least utilisation, or one within a bound of it.
+    """The configuration of least utilisation, or one within a bound of it. `tell` is told what begins.
 
     >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 2], [0, 1, 2], [0, 0], [0, 1, 2])))
     >>> costs = Costs(*map(np.array, ([1.0, 1.0], [0.0, 0.0], [9.0, 5.0, 4.0], [0.0, 0.0, 0.0])))
@@ -81,15 +84,20 @@ def choose(
     >>> choice.configuration.chosen.tolist(), choice.utilisation, choice.exact
     ([-1, 0, -1], 14.0, True)
     """
+    graph = well_formed(graph)
     _check(graph, costs, capacities)
     began = monotonic()
     until = began + seconds
+    tell("simplify")
     program = simplify(graph, costs, capacities)
     if np.any(program.limit < 0):
         asked = source_program(graph, capacities, began + 0.4 * seconds)
         raise explained(graph, capacities, fewest_from_source(asked, 0, until))
+    tell("relax")
     relaxed = _relaxed(program, began + 0.4 * seconds)
+    tell("repair")
     picked = _first(program, relaxed, graph, capacities, until)
+    tell("solve")
     picked, bound = _solved(program, relaxed, picked, within, until)
     value = total(program, picked)
     exact = value - bound <= _EQUAL * abs(value)

@@ -18,7 +18,7 @@ work weighs ten times as much as others', since taking work off it is what views
 documents is the same for all views and not counted, as in the paper.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ import numpy.typing as npt
 from penstock.arrays import Float64s, Int32s, Int64s
 from penstock.errors import PenstockError
 from penstock.jit import kernel
+from penstock.views.graph_check import well_formed
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
 Figure = float | npt.ArrayLike
@@ -61,6 +62,7 @@ class Weights:
     received: float = 1.0
     site: Figure = 1.0
     source: float = 10.0
+    """The source as a site."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ def costs(graph: RewritingGraph, views: Statistics, model: CostModel | None = No
     >>> bool(found.utilisation[0] < found.source_utilisation[1]), found.latency.round(4).tolist()
     (True, [0.02])
     """
+    graph = well_formed(graph)
     model = model or CostModel()
     if len(views.tuples) != len(graph.rank):
         raise CostError(f"{len(graph.rank)} views, but statistics of {len(views.tuples)}")
@@ -158,11 +161,10 @@ def _column(name: str, figure: Figure, sites: int, zero: bool = False) -> Float6
 
 
 def _from_source(views: Statistics, model: CostModel, table: Float64s) -> tuple[Float64s, Float64s]:
-    figures = _site_table(CostModel(model.source, weights=model.weights), 1)[0]
+    alone = CostModel(model.source, weights=replace(model.weights, site=model.weights.source))
+    figures = _site_table(alone, 1)[0]
     at = table[views.site]
-    work = model.weights.source * (
-        figures[_PER_TUPLE] * views.tuples + (figures[_PER_BYTE] + figures[_SENT]) * views.size
-    )
+    work = figures[_PER_TUPLE] * views.tuples + (figures[_PER_BYTE] + figures[_SENT]) * views.size
     utilisation = work + (at[:, _RECEIVED] + at[:, _STORED]) * views.size
     pace = np.maximum(figures[_PACE], at[:, _PACE])
     return utilisation, figures[_DELAY] + at[:, _DELAY] + pace * views.size

@@ -2,10 +2,7 @@
 
     chosen     view -> rewriting, or the source          load       view -> how many rewritings use it
     latency    view -> λ
-    head       view -> the first of its users' entries   after, before   entry -> its neighbours in that list, or -1
-
-An entry is a place in the graph's `inputs`; only those of chosen rewritings are in a list. So a replacement costs as
-much as the rewritings have inputs, and users of a view are found at once.
+    head, after, before, owner                           the lists of everybody's users (`user_lists`)
 
 `spread` brings latencies up to date after one changed: users in ascending order of rank (a heap), so that each view is
 recomputed once, after all its inputs, and only if an input's latency changed.
@@ -19,6 +16,7 @@ from penstock.arrays import Bools, Float64s, Int32s, Int64s
 from penstock.jit import kernel
 from penstock.views.configuration import latencies, loads
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
+from penstock.views.user_lists import entry_owners, link, unlink
 
 UNFED = -2
 """In `chosen`, for a moment: the view is fed from nowhere."""
@@ -68,41 +66,10 @@ def feeding(graph: RewritingGraph, configuration: Configuration, costs: Costs) -
 
 
 @kernel
-def entry_owners(first: Int64s, start: Int64s, entries: int) -> Int32s:
-    """For each place in the graph's inputs the view that the rewriting is of."""
-    owner = np.empty(entries, np.int32)
-    for view in range(len(first) - 1):
-        owner[start[first[view]] : start[first[view + 1]]] = view
-    return owner
-
-
-@kernel
 def _link_all(feed: Feeding) -> None:
     for view in range(len(feed.chosen)):
         if feed.chosen[view] >= 0:
-            _link(feed, feed.chosen[view])
-
-
-@kernel
-def _link(feed: Feeding, rewriting: int) -> None:
-    for e in range(feed.start[rewriting], feed.start[rewriting + 1]):
-        view = feed.inputs[e]
-        feed.after[e] = feed.head[view]
-        feed.before[e] = -1
-        if feed.head[view] >= 0:
-            feed.before[feed.head[view]] = e
-        feed.head[view] = e
-
-
-@kernel
-def _unlink(feed: Feeding, rewriting: int) -> None:
-    for e in range(feed.start[rewriting], feed.start[rewriting + 1]):
-        if feed.before[e] >= 0:
-            feed.after[feed.before[e]] = feed.after[e]
-        else:
-            feed.head[feed.inputs[e]] = feed.after[e]
-        if feed.after[e] >= 0:
-            feed.before[feed.after[e]] = feed.before[e]
+            link(feed.start, feed.inputs, feed.head, feed.after, feed.before, feed.chosen[view])
 
 
 @kernel
@@ -110,11 +77,11 @@ def feed_from(feed: Feeding, view: int, rewriting: int) -> None:
     """Feed a view from one of its rewritings, the source or nowhere. Latencies aren't touched."""
     old = feed.chosen[view]
     if old >= 0:
-        _unlink(feed, old)
+        unlink(feed.start, feed.inputs, feed.head, feed.after, feed.before, old)
         for e in range(feed.start[old], feed.start[old + 1]):
             feed.load[feed.inputs[e]] -= 1
     if rewriting >= 0:
-        _link(feed, rewriting)
+        link(feed.start, feed.inputs, feed.head, feed.after, feed.before, rewriting)
         for e in range(feed.start[rewriting], feed.start[rewriting + 1]):
             feed.load[feed.inputs[e]] += 1
     feed.chosen[view] = rewriting

@@ -35,6 +35,7 @@ from penstock.views.feeding import (
     latency_by,
     spread,
 )
+from penstock.views.graph_check import well_formed
 from penstock.views.infeasible import Infeasible
 from penstock.views.loga import WIDER, shorten
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
@@ -152,16 +153,17 @@ class LiveConfiguration:
     ) -> None:
         """`capacities` are those of the program; what the policy adds to them is kept to from the beginning."""
         self.policy = policy or Policy()
+        graph = well_formed(graph)
         check(graph, configuration, capacities.widened(self.policy.wider))
         views = len(graph.rank)
         sites = np.arange(views) if site is None else np.asarray(site, np.int64)
         if len(sites) != views:
             raise IncrementError(f"{views} views, but {len(sites)} sites")
-        feed = feeding(_typed(graph), configuration, costs)
+        feed = feeding(graph, configuration, costs)
         self._room = _Room(
             {
                 **feed._asdict(),
-                "first": graph.first.astype(np.int64),
+                "first": graph.first,
                 "utilisation": costs.utilisation,
                 "source_utilisation": costs.source_utilisation,
                 "capacity": capacities.views,
@@ -402,16 +404,6 @@ class _Before:
         changed = np.ones(len(now), np.bool_)
         changed[:known] = now[:known] != self.chosen
         return Change(np.flatnonzero(changed & self.live.there), added, anew)
-
-
-def _typed(graph: RewritingGraph) -> RewritingGraph:
-    """A graph whose arrays are of the kernels' types, wherever it comes from."""
-    return RewritingGraph(
-        np.ascontiguousarray(graph.first, np.int64),
-        np.ascontiguousarray(graph.start, np.int64),
-        np.ascontiguousarray(graph.inputs, np.int32),
-        np.ascontiguousarray(graph.rank, np.int32),
-    )
 
 
 def _check_arrival(arrival: Arrival, there: Bools) -> None:

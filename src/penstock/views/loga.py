@@ -31,6 +31,7 @@ import numpy as np
 from penstock.arrays import Float64s, Int64s
 from penstock.jit import kernel
 from penstock.views.capacities import Capacities
+from penstock.views.configuration import check
 from penstock.views.costs import utilisation_of
 from penstock.views.feeding import (
     Feeding,
@@ -41,6 +42,7 @@ from penstock.views.feeding import (
     latency_by,
     spread,
 )
+from penstock.views.graph_check import well_formed
 from penstock.views.reach import reach
 from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
 
@@ -92,6 +94,8 @@ def shorten(
     >>> found.configuration.chosen.tolist(), found.latency_before, found.latency
     ([-1, 0, 2], 6.0, 5.0)
     """
+    graph = well_formed(graph)
+    check(graph, configuration, capacities)
     began = monotonic()
     feed = feeding(graph, configuration, costs)
     before = float(feed.latency.sum())

@@ -43,7 +43,7 @@ def draw_levels(plan: ViewsPlan, path: str | Path) -> None:
         raise PictureError("a plan without views has no picture")
     level, load = plan.level, plan.load
     share = _share(load, plan.capacities.views)
-    x, y, left, width = _places(level, share)
+    x, y, left, width = places(level, share)
     figure = _figure(max(7.0, 1.1 * len(left) + 3), 6.5)
     axes = figure.subplots()
     if len(level) <= _LINES:
@@ -79,7 +79,7 @@ def _load_label(plan: ViewsPlan) -> str:
     return "load, as a share of the view's capacity"
 
 
-def _places(level: Int64s, share: Float64s) -> tuple[Float64s, Float64s, Float64s, Float64s]:
+def places(level: Int64s, share: Float64s) -> tuple[Float64s, Float64s, Float64s, Float64s]:
     """Where each view's cell stands, and each level's column."""
     counts = np.bincount(level)[1:]
     high = max(1, int(np.ceil(np.sqrt(len(level) / _HIGH) * 1.6)), int(np.ceil(counts.max() / 400)))

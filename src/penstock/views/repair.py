@@ -9,11 +9,7 @@ Then views that have not got their cheapest column, by cost alone, try again:
     exchange    to a cheaper column one input of which is full: a view that uses that input goes elsewhere,
                 if both together cost less
 
-until nothing changes or time is over. `entries` of the columns that are picked are in a list for each row, so that the
-users of a full input are found at once:
-
-    head      row -> the entry that came last
-    after     entry -> the one that came before it; `before` the other way round        -1 ends a list
+until nothing changes or time is over. The users of a full input are in a list (`user_lists`).
 """
 
 from time import monotonic
@@ -25,6 +21,7 @@ from penstock.arrays import Float64s, Int32s, Int64s
 from penstock.jit import kernel
 from penstock.views.lagrangian import reduced_costs
 from penstock.views.program import Program
+from penstock.views.user_lists import entry_owners, link, unlink
 
 OPEN = -1
 """Picked for a view: nothing yet."""
@@ -37,11 +34,10 @@ class Lists(NamedTuple):
 
     picked: Int64s
     room: Int64s
-    head: Int32s
-    after: Int32s
-    before: Int32s
+    head: Int64s
+    after: Int64s
+    before: Int64s
     owner: Int32s
-    """Entry -> its view."""
 
 
 class Repaired(NamedTuple):
@@ -83,10 +79,10 @@ def lists(program: Program, choice: Repaired) -> Lists:
     state = Lists(
         choice.picked,
         choice.room,
-        np.full(len(program.limit), -1, np.int32),
-        np.full(entries, -1, np.int32),
-        np.full(entries, -1, np.int32),
-        _owners(program.first, program.start, entries),
+        np.full(len(program.limit), -1, np.int64),
+        np.full(entries, -1, np.int64),
+        np.full(entries, -1, np.int64),
+        entry_owners(program.first, program.start, entries),
     )
     link_all(program.start, program.rows, state)
     return state
@@ -141,40 +137,10 @@ def blocked_by(start: Int64s, rows: Int32s, room: Int64s, c: int) -> int:
 
 
 @kernel
-def _owners(first: Int64s, start: Int64s, entries: int) -> Int32s:
-    owner = np.empty(entries, np.int32)
-    for view in range(len(first) - 1):
-        owner[start[first[view]] : start[first[view + 1]]] = view
-    return owner
-
-
-@kernel
 def link_all(start: Int64s, rows: Int32s, state: Lists) -> None:
     for view in range(len(state.picked)):
         if state.picked[view] != OPEN:
-            _link(start, rows, state, state.picked[view])
-
-
-@kernel
-def _link(start: Int64s, rows: Int32s, state: Lists, c: int) -> None:
-    for e in range(start[c], start[c + 1]):
-        row = rows[e]
-        state.after[e] = state.head[row]
-        state.before[e] = -1
-        if state.head[row] >= 0:
-            state.before[state.head[row]] = e
-        state.head[row] = e
-
-
-@kernel
-def _unlink(start: Int64s, rows: Int32s, state: Lists, c: int) -> None:
-    for e in range(start[c], start[c + 1]):
-        if state.before[e] >= 0:
-            state.after[state.before[e]] = state.after[e]
-        else:
-            state.head[rows[e]] = state.after[e]
-        if state.after[e] >= 0:
-            state.before[state.after[e]] = state.before[e]
+            link(start, rows, state.head, state.after, state.before, state.picked[view])
 
 
 @kernel
@@ -182,11 +148,11 @@ def pick_column(start: Int64s, rows: Int32s, state: Lists, view: int, c: int) ->
     """Put a view to another column, or to none."""
     old = state.picked[view]
     if old != OPEN:
-        _unlink(start, rows, state, old)
+        unlink(start, rows, state.head, state.after, state.before, old)
         for e in range(start[old], start[old + 1]):
             state.room[rows[e]] += 1
     if c != OPEN:
-        _link(start, rows, state, c)
+        link(start, rows, state.head, state.after, state.before, c)
         for e in range(start[c], start[c + 1]):
             state.room[rows[e]] -= 1
     state.picked[view] = c

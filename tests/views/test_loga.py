@@ -1,0 +1,194 @@
+"""LOGA: less latency, within capacities, and latencies that are those of the definition."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.views.instances import made_up
+from tests.views.small_graphs import Problem, configurations, problems, slow_latency
+
+from penstock.views.capacities import capacities
+from penstock.views.choosing import choose
+from penstock.views.configuration import (
+    InvalidConfiguration,
+    check,
+    latencies,
+    levels,
+    loads,
+)
+from penstock.views.costs import costs, statistics, utilisation_of
+from penstock.views.feeding import as_configuration, feed_from, feeding, spread
+from penstock.views.loga import shorten
+from penstock.views.reach import reach
+from penstock.views.rewriting_graph import SOURCE, Configuration
+
+few = settings(deadline=None, max_examples=60)
+
+
+def of_large(views: int, **shape: float) -> tuple[Problem, Configuration]:
+    made = made_up(views, **shape)
+    found = costs(made.graph, statistics(made.tuples, made.size))
+    problem = Problem(made.graph, found, capacities(views, 5, views))
+    tight = capacities(views, 5, 2 * int(np.count_nonzero(np.diff(made.graph.first) == 0)))
+    return problem, choose(made.graph, found, tight, seconds=1).configuration
+
+
+@few
+@given(problems(tight=False), st.data())
+def test_loga_never_makes_it_worse(problem, data):
+    """Latency doesn't grow, capacities are kept, nobody goes back to the source, and all figures are right."""
+    _, chosen = data.draw(st.sampled_from(list(configurations(problem))[:200]))
+    before = Configuration(np.array(chosen, np.int64))
+    found = shorten(
+        problem.graph, before, problem.costs, problem.capacities,
+        thrift=data.draw(st.sampled_from([0.0, 0.3, 5.0])),
+    )  # fmt: skip
+    check(problem.graph, found.configuration, problem.capacities)
+    assert found.latency <= found.latency_before + 1e-9
+    assert found.latency == pytest.approx(
+        sum(slow_latency(problem, found.configuration, v) for v in range(len(chosen)))
+    )
+    assert found.latency_before == pytest.approx(
+        sum(slow_latency(problem, before, v) for v in range(len(chosen)))
+    )
+    assert found.utilisation == pytest.approx(utilisation_of(found.configuration, problem.costs))
+    assert set(np.flatnonzero(found.configuration.chosen == SOURCE)) == set(
+        np.flatnonzero(before.chosen == SOURCE)
+    )
+
+
+@few
+@given(problems(tight=False), st.data())
+def test_no_single_replacement_is_left_that_helps(problem, data):
+    """The paper's algorithm ends where no view has a rewriting with room by which the sum of latencies is less."""
+    _, chosen = data.draw(st.sampled_from(list(configurations(problem))[:200]))
+    before = Configuration(np.array(chosen, np.int64))
+    found = shorten(problem.graph, before, problem.costs, problem.capacities, thrift=0.0)
+    for view in range(len(chosen)):
+        if found.configuration.chosen[view] == SOURCE:
+            continue
+        for r in range(problem.graph.first[view], problem.graph.first[view + 1]):
+            other = Configuration(found.configuration.chosen.copy())
+            other.chosen[view] = r
+            try:
+                check(problem.graph, other, problem.capacities)
+            except InvalidConfiguration:
+                continue
+            total = float(latencies(problem.graph, other, problem.costs).sum())
+            assert total >= found.latency - 1e-9
+
+
+@few
+@given(problems(), st.data())
+def test_latencies_follow_every_replacement(problem, data):
+    """After each of many replacements, latencies and loads are those of a configuration looked at anew."""
+    graph = problem.graph
+    views = len(graph.rank)
+    feed = feeding(graph, Configuration(np.full(views, SOURCE, np.int64)), problem.costs)
+    for _ in range(data.draw(st.integers(1, 12))):
+        view = data.draw(st.integers(0, views - 1))
+        ways = [SOURCE, *range(graph.first[view], graph.first[view + 1])]
+        before = float(feed.latency.sum())
+        feed_from(feed, view, data.draw(st.sampled_from(ways)))
+        grown = spread(feed, view)
+        now = as_configuration(feed)
+        slow = [slow_latency(problem, now, v) for v in range(views)]
+        assert feed.latency == pytest.approx(slow)
+        assert before + grown == pytest.approx(sum(slow))
+        assert np.array_equal(feed.load, loads(graph, now).views)
+        assert not feed.queued.any()
+
+
+@few
+@given(problems(most=8))
+def test_reach_is_what_can_be_walked_to(problem):
+    """Reach of a view counts the views on any path from it, itself included."""
+    graph = problem.graph
+    views = len(graph.rank)
+    last = np.where(np.diff(graph.first) > 0, graph.first[1:] - 1, SOURCE)
+    feeds: list[set[int]] = [set() for _ in range(views)]
+    for view, r in enumerate(last.tolist()):
+        if r != SOURCE:
+            for n in graph.inputs[graph.start[r] : graph.start[r + 1]].tolist():
+                feeds[n].add(view)
+
+    def walked(view: int) -> set[int]:
+        return {view}.union(*(walked(user) for user in feeds[view]))
+
+    found = reach(graph.start, graph.inputs, graph.rank, last)
+    assert found.tolist() == [len(walked(view)) for view in range(views)]
+
+
+def test_reach_of_more_views_than_a_block():
+    """A chain of 2,000 views and a fan: every count is exact across blocks of bits."""
+    views = 2000
+    chain = np.arange(views, dtype=np.int32)
+    chosen = np.arange(-1, views - 1)
+    found = reach(np.arange(views), chain[: views - 1], chain, chosen)
+    assert found.tolist() == list(range(views, 0, -1))
+    fan = np.where(chosen < 0, SOURCE, chosen)
+    found = reach(np.arange(views), np.zeros(views - 1, np.int32), chain, fan)
+    assert found.tolist() == [views] + [1] * (views - 1)
+
+
+def test_a_large_configuration_gets_faster_and_thrift_keeps_it_cheap():
+    """A third of the latency goes at least, levels become fewer, and thrift costs less utilisation."""
+    problem, chosen = of_large(3000, general=0.0)
+    graph, found, wide = problem.graph, problem.costs, problem.capacities.widened(1.5)
+    paper, thrifty = (shorten(graph, chosen, found, wide, thrift=t) for t in (0.0, 0.3))
+    for shortened in (paper, thrifty):
+        check(graph, shortened.configuration, wide)
+        assert shortened.reduction > 1 / 3
+        assert levels(graph, shortened.configuration).max() < levels(graph, chosen).max()
+        assert shortened.latency == pytest.approx(
+            latencies(graph, shortened.configuration, found).sum()
+        )
+        slower = np.diff([latency for _, latency in shortened.course])
+        assert slower.max() <= 1e-9 * shortened.latency_before
+    assert thrifty.utilisation < paper.utilisation
+
+
+def test_time_that_is_over_ends_it_with_what_there_is():
+    """Without any time nothing changes, and what comes back is whole."""
+    problem, chosen = of_large(500)
+    found = shorten(problem.graph, chosen, problem.costs, problem.capacities, seconds=0.0)
+    assert np.array_equal(found.configuration.chosen, chosen.chosen)
+    assert found.reduction == 0
+
+
+@few
+@given(problems(), st.data())
+def test_check_accepts_exactly_the_configurations(problem, data):
+    """A choice is valid if and only if brute force has it among the configurations within the capacities."""
+    graph = problem.graph
+    ways = [
+        st.sampled_from([SOURCE, *range(graph.first[v], graph.first[v + 1])])
+        for v in range(len(graph.rank))
+    ]
+    chosen = list(data.draw(st.tuples(*ways)))
+    valid = any(chosen == other for _, other in configurations(problem))
+    try:
+        check(graph, Configuration(np.array(chosen)), problem.capacities)
+        assert valid
+    except InvalidConfiguration:
+        assert not valid
+
+
+@few
+@given(problems(most=6, tight=False), st.data())
+def test_a_circle_is_no_configuration(problem, data):
+    """A view that is fed from what it feeds, directly or not, is named; so is a rewriting of another view."""
+    graph = problem.graph
+    assume(len(graph.inputs))
+    r = data.draw(st.integers(0, len(graph.start) - 2))
+    view = int(np.searchsorted(graph.first, r, side="right")) - 1
+    chosen = np.full(len(graph.rank), SOURCE, np.int64)
+    chosen[view] = r
+    circle = graph._replace(inputs=graph.inputs.copy())
+    circle.inputs[graph.start[r]] = view
+    with pytest.raises(InvalidConfiguration, match=f"view {view}.*circle"):
+        check(circle, Configuration(chosen), problem.capacities.widened(10))
+    chosen[view], chosen[view - 1] = SOURCE, r
+    if len(chosen) > 1:
+        with pytest.raises(InvalidConfiguration, match="isn't theirs"):
+            check(graph, Configuration(chosen), problem.capacities)
