@@ -82,14 +82,16 @@ UNIQUE = Recipe(
 POPULAR = Recipe(
     10_000,
     unique=False,
-    depth=(1, 2, 3),
+    depth=(1, 1, 2, 3),
     descendant=0.0,
     rooted=0.0,
-    favourites=4,
+    branches=(0, 1, 1, 2, 3),
+    skew=0.8,
+    favourites=3,
     predicate=0.5,
     value_skew=3.0,
     returned_last=1.0,
-    returned_inner=0.3,
+    returned_inner=0.25,
     unusual=0.0,
 )
 """The set of section 5.5: about 3,000 different views, of which the source has to feed less than 72."""

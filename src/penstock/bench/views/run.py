@@ -52,7 +52,9 @@ class _Work:
 
     @cached_property
     def configurations(self) -> list[Configured]:
-        source = int(published.MARGIN * self.unique.not_rewritten)
+        share = published.SOURCE_FEEDS / published.VIEWS
+        least = published.MARGIN * self.unique.not_rewritten
+        source = round(max(least, share * self.unique.grown.views))
         return list(configured(_UNIQUE_SET, self.unique, self.capacities, source, self.step))
 
 
@@ -151,7 +153,9 @@ def _graph_aims(grown: Sequence[Grown]) -> Iterator[tuple[str, ...]]:
 def _choice_aims(found: Sequence[Configured]) -> Iterator[tuple[str, ...]]:
     for c in found:
         at = f"capacity {c.capacity}"
-        yield _at_least(f"{at}: off-loaded", c.chosen.off_loaded, published.OFF_LOADED[c.capacity])
+        if c.capacity in published.OFF_LOADED:
+            aim = published.OFF_LOADED[c.capacity]
+            yield _at_least(f"{at}: off-loaded", c.chosen.off_loaded, aim)
         yield _at_most(f"{at}: gap", c.gap, published.GOAL_GAP)
         yield _at_least(f"{at}: latency saved", c.latency_saved, published.LATENCY_SAVED)
         most = published.MORE_UTILISATION[1]

@@ -1,6 +1,6 @@
 """The tables of section 5 with ours beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.bench.report import Sheet
 from penstock.bench.views import published
@@ -49,14 +49,14 @@ def utilisation_sheet(found: Sequence[Configured]) -> Sheet:
         (
             c.capacity,
             f"{c.chosen.off_loaded:.1%}",
-            f"{p.OFF_LOADED[c.capacity]:.1%}",
+            _said(p.OFF_LOADED, c.capacity, ".1%"),
             f"{c.chosen.utilisation / last.chosen.utilisation:.3f}",
-            f"{p.UTILISATION[c.capacity] / p.UTILISATION[last.capacity]:.3f}",
+            _said(_by(p.UTILISATION, last.capacity), c.capacity, ".3f"),
             f"{c.chosen.used:.2f}",
-            f"{p.USED_PER_VIEW[c.capacity]:.2f}",
+            _said(p.USED_PER_VIEW, c.capacity, ".2f"),
             "0 (exact)" if c.exact else f"{c.gap:.2%}",
             f"{c.program_seconds:.1f}",
-            f"{p.PROGRAM_SECONDS[c.capacity]:.0f}" if c.capacity in p.PROGRAM_SECONDS else "",
+            _said(p.PROGRAM_SECONDS, c.capacity, ".0f"),
         )
         for c in found
     ]
@@ -80,6 +80,18 @@ def utilisation_sheet(found: Sequence[Configured]) -> Sheet:
             "utilisation by that of the last capacity: the paper's unit isn't known",
         ),
     )
+
+
+def _said(table: Mapping[str, float], capacity: str, form: str) -> str:
+    """A figure of the paper, if it has one."""
+    return format(table[capacity], form) if capacity in table else ""
+
+
+def _by(table: Mapping[str, float], capacity: str) -> dict[str, float]:
+    """A table by its figure for a capacity, if it has one."""
+    if capacity not in table:
+        return {}
+    return {one: value / table[capacity] for one, value in table.items()}
 
 
 def loga_sheet(found: Sequence[Configured]) -> Sheet:
