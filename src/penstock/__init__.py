@@ -19,6 +19,10 @@
     penstock.match_joins({"Stocks": changes_df, …}, subs) what each select-join subscriber lacks
     penstock.JoinPipeline(changes=…, subscriptions=…, sink=…, checkpoint=…).start()
 
+    design = penstock.plan_views(["//news/item[author{val}]", …])    which views are fed from which others
+    penstock.match_views(documents_df, design.plan)       documents -> what every view gets of them
+    penstock.ViewPipeline(documents=…, views=…, sink=…, checkpoint=…).start()
+
 This file is the whole public API. Follow one event: `language` reads a filter, `matching` compiles subscriptions into a
 plan and matches events against it, `registry` keeps subscriptions, `pipeline` runs it all on Spark.
 """
@@ -57,10 +61,13 @@ if TYPE_CHECKING:
         FileSink,
         JoinPipeline,
         Pipeline,
+        ViewPipeline,
         match,
         match_joins,
+        match_views,
     )
     from penstock.registry import Subscriptions
+    from penstock.views.designing import Wishes, plan_views
 
 __version__ = "0.1.0"
 
@@ -74,6 +81,7 @@ _ROOMS = {
     "Matcher": "matching",
     "SnapshotRef": "matching",
     "Subscriptions": "registry",
+    **dict.fromkeys(("Wishes", "plan_views"), "views.designing"),
     **dict.fromkeys(("Operator", "Operators", "operator"), "operators.define"),
     **dict.fromkeys(
         (
@@ -83,8 +91,10 @@ _ROOMS = {
             "FileSink",
             "JoinPipeline",
             "Pipeline",
+            "ViewPipeline",
             "match",
             "match_joins",
+            "match_views",
         ),
         "pipeline",
     ),
@@ -136,8 +146,12 @@ __all__ = [
     "Table",
     "TicketError",
     "UnknownSubscription",
+    "ViewPipeline",
+    "Wishes",
     "interest",
     "match",
     "match_joins",
+    "match_views",
     "operator",
+    "plan_views",
 ]

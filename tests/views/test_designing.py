@@ -5,7 +5,7 @@ import pytest
 
 from penstock.errors import PenstockError, SubscriptionErrors
 from penstock.views.configuration import check, inputs_of
-from penstock.views.designing import Wishes, design
+from penstock.views.designing import Wishes, plan_views
 from penstock.views.plan_file import read_plan, write_plan
 from penstock.views.xml_documents import read_xml
 
@@ -21,7 +21,7 @@ TEXTS = [
 def test_a_design_keeps_to_its_capacities_and_says_what_it_did(tmp_path):
     """Each view one way to be fed, phases in order, the plan the same when read back."""
     told: list[str] = []
-    found = design(TEXTS, Wishes(capacity=1, source_capacity=3, wider=1.0), step=told.append)
+    found = plan_views(TEXTS, Wishes(capacity=1, source_capacity=3, wider=1.0), step=told.append)
     check(found.rewriting, found.shortened.configuration, found.plan.capacities)
     assert found.plan.from_source <= 3
     assert found.plan.load.max() <= 1
@@ -40,21 +40,21 @@ def test_samples_say_what_views_cost():
     small, large = "<a><b>x</b><c>1</c></a>", f"<a><b>{'<d/>' * 500}x</b><c>1</c></a>"
     wishes = Wishes(capacity=5, source_capacity=2)
     for documents in ([small], [large]):
-        found = design(texts, wishes, read_xml(documents))
+        found = plan_views(texts, wishes, read_xml(documents))
         fed = inputs_of(found.rewriting, found.choice.configuration)
         assert fed.inputs[fed.start[2] : fed.start[3]].tolist() == [1]
 
 
 def test_the_source_feeds_what_nobody_else_can_and_a_fifth():
     """As in section 5.3, if no capacity of the source was said."""
-    found = design([f"//x{n}{{val}}" for n in range(10)] + ["//x0[. = '5']"])
+    found = plan_views([f"//x{n}{{val}}" for n in range(10)] + ["//x0[. = '5']"])
     assert found.plan.capacities.source == 12
 
 
 def test_all_texts_that_are_no_patterns_are_told_at_once():
     """With their numbers."""
     with pytest.raises(SubscriptionErrors) as caught:
-        design(["//a", "//", "//b[", "//c"])
+        plan_views(["//a", "//", "//b[", "//c"])
     assert [number for number, _ in caught.value.errors] == [1, 2]
     with pytest.raises(PenstockError, match="no views"):
-        design([])
+        plan_views([])

@@ -103,7 +103,7 @@ def plan(
         return
     if views is None:
         raise typer.BadParameter("give a file of views, or --show a plan")
-    from penstock.views.designing import Wishes, design
+    from penstock.views.designing import Wishes, plan_views
     from penstock.views.plan_file import write_plan
 
     wishes = Wishes(
@@ -116,12 +116,12 @@ def plan(
     sample = None if documents is None else _sample(documents)
     with _Phases() as phases:
         if spark is None:
-            found = design(texts, wishes, sample, phases.begin)
+            found = plan_views(texts, wishes, sample, phases.begin)
         else:
             from penstock.cli.spark import session
 
             with session(spark, "penstock plan") as opened:
-                found = design(texts, wishes, sample, phases.begin, _on(opened, phases.tell))
+                found = plan_views(texts, wishes, sample, phases.begin, _on(opened, phases.tell))
     write_plan(found.plan, out)
     _report(found)
     say(f"written to {out}; penstock plan --show {out} draws it")

@@ -11,7 +11,9 @@ metrics         figures, per micro-batch and in all
 config          a pipeline from a YAML file
 triggers        when a pipeline looks for new events
 session         a Spark session for one machine
+delivery        a micro-batch whose rows are notifications already;  letters: dead letters that workers find
 joins/          `match_joins`, `JoinPipeline`: changes of tables in, what each select-join subscriber lacks out
+views/          `match_views`, `ViewPipeline`: documents in, what every view gets out; graphs of views as a job
 covering        who covers whom among millions;  interest: a Spark column of what anybody could want
 """
 
@@ -34,6 +36,9 @@ from penstock.pipeline.sinks import (
 )
 from penstock.pipeline.sources import Source
 from penstock.pipeline.streaming import Pipeline, RunningPipeline
+from penstock.pipeline.views.levels import LevelFigures, read_levels
+from penstock.pipeline.views.match import match_views
+from penstock.pipeline.views.pipeline import RunningViews, ViewPipeline
 
 __all__ = [
     "AT_LEAST_ONCE",
@@ -45,15 +50,20 @@ __all__ = [
     "DeltaSink",
     "FileSink",
     "JoinPipeline",
+    "LevelFigures",
     "Metrics",
     "Pipeline",
     "PipelineConfig",
     "RunningPipeline",
+    "RunningViews",
     "Sink",
     "Source",
+    "ViewPipeline",
     "local_session",
     "match",
     "match_joins",
+    "match_views",
     "messages_of",
     "read_config",
+    "read_levels",
 ]

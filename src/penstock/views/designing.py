@@ -64,7 +64,7 @@ class Design:
     seconds: dict[str, float]
 
 
-def design(
+def plan_views(
     texts: Sequence[str],
     wishes: Wishes | None = None,
     documents: Documents | None = None,
@@ -73,7 +73,7 @@ def design(
 ) -> Design:
     """Plan where views are fed from. SubscriptionErrors with all texts that are no patterns, by their numbers.
 
-    >>> found = design(["//a{val}", "//a[. = '5']{val}", "//b"], Wishes(capacity=1, source_capacity=2))
+    >>> found = plan_views(["//a{val}", "//a[. = '5']{val}", "//b"], Wishes(capacity=1, source_capacity=2))
     >>> [found.plan.inputs(view) for view in range(3)]
     [(), (0,), ()]
     """
