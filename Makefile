@@ -34,6 +34,7 @@ bench: $(READY)
 	@$(BIN)/python -m benchmarks.operators
 	@$(BIN)/python -m benchmarks.covering
 	@$(BIN)/python -m benchmarks.joins
+	@$(BIN)/python -m benchmarks.views
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""Views fed from other views, beside the Delta paper: `python -m benchmarks.views`.
+"""Views fed from other views, beside their paper: `python -m benchmarks.views`.
 
 It is `penstock bench views`, with the results in `benchmarks/results/`; `--help` tells the options.
 """

@@ -308,6 +308,47 @@ def joins(
         raise typer.Exit(REFUSED)
 
 
+@bench.command()
+@guarded()
+def views(
+    experiment: Experiments = None,
+    views: Annotated[
+        str, typer.Option("--views", "-n", metavar="NUMBER", help="Unique views.")
+    ] = "100K",
+    capacities: Annotated[
+        str | None,
+        typer.Option(
+            "--capacities", metavar="LIST", help="Of a view: 30,50,100,∞.", show_default=False
+        ),
+    ] = None,
+    out: Out = None,
+    master: Master = settings.MASTER,
+    as_json: AsJson = False,
+) -> None:
+    """Feed views from other views, beside the Delta paper.
+
+    The graphs of views over XMark's schema (graph), configurations by capacity
+    (utilisation), shorter paths (loga), levels (levels), and 10,000 views of which
+    3,000 differ (deployment). Only if asked for, these over 200 documents on Spark,
+    along a plan and straight from the documents (spark).
+
+    Examples:
+    penstock bench views
+    penstock bench views --experiment graph,utilisation -n 20K --capacities 30
+    penstock bench views --experiment spark
+    """
+    from penstock.bench.views import published, run
+
+    chosen = _chosen(experiment, (*run.NAMES, run.SPARK), "--experiment")
+    names = chosen if experiment else list(run.NAMES)
+    limits = tuple(_split(capacities)) or published.CAPACITIES
+    with _spark(master if run.SPARK in names else None) as session:
+        sections = partial(
+            run.sections, names, views=_size(views), capacities=limits, spark=session
+        )
+        _run(run.findings(), sections, run.closing, out, as_json)
+
+
 # --- parts --------------------------------------------------------------------------------------
 
 

@@ -5,18 +5,25 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.bench.report import Sheet
 from penstock.bench.sections import Findings, Section, Step
-from penstock.bench.views import plots, published, tables
+from penstock.bench.views import on_spark, plots, published, tables
 from penstock.bench.views.configurations import Configured, configured
 from penstock.bench.views.drawing import POPULAR, UNIQUE, Recipe
 from penstock.bench.views.instances import Grown, Instance, instance
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 GRAPH, UTILISATION, LOGA, LEVELS = "graph", "utilisation", "loga", "levels"
 DEPLOYMENT = "deployment"
 NAMES = (GRAPH, UTILISATION, LOGA, LEVELS, DEPLOYMENT)
+SPARK = "spark"
 _WARM = 500  # views that kernels are compiled with
 _UNIQUE_SET, _POPULAR_SET = "unique views", "popular views"
 
@@ -63,6 +70,7 @@ def sections(
     step: Step,
     views: int = UNIQUE.views,
     capacities: Sequence[str] = published.CAPACITIES,
+    spark: "SparkSession | None" = None,
 ) -> Iterator[Section]:
     """The experiments of these names, on so many unique views."""
     step("compiling kernels")
@@ -86,6 +94,9 @@ def sections(
                 yield Section(name, found, [sheet], partial(plots.plot_levels, found))
             case "deployment":
                 yield _deployment(step)
+            case "spark":
+                assert spark is not None
+                yield on_spark.measure(spark, step)
 
 
 def _deployment(step: Step) -> Section:
