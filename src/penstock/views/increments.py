@@ -14,30 +14,23 @@ arrays that have room to spare:
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.arrays import Bools, Float64s, Int64s
 from penstock.errors import PenstockError
-from penstock.jit import kernel
 from penstock.views.capacities import UNLIMITED, Capacities
 from penstock.views.choosing import NothingFound, choose
 from penstock.views.configuration import check
-from penstock.views.feeding import (
-    UNFED,
-    Feeding,
-    feed_from,
-    feeding,
-    fits,
-    latency_by,
-    spread,
-)
+from penstock.views.feeding import UNFED, Feeding, feed_from, feeding
 from penstock.views.graph_check import well_formed
+from penstock.views.growing import GrowingArrays
 from penstock.views.infeasible import Infeasible
 from penstock.views.loga import WIDER, shorten
+from penstock.views.refeeding import become, feed_one, take_out, usable
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
 
@@ -106,30 +99,6 @@ class Standing(NamedTuple):
     capacities: Capacities
 
 
-@dataclass
-class _Room:
-    """Arrays that grow at their end."""
-
-    arrays: dict[str, npt.NDArray[Any]]
-    used: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.used = {name: len(array) for name, array in self.arrays.items()}
-
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        return self.arrays[name][: self.used[name]]
-
-    def extend(self, name: str, values: npt.ArrayLike) -> None:
-        new = np.asarray(values, self.arrays[name].dtype)
-        need = self.used[name] + len(new)
-        if need > len(self.arrays[name]):
-            larger = np.empty(max(need, 2 * len(self.arrays[name])), new.dtype)
-            larger[: self.used[name]] = self[name]
-            self.arrays[name] = larger
-        self.arrays[name][self.used[name] : need] = new
-        self.used[name] = need
-
-
 class LiveConfiguration:
     """A graph and its configuration, which follow what views come and go.
 
@@ -160,7 +129,7 @@ class LiveConfiguration:
         if len(sites) != views:
             raise IncrementError(f"{views} views, but {len(sites)} sites")
         feed = feeding(graph, configuration, costs)
-        self._room = _Room(
+        self._room = GrowingArrays(
             {
                 **feed._asdict(),
                 "first": graph.first,
@@ -237,7 +206,7 @@ class LiveConfiguration:
         before = _Before(self)
         try:
             self._room["there"][gone] = False
-            left = _take_out(self._feed, gone, self._room["there"])
+            left = take_out(self._feed, gone, self._room["there"])
             order = left[np.argsort(self._feed.rank[left], kind="stable")]
             anew = self._feed_all(order.tolist())
         except BaseException:  # whatever it was: everything stays as it was
@@ -323,7 +292,7 @@ class LiveConfiguration:
         """Feed views that are fed from nowhere. Whether everything had to be chosen anew for that."""
         free = self._source_capacity - self.from_source
         for view in views:
-            if _feed_one(
+            if feed_one(
                 self._feed, self._room["first"], self._room["utilisation"], self._room["most"],
                 self._room["there"], view, free > 0, self.policy.alpha, self.policy.beta,
             ):  # fmt: skip
@@ -354,7 +323,7 @@ class LiveConfiguration:
         found = shorten(graph, found, costs, wide, self.policy.seconds).configuration
         chosen = np.full(len(self.chosen), UNFED, np.int64)
         chosen[standing.views] = np.append(standing.rewritings, SOURCE)[found.chosen]
-        _become(self._feed, chosen)
+        become(self._feed, chosen)
         self._since = 0
 
     def _costs(self) -> Costs:
@@ -367,13 +336,13 @@ class LiveConfiguration:
         """The graph of the views that are there: their numbers, their rewritings' numbers, the graph."""
         room, feed = self._room, self._feed
         views = np.flatnonzero(self.there)
-        usable = _usable(feed.start, feed.inputs, room["first"], self.there)
-        kept = np.flatnonzero(usable)
-        count = np.add.reduceat(np.append(usable, False), room["first"][:-1], dtype=np.int64)
+        useful = usable(feed.start, feed.inputs, room["first"], self.there)
+        kept = np.flatnonzero(useful)
+        count = np.add.reduceat(np.append(useful, False), room["first"][:-1], dtype=np.int64)
         count[np.diff(room["first"]) == 0] = 0
         width = np.diff(feed.start)[kept]
         number = np.cumsum(self.there) - 1
-        entries = np.repeat(usable, np.diff(feed.start))
+        entries = np.repeat(useful, np.diff(feed.start))
         graph = RewritingGraph(
             np.concatenate([[0], np.cumsum(count[views])]),
             np.concatenate([[0], np.cumsum(width)]),
@@ -397,7 +366,7 @@ class _Before:
         self.live._room.used = self.used
         self.live._renew()
         self.live.there[:] = self.there
-        _become(self.live._feed, self.chosen)
+        become(self.live._feed, self.chosen)
 
     def change(self, added: Int64s, anew: bool) -> Change:
         now, known = self.live.chosen, len(self.chosen)
@@ -421,77 +390,3 @@ def _check_arrival(arrival: Arrival, there: Bools) -> None:
         raise IncrementError("utilisations and latencies must be finite numbers from 0 on")
     if arrival.capacity < 0 or (arrival.site is not None and arrival.site < 0):
         raise IncrementError("capacities and sites must be numbers from 0 on")
-
-
-@kernel
-def _feed_one(
-    feed: Feeding,
-    first: Int64s,
-    utilisation: Float64s,
-    capacity: Int64s,
-    there: Bools,
-    view: int,
-    source: bool,
-    alpha: float,
-    beta: float,
-) -> bool:
-    """Feed a view from its cheapest rewriting that has room, else from the source if it has. Whether it is fed."""
-    best, least = UNFED, np.inf
-    for r in range(first[view], first[view + 1]):
-        usable = True
-        for e in range(feed.start[r], feed.start[r + 1]):
-            usable &= there[feed.inputs[e]] and feed.chosen[feed.inputs[e]] != UNFED
-        if usable and fits(feed, capacity, view, r):
-            cost = alpha * utilisation[r] + beta * latency_by(feed, view, r)
-            if cost < least:
-                best, least = r, cost
-    if best == UNFED:
-        if not source:
-            return False
-        best = SOURCE
-    feed_from(feed, view, best)
-    spread(feed, view)
-    return True
-
-
-@kernel
-def _take_out(feed: Feeding, gone: Int64s, there: Bools) -> Int64s:
-    """Feed views that have gone, and those that they fed, from nowhere. Returns the latter."""
-    left = np.empty(len(feed.chosen), np.int64)
-    count = 0
-    for view in gone:
-        feed_from(feed, view, UNFED)
-        feed.latency[view] = 0.0
-        while feed.head[view] >= 0:
-            user = feed.owner[feed.head[view]]
-            feed_from(feed, user, UNFED)
-            if there[user]:
-                left[count] = user
-                count += 1
-    return left[:count].copy()
-
-
-@kernel
-def _become(feed: Feeding, chosen: Int64s) -> None:
-    """Another configuration altogether; views in order of rank get their latency."""
-    for view in range(len(chosen)):
-        if chosen[view] != feed.chosen[view]:
-            feed_from(feed, view, UNFED)
-    for view in range(len(chosen)):
-        if chosen[view] != feed.chosen[view]:
-            feed_from(feed, view, chosen[view])
-    for view in np.argsort(feed.rank):
-        feed.latency[view] = 0.0 if chosen[view] == UNFED else latency_by(feed, view, chosen[view])
-
-
-@kernel
-def _usable(start: Int64s, inputs: np.ndarray[Any, Any], first: Int64s, there: Bools) -> Bools:
-    """The rewritings of views that are there of which all inputs are."""
-    usable = np.zeros(len(start) - 1, np.bool_)
-    for view in range(len(first) - 1):
-        if there[view]:
-            for r in range(first[view], first[view + 1]):
-                usable[r] = True
-                for e in range(start[r], start[r + 1]):
-                    usable[r] &= there[inputs[e]]
-    return usable

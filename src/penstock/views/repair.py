@@ -219,7 +219,7 @@ def _makes_room(
         for d in range(first[view], first[view + 1]):
             if cost[d] - cost[old] >= least:
                 break
-            if d != old and _fits_instead(start, rows, state.room, old, d, row):
+            if d != old and _fits_instead(start, rows, state.room, old, d):
                 partner, elsewhere, least = view, d, cost[d] - cost[old]
                 break
         entry = state.after[entry]
@@ -230,14 +230,10 @@ def _makes_room(
 
 
 @kernel
-def _fits_instead(
-    start: Int64s, rows: Int32s, room: Int64s, old: int, new: int, avoided: int
-) -> bool:
-    """Whether a view has room in column `new` if it leaves `old`, and leaves the row `avoided` by it."""
+def _fits_instead(start: Int64s, rows: Int32s, room: Int64s, old: int, new: int) -> bool:
+    """Whether a view has room in column `new` if it leaves `old`. A row that is overdrawn has none, left or not."""
     for e in range(start[new], start[new + 1]):
         row = rows[e]
-        if row == avoided:
-            return False
         if room[row] <= 0:
             freed = False
             for f in range(start[old], start[old + 1]):
