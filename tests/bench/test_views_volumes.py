@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
+from penstock.bench.views.volumes import volumes
 
 from penstock.bench.views.documents import draw_documents
 from penstock.bench.views.drawing import Recipe, draw_views
-from penstock.bench.views.volumes import volumes
 from penstock.views.tree_pattern import ANY, DOCUMENT, Comparison, PatternNode, Returns, TreePattern
 from penstock.views.xml_documents import read_xml
 

@@ -17,9 +17,6 @@ from penstock.bench.views.instances import Grown, Instance, instance
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 GRAPH, UTILISATION, LOGA, LEVELS = "graph", "utilisation", "loga", "levels"
 DEPLOYMENT = "deployment"
 NAMES = (GRAPH, UTILISATION, LOGA, LEVELS, DEPLOYMENT)
