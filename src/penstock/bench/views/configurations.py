@@ -12,8 +12,11 @@ from penstock.bench.views.published import WIDER
 from penstock.views.capacities import Capacities, capacities
 from penstock.views.choosing import Choice, choose
 from penstock.views.configuration import check, inputs_of, latencies, levels, loads
+from penstock.views.infeasible import Infeasible
 from penstock.views.loga import Shortened, shorten
 from penstock.views.rewriting_graph import SOURCE, Configuration
+
+_ROOM = 1.05  # times the fewest views that the source must feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +76,28 @@ class Configured:
 def configured(
     set_name: str, given: Instance, each: Sequence[str], source: int, step: Step
 ) -> Iterator[Configured]:
-    """One configuration after the other, each checked for what makes it one."""
+    """One configuration after the other, each checked for what makes it one. The source feeds more if it has to."""
     for capacity in each:
         step(f"{set_name}, capacity {capacity}: the program")
-        limits = capacities(given.grown.views, capacity, source)
-        choice = choose(given.graph, given.costs, limits)
+        limits, choice = _chosen(given, capacity, source)
         check(given.graph, choice.configuration, limits)
         step(f"{set_name}, capacity {capacity}: LOGA")
         wide = limits.widened(WIDER)
         found = shorten(given.graph, choice.configuration, given.costs, wide)
         check(given.graph, found.configuration, wide)
         yield _told(set_name, given, capacity, limits, choice, found)
+
+
+def _chosen(given: Instance, capacity: str, source: int) -> tuple[Capacities, Choice]:
+    """A choice, if need be with a source that may feed a little more than the fewest views that it must."""
+    limits = capacities(given.grown.views, capacity, source)
+    try:
+        return limits, choose(given.graph, given.costs, limits)
+    except Infeasible as infeasible:
+        if infeasible.enough is None:
+            raise
+        limits = limits._replace(source=round(_ROOM * infeasible.enough))
+    return limits, choose(given.graph, given.costs, limits)
 
 
 def _told(

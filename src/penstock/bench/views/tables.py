@@ -48,6 +48,7 @@ def utilisation_sheet(found: Sequence[Configured]) -> Sheet:
     rows = [
         (
             c.capacity,
+            f"{c.source:,}",
             f"{c.chosen.off_loaded:.1%}",
             _said(p.OFF_LOADED, c.capacity, ".1%"),
             f"{c.chosen.utilisation / last.chosen.utilisation:.3f}",
@@ -64,6 +65,7 @@ def utilisation_sheet(found: Sequence[Configured]) -> Sheet:
         "Configurations of least utilisation (Table 3)",
         (
             "capacity",
+            "of the source",
             "off-loaded",
             "paper",
             f"utilisation by {last.capacity}",
@@ -76,7 +78,9 @@ def utilisation_sheet(found: Sequence[Configured]) -> Sheet:
         ),
         tuple(rows),
         (
-            f"the source may feed {last.source:,} views; gap: at most so much less utilisation is possible",
+            f"the source may feed {p.MARGIN} times the views that can't be rewritten (in the paper {p.SOURCE_FEEDS:,}), "
+            "or if that can't be done 5 % more than the fewest that can",
+            "gap: at most so much less utilisation is possible",
             "utilisation by that of the last capacity: the paper's unit isn't known",
         ),
     )
