@@ -78,7 +78,7 @@ def utilisation_sheet(found: Sequence[Configured]) -> Sheet:
         ),
         tuple(rows),
         (
-            f"the source may feed {p.MARGIN} times the views that can't be rewritten (in the paper {p.SOURCE_FEEDS:,}), "
+            f"the source may feed {p.MARGIN} times the views without a rewriting (in the paper {p.SOURCE_FEEDS:,}), "
             "or if that can't be done 5 % more than the fewest that can",
             "gap: at most so much less utilisation is possible",
             "utilisation by that of the last capacity: the paper's unit isn't known",
