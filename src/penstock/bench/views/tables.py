@@ -80,10 +80,18 @@ def utilisation_sheet(found: Sequence[Configured]) -> Sheet:
         (
             f"the source may feed {p.MARGIN} times the views without a rewriting (in the paper {p.SOURCE_FEEDS:,}), "
             "or if that can't be done 5 % more than the fewest that can",
+            _fullness(found),
             "gap: at most so much less utilisation is possible",
             "utilisation by that of the last capacity: the paper's unit isn't known",
         ),
     )
+
+
+def _fullness(found: Sequence[Configured]) -> str:
+    """Where it is the source's capacity that decides how much is off-loaded, and not the program."""
+    full = [c.capacity for c in found if c.chosen.levels[0] == c.source]
+    where = f"for capacity {', '.join(full)}" if full else "for no capacity"
+    return f"the source feeds all that it may {where}: there off-loading is as much as that leaves"
 
 
 def _said(table: Mapping[str, float], capacity: str, form: str) -> str:
