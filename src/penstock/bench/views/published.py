@@ -14,7 +14,7 @@ REWRITTEN, VIEWS_PER_REWRITING, FEEDS = 94_835, 2.15, 57.9
 # Section 5.3 and Table 3, by the capacity of a view
 CAPACITIES = ("30", "50", "100", INFINITE)
 SOURCE_FEEDS = 6_198
-MARGIN = 1.2  # that is as many times the views that can't be rewritten
+MARGIN = 1.2  # SOURCE_FEEDS is as many times the views that can't be rewritten
 OFF_LOADED = {"30": 0.943, "50": 0.947, "100": 0.947, INFINITE: 0.947}
 UTILISATION = {"30": 3.49, "50": 3.32, "100": 3.31, INFINITE: 3.13}  # × 10 ** 13
 USED_PER_VIEW = {"30": 1.77, "50": 1.78, "100": 1.79, INFINITE: 1.8}

@@ -56,9 +56,7 @@ class _Work:
 
     @cached_property
     def configurations(self) -> list[Configured]:
-        share = published.SOURCE_FEEDS / published.VIEWS
-        least = published.MARGIN * self.unique.not_rewritten
-        source = round(max(least, share * self.unique.grown.views))
+        source = round(published.MARGIN * self.unique.not_rewritten)
         return list(configured(_UNIQUE_SET, self.unique, self.capacities, source, self.step))
 
 

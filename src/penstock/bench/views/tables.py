@@ -48,6 +48,7 @@ def utilisation_sheet(found: Sequence[Configured]) -> Sheet:
     rows = [
         (
             c.capacity,
+            f"{c.source:,}",
             f"{c.chosen.off_loaded:.1%}",
             _said(p.OFF_LOADED, c.capacity, ".1%"),
             f"{c.chosen.utilisation / last.chosen.utilisation:.3f}",
@@ -64,6 +65,7 @@ def utilisation_sheet(found: Sequence[Configured]) -> Sheet:
         "Configurations of least utilisation (Table 3)",
         (
             "capacity",
+            "of the source",
             "off-loaded",
             "paper",
             f"utilisation by {last.capacity}",
@@ -76,10 +78,20 @@ def utilisation_sheet(found: Sequence[Configured]) -> Sheet:
         ),
         tuple(rows),
         (
-            f"the source may feed {last.source:,} views; gap: at most so much less utilisation is possible",
+            f"the source may feed {p.MARGIN} times the views without a rewriting (in the paper {p.SOURCE_FEEDS:,}), "
+            "or if that can't be done 5 % more than the fewest that can",
+            _fullness(found),
+            "gap: at most so much less utilisation is possible",
             "utilisation by that of the last capacity: the paper's unit isn't known",
         ),
     )
+
+
+def _fullness(found: Sequence[Configured]) -> str:
+    """Where it is the source's capacity that decides how much is off-loaded, and not the program."""
+    full = [c.capacity for c in found if c.chosen.levels[0] == c.source]
+    where = f"for capacity {', '.join(full)}" if full else "for no capacity"
+    return f"the source feeds all that it may {where}: there off-loading is as much as that leaves"
 
 
 def _said(table: Mapping[str, float], capacity: str, form: str) -> str:
