@@ -1,7 +1,6 @@
 """The benchmark of views: its experiments on few views, its tables, plots and verdicts."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,9 +31,9 @@ def found(few: Instance) -> list[Configured]:
 
 
 @pytest.fixture(scope="module")
-def sections() -> Iterator[dict[str, Section]]:
+def sections() -> dict[str, Section]:
     done = run.sections(_EXPERIMENTS, _told, views=300, capacities=("30", published.INFINITE))
-    yield {section.name: section for section in done}
+    return {section.name: section for section in done}
 
 
 def test_threads_change_nothing(few: Instance) -> None:

@@ -11,8 +11,8 @@ from penstock.bench.views.volumes import volumes
 
 from penstock.bench.views.documents import draw_documents
 from penstock.bench.views.drawing import Recipe, draw_views
+from penstock.views.documents.xml_documents import read_xml
 from penstock.views.tree_pattern import ANY, DOCUMENT, Comparison, PatternNode, Returns, TreePattern
-from penstock.views.xml_documents import read_xml
 
 _LABELS = ("a", "b", "c")
 

@@ -14,12 +14,12 @@ from penstock.pipeline.views.graphs import graphs_on_spark
 from penstock.pipeline.views.levels import read_levels
 from penstock.pipeline.views.match import match_views
 from penstock.pipeline.views.pipeline import ViewPipeline
-from penstock.views.capacities import Capacities
-from penstock.views.configuration import Inputs
-from penstock.views.embedding_graph import embedding_graph, rank_views
-from penstock.views.flat_patterns import flatten
+from penstock.views.choosing.capacities import Capacities
+from penstock.views.choosing.configuration import Inputs
 from penstock.views.plan_file import ViewsPlan
-from penstock.views.rewriting import rewritings_of
+from penstock.views.rewriting.embedding_graph import embedding_graph, rank_views
+from penstock.views.rewriting.flat_patterns import flatten
+from penstock.views.rewriting.rewriting import rewritings_of
 
 TEXTS = (
     "//item{ID}[topic{val}]",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from penstock.views.capacities import UNLIMITED, Capacities
+from penstock.views.choosing.capacities import UNLIMITED, Capacities
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
 

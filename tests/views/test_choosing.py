@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from tests.views.instances import made_up
 from tests.views.small_graphs import Problem, configurations, problems
 
-from penstock.views.augment import augmented
-from penstock.views.capacities import UNLIMITED, Capacities, capacities
-from penstock.views.choosing import ChoiceError, choose
-from penstock.views.configuration import check
-from penstock.views.costs import costs, statistics, utilisation_of
-from penstock.views.graph_check import GraphError
-from penstock.views.infeasible import Infeasible, fewest_from_source, source_program
-from penstock.views.lagrangian import priced, reduced_costs, relax
-from penstock.views.program import configured, loads, simplify, total
-from penstock.views.repair import OPEN, greedy, improved
+from penstock.views.choosing.augment import augmented
+from penstock.views.choosing.capacities import UNLIMITED, Capacities, capacities
+from penstock.views.choosing.choosing import ChoiceError, choose
+from penstock.views.choosing.configuration import check
+from penstock.views.choosing.costs import costs, statistics, utilisation_of
+from penstock.views.choosing.graph_check import GraphError
+from penstock.views.choosing.infeasible import Infeasible, fewest_from_source, source_program
+from penstock.views.choosing.lagrangian import priced, reduced_costs, relax
+from penstock.views.choosing.program import configured, loads, simplify, total
+from penstock.views.choosing.repair import OPEN, greedy, improved
+from penstock.views.choosing.solver import solve
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
-from penstock.views.solver import solve
 
 few = settings(deadline=None, max_examples=60)
 

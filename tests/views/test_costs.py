@@ -6,9 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.views.small_graphs import Problem, problems
 
-from penstock.views.capacities import UNLIMITED, Capacities, CapacityError, capacities, capacity
-from penstock.views.configuration import cost, latencies
-from penstock.views.costs import (
+from penstock.views.choosing.capacities import (
+    UNLIMITED,
+    Capacities,
+    CapacityError,
+    capacities,
+    capacity,
+)
+from penstock.views.choosing.configuration import cost, latencies
+from penstock.views.choosing.costs import (
     CostError,
     CostModel,
     Resources,

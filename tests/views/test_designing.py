@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError, SubscriptionErrors
-from penstock.views.configuration import check, inputs_of
+from penstock.views.choosing.configuration import check, inputs_of
 from penstock.views.designing import Wishes, plan_views
+from penstock.views.documents.xml_documents import read_xml
 from penstock.views.plan_file import read_plan, write_plan
-from penstock.views.xml_documents import read_xml
 
 TEXTS = [
     "//item[topic{val}][author{val}]",

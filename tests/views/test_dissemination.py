@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from penstock.errors import PenstockError
 from penstock.language.tree_patterns import parse_pattern
 from penstock.views import dissemination
-from penstock.views.configuration import Inputs, inputs_of
+from penstock.views.choosing.configuration import Inputs, inputs_of
 from penstock.views.dissemination import Dissemination
-from penstock.views.embedding_graph import embedding_graph, rank_views
-from penstock.views.flat_patterns import flatten
-from penstock.views.json_documents import read_json
-from penstock.views.rewriting import rewritings_of
+from penstock.views.documents.json_documents import read_json
+from penstock.views.documents.xml_documents import read_xml
+from penstock.views.rewriting.embedding_graph import embedding_graph, rank_views
+from penstock.views.rewriting.flat_patterns import flatten
+from penstock.views.rewriting.rewriting import rewritings_of
 from penstock.views.rewriting_graph import SOURCE, Configuration
-from penstock.views.xml_documents import read_xml
 
 from .document_model import json_nodes, rows, xml_nodes
 from .model import related_patterns

@@ -13,11 +13,11 @@ from tests.views.strategies import json_documents, xml_documents
 
 from penstock.views import json_documents as json_reader
 from penstock.views import xml_documents as xml_reader
-from penstock.views.documents import MOST_DEPTH, Documents, node_ids
-from penstock.views.json_documents import read_json
+from penstock.views.documents.documents import MOST_DEPTH, Documents, node_ids
+from penstock.views.documents.json_documents import read_json
+from penstock.views.documents.xml_documents import read_xml
+from penstock.views.documents.xml_scan import MOST_ATTRIBUTES
 from penstock.views.node_ids import is_below, is_child, level_of, number_of
-from penstock.views.xml_documents import read_xml
-from penstock.views.xml_scan import MOST_ATTRIBUTES
 
 
 def _check(batch: Documents, models: Sequence[list[Node] | None]) -> None:

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from tests.views.model import covered_by, items_of, pattern_embeddings, patterns, related_patterns
 
 from penstock.errors import PenstockError
-from penstock.views.embedding import (
+from penstock.views.rewriting.embedding import (
     WORDS,
     cover,
     image_sets,
     list_items,
     new_items,
 )
-from penstock.views.flat_patterns import flatten
+from penstock.views.rewriting.flat_patterns import flatten
 from penstock.views.tree_pattern import Comparison, PatternNode, Returns, TreePattern
 
 

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from tests.views.model import COMPARISONS, LABELS, pattern_embeddings, patterns, related_patterns
 
 from penstock.errors import PenstockError, SnapshotError
-from penstock.views.embedding import aim, implies_predicate, new_target
-from penstock.views.embedding_graph import (
+from penstock.views.rewriting.embedding import aim, implies_predicate, new_target
+from penstock.views.rewriting.embedding_graph import (
     edges_left_out,
     embedded_into,
     embedding_graph,
     join_parts,
     rank_views,
 )
-from penstock.views.flat_patterns import flatten
-from penstock.views.label_trie import build_trie
-from penstock.views.mapped_views import map_views, write_views
-from penstock.views.predicate_table import PredicateTable
+from penstock.views.rewriting.flat_patterns import flatten
+from penstock.views.rewriting.label_trie import build_trie
+from penstock.views.rewriting.mapped_views import map_views, write_views
+from penstock.views.rewriting.predicate_table import PredicateTable
 from penstock.views.tree_pattern import ANY, Comparison, PatternNode, Returns, TreePattern
 from penstock.views.values import implies, sorted_comparisons
 

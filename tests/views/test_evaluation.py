@@ -16,13 +16,13 @@ from tests.views.model import (
 )
 
 from penstock.errors import PenstockError
-from penstock.views.content_values import values_in
-from penstock.views.embedding_graph import embedding_graph, rank_views
-from penstock.views.evaluation import evaluate
-from penstock.views.flat_patterns import flatten
-from penstock.views.planning import plan_among, plan_rewriting
-from penstock.views.rewriting import Limits, rewritings_of
-from penstock.views.rewriting_plan import SAME, RewritingPlan, explain
+from penstock.views.rewriting.content_values import values_in
+from penstock.views.rewriting.embedding_graph import embedding_graph, rank_views
+from penstock.views.rewriting.evaluation import evaluate
+from penstock.views.rewriting.flat_patterns import flatten
+from penstock.views.rewriting.planning import plan_among, plan_rewriting
+from penstock.views.rewriting.rewriting import Limits, rewritings_of
+from penstock.views.rewriting.rewriting_plan import SAME, RewritingPlan, explain
 from penstock.views.tree_pattern import Comparison, PatternNode, Returns, TreePattern
 
 
@@ -205,8 +205,8 @@ def test_content_that_is_none():
 
 def test_values_of_documents():
     """Contents as documents have them lead to the values that the documents say."""
-    read_xml = pytest.importorskip("penstock.views.xml_documents").read_xml
-    read_json = pytest.importorskip("penstock.views.json_documents").read_json
+    read_xml = pytest.importorskip("penstock.views.documents.xml_documents").read_xml
+    read_json = pytest.importorskip("penstock.views.documents.json_documents").read_json
     xml = """<a x="&lt;1>&quot;">5 &amp;<b y='2'>&lt;6</b><![CDATA[<z>]]>\n<?p a ">" ?><c/></a>"""
     text = '{"a": [1.50, {"b": "x=\\"\\u00e9", "c": [true, null, -2e5]}], "d": null, "e": "", "f": {"g": null}}'
     for batch in (read_xml([xml]), read_json([text])):

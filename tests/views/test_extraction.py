@@ -12,14 +12,14 @@ from tests.views.document_model import json_nodes, rows, xml_nodes
 from tests.views.strategies import json_documents, patterns, xml_documents
 
 from penstock.language.tree_patterns import parse_pattern
-from penstock.views import extraction
-from penstock.views.embeddings import Limits
-from penstock.views.extraction import DeadLetter, Extractor
-from penstock.views.json_documents import read_json
+from penstock.views.documents.json_documents import read_json
+from penstock.views.documents.xml_documents import read_xml
+from penstock.views.extraction import extraction
+from penstock.views.extraction.embeddings import Limits
+from penstock.views.extraction.extraction import DeadLetter, Extractor
 from penstock.views.node_ids import number_of
 from penstock.views.tree_pattern import ANY, DOCUMENT, Comparison, Returns, TreePattern
 from penstock.views.tuples import delivered, delivered_schema, tuple_schema
-from penstock.views.xml_documents import read_xml
 
 some_patterns = st.lists(patterns(), min_size=1, max_size=6)
 

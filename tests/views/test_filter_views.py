@@ -11,17 +11,17 @@ from penstock.covering.from_plan import plan_boxes
 from penstock.errors import FilterError, PenstockError
 from penstock.language import Schema
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan
-from penstock.views.embedding_graph import embedding_graph, rank_views
-from penstock.views.evaluation import evaluate
-from penstock.views.filter_views import (
+from penstock.views.rewriting.embedding_graph import embedding_graph, rank_views
+from penstock.views.rewriting.evaluation import evaluate
+from penstock.views.rewriting.filter_views import (
     evaluate_filter,
     filter_matcher,
     filter_rewritings,
     key_value_view,
 )
-from penstock.views.flat_patterns import flatten
-from penstock.views.planning import plan_rewriting
-from penstock.views.rewriting import rewritings_of
+from penstock.views.rewriting.flat_patterns import flatten
+from penstock.views.rewriting.planning import plan_rewriting
+from penstock.views.rewriting.rewriting import rewritings_of
 
 SCHEMA = Schema.of({"a": "int", "b": "int"})
 EVERY_EVENT = pa.RecordBatch.from_pylist(

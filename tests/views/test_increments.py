@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.views.small_graphs import Problem, configurations, problems
 
-from penstock.views.capacities import UNLIMITED, Capacities
-from penstock.views.configuration import InvalidConfiguration, check, latencies, loads
-from penstock.views.feeding import UNFED
-from penstock.views.increments import (
+from penstock.views.choosing.capacities import UNLIMITED, Capacities
+from penstock.views.choosing.configuration import InvalidConfiguration, check, latencies, loads
+from penstock.views.choosing.feeding import UNFED
+from penstock.views.choosing.increments import (
     Arrival,
     IncrementError,
     LiveConfiguration,
@@ -17,7 +17,7 @@ from penstock.views.increments import (
     Policy,
     SourceFull,
 )
-from penstock.views.infeasible import Infeasible
+from penstock.views.choosing.infeasible import Infeasible
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
 EMPTY = RewritingGraph(

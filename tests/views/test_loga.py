@@ -7,19 +7,19 @@ from hypothesis import strategies as st
 from tests.views.instances import made_up
 from tests.views.small_graphs import Problem, configurations, problems, slow_latency
 
-from penstock.views.capacities import capacities
-from penstock.views.choosing import choose
-from penstock.views.configuration import (
+from penstock.views.choosing.capacities import capacities
+from penstock.views.choosing.choosing import choose
+from penstock.views.choosing.configuration import (
     InvalidConfiguration,
     check,
     latencies,
     levels,
     loads,
 )
-from penstock.views.costs import costs, statistics, utilisation_of
-from penstock.views.feeding import as_configuration, feed_from, feeding, spread
-from penstock.views.loga import shorten
-from penstock.views.reach import reach
+from penstock.views.choosing.costs import costs, statistics, utilisation_of
+from penstock.views.choosing.feeding import as_configuration, feed_from, feeding, spread
+from penstock.views.choosing.loga import shorten
+from penstock.views.choosing.reach import reach
 from penstock.views.rewriting_graph import SOURCE, Configuration
 
 few = settings(deadline=None, max_examples=60)

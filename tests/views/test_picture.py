@@ -7,11 +7,11 @@ import pytest
 from rich.console import Console
 from tests.views.instances import made_up
 
-from penstock.views.capacities import UNLIMITED, Capacities, capacities
-from penstock.views.choosing import choose
-from penstock.views.configuration import Inputs, levels
-from penstock.views.costs import costs, statistics
-from penstock.views.loga import shorten
+from penstock.views.choosing.capacities import UNLIMITED, Capacities, capacities
+from penstock.views.choosing.choosing import choose
+from penstock.views.choosing.configuration import Inputs, levels
+from penstock.views.choosing.costs import costs, statistics
+from penstock.views.choosing.loga import shorten
 from penstock.views.picture import (
     PictureError,
     draw_course,

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.views.small_graphs import Problem, configurations, problems
 
-from penstock.views.capacities import UNLIMITED, Capacities
-from penstock.views.configuration import Inputs, latencies, levels, loads
-from penstock.views.costs import utilisation_of
+from penstock.views.choosing.capacities import UNLIMITED, Capacities
+from penstock.views.choosing.configuration import Inputs, latencies, levels, loads
+from penstock.views.choosing.costs import utilisation_of
 from penstock.views.plan_file import PlanError, ViewsPlan, plan_of, read_plan, write_plan
 from penstock.views.rewriting_graph import Configuration
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tests.views.model import covered_by, items_of, related_patterns
 
 from penstock.errors import PenstockError
-from penstock.views.covers import find_covers, new_covers, new_search, popcount
-from penstock.views.embedding import new_items
-from penstock.views.embedding_graph import embedded_into, embedding_graph, rank_views
-from penstock.views.flat_patterns import flatten
-from penstock.views.label_trie import build_trie
-from penstock.views.rewriting import (
+from penstock.views.rewriting.covers import find_covers, new_covers, new_search, popcount
+from penstock.views.rewriting.embedding import new_items
+from penstock.views.rewriting.embedding_graph import embedded_into, embedding_graph, rank_views
+from penstock.views.rewriting.flat_patterns import flatten
+from penstock.views.rewriting.label_trie import build_trie
+from penstock.views.rewriting.rewriting import (
     Limits,
     join_rewritings,
     preference,

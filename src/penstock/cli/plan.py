@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from penstock.arrays import Float64s
     from penstock.views.designing import Design, Graphs, MakeGraphs
-    from penstock.views.documents import Documents
+    from penstock.views.documents.documents import Documents
     from penstock.views.plan_file import ViewsPlan
-    from penstock.views.rewriting import Limits
+    from penstock.views.rewriting.rewriting import Limits
     from penstock.views.tree_pattern import TreePattern
 
 Views = Annotated[
@@ -136,8 +136,8 @@ def _texts(path: Path) -> list[str]:
 
 def _sample(folder: Path) -> "Documents":
     from penstock.errors import PenstockError
-    from penstock.views.json_documents import read_json
-    from penstock.views.xml_documents import read_xml
+    from penstock.views.documents.json_documents import read_json
+    from penstock.views.documents.xml_documents import read_xml
 
     for pattern, read in (("*.xml", read_xml), ("*.json", read_json)):
         paths = sorted(folder.glob(pattern)) if folder.is_dir() else []

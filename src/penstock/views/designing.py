@@ -15,18 +15,18 @@ import numpy as np
 from penstock.arrays import Float64s
 from penstock.errors import FilterError, PenstockError, SubscriptionErrors
 from penstock.language.tree_patterns import parse_pattern
-from penstock.views.capacities import Capacities, capacities
-from penstock.views.choosing import Choice, choose
-from penstock.views.costs import CostModel, Statistics, costs, statistics
-from penstock.views.documents import Documents
-from penstock.views.embedding_graph import EmbeddingGraph, embedding_graph, rank_views
-from penstock.views.flat_patterns import flatten
-from penstock.views.loga import WIDER, Shortened, shorten
+from penstock.views.choosing.capacities import Capacities, capacities
+from penstock.views.choosing.choosing import Choice, choose
+from penstock.views.choosing.costs import CostModel, Statistics, costs, statistics
+from penstock.views.choosing.loga import WIDER, Shortened, shorten
+from penstock.views.documents.documents import Documents
+from penstock.views.extraction.volumes import volumes
 from penstock.views.plan_file import ViewsPlan, plan_of
-from penstock.views.rewriting import Limits, rewritings_of
+from penstock.views.rewriting.embedding_graph import EmbeddingGraph, embedding_graph, rank_views
+from penstock.views.rewriting.flat_patterns import flatten
+from penstock.views.rewriting.rewriting import Limits, rewritings_of
 from penstock.views.rewriting_graph import RewritingGraph
 from penstock.views.tree_pattern import Returns, TreePattern
-from penstock.views.volumes import volumes
 
 MARGIN = 1.2
 """The source's capacity unless told: times the views that nothing else can feed, as in section 5.3."""

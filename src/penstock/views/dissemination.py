@@ -20,13 +20,13 @@ import pyarrow as pa
 
 from penstock.arrays import Int64s
 from penstock.errors import PenstockError
-from penstock.views.configuration import Inputs, levels_of
-from penstock.views.documents import Documents
-from penstock.views.evaluation import evaluate
-from penstock.views.extraction import DeadLetter, Extractor
-from penstock.views.flat_patterns import flatten
-from penstock.views.planning import plan_among
-from penstock.views.rewriting_plan import RewritingPlan
+from penstock.views.choosing.configuration import Inputs, levels_of
+from penstock.views.documents.documents import Documents
+from penstock.views.extraction.extraction import DeadLetter, Extractor
+from penstock.views.rewriting.evaluation import evaluate
+from penstock.views.rewriting.flat_patterns import flatten
+from penstock.views.rewriting.planning import plan_among
+from penstock.views.rewriting.rewriting_plan import RewritingPlan
 from penstock.views.tree_pattern import TreePattern
 from penstock.views.tuples import tuple_schema
 
@@ -58,7 +58,7 @@ class Dissemination:
     """A configuration, ready for documents.
 
     >>> from penstock.language.tree_patterns import parse_pattern
-    >>> from penstock.views.xml_documents import read_xml
+    >>> from penstock.views.documents.xml_documents import read_xml
     >>> views = [parse_pattern(text) for text in ("//a/b{val}", "//a[b = '5']", "//a/b{val}")]
     >>> feeding = Inputs(np.array([0, 0, 1, 2]), np.array([0, 0], np.int32))
     >>> network = Dissemination(views, feeding)

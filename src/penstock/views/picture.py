@@ -21,7 +21,7 @@ import numpy as np
 
 from penstock.arrays import Float64s, Int64s
 from penstock.errors import PenstockError
-from penstock.views.capacities import written
+from penstock.views.choosing.capacities import written
 from penstock.views.plan_file import ViewsPlan
 
 if TYPE_CHECKING:

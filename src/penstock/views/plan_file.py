@@ -31,15 +31,15 @@ import numpy.typing as npt
 
 from penstock.arrays import Float64s, Int64s
 from penstock.errors import PenstockError
-from penstock.views.capacities import UNLIMITED, Capacities
-from penstock.views.configuration import (
+from penstock.views.choosing.capacities import UNLIMITED, Capacities
+from penstock.views.choosing.configuration import (
     Inputs,
     InvalidConfiguration,
     inputs_of,
     latencies_of,
     levels_of,
 )
-from penstock.views.costs import chosen_values
+from penstock.views.choosing.costs import chosen_values
 from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
 
 FORMAT = "penstock views plan"

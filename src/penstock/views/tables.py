@@ -7,10 +7,10 @@ import numpy as np
 from rich.table import Table
 
 from penstock.arrays import Int64s
-from penstock.views.capacities import written
-from penstock.views.choosing import Choice
-from penstock.views.configuration import inputs_of
-from penstock.views.loga import Shortened
+from penstock.views.choosing.capacities import written
+from penstock.views.choosing.choosing import Choice
+from penstock.views.choosing.configuration import inputs_of
+from penstock.views.choosing.loga import Shortened
 from penstock.views.plan_file import ViewsPlan
 from penstock.views.rewriting_graph import SOURCE, Configuration, RewritingGraph
 

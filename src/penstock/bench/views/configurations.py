@@ -10,11 +10,11 @@ import numpy as np
 from penstock.bench.sections import Step
 from penstock.bench.views.instances import Instance
 from penstock.bench.views.published import WIDER
-from penstock.views.capacities import Capacities, capacities
-from penstock.views.choosing import Choice, choose
-from penstock.views.configuration import check, inputs_of, latencies, levels, loads
-from penstock.views.infeasible import Infeasible
-from penstock.views.loga import Shortened, shorten
+from penstock.views.choosing.capacities import Capacities, capacities
+from penstock.views.choosing.choosing import Choice, choose
+from penstock.views.choosing.configuration import check, inputs_of, latencies, levels, loads
+from penstock.views.choosing.infeasible import Infeasible
+from penstock.views.choosing.loga import Shortened, shorten
 from penstock.views.rewriting_graph import SOURCE, Configuration
 
 _ROOM = 1.05  # times the fewest views that the source must feed

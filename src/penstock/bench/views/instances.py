@@ -20,17 +20,19 @@ from penstock.arrays import Int64s
 from penstock.bench.sections import Step
 from penstock.bench.views.documents import draw_documents
 from penstock.bench.views.drawing import Recipe, draw_views
-from penstock.views.costs import costs, statistics
-from penstock.views.embedding_graph import (
+from penstock.views.choosing.costs import costs, statistics
+from penstock.views.documents.xml_documents import read_xml
+from penstock.views.extraction.volumes import volumes
+from penstock.views.rewriting.embedding_graph import (
     EmbeddingGraph,
     edges_left_out,
     embedded_into,
     join_parts,
     rank_views,
 )
-from penstock.views.flat_patterns import FlatPatterns, flatten
-from penstock.views.label_trie import build_trie
-from penstock.views.rewriting import (
+from penstock.views.rewriting.flat_patterns import FlatPatterns, flatten
+from penstock.views.rewriting.label_trie import build_trie
+from penstock.views.rewriting.rewriting import (
     Limits,
     RewritingsPart,
     join_rewritings,
@@ -39,8 +41,6 @@ from penstock.views.rewriting import (
 )
 from penstock.views.rewriting_graph import Costs, RewritingGraph
 from penstock.views.tree_pattern import TreePattern
-from penstock.views.volumes import volumes
-from penstock.views.xml_documents import read_xml
 
 _SAMPLED = 8  # documents that tuples and bytes are counted on
 _PARTS = 16  # ranges of views per core: later views take longer

@@ -19,7 +19,7 @@ from penstock.bench.views.documents import draw_documents
 from penstock.bench.views.drawing import POPULAR, Recipe, draw_views
 from penstock.language.tree_pattern_text import pattern_text
 from penstock.views.designing import Wishes, plan_views
-from penstock.views.xml_documents import read_xml
+from penstock.views.documents.xml_documents import read_xml
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

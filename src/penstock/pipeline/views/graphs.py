@@ -27,16 +27,16 @@ from pyspark.sql import SparkSession
 from penstock.arrays import Float64s, Int32s, Int64s
 from penstock.matching.folders import read_folder, write_folder
 from penstock.matching.plan import read_only
-from penstock.views.embedding_graph import (
+from penstock.views.rewriting.embedding_graph import (
     EmbeddingGraph,
     embedded_into,
     join_parts,
     rank_views,
 )
-from penstock.views.flat_patterns import FlatPatterns, flatten
-from penstock.views.label_trie import LabelTrie, build_trie
-from penstock.views.mapped_views import map_views, write_views
-from penstock.views.rewriting import (
+from penstock.views.rewriting.flat_patterns import FlatPatterns, flatten
+from penstock.views.rewriting.label_trie import LabelTrie, build_trie
+from penstock.views.rewriting.mapped_views import map_views, write_views
+from penstock.views.rewriting.rewriting import (
     Limits,
     Preference,
     RewritingsPart,

@@ -33,13 +33,13 @@ from penstock.language.tree_patterns import parse_pattern
 from penstock.pipeline.letters import write_letters
 from penstock.pipeline.views.levels import LevelFigures, write_levels
 from penstock.pipeline.views.rows import exploded, rows_of
-from penstock.views.capacities import UNLIMITED, Capacities
-from penstock.views.configuration import Inputs
+from penstock.views.choosing.capacities import UNLIMITED, Capacities
+from penstock.views.choosing.configuration import Inputs
 from penstock.views.dissemination import Dissemination, LevelTuples
-from penstock.views.documents import Documents
-from penstock.views.json_documents import read_json
+from penstock.views.documents.documents import Documents
+from penstock.views.documents.json_documents import read_json
+from penstock.views.documents.xml_documents import read_xml
 from penstock.views.plan_file import ViewsPlan, read_plan, write_plan
-from penstock.views.xml_documents import read_xml
 
 FORMATS = ("xml", "json")
 PLAN = "plan.json"

@@ -1,0 +1,9 @@
+"""Which rewriting each view is fed by (sections 2 and 3).
+
+- `costs`, `capacities`: what rewritings cost, and how much everybody may feed;
+- `choosing`: the configuration of least utilisation; by way of `program`, `lagrangian`, `repair`, `augment`, `solver`;
+- `infeasible`: what makes it impossible;
+- `loga`: shorter paths; by way of `feeding`, `reach`, `user_lists`;
+- `configuration`: levels, loads and latencies of a configuration, and whether it is one;
+- `increments`: views that come and go, sites that fail; by way of `growing`, `refeeding`.
+"""

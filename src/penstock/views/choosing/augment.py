@@ -1,0 +1,168 @@
+"""Places for views that found none: chains of views that make room for each other (for section 3.3).
+
+Exchanges of two views stop where every place is taken by a view that could only go where another one has to leave
+first. This looks for the shortest chain, breadth first, as augmenting paths do in matchings:
+
+    open view ─wants─▶ column, one input of which is full ─used by─▶ view ─wants─▶ column …  ─▶ a column with room
+
+Columns that lack room in two inputs or more aren't tried, so that with rewritings of several inputs a chain may be
+missed: this finds choices, it doesn't prove that there are none. A chain is walked from its end, each view moving only
+if it fits at that moment, so limits are kept whatever happens.
+"""
+
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Float64s, Int32s, Int64s
+from penstock.jit import kernel
+from penstock.views.choosing.program import Program
+from penstock.views.choosing.repair import (
+    FREE,
+    OPEN,
+    TWICE,
+    Lists,
+    Repaired,
+    lists,
+    pick_column,
+)
+
+_AT_A_TIME = 50  # views between looks at the clock
+_FAR = 20_000  # views that a search looks at
+
+
+class _Search(NamedTuple):
+    """Who was reached from whom: the view before, the column that it wants, the row that must be left for that."""
+
+    queue: Int64s
+    parent: Int64s
+    wanted: Int64s
+    left: Int64s
+    seen: Int64s
+    seen_row: Int64s
+
+
+def augmented(
+    program: Program, choice: Repaired, most: float = np.inf, until: float = np.inf
+) -> Repaired:
+    """Find columns that cost at most `most` for views that have none, or a dearer one. Changes the choice given."""
+    state = lists(program, choice)
+    views, rows = len(choice.picked), len(program.limit)
+    none = np.full(views, -1, np.int64)
+    search = _Search(
+        none, none.copy(), none.copy(), none.copy(), none.copy(), np.full(rows, -1, np.int64)
+    )
+    stamp, found = 0, True
+    while found:
+        found = False
+        costs = np.where(choice.picked == OPEN, np.inf, program.cost[choice.picked])
+        waiting = np.flatnonzero((choice.picked == OPEN) | (costs > most))
+        for begin in range(0, len(waiting), _AT_A_TIME):
+            some = waiting[begin : begin + _AT_A_TIME]
+            found |= _augment(
+                program.first, program.start, program.rows, program.cost,
+                state, search, some, most, stamp,
+            )  # fmt: skip
+            stamp += len(some)
+            if monotonic() > until:
+                return choice
+    return choice
+
+
+@kernel
+def _augment(
+    first: Int64s,
+    start: Int64s,
+    rows: Int32s,
+    cost: Float64s,
+    state: Lists,
+    search: _Search,
+    waiting: Int64s,
+    most: float,
+    stamp: int,
+) -> bool:
+    found = False
+    for view in waiting:
+        end, column = _reach_room(first, start, rows, cost, state, search, view, most, stamp)
+        stamp += 1
+        if end >= 0:
+            found |= _walk_back(start, rows, state, search, view, end, column)
+    return found
+
+
+@kernel
+def _reach_room(
+    first: Int64s,
+    start: Int64s,
+    rows: Int32s,
+    cost: Float64s,
+    state: Lists,
+    search: _Search,
+    root: int,
+    most: float,
+    stamp: int,
+) -> tuple[int, int]:
+    """The view nearest to `root` that can go to a column with room, and the column; -1 if there's none."""
+    search.queue[0], search.seen[root], search.left[root] = root, stamp, -1
+    at, count = 0, 1
+    while at < count and at < _FAR:
+        view = search.queue[at]
+        at += 1
+        for c in range(first[view], first[view + 1]):
+            if cost[c] > most:
+                break
+            if c == state.picked[view]:
+                continue
+            row = _blocked_for(start, rows, state, view, c, search.left[view])
+            if row == FREE:
+                return view, c
+            if row == TWICE or search.seen_row[row] == stamp:
+                continue
+            search.seen_row[row] = stamp
+            entry = state.head[row]
+            while entry >= 0:
+                user = state.owner[entry]
+                if search.seen[user] != stamp:
+                    search.seen[user] = stamp
+                    search.parent[user], search.wanted[user] = view, c
+                    search.left[user] = row
+                    search.queue[count] = user
+                    count += 1
+                entry = state.after[entry]
+    return -1, -1
+
+
+@kernel
+def _blocked_for(start: Int64s, rows: Int32s, state: Lists, view: int, c: int, left: int) -> int:
+    """The one row that keeps a view from a column, if it leaves its own; it may not use the row `left`."""
+    old = state.picked[view]
+    found = FREE
+    for e in range(start[c], start[c + 1]):
+        row = rows[e]
+        if row == left:
+            return TWICE
+        room = state.room[row]
+        if room <= 0 and old != OPEN:
+            for f in range(start[old], start[old + 1]):
+                room += rows[f] == row
+        if room <= 0:
+            if found != FREE:
+                return TWICE
+            found = row
+    return found
+
+
+@kernel
+def _walk_back(
+    start: Int64s, rows: Int32s, state: Lists, search: _Search, root: int, end: int, column: int
+) -> bool:
+    """Move the views of a chain, the last one first. Whether the first one got its column."""
+    view = end
+    while _blocked_for(start, rows, state, view, column, -1) == FREE:
+        pick_column(start, rows, state, view, column)
+        if view == root:
+            return True
+        column = search.wanted[view]
+        view = search.parent[view]
+    return False

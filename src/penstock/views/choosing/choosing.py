@@ -1,0 +1,237 @@
+"""Choosing where every view is fed from, at the least utilisation within all capacities (section 3.3).
+
+The integer program of Table 1 is NP-hard; HiGHS solves the easy ones of 100,000 views in minutes and stands at a gap of
+a third after twenty on others. So, in this order, as long as there is time:
+
+    simplify     what can't matter goes (`program`); often nine columns of ten
+    relax        prices for capacities: a bound (`lagrangian`)
+    repair       a choice within all limits, from the prices (`repair`)
+    solve        HiGHS on the columns that can still be part of a better choice: those whose reduced cost is no more
+                 than the gap. That loses no optimum, so what HiGHS proves of them holds of the whole
+
+It ends as soon as the choice is within `within` of the bound, unless the rest is small enough to be solved exactly.
+What comes back says how far from the optimum it can be at most. Nothing waits longer than `seconds`, but for the time
+that one pass of a kernel or HiGHS's look at its clock takes.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Int32s, Int64s
+from penstock.errors import PenstockError
+from penstock.jit import kernel
+from penstock.views.choosing.augment import augmented
+from penstock.views.choosing.capacities import Capacities
+from penstock.views.choosing.graph_check import well_formed
+from penstock.views.choosing.infeasible import explained, fewest_from_source, source_program
+from penstock.views.choosing.lagrangian import Relaxation, reduced_costs, relax
+from penstock.views.choosing.program import Program, configured, loads, simplify, total
+from penstock.views.choosing.repair import OPEN, Repaired, greedy, improved
+from penstock.views.choosing.solver import solve
+from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
+
+SECONDS = 60.0
+WITHIN = 1e-3
+_SMALL = 20_000  # columns that are solved exactly, however good the choice is already
+_LARGE = 400_000  # columns that HiGHS isn't given: it wouldn't be through in minutes
+_EQUAL = 2e-9  # share of the utilisation: what the order of summation may change, twice
+_LONG = 10.0  # seconds that are spent on being exact where the choice is good enough
+
+
+class ChoiceError(PenstockError):
+    """A graph and costs or capacities that don't belong together."""
+
+
+class NothingFound(PenstockError):
+    """Time was over before a configuration was found, or proved not to be."""
+
+
+class Choice(NamedTuple):
+    """A configuration within all capacities, and how good it is."""
+
+    configuration: Configuration
+    utilisation: float
+    bound: float
+    """No configuration has less utilisation than that."""
+    exact: bool
+    """Whether none has less than this one."""
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """How much less utilisation another configuration could have at most, as a share of this one's."""
+        return (
+            max(0.0, self.utilisation - self.bound) / self.utilisation if self.utilisation else 0.0
+        )
+
+
+def choose(
+    graph: RewritingGraph,
+    costs: Costs,
+    capacities: Capacities,
+    seconds: float = SECONDS,
+    within: float = WITHIN,
+    tell: Callable[[str], object] = lambda phase: None,
+) -> Choice:
+    """The configuration of least utilisation, or one within a bound of it. `tell` is told what begins.
+
+    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 2], [0, 1, 2], [0, 0], [0, 1, 2])))
+    >>> costs = Costs(*map(np.array, ([1.0, 1.0], [0.0, 0.0], [9.0, 5.0, 4.0], [0.0, 0.0, 0.0])))
+    >>> choice = choose(graph, costs, Capacities(np.array([1, 1, 1]), 2))
+    >>> choice.configuration.chosen.tolist(), choice.utilisation, choice.exact
+    ([-1, 0, -1], 14.0, True)
+    """
+    graph = well_formed(graph)
+    _check(graph, costs, capacities)
+    began = monotonic()
+    until = began + seconds
+    tell("simplify")
+    program = simplify(graph, costs, capacities)
+    if np.any(program.limit < 0):
+        asked = source_program(graph, capacities, began + 0.4 * seconds)
+        raise explained(graph, capacities, fewest_from_source(asked, 0, until))
+    tell("relax")
+    relaxed = _relaxed(program, began + 0.4 * seconds)
+    tell("repair")
+    picked = _first(program, relaxed, graph, capacities, until)
+    tell("solve")
+    picked, bound = _solved(program, relaxed, picked, within, until)
+    value = total(program, picked)
+    exact = value - bound <= _EQUAL * abs(value)
+    return Choice(configured(program, picked), value, min(bound, value), exact, monotonic() - began)
+
+
+def _check(graph: RewritingGraph, costs: Costs, capacities: Capacities) -> None:
+    views, rewritings = len(graph.rank), len(graph.start) - 1
+    for name, found, expected in (
+        ("capacities", len(capacities.views), views),
+        ("source utilisations", len(costs.source_utilisation), views),
+        ("utilisations", len(costs.utilisation), rewritings),
+    ):
+        if found != expected:
+            raise ChoiceError(
+                f"{found} {name} for a graph of {views} views, {rewritings} rewritings"
+            )
+    for values in (costs.utilisation, costs.source_utilisation):
+        if not np.isfinite(values).all() or (len(values) and values.min() < 0):
+            raise ChoiceError("utilisations must be finite numbers from 0 on")
+    if capacities.source < 0 or (views and capacities.views.min() < 0):
+        raise ChoiceError("capacities must be 0 or more")
+
+
+def _relaxed(program: Program, until: float) -> Relaxation:
+    if not len(program.limit) or not len(program.views):
+        cheapest = float(program.cost[program.first[:-1]].sum())
+        return Relaxation(program.fixed + cheapest, np.zeros(len(program.limit)))
+    return relax(program, until=until)
+
+
+def _first(
+    program: Program,
+    relaxed: Relaxation,
+    graph: RewritingGraph,
+    capacities: Capacities,
+    until: float,
+) -> Int64s:
+    """A choice within all limits, from where it is easiest to find."""
+    begun = greedy(program, relaxed.prices)
+    if not np.any(begun.picked == OPEN):
+        return improved(program, begun, until).picked
+    asked = source_program(graph, capacities, monotonic() + 0.3 * (until - monotonic()))
+    if asked.needed <= capacities.source:
+        choice = augmented(program, begun, until=monotonic() + 0.3 * (until - monotonic()))
+        if not np.any(choice.picked == OPEN):
+            return improved(program, choice, until).picked
+    fewest = fewest_from_source(asked, capacities.source, until)
+    if fewest.needed > capacities.source:
+        raise explained(graph, capacities, fewest)
+    if (
+        fewest.chosen is not None
+        and fewest.enough is not None
+        and fewest.enough <= capacities.source
+    ):
+        picked = _translated(program, graph, fewest.chosen)
+        room = program.limit - loads(program, picked)
+        return improved(program, Repaired(picked, room), until).picked
+    if len(program.cost) <= _LARGE:
+        found = solve(
+            program, np.ones(len(program.cost), np.bool_), None, until - monotonic(), WITHIN
+        )
+        if found.picked is not None:
+            return found.picked
+        if found.bound == np.inf:
+            raise explained(graph, capacities, fewest)
+    raise NothingFound(
+        f"no configuration was found in time; the source may feed {capacities.source} views, must feed at least "
+        f"{fewest.needed}, and {fewest.enough or 'all'} are enough: give it a capacity of that, or more seconds"
+    )
+
+
+def _worth_solving(value: float, bound: float, columns: int, within: float, left: float) -> bool:
+    if value - bound <= _EQUAL * abs(value) or left < 1:
+        return False
+    return columns <= (_SMALL if value - bound <= within * value else _LARGE)
+
+
+def _solved(
+    program: Program, relaxed: Relaxation, picked: Int64s, within: float, until: float
+) -> tuple[Int64s, float]:
+    """A better choice, if HiGHS finds one, and a better bound."""
+    bound = relaxed.bound
+    reduced = reduced_costs(program, relaxed.prices)
+    for _ in range(2):  # a better choice leaves fewer columns
+        value = total(program, picked)
+        keep = reduced <= value - relaxed.bound
+        left = until - monotonic()
+        if not _worth_solving(value, bound, int(keep.sum()), within, left):
+            break
+        close = value - bound <= within * value
+        found = solve(program, keep, picked, min(left, _LONG) if close else left)
+        bound = max(bound, min(found.bound, value))
+        if found.picked is not None and total(program, found.picked) < value:
+            picked = found.picked
+    return picked, bound
+
+
+def _translated(program: Program, graph: RewritingGraph, chosen: Int64s) -> Int64s:
+    """A configuration of the whole graph in the columns of the program, which needs no limited input more."""
+    return _subsets(
+        program.views, program.first, program.start, program.rows, program.limited,
+        graph.start, graph.inputs, chosen,
+    )  # fmt: skip
+
+
+@kernel
+def _subsets(
+    views: Int32s,
+    first: Int64s,
+    start: Int64s,
+    rows: Int32s,
+    limited: Int32s,
+    graph_start: Int64s,
+    inputs: Int32s,
+    chosen: Int64s,
+) -> Int64s:
+    """For each view the cheapest column whose limited inputs are all inputs of its chosen rewriting.
+
+    There is one: columns are only dropped if such a one is kept.
+    """
+    picked = np.full(len(views), OPEN, np.int64)
+    for n in range(len(views)):
+        r = chosen[views[n]]
+        for c in range(first[n], first[n + 1]):
+            fits = True
+            for e in range(start[c], start[c + 1]):
+                view = limited[rows[e]]
+                has = view == SOURCE and r == SOURCE
+                if r != SOURCE and view != SOURCE:
+                    for f in range(graph_start[r], graph_start[r + 1]):
+                        has |= inputs[f] == view
+                fits &= has
+            if fits:
+                picked[n] = c
+                break
+    return picked

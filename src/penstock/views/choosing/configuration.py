@@ -1,0 +1,210 @@
+"""What a configuration is: valid or not, and its loads, levels and latencies (section 2).
+
+Valid: exactly one way of feeding for every view, a path from the source to each, so no cycle, and nobody feeds more
+than its capacity. Everything here goes by the configuration alone, from the source down (views whose inputs are all fed
+come next), and doesn't rely on ranks: it is what the clever parts are checked against.
+
+    source ──▶ v0 ──▶ v2 ──▶ v3        level of v0, v1: 1; of v2: 2; of v3: 3
+         └───▶ v1 ──┘                  latency of v2: its rewriting's own + that of the slower of v0 and v1
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Float64s, Int32s, Int64s
+from penstock.errors import PenstockError
+from penstock.jit import kernel
+from penstock.views.choosing.capacities import Capacities
+from penstock.views.choosing.costs import chosen_values, utilisation_of
+from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
+
+_SHOWN = 5  # problems of a kind in a message
+
+
+class InvalidConfiguration(PenstockError):
+    """A configuration that isn't one."""
+
+
+class Loads(NamedTuple):
+    """How many rewritings each view takes part in, and how many views the source feeds."""
+
+    views: Int64s
+    source: int
+
+
+class Inputs(NamedTuple):
+    """What each view is fed from: inputs[start[v] : start[v + 1]], nothing if from the source."""
+
+    start: Int64s
+    inputs: Int32s
+
+
+def inputs_of(graph: RewritingGraph, configuration: Configuration) -> Inputs:
+    """The inputs of each view's chosen rewriting."""
+    return Inputs(*_chosen_inputs(graph.start, graph.inputs, configuration.chosen))
+
+
+def loads(graph: RewritingGraph, configuration: Configuration) -> Loads:
+    """How much everybody feeds.
+
+    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 2], [0, 1, 3], [0, 0, 1], [0, 1, 2])))
+    >>> loads(graph, Configuration(np.array([-1, 0, 1])))
+    Loads(views=array([2, 1, 0]), source=1)
+    """
+    fed = inputs_of(graph, configuration)
+    return Loads(
+        np.bincount(fed.inputs, minlength=len(graph.rank)),
+        int(np.count_nonzero(configuration.chosen == SOURCE)),
+    )
+
+
+def levels(graph: RewritingGraph, configuration: Configuration) -> Int64s:
+    """How many steps each view is from the source: 1 if it is fed from it.
+
+    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 2], [0, 1, 3], [0, 0, 1], [0, 1, 2])))
+    >>> levels(graph, Configuration(np.array([-1, 0, 1]))).tolist()
+    [1, 2, 3]
+    """
+    return levels_of(inputs_of(graph, configuration))
+
+
+def levels_of(fed: Inputs) -> Int64s:
+    """The same, from what each view is fed from."""
+    ones = np.ones(len(fed.start) - 1)
+    return _longest(*fed, _ordered(fed), ones).astype(np.int64)
+
+
+def latencies(graph: RewritingGraph, configuration: Configuration, costs: Costs) -> Float64s:
+    """λ of each view: its rewriting's own latency, and that of its slowest input."""
+    own = chosen_values(configuration, costs.latency, costs.source_latency)
+    return latencies_of(inputs_of(graph, configuration), own)
+
+
+def latencies_of(fed: Inputs, own: Float64s) -> Float64s:
+    """The same, from what each view is fed from, and the latency of that rewriting by itself."""
+    return _longest(*fed, _ordered(fed), own)
+
+
+def cost(
+    graph: RewritingGraph, configuration: Configuration, costs: Costs, alpha: float, beta: float
+) -> float:
+    """C of a configuration: α times its utilisation and β times the sum of its views' latencies."""
+    slow = float(latencies(graph, configuration, costs).sum())
+    return alpha * utilisation_of(configuration, costs) + beta * slow
+
+
+def check(graph: RewritingGraph, configuration: Configuration, capacities: Capacities) -> None:
+    """Raise `InvalidConfiguration` with all that is wrong, if anything is.
+
+    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1], [0, 1], [0], [0, 1])))
+    >>> check(graph, Configuration(np.array([-1, 0])), Capacities(np.array([0, 0]), 1))
+    Traceback (most recent call last):
+    penstock.views.choosing.configuration.InvalidConfiguration: 1 problem in the configuration
+      - view 0 feeds 1, more than its capacity of 0
+    """
+    problems = list(_problems(graph, configuration, capacities))
+    if problems:
+        count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''} in the configuration"
+        raise InvalidConfiguration("\n".join([count, *(f"  - {p}" for p in problems)]))
+
+
+def _problems(
+    graph: RewritingGraph, configuration: Configuration, capacities: Capacities
+) -> Iterator[str]:
+    chosen = configuration.chosen
+    if len(chosen) != len(graph.rank):
+        yield f"it has {len(chosen)} views, the graph {len(graph.rank)}"
+        return
+    foreign = (chosen != SOURCE) & ((chosen < graph.first[:-1]) | (chosen >= graph.first[1:]))
+    if foreign.any():
+        yield f"{_some(foreign)}: the chosen rewriting isn't theirs"
+        return
+    fed = inputs_of(graph, configuration)
+    reached = np.zeros(len(chosen), np.bool_)
+    reached[_from_source(*fed)] = True
+    if not reached.all():
+        yield f"{_some(~reached)}: no path from the source, they are fed in a circle"
+    load = loads(graph, configuration)
+    for view in np.flatnonzero(load.views > capacities.views)[:_SHOWN].tolist():
+        most = capacities.views[view]
+        yield f"view {view} feeds {load.views[view]}, more than its capacity of {most}"
+    if load.source > capacities.source:
+        yield f"the source feeds {load.source} views, more than its capacity of {capacities.source}"
+
+
+def _some(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> str:
+    views = np.flatnonzero(mask)
+    more = f" and {len(views) - _SHOWN} more" if len(views) > _SHOWN else ""
+    return ", ".join(f"view {v}" for v in views[:_SHOWN].tolist()) + more
+
+
+def _ordered(fed: Inputs) -> Int64s:
+    order = _from_source(*fed)
+    if len(order) < len(fed.start) - 1:
+        lost = np.ones(len(fed.start) - 1, np.bool_)
+        lost[order] = False
+        raise InvalidConfiguration(
+            f"{_some(lost)}: no path from the source, they are fed in a circle"
+        )
+    return order
+
+
+@kernel
+def _chosen_inputs(start: Int64s, inputs: Int32s, chosen: Int64s) -> tuple[Int64s, Int32s]:
+    begin = np.zeros(len(chosen) + 1, np.int64)
+    for view in range(len(chosen)):
+        r = chosen[view]
+        begin[view + 1] = begin[view] + (0 if r == SOURCE else start[r + 1] - start[r])
+    found = np.empty(begin[-1], np.int32)
+    for view in range(len(chosen)):
+        r = chosen[view]
+        if r != SOURCE:
+            found[begin[view] : begin[view + 1]] = inputs[start[r] : start[r + 1]]
+    return begin, found
+
+
+@kernel
+def _from_source(start: Int64s, inputs: Int32s) -> Int64s:
+    """Views in an order in which each comes after all that feed it; those in or below a circle are left out."""
+    views = len(start) - 1
+    users = np.zeros(views + 1, np.int64)
+    for view in inputs:
+        users[view + 1] += 1
+    users = np.cumsum(users)
+    place = users[:-1].copy()
+    used_by = np.empty(len(inputs), np.int64)
+    waits = np.empty(views, np.int64)
+    order = np.empty(views, np.int64)
+    count = 0
+    for view in range(views):
+        waits[view] = start[view + 1] - start[view]
+        for e in range(start[view], start[view + 1]):
+            used_by[place[inputs[e]]] = view
+            place[inputs[e]] += 1
+        if waits[view] == 0:
+            order[count] = view
+            count += 1
+    at = 0
+    while at < count:
+        view = order[at]
+        at += 1
+        for n in range(users[view], users[view + 1]):
+            waits[used_by[n]] -= 1
+            if waits[used_by[n]] == 0:
+                order[count] = used_by[n]
+                count += 1
+    return order[:count]
+
+
+@kernel
+def _longest(start: Int64s, inputs: Int32s, order: Int64s, own: Float64s) -> Float64s:
+    """For each view its own figure, and the largest of its inputs' added."""
+    found = np.zeros(len(own))
+    for view in order:
+        slowest = 0.0
+        for e in range(start[view], start[view + 1]):
+            slowest = max(slowest, found[inputs[e]])
+        found[view] = own[view] + slowest
+    return found

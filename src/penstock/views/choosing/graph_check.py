@@ -1,0 +1,63 @@
+"""Whether a rewriting graph is one: kernels follow its numbers without looking, so that they must be right."""
+
+import numpy as np
+
+from penstock.arrays import Int32s, Int64s
+from penstock.errors import PenstockError
+from penstock.jit import kernel
+from penstock.views.rewriting_graph import RewritingGraph
+
+
+class GraphError(PenstockError):
+    """A rewriting graph whose numbers don't fit together."""
+
+
+def well_formed(graph: RewritingGraph) -> RewritingGraph:
+    """The graph with arrays of the kernels' types; raises `GraphError` if its numbers don't fit together.
+
+    >>> graph = RewritingGraph(*map(np.array, ([0, 1, 1], [0, 1], [1], [0, 1])))
+    >>> well_formed(graph)
+    Traceback (most recent call last):
+    penstock.views.choosing.graph_check.GraphError: rewriting 0 of view 0 (rank 0) has view 1 (rank 1) as an input...
+    """
+    typed = RewritingGraph(
+        np.ascontiguousarray(graph.first, np.int64),
+        np.ascontiguousarray(graph.start, np.int64),
+        np.ascontiguousarray(graph.inputs, np.int32),
+        np.ascontiguousarray(graph.rank, np.int32),
+    )
+    views = len(typed.rank)
+    for name, places, count, end in (
+        ("first", typed.first, views, len(typed.start) - 1),
+        ("start", typed.start, len(typed.start) - 1, len(typed.inputs)),
+    ):
+        fits = len(places) == count + 1 and len(places) > 0 and places[0] == 0 and places[-1] == end
+        if not fits or np.any(places[1:] < places[:-1]):
+            raise GraphError(f"`{name}` must ascend from 0 to {end} in {count + 1} steps")
+    if np.any(typed.start[1:] == typed.start[:-1]):
+        raise GraphError(
+            "a rewriting without inputs is none: views are always fed from the source too"
+        )
+    if len(typed.inputs) and not 0 <= typed.inputs.min() <= typed.inputs.max() < views:
+        raise GraphError(f"inputs must be numbers of views, 0 to {views - 1}")
+    view, rewriting, used = _out_of_order(*typed)
+    if used >= 0:
+        raise GraphError(
+            f"rewriting {rewriting} of view {view} (rank {typed.rank[view]}) has view {used} (rank "
+            f"{typed.rank[used]}) as an input: inputs must have a lower rank, ascend, and differ"
+        )
+    return typed
+
+
+@kernel
+def _out_of_order(
+    first: Int64s, start: Int64s, inputs: Int32s, rank: Int32s
+) -> tuple[int, int, int]:
+    """The first view, rewriting and input whose order is wrong, or -1."""
+    for view in range(len(first) - 1):
+        for r in range(first[view], first[view + 1]):
+            for e in range(start[r], start[r + 1]):
+                again = e > start[r] and inputs[e] <= inputs[e - 1]
+                if again or rank[inputs[e]] >= rank[view]:
+                    return view, r, inputs[e]
+    return -1, -1, -1

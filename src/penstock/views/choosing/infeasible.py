@@ -1,0 +1,239 @@
+"""Why no configuration keeps to the capacities, in numbers that can be checked by hand.
+
+The fewest views that the source must feed are the optimum of the same program with cost 1 for the source, 0 for
+rewritings, and no limit for the source. Its Lagrangian bound proves that fewer won't do; a choice that is found says
+how many are enough. What makes it so are views that have no rewriting, and crowds as in Hall's theorem:
+
+    crowded views  ──every rewriting of theirs needs one of──▶  saturated views
+    |crowded| - Σ capacity[saturated]                           at least that many must be fed from the source
+
+Saturated views are first guessed from the prices of the bound (those that are worth a place at the source), then the
+ones that the argument doesn't need are dropped one by one. Where columns with several inputs share them fractionally
+the crowd explains less than the bound; both are said.
+"""
+
+import math
+from collections.abc import Sequence
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.errors import PenstockError
+from penstock.jit import kernel
+from penstock.views.choosing.augment import augmented
+from penstock.views.choosing.capacities import UNLIMITED, Capacities
+from penstock.views.choosing.lagrangian import Relaxation, reduced_costs, relax
+from penstock.views.choosing.program import Program, configured, simplify, total
+from penstock.views.choosing.repair import OPEN, greedy, improved
+from penstock.views.choosing.solver import solve
+from penstock.views.rewriting_graph import Costs, RewritingGraph
+
+_SHOWN = 5  # views named in a message
+_SMALL = 50_000  # columns that HiGHS is given
+_WORTHLESS = 0.01  # shares of a place at the source
+_WHOLE = 1e-6  # a bound that is so much above a whole number is that number
+_LONG = 20.0  # seconds that HiGHS is given
+_PROBED = 12  # guesses of which views are saturated
+
+
+class Fewest(NamedTuple):
+    """How many views the source must feed, and how many are enough (nothing: not known)."""
+
+    needed: int
+    enough: int | None
+    prices: Float64s
+    """Of each view; 0 where it has room for all."""
+    chosen: Int64s | None
+    """A configuration in which the source feeds `enough` views."""
+
+
+class Infeasible(PenstockError):
+    """No configuration keeps to the capacities: what makes it so, and what would do."""
+
+    def __init__(
+        self,
+        fewest: Fewest,
+        capacities: Capacities,
+        alone: Int64s,
+        crowded: Int64s,
+        saturated: Int64s,
+    ) -> None:
+        self.needed, self.enough = fewest.needed, fewest.enough
+        self.source = capacities.source
+        self.alone, self.crowded, self.saturated = alone, crowded, saturated
+        self.together = int(capacities.views[saturated].sum())
+        super().__init__(self._told())
+
+    def _told(self) -> str:
+        lines = [
+            f"no configuration keeps to the capacities: the source may feed {self.source} views, "
+            f"but must feed at least {self.needed}"
+        ]
+        if len(self.alone):
+            lines.append(f"  - {len(self.alone)} have no rewriting: {_named(self.alone)}")
+        if len(self.crowded):
+            lines.append(
+                f"  - {len(self.crowded)} have rewritings, but each needs one of {len(self.saturated)} views "
+                f"that may feed {self.together} in all: {_named(self.saturated)}"
+            )
+        shown = len(self.alone) + max(0, len(self.crowded) - self.together)
+        if shown < self.needed:
+            lines.append(f"  - {self.needed - shown} more by the linear relaxation of the program")
+        if self.enough is None:
+            lines.append("  give the source more capacity, or those views")
+        else:
+            lines.append(f"  a capacity of {self.enough} would do for the source")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _again, (dict(self.__dict__), str(self))
+
+
+def _again(state: dict[str, object], told: str) -> Infeasible:
+    error = Infeasible.__new__(Infeasible, told)
+    error.__dict__.update(state)
+    error.args = (told,)
+    return error
+
+
+def _named(views: Int64s) -> str:
+    names: Sequence[str] = [f"view {view}" for view in views[:_SHOWN].tolist()]
+    return ", ".join(names) + (", …" if len(views) > _SHOWN else "")
+
+
+class SourceProgram(NamedTuple):
+    """The program that asks for the fewest views fed from the source, and its bound."""
+
+    program: Program
+    relaxed: Relaxation
+
+    @property
+    def needed(self) -> int:
+        return max(0, math.ceil(self.relaxed.bound - _WHOLE))
+
+
+def source_program(
+    graph: RewritingGraph, capacities: Capacities, until: float = np.inf
+) -> SourceProgram:
+    """How many views the source must feed at least, as far as can be proved quickly."""
+    views = len(graph.rank)
+    nothing = np.zeros(len(graph.start) - 1)
+    costs = Costs(nothing, nothing, np.ones(views), np.ones(views))
+    program = simplify(graph, costs, Capacities(capacities.views, UNLIMITED))
+    if not len(program.limit):
+        cheapest = float(program.cost[program.first[:-1]].sum())
+        return SourceProgram(program, Relaxation(program.fixed + cheapest, np.zeros(0)))
+    return SourceProgram(program, relax(program, until=until))
+
+
+def fewest_from_source(asked: SourceProgram, goal: int = 0, until: float = np.inf) -> Fewest:
+    """How many views the source must feed, and how many are enough. At most `goal` of them are good enough."""
+    program, relaxed = asked
+    choice = augmented(program, greedy(program, relaxed.prices), most=_WHOLE, until=until)
+    picked: Int64s | None = improved(program, choice, until).picked
+    if picked is not None and np.any(picked == OPEN):
+        picked = None
+    found = None if picked is None else round(total(program, picked))
+    needed = asked.needed
+    if len(program.cost) <= _SMALL and (found is None or found > max(needed, goal)):
+        slack = np.inf if found is None else found - relaxed.bound
+        keep = reduced_costs(program, relaxed.prices) <= slack
+        better = solve(program, keep, picked, min(_LONG, until - monotonic()))
+        if np.isfinite(better.bound):
+            needed = max(needed, math.ceil(better.bound - _WHOLE))
+        if better.picked is not None:
+            picked, found = better.picked, round(total(program, better.picked))
+    prices = np.zeros(len(program.settled))
+    prices[program.limited] = relaxed.prices  # the source has no limit here
+    chosen = None if picked is None else configured(program, picked).chosen
+    return Fewest(needed, found, prices, chosen)
+
+
+def explained(graph: RewritingGraph, capacities: Capacities, fewest: Fewest) -> Infeasible:
+    """The error that says why the source has to feed more views than it may."""
+    count = np.diff(graph.first)
+    alone = np.flatnonzero(count == 0)
+    saturated = _saturated(graph, capacities, fewest.prices)
+    crowded = _crowd(graph.first, graph.start, graph.inputs, saturated) & (count > 0)
+    lack = int(crowded.sum()) - int(capacities.views[saturated].sum())
+    fewest = fewest._replace(needed=max(fewest.needed, len(alone) + max(0, lack)))
+    if lack <= 0:
+        return Infeasible(fewest, capacities, alone, np.empty(0, np.int64), np.empty(0, np.int64))
+    return Infeasible(fewest, capacities, alone, np.flatnonzero(crowded), np.flatnonzero(saturated))
+
+
+def _saturated(graph: RewritingGraph, capacities: Capacities, prices: Float64s) -> Bools:
+    """Views that explain most by being saturated, and none that the explanation does as well without."""
+    best, most = np.zeros(len(prices), np.bool_), 0
+    worth = prices[prices > _WORTHLESS]
+    probes = np.quantile(worth, np.linspace(0, 1, _PROBED)) if len(worth) else worth
+    for least in np.unique(probes).tolist():
+        guess = (prices >= least) & (capacities.views < UNLIMITED)
+        crowd = _crowd(graph.first, graph.start, graph.inputs, guess)
+        lack = int((crowd & (np.diff(graph.first) > 0)).sum()) - int(capacities.views[guess].sum())
+        if lack > most:
+            best, most = guess, lack
+    if most:
+        _drop_needless(graph.first, graph.start, graph.inputs, capacities.views, best)
+    return best
+
+
+@kernel
+def _crowd(first: Int64s, start: Int64s, inputs: Int32s, saturated: Bools) -> Bools:
+    """The views all of whose rewritings have a saturated input."""
+    crowd = np.ones(len(first) - 1, np.bool_)
+    for view in range(len(first) - 1):
+        for r in range(first[view], first[view + 1]):
+            free = True
+            for e in range(start[r], start[r + 1]):
+                free &= not saturated[inputs[e]]
+            if free:
+                crowd[view] = False
+                break
+    return crowd
+
+
+@kernel
+def _drop_needless(
+    first: Int64s, start: Int64s, inputs: Int32s, capacity: Int64s, saturated: Bools
+) -> None:
+    """Drop a saturated view if no more of the crowd leave with it than it may feed: the lack stays as large."""
+    views = len(first) - 1
+    owner = np.empty(len(start) - 1, np.int64)
+    counts = np.zeros(len(start) - 1, np.int64)
+    free = np.zeros(views, np.int64)
+    users = np.zeros(views + 1, np.int64)
+    for view in range(views):
+        for r in range(first[view], first[view + 1]):
+            owner[r] = view
+            for e in range(start[r], start[r + 1]):
+                counts[r] += saturated[inputs[e]]
+                users[inputs[e] + 1] += saturated[inputs[e]]
+            free[view] += counts[r] == 0
+    users = np.cumsum(users)
+    place = users[:-1].copy()
+    used_by = np.empty(users[-1], np.int64)
+    for r in range(len(start) - 1):
+        for e in range(start[r], start[r + 1]):
+            if saturated[inputs[e]]:
+                used_by[place[inputs[e]]] = r
+                place[inputs[e]] += 1
+    for view in range(views):
+        if not saturated[view]:
+            continue
+        leaving = 0
+        for n in range(users[view], users[view + 1]):
+            r = used_by[n]
+            counts[r] -= 1
+            if counts[r] == 0:
+                leaving += free[owner[r]] == 0
+                free[owner[r]] += 1
+        if leaving <= capacity[view]:
+            saturated[view] = False
+            continue
+        for n in range(users[view], users[view + 1]):
+            r = used_by[n]
+            free[owner[r]] -= counts[r] == 0
+            counts[r] += 1

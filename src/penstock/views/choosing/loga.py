@@ -1,0 +1,169 @@
+"""LOGA: shorter paths for a configuration that was chosen for its utilisation (Algorithm 2).
+
+Views in descending order of impact, which is their latency times the number of views that they reach. Each takes the
+rewriting with which the sum of all latencies is least, if its inputs have room, and never goes back to the source;
+again and again, until a round changes nothing.
+
+Where this departs from the paper's text, with the same result:
+
+- The sum of all latencies grows with the latency of a single view and with nothing else that a replacement of its
+  rewriting changes. So the best rewriting is the one by which the view itself is fastest, and nothing has to be
+  replaced and put back to find it out. Latencies spread once for each replacement that is made.
+- Reach is exact, counted at the beginning of each round, when views are put into order (`reach`). A view reaches
+  itself, so views that feed nobody have an order too.
+
+Of equally fast rewritings the one of least utilisation is taken. Beyond the paper, utilisation is weighed against
+latency all along: a view takes the rewriting that has the least
+
+    thrift × utilisation / all utilisation  +  reach × latency / all latency
+
+of those by which it is faster: C of section 2.2, α and β such that both parts are shares of what they were, and as if
+all that the view reaches gain as much as it does. `thrift` 0 is the paper's algorithm. On graphs as large as the
+paper's 0.3 keeps 97 % of what that saves in latency, and utilisation grows by 7 % instead of 16 to 30 %.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Float64s, Int64s
+from penstock.jit import kernel
+from penstock.views.choosing.capacities import Capacities
+from penstock.views.choosing.configuration import check
+from penstock.views.choosing.costs import utilisation_of
+from penstock.views.choosing.feeding import (
+    Feeding,
+    as_configuration,
+    feed_from,
+    feeding,
+    fits,
+    latency_by,
+    spread,
+)
+from penstock.views.choosing.graph_check import well_formed
+from penstock.views.choosing.reach import reach
+from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
+
+SECONDS = 60.0
+WIDER = 1.5
+"""The paper gives LOGA that many times the capacity that the program had: it leaves little room."""
+THRIFT = 0.3
+_AT_A_TIME = 2000  # views between looks at the clock
+_FASTER = 1e-12  # by that share at least: less is rounding
+
+
+class Shortened(NamedTuple):
+    """A configuration with shorter paths, and how it got there."""
+
+    configuration: Configuration
+    latency_before: float
+    latency: float
+    utilisation_before: float
+    utilisation: float
+    replaced: int
+    rounds: int
+    course: tuple[tuple[float, float], ...]
+    """Seconds since the beginning and the sum of latencies then, again and again (figure 5)."""
+
+    @property
+    def reduction(self) -> float:
+        """By which share the sum of latencies fell."""
+        return 1 - self.latency / self.latency_before if self.latency_before else 0.0
+
+    @property
+    def seconds(self) -> float:
+        return self.course[-1][0]
+
+
+def shorten(
+    graph: RewritingGraph,
+    configuration: Configuration,
+    costs: Costs,
+    capacities: Capacities,
+    seconds: float = SECONDS,
+    thrift: float = THRIFT,
+    watch: Callable[[float, float], object] | None = None,
+) -> Shortened:
+    """A configuration with less latency, within capacities (see `Capacities.widened`) that the one given keeps to.
+
+    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 3], [0, 1, 2, 3], [0, 1, 0], [0, 1, 2])))
+    >>> costs = Costs(np.ones(3), np.ones(3), np.ones(3), np.ones(3))
+    >>> found = shorten(graph, Configuration(np.array([-1, 0, 1])), costs, Capacities(np.array([2, 2, 2]), 1))
+    >>> found.configuration.chosen.tolist(), found.latency_before, found.latency
+    ([-1, 0, 2], 6.0, 5.0)
+    """
+    graph = well_formed(graph)
+    check(graph, configuration, capacities)
+    began = monotonic()
+    feed = feeding(graph, configuration, costs)
+    before = float(feed.latency.sum())
+    used = utilisation_of(configuration, costs)
+    alpha = thrift * before / used if used else 0.0
+    course = [(0.0, before)]
+    replaced, rounds, changed = 0, 0, 1
+    while changed and monotonic() < began + seconds:
+        changed, rounds = 0, rounds + 1
+        reached = reach(feed.start, feed.inputs, feed.rank, feed.chosen)
+        order = _by_impact(feed, reached)
+        for begin in range(0, len(order), _AT_A_TIME):
+            some = order[begin : begin + _AT_A_TIME]
+            changed += _shorten(
+                feed, graph.first, costs.utilisation, capacities.views, some, alpha, reached
+            )
+            course.append((monotonic() - began, float(feed.latency.sum())))
+            if watch is not None:
+                watch(*course[-1])
+            if course[-1][0] > seconds:
+                break
+        replaced += changed
+    found = as_configuration(feed)
+    return Shortened(
+        found,
+        before,
+        float(feed.latency.sum()),
+        used,
+        utilisation_of(found, costs),
+        replaced,
+        rounds,
+        (*course, (monotonic() - began, float(feed.latency.sum()))),
+    )
+
+
+def _by_impact(feed: Feeding, reached: Int64s) -> Int64s:
+    """The views that aren't fed from the source, those of most impact first."""
+    order = np.argsort(-feed.latency * reached, kind="stable")
+    return order[feed.chosen[order] >= 0]
+
+
+@kernel
+def _shorten(
+    feed: Feeding,
+    first: Int64s,
+    utilisation: Float64s,
+    capacity: Int64s,
+    order: Int64s,
+    alpha: float,
+    reached: Int64s,
+) -> int:
+    """Let some views choose again. Returns how many have."""
+    changed = 0
+    for view in order:
+        old = feed.chosen[view]
+        best, slow = old, feed.latency[view] * (1 - _FASTER)
+        least = alpha * utilisation[old] + reached[view] * slow
+        for r in range(first[view], first[view + 1]):
+            latency = latency_by(feed, view, r)
+            if latency >= slow:
+                continue
+            worth = alpha * utilisation[r] + reached[view] * latency
+            if worth > least or (worth == least and utilisation[r] >= utilisation[best]):
+                continue
+            if fits(feed, capacity, view, r):
+                best, least = r, worth
+        if best != old:
+            feed_from(feed, view, best)
+            spread(feed, view)
+            changed += 1
+    return changed

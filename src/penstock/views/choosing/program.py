@@ -1,0 +1,271 @@
+"""The integer program of Table 1, simplified: which rewriting feeds each view, at the least utilisation.
+
+    minimise    Σ cost[c] x[c]
+    such that   Σ x[c], c a column of v          =  1            for every view v        (2)
+                Σ x[c], c has u as an input     <=  limit[u]     for u a view or D       (3) and (4) in one
+
+The paper has one variable for every edge. An edge into a rewriting is chosen exactly if the rewriting is, so one
+variable for each rewriting is enough: a *column*. That a view is fed from the source D is a column like any other,
+whose only input is D. More goes without losing an optimum:
+
+- a capacity can't be exceeded, and is no row, if no more than that many views could use the view at all;
+- a column is dominated if another one of its view costs no more and has no limited input that it hasn't: it is dropped,
+  which can make more capacities unlimited, and so on;
+- views with one column left are settled, and what that takes is off the limits.
+
+Columns of a view stand in ascending order of cost, which lets whoever looks for the cheapest stop early:
+
+    views                      4           9
+    first                      0           3      5
+    column (rewriting)         17 16 -1    31 30         -1 is the source
+    start, rows                the limited inputs of columns, as in a rewriting graph; numbers in `limited`
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.jit import kernel
+from penstock.views.choosing.capacities import Capacities
+from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
+
+_WORTH_IT = 0.98  # another round must have dropped that share, or it isn't worth its time
+
+
+class Program(NamedTuple):
+    """What is left to decide."""
+
+    views: Int32s
+    """The views that have a choice."""
+    first: Int64s
+    column: Int64s
+    cost: Float64s
+    start: Int64s
+    rows: Int32s
+    limited: Int32s
+    """The views (or `SOURCE`) whose capacity could be exceeded."""
+    limit: Int64s
+    """What is left of their capacity for the views that have a choice. Negative: those without one are too many."""
+    settled: Int64s
+    """The configuration of the views that have no choice; `SOURCE` for now for the others."""
+    fixed: float
+    """The utilisation of the views that have no choice."""
+
+
+class _Columns(NamedTuple):
+    """A rewriting graph in which the source is one more view, and being fed from it one more rewriting: the last."""
+
+    first: Int64s
+    start: Int64s
+    inputs: Int32s
+    cost: Float64s
+    rewriting: Int64s
+    capacity: Int64s
+
+
+def simplify(graph: RewritingGraph, costs: Costs, capacities: Capacities) -> Program:
+    """The program of a graph, without what can't matter.
+
+    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 0, 2], [0, 1, 2], [0, 1], [0, 1, 2])))
+    >>> costs = Costs(*map(np.array, ([5.0, 3.0], [0.0, 0.0], [9.0, 9.0, 9.0], [0.0, 0.0, 0.0])))
+    >>> program = simplify(graph, costs, Capacities(np.array([1, 1, 1]), 2))
+    >>> program.settled.tolist(), program.column.tolist(), program.fixed
+    ([-1, -1, 1], [], 21.0)
+    """
+    columns = _with_source(graph, costs, capacities)
+    order = _by_cost(columns.first, columns.cost)
+    keep = np.ones(len(order), np.bool_)
+    left, before = len(order), 2 * len(order) + 1
+    limited = np.zeros(len(columns.capacity), np.bool_)
+    while left < _WORTH_IT * before:
+        limited = _users(columns.first, columns.start, columns.inputs, keep) > columns.capacity
+        _drop_dominated(
+            columns.first, columns.start, columns.inputs, order, columns.cost, limited, keep
+        )
+        left, before = int(keep.sum()), left
+    return _assemble(columns, order, limited, keep)
+
+
+def _with_source(graph: RewritingGraph, costs: Costs, capacities: Capacities) -> _Columns:
+    views = len(graph.rank)
+    last = graph.first[1:]
+    width = np.insert(np.diff(graph.start), last, 1)
+    return _Columns(
+        graph.first + np.arange(views + 1),
+        np.concatenate([[0], np.cumsum(width)]),
+        np.insert(graph.inputs, graph.start[last], views).astype(np.int32),
+        np.insert(costs.utilisation, last, costs.source_utilisation),
+        np.insert(np.arange(len(graph.start) - 1), last, SOURCE),
+        np.append(capacities.views, capacities.source),
+    )
+
+
+def _assemble(columns: _Columns, order: Int64s, limited: Bools, keep: Bools) -> Program:
+    count = np.add.reduceat(keep, columns.first[:-1], dtype=np.int64)
+    kept = order[keep[order]]
+    begin = np.concatenate([[0], np.cumsum(count)])
+    alone = kept[begin[:-1][count == 1]]
+    settled = np.full(len(count), SOURCE, np.int64)
+    settled[count == 1] = columns.rewriting[alone]
+    _, taken = _limited_inputs(columns.start, columns.inputs, alone, limited)
+    limit = columns.capacity - np.bincount(taken, minlength=len(limited))
+    kept = kept[np.repeat(count > 1, count)]
+    start, used = _limited_inputs(columns.start, columns.inputs, kept, limited)
+    number = np.cumsum(limited) - 1
+    names = np.append(np.arange(len(count)), SOURCE)
+    return Program(
+        np.flatnonzero(count > 1).astype(np.int32),
+        np.concatenate([[0], np.cumsum(count[count > 1])]),
+        columns.rewriting[kept],
+        columns.cost[kept],
+        start,
+        number[used].astype(np.int32),
+        names[limited].astype(np.int32),
+        limit[limited],
+        settled,
+        float(columns.cost[alone].sum()),
+    )
+
+
+def configured(program: Program, picked: Int64s) -> Configuration:
+    """The configuration that a choice of one column for each of the program's views means."""
+    chosen = program.settled.copy()
+    chosen[program.views] = program.column[picked]
+    return Configuration(chosen)
+
+
+def total(program: Program, picked: Int64s) -> float:
+    """The utilisation of a choice of one column for each of the program's views, and of the others."""
+    return program.fixed + float(program.cost[picked].sum())
+
+
+def loads(program: Program, picked: Int64s) -> Int64s:
+    """How much of each limit a choice of columns takes."""
+    taken = np.zeros(len(program.limit), np.int64)
+    _add_loads(program.start, program.rows, picked, taken)
+    return taken
+
+
+@kernel
+def _by_cost(first: Int64s, cost: Float64s) -> Int64s:
+    """The rewritings of each view in ascending order of cost."""
+    order = np.empty(len(cost), np.int64)
+    for view in range(len(first) - 1):
+        begin, end = first[view], first[view + 1]
+        order[begin:end] = begin + np.argsort(cost[begin:end], kind="mergesort")
+    return order
+
+
+@kernel
+def _users(first: Int64s, start: Int64s, inputs: Int32s, keep: Bools) -> Int64s:
+    """How many views could use each view: several rewritings of one view count once."""
+    views = len(first) - 1
+    found = np.zeros(views + 1, np.int64)
+    seen = np.full(views + 1, -1, np.int64)
+    for view in range(views):
+        for r in range(first[view], first[view + 1]):
+            if keep[r]:
+                for e in range(start[r], start[r + 1]):
+                    if seen[inputs[e]] != view:
+                        seen[inputs[e]] = view
+                        found[inputs[e]] += 1
+    return found
+
+
+@kernel
+def _drop_dominated(
+    first: Int64s,
+    start: Int64s,
+    inputs: Int32s,
+    order: Int64s,
+    cost: Float64s,
+    limited: Bools,
+    keep: Bools,
+) -> None:
+    """Drop columns that another one of their view is no worse than; of equal ones all but one."""
+    longest = 0
+    for view in range(len(first) - 1):
+        longest = max(longest, first[view + 1] - first[view])
+    signature = np.zeros(longest, np.uint64)
+    for view in range(len(first) - 1):
+        begin = first[view]
+        for p in range(begin, first[view + 1]):
+            r = order[p]
+            if not keep[r]:
+                continue
+            bits = np.uint64(0)
+            for e in range(start[r], start[r + 1]):
+                if limited[inputs[e]]:
+                    bits |= np.uint64(1) << np.uint64((inputs[e] * 40503) & 63)
+            signature[p - begin] = bits
+            for q in range(begin, p):
+                other = order[q]
+                if not keep[other] or (signature[q - begin] & ~bits) != 0:
+                    continue
+                if _needs_no_more(start, inputs, limited, other, r):
+                    keep[r] = False
+                    break
+            if keep[r] and cost[r] == cost[order[max(begin, p - 1)]]:
+                _drop_equally_dear(start, inputs, order, cost, limited, keep, begin, p)
+
+
+@kernel
+def _drop_equally_dear(
+    start: Int64s,
+    inputs: Int32s,
+    order: Int64s,
+    cost: Float64s,
+    limited: Bools,
+    keep: Bools,
+    begin: int,
+    p: int,
+) -> None:
+    """Earlier columns that cost the same as the one at `p` and need more."""
+    r = order[p]
+    q = p - 1
+    while q >= begin and cost[order[q]] == cost[r]:
+        if keep[order[q]] and _needs_no_more(start, inputs, limited, r, order[q]):
+            keep[order[q]] = False
+        q -= 1
+
+
+@kernel
+def _needs_no_more(start: Int64s, inputs: Int32s, limited: Bools, this: int, that: int) -> bool:
+    """Whether all limited inputs of one rewriting are inputs of the other. Both are in ascending order."""
+    e, f = start[this], start[that]
+    while e < start[this + 1]:
+        if not limited[inputs[e]]:
+            e += 1
+        elif f == start[that + 1] or inputs[f] > inputs[e]:
+            return False
+        else:
+            e += inputs[f] == inputs[e]
+            f += 1
+    return True
+
+
+@kernel
+def _limited_inputs(
+    start: Int64s, inputs: Int32s, column: Int64s, limited: Bools
+) -> tuple[Int64s, Int32s]:
+    first = np.zeros(len(column) + 1, np.int64)
+    for c in range(len(column)):
+        first[c + 1] = first[c]
+        for e in range(start[column[c]], start[column[c] + 1]):
+            first[c + 1] += limited[inputs[e]]
+    rows = np.empty(first[-1], np.int32)
+    at = 0
+    for c in range(len(column)):
+        for e in range(start[column[c]], start[column[c] + 1]):
+            if limited[inputs[e]]:
+                rows[at] = inputs[e]
+                at += 1
+    return first, rows
+
+
+@kernel
+def _add_loads(start: Int64s, rows: Int32s, picked: Int64s, taken: Int64s) -> None:
+    for c in picked:
+        for e in range(start[c], start[c + 1]):
+            taken[rows[e]] += 1

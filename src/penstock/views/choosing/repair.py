@@ -1,0 +1,243 @@
+"""A choice that keeps to the limits, from prices (for section 3.3): greedy, then improved by moves and exchanges.
+
+Greedy: views that lose most if they don't get their cheapest column come first, and each takes the cheapest, prices
+included, that still has room. A view for which there's none stays open for now, as if it cost more than all others.
+
+Then views that have not got their cheapest column, by cost alone, try again:
+
+    move        to a cheaper column that has room by now
+    exchange    to a cheaper column one input of which is full: a view that uses that input goes elsewhere,
+                if both together cost less
+
+until nothing changes or time is over. The users of a full input are in a list (`user_lists`).
+"""
+
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Float64s, Int32s, Int64s
+from penstock.jit import kernel
+from penstock.views.choosing.lagrangian import reduced_costs
+from penstock.views.choosing.program import Program
+from penstock.views.choosing.user_lists import entry_owners, link, unlink
+
+OPEN = -1
+"""Picked for a view: nothing yet."""
+_AT_A_TIME = 2000  # views between looks at the clock
+_PARTNERS = 200  # views that are asked to make room for one
+
+
+class Lists(NamedTuple):
+    """A choice, and the users of every row."""
+
+    picked: Int64s
+    room: Int64s
+    head: Int64s
+    after: Int64s
+    before: Int64s
+    owner: Int32s
+
+
+class Repaired(NamedTuple):
+    """One column for each view (`OPEN` where none was found), and what is left of the limits."""
+
+    picked: Int64s
+    room: Int64s
+
+
+def greedy(program: Program, prices: Float64s) -> Repaired:
+    """The cheapest columns at these prices, as far as there's room."""
+    reduced = reduced_costs(program, prices)
+    order = np.argsort(-_regret(program.first, reduced), kind="stable")
+    return Repaired(
+        *_greedy(program.first, program.start, program.rows, program.limit, reduced, order)
+    )
+
+
+def improved(program: Program, choice: Repaired, until: float = np.inf) -> Repaired:
+    """A choice made cheaper by moves and exchanges. The one given isn't usable any more."""
+    state = lists(program, choice)
+    dear = float(program.cost.sum()) + 1.0
+    found = True
+    while found:
+        found = False
+        for begin in range(0, len(choice.picked), _AT_A_TIME):
+            found |= _improve(
+                program.first, program.start, program.rows, program.cost, state, dear,
+                begin, min(begin + _AT_A_TIME, len(choice.picked)),
+            )  # fmt: skip
+            if monotonic() > until:
+                return choice
+    return choice
+
+
+def lists(program: Program, choice: Repaired) -> Lists:
+    """The users of every row that a choice has. The choice changes with them."""
+    entries = len(program.rows)
+    state = Lists(
+        choice.picked,
+        choice.room,
+        np.full(len(program.limit), -1, np.int64),
+        np.full(entries, -1, np.int64),
+        np.full(entries, -1, np.int64),
+        entry_owners(program.first, program.start, entries),
+    )
+    link_all(program.start, program.rows, state)
+    return state
+
+
+@kernel
+def _regret(first: Int64s, reduced: Float64s) -> Float64s:
+    """For each view, what its second best column costs more than its best."""
+    found = np.empty(len(first) - 1)
+    for view in range(len(first) - 1):
+        best, second = np.inf, np.inf
+        for c in range(first[view], first[view + 1]):
+            if reduced[c] < best:
+                best, second = reduced[c], best
+            elif reduced[c] < second:
+                second = reduced[c]
+        found[view] = second - best
+    return found
+
+
+@kernel
+def _greedy(
+    first: Int64s, start: Int64s, rows: Int32s, limit: Int64s, reduced: Float64s, order: Int64s
+) -> tuple[Int64s, Int64s]:
+    room = np.maximum(limit, 0)
+    picked = np.full(len(first) - 1, OPEN, np.int64)
+    for view in order:
+        best = np.inf
+        for c in range(first[view], first[view + 1]):
+            if reduced[c] < best and blocked_by(start, rows, room, c) == FREE:
+                best = reduced[c]
+                picked[view] = c
+        if picked[view] != OPEN:
+            for e in range(start[picked[view]], start[picked[view] + 1]):
+                room[rows[e]] -= 1
+    return picked, room
+
+
+FREE, TWICE = -1, -2
+
+
+@kernel
+def blocked_by(start: Int64s, rows: Int32s, room: Int64s, c: int) -> int:
+    """The row without room that keeps a column from being picked; `FREE`, or `TWICE` if there are several."""
+    found = FREE
+    for e in range(start[c], start[c + 1]):
+        if room[rows[e]] <= 0:
+            if found != FREE:
+                return TWICE
+            found = rows[e]
+    return found
+
+
+@kernel
+def link_all(start: Int64s, rows: Int32s, state: Lists) -> None:
+    for view in range(len(state.picked)):
+        if state.picked[view] != OPEN:
+            link(start, rows, state.head, state.after, state.before, state.picked[view])
+
+
+@kernel
+def pick_column(start: Int64s, rows: Int32s, state: Lists, view: int, c: int) -> None:
+    """Put a view to another column, or to none."""
+    old = state.picked[view]
+    if old != OPEN:
+        unlink(start, rows, state.head, state.after, state.before, old)
+        for e in range(start[old], start[old + 1]):
+            state.room[rows[e]] += 1
+    if c != OPEN:
+        link(start, rows, state.head, state.after, state.before, c)
+        for e in range(start[c], start[c + 1]):
+            state.room[rows[e]] -= 1
+    state.picked[view] = c
+
+
+@kernel
+def _improve(
+    first: Int64s,
+    start: Int64s,
+    rows: Int32s,
+    cost: Float64s,
+    state: Lists,
+    dear: float,
+    begin: int,
+    end: int,
+) -> bool:
+    """Moves and exchanges of some views. Whether there were any."""
+    found = False
+    for view in range(begin, end):
+        old = state.picked[view]
+        now = dear if old == OPEN else cost[old]
+        if old == first[view]:
+            continue
+        pick_column(start, rows, state, view, OPEN)
+        best, column, partner, elsewhere = -1e-9 * now, old, -1, -1
+        for c in range(first[view], first[view + 1]):
+            gain = cost[c] - now
+            if gain >= best:
+                break
+            row = blocked_by(start, rows, state.room, c)
+            if row == FREE:
+                best, column, partner = gain, c, -1
+                break
+            if row != TWICE:
+                other, to, more = _makes_room(first, start, rows, cost, state, c, row, best - gain)
+                if other >= 0:
+                    best, column, partner, elsewhere = gain + more, c, other, to
+        if partner >= 0:
+            pick_column(start, rows, state, partner, elsewhere)
+        pick_column(start, rows, state, view, column)
+        found |= column != old
+    return found
+
+
+@kernel
+def _makes_room(
+    first: Int64s,
+    start: Int64s,
+    rows: Int32s,
+    cost: Float64s,
+    state: Lists,
+    c: int,
+    row: int,
+    most: float,
+) -> tuple[int, int, float]:
+    """The user of a full row that goes elsewhere most cheaply, for less than `most`, once column `c` is picked."""
+    for e in range(start[c], start[c + 1]):
+        state.room[rows[e]] -= 1
+    partner, elsewhere, least = -1, -1, most
+    entry, asked = state.head[row], 0
+    while entry >= 0 and asked < _PARTNERS:
+        view = state.owner[entry]
+        old = state.picked[view]
+        for d in range(first[view], first[view + 1]):
+            if cost[d] - cost[old] >= least:
+                break
+            if d != old and _fits_instead(start, rows, state.room, old, d):
+                partner, elsewhere, least = view, d, cost[d] - cost[old]
+                break
+        entry = state.after[entry]
+        asked += 1
+    for e in range(start[c], start[c + 1]):
+        state.room[rows[e]] += 1
+    return partner, elsewhere, least
+
+
+@kernel
+def _fits_instead(start: Int64s, rows: Int32s, room: Int64s, old: int, new: int) -> bool:
+    """Whether a view has room in column `new` if it leaves `old`. A row that is overdrawn has none, left or not."""
+    for e in range(start[new], start[new + 1]):
+        row = rows[e]
+        if room[row] <= 0:
+            freed = False
+            for f in range(start[old], start[old + 1]):
+                freed |= rows[f] == row
+            if not (freed and room[row] == 0):
+                return False
+    return True

@@ -1,0 +1,199 @@
+"""Documents as flat arrays: a batch of them in one piece, whatever they were written in (section 4.1).
+
+    <news><item id="3"><topic>ACME</topic></item></news>
+
+    node      0      1      2      3            in document order, documents one behind the other
+    label     news   item   @id    topic        a number in `names`
+    parent   -1      0      1      1            -1: an outermost node; a virtual document node stands above it
+    last      3      3      2      3            its last descendant
+    value     ACME   ACME   3      ACME         a span of `values`: what lies below it is one piece of text
+    content   <news>…</news>  …  id="3"  …      a span of `content`, the canonical text of the whole document
+
+A subtree's text and its serialised form are pieces of those of the whole document, so they are written once, and a
+node has two pairs of places. Attributes' values aren't part of an element's value: they have the second half of
+`values` to themselves. No Python object is kept per node.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Bytes, Int32s, Int64s
+from penstock.jit import kernel
+from penstock.views.documents.label_table import LabelTable, label_table
+from penstock.views.node_ids import node_id
+
+MOST_BYTES = 64 << 20
+MOST_DEPTH = 1_000
+NO_VALUE = -1
+"""Where a node's value begins if it has none: JSON's null."""
+
+LABEL, PARENT, LAST, LEVEL = range(4)
+VALUE_START, VALUE_END, CONTENT_START, CONTENT_END = range(4)
+NODES, TEXT, ATTRIBUTE_TEXT, CONTENT = range(4)
+
+Document = bytes | str
+
+
+class BadDocument(NamedTuple):
+    """A document that can't be read: its place in the batch, and why."""
+
+    place: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Documents:
+    """A batch of documents."""
+
+    numbers: Int64s
+    """What each document is called: the column `document` of its tuples."""
+    first: Int64s
+    """Document -> its nodes first[d] .. first[d + 1]; none if it is bad."""
+    labels: Int32s
+    parents: Int32s
+    last: Int32s
+    levels: Int32s
+    spans: Int64s
+    """Rows `VALUE_START`, `VALUE_END`, `CONTENT_START` and `CONTENT_END`, one column per node."""
+    values: Bytes
+    content: Bytes
+    names: tuple[str, ...]
+    bad: tuple[BadDocument, ...]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def value(self, node: int) -> str | None:
+        """A node's value."""
+        start, end = self.spans[VALUE_START, node], self.spans[VALUE_END, node]
+        return None if start == NO_VALUE else self.values[start:end].tobytes().decode()
+
+    def cont(self, node: int) -> str:
+        """A node's subtree, serialised."""
+        start, end = self.spans[CONTENT_START, node], self.spans[CONTENT_END, node]
+        return self.content[start:end].tobytes().decode()
+
+    def part(self, start: int, past: int) -> "Documents":
+        """The documents from one place up to another; the texts are shared."""
+        low, high = int(self.first[start]), int(self.first[past])
+        parents, last = self.parents[low:high], self.last[low:high]
+        if low:
+            parents, last = np.where(parents < 0, parents, parents - low), last - low
+        return replace(
+            self,
+            numbers=self.numbers[start:past],
+            first=self.first[start : past + 1] - low,
+            labels=self.labels[low:high],
+            parents=parents.astype(np.int32),
+            last=last.astype(np.int32),
+            levels=self.levels[low:high],
+            spans=np.ascontiguousarray(self.spans[:, low:high]),
+            bad=tuple(
+                b._replace(place=b.place - start) for b in self.bad if start <= b.place < past
+            ),
+        )
+
+
+class Draft(NamedTuple):
+    """Documents while they are being read: arrays with room for as many nodes as there can be.
+
+    Kernels pass on single arrays of it: all of it at every step costs more than the step.
+    """
+
+    links: Int32s
+    """Rows `LABEL`, `PARENT`, `LAST` and `LEVEL`, one column per node."""
+    spans: Int64s
+    """Rows `VALUE_START`, `VALUE_END`, `CONTENT_START` and `CONTENT_END`, one column per node."""
+    values: Bytes
+    content: Bytes
+    used: Int64s
+    """How much of it is: `NODES`, `TEXT`, `ATTRIBUTE_TEXT` and `CONTENT`."""
+    table: LabelTable
+
+
+def draft(nodes: int, size: int, content: int) -> Draft:
+    """Room for so many nodes, in so many bytes of documents."""
+    used = np.zeros(4, np.int64)
+    used[ATTRIBUTE_TEXT] = size
+    # Pages that aren't written to take no memory.
+    return Draft(
+        links=np.empty((4, nodes), np.int32),
+        spans=np.empty((4, nodes), np.int64),
+        values=np.empty(2 * size, np.uint8),
+        content=np.empty(content, np.uint8),
+        used=used,
+        table=label_table(nodes, size + nodes),
+    )
+
+
+@kernel
+def open_node(
+    links: Int32s, spans: Int64s, used: Int64s, label: int, parent: int, level: int
+) -> int:
+    """One more node, which begins where text and content stand."""
+    node = int(used[NODES])
+    used[NODES] += 1
+    links[LABEL, node] = label
+    links[PARENT, node] = parent
+    links[LAST, node] = node
+    links[LEVEL, node] = level
+    spans[VALUE_START, node] = spans[VALUE_END, node] = used[TEXT]
+    spans[CONTENT_START, node] = spans[CONTENT_END, node] = used[CONTENT]
+    return node
+
+
+@kernel
+def close_node(links: Int32s, spans: Int64s, used: Int64s, node: int) -> None:
+    """The node ends where nodes, text and content stand."""
+    links[LAST, node] = used[NODES] - 1
+    spans[VALUE_END, node] = used[TEXT]
+    spans[CONTENT_END, node] = used[CONTENT]
+
+
+def finished(
+    out: Draft, ends: Int64s, numbers: Sequence[int] | Int64s | None, bad: list[BadDocument]
+) -> Documents:
+    """The documents that were read; `ends` says where the nodes of each end."""
+    nodes = int(out.used[NODES])
+    named = np.arange(len(ends)) if numbers is None else np.asarray(numbers, np.int64)
+    labels, parents, last, levels = (row[:nodes] for row in out.links)
+    return Documents(
+        named,
+        np.concatenate([np.zeros(1, np.int64), ends]),
+        labels,
+        parents,
+        last,
+        levels,
+        np.ascontiguousarray(out.spans[:, :nodes]),
+        out.values,
+        out.content[: out.used[CONTENT]],
+        out.table.names(),
+        tuple(sorted(bad)),
+    )
+
+
+@kernel
+def ids_of(first: Int64s, last: Int32s, levels: Int32s, ids: Int64s) -> None:
+    """Every node's structural ID; numbers begin at 0 in each document."""
+    for document in range(len(first) - 1):
+        low = int(first[document])
+        for node in range(low, first[document + 1]):
+            ids[node] = node_id(node - low, int(last[node]) - low, int(levels[node]))
+
+
+def node_ids(documents: Documents) -> Int64s:
+    """The structural IDs of all nodes of a batch."""
+    ids = np.empty(len(documents.labels), np.int64)
+    ids_of(documents.first, documents.last, documents.levels, ids)
+    return ids
+
+
+def encoded(documents: Sequence[Document] | pa.Array) -> Iterator[Document]:
+    """The documents of a list or of an Arrow column; a missing one is empty."""
+    if isinstance(documents, pa.Array | pa.ChunkedArray):
+        return (scalar.as_py() or b"" for scalar in documents)
+    return iter(documents)

@@ -1,0 +1,94 @@
+"""JSON documents into flat arrays.
+
+A document is an object. Its keys are the outermost nodes: they stand where an XML document's root element stands. An
+array outside everything has no key that its elements could be called by, so it isn't read: its elements may be sent as
+documents of their own, or under a key.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Int64s
+from penstock.views.documents.documents import (
+    MOST_BYTES,
+    MOST_DEPTH,
+    BadDocument,
+    Document,
+    Documents,
+    draft,
+    encoded,
+    finished,
+)
+from penstock.views.documents.json_scan import (
+    BAD_NUMBER,
+    BAD_STRING,
+    NO_OBJECT,
+    OK,
+    TOO_DEEP,
+    TOO_MANY_NODES,
+    TRAILING,
+    UNEXPECTED,
+    scan_documents,
+)
+from penstock.views.node_ids import MOST_NODES
+
+_REASONS = {
+    NO_OBJECT: "not an object: send an array's elements as documents, or under a key",
+    UNEXPECTED: "not JSON",
+    BAD_STRING: "not a string: it doesn't end, or has a control character, an unknown escape or half a character",
+    BAD_NUMBER: "not a number as JSON writes it",
+    TOO_DEEP: f"nested too deeply: at most {MOST_DEPTH:,} levels",
+    TOO_MANY_NODES: f"too many nodes: fewer than {MOST_NODES:,} in one document",
+    TRAILING: "something stands behind the object",
+}
+_MARK = b"\xef\xbb\xbf"
+
+
+def read_json(
+    documents: Sequence[Document] | pa.Array, numbers: Sequence[int] | Int64s | None = None
+) -> Documents:
+    """A batch of documents, as bytes or as text. What can't be read is in `bad`, and the others go on.
+
+    >>> batch = read_json(['{"a": [1, {"b": "x"}]}', "[1]"])
+    >>> [(batch.names[batch.labels[node]], batch.value(node), batch.cont(node)) for node in range(3)]
+    [('a', '1', '1'), ('a', 'x', '{"b":"x"}'), ('b', 'x', '"x"')]
+    >>> batch.bad
+    (BadDocument(place=1, reason="not an object: send an array's elements as documents, or under a key, at byte 0"),)
+    """
+    pieces = []
+    bad = []
+    for place, document in enumerate(encoded(documents)):
+        data, reason = _utf8(document)
+        pieces.append(data)
+        if reason is not None:
+            bad.append(BadDocument(place, reason))
+    offsets = np.zeros(len(pieces) + 1, np.int64)
+    offsets[1:] = np.cumsum([len(piece) for piece in pieces])
+    data = b"".join(pieces)
+    nodes = data.count(b":") + data.count(b",") + data.count(b"[")
+    out = draft(nodes, len(data), len(data))
+    ends, places = np.zeros(len(pieces), np.int64), np.zeros(len(pieces), np.int64)
+    faults = np.zeros(len(pieces), np.int32)
+    faults[[found.place for found in bad]] = UNEXPECTED
+    known = set(np.flatnonzero(faults).tolist())
+    scan_documents(np.frombuffer(data, np.uint8), offsets, out, ends, faults, places)
+    for place in np.flatnonzero(faults != OK).tolist():
+        if place not in known:
+            reason = f"{_REASONS[int(faults[place])]}, at byte {places[place]}"
+            bad.append(BadDocument(place, reason))
+    return finished(out, ends, numbers, bad)
+
+
+def _utf8(document: Document) -> tuple[bytes, str | None]:
+    """The document's bytes, and why they can't be read if they can't."""
+    if len(document) > MOST_BYTES:
+        return b"", f"too large: {len(document):,} bytes, at most {MOST_BYTES:,} are read"
+    try:
+        data = document.encode() if isinstance(document, str) else document
+        data = data.removeprefix(_MARK)
+        data.decode()  # only to see whether it can be
+    except UnicodeError as error:
+        return b"", f"not UTF-8: {error}"
+    return data, None

@@ -1,0 +1,244 @@
+"""Embeddings as columns: IDs and texts of a run of patterns, in a few large pieces that Arrow arrays are cut from.
+
+numbers   pattern 0: document… n0… n1…   pattern 1: document… n0…     int64, cut by pattern and column
+offsets   text column 0: 0 3 3 7         text column 1: 0 5           int32, each beginning with 0 in its own piece
+texts     …                                                            the bytes of all text columns
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Bytes, Int8s, Int32s, Int64s
+from penstock.errors import PenstockError
+from penstock.jit import kernel
+from penstock.views.documents.documents import Documents
+from penstock.views.extraction.embeddings import Embeddings
+from penstock.views.tree_pattern import Returns, TreePattern
+
+_VAL, _CONT = int(Returns.VAL), int(Returns.CONT)
+_LARGEST_COLUMN = (1 << 31) - 1
+
+
+class Columns(NamedTuple):
+    """All columns of a run of patterns."""
+
+    numbers: Int64s
+    first_number: Int64s
+    """Pattern of the run -> where in `numbers` its columns begin."""
+    offsets: Int32s
+    first_offset: Int64s
+    """Text column -> where in `offsets` it begins."""
+    texts: Bytes
+    first_text: Int64s
+    """Text column -> where in `texts` it begins."""
+    valid: Bytes
+    """A byte for each text, zero if there is none; empty if all are there."""
+    first_column: Int64s
+    """Pattern of the run -> its first text column."""
+
+
+@kernel
+def number_columns(found: Embeddings, numbers: Int64s, ids: Int64s, columns: Int64s) -> Int64s:
+    """The document and the IDs of every row, column by column; gives where those of each pattern begin."""
+    patterns = len(found.first_row) - 1
+    first = np.zeros(patterns + 1, np.int64)
+    for pattern in range(patterns):
+        at, row, cell = first[pattern], found.first_row[pattern], found.first_cell[pattern]
+        rows = found.first_row[pattern + 1] - row
+        width = (found.first_cell[pattern + 1] - cell) // rows if rows else 0
+        for place in range(rows):
+            columns[at + place] = numbers[found.documents[row + place]]
+        for column in range(width):
+            at += rows
+            for place in range(rows):
+                columns[at + place] = ids[found.nodes[cell + place * width + column]]
+        first[pattern + 1] = first[pattern] + rows * (width + 1)
+    return first
+
+
+@kernel
+def text_offsets(
+    found: Embeddings, low: int, first_node: Int64s, returns: Int8s, spans: Int64s
+) -> tuple[Int32s, Int64s, Int64s, Int64s, bool]:
+    """Offsets of all text columns, where those of each begin, where its texts do, each pattern's first column; and
+    whether any is missing. `spans` has rows for the start and end of values and of content."""
+    patterns = len(found.first_row) - 1
+    columns = places = 0
+    for pattern in range(patterns):
+        rows = found.first_row[pattern + 1] - found.first_row[pattern]
+        for node in range(first_node[low + pattern], first_node[low + pattern + 1]):
+            texts = ((returns[node] & _VAL) != 0) + ((returns[node] & _CONT) != 0)
+            columns += texts
+            places += texts * (rows + 1)
+    offsets = np.zeros(places, np.int32)
+    first_offset, first_text = np.zeros(columns + 1, np.int64), np.zeros(columns + 1, np.int64)
+    first_column = np.zeros(patterns + 1, np.int64)
+    missing = False
+    column = 0
+    for pattern in range(patterns):
+        rows = found.first_row[pattern + 1] - found.first_row[pattern]
+        width = first_node[low + pattern + 1] - first_node[low + pattern]
+        for place in range(width):
+            for kind in range(2):
+                if not returns[first_node[low + pattern] + place] & (_CONT if kind else _VAL):
+                    continue
+                start, end = spans[2 * kind], spans[2 * kind + 1]
+                at = first_offset[column]
+                size = np.int64(0)
+                for row in range(rows):
+                    node = found.nodes[found.first_cell[pattern] + row * width + place]
+                    if start[node] >= 0:
+                        size += end[node] - start[node]
+                    else:
+                        missing = True
+                    offsets[at + row + 1] = size
+                column += 1
+                first_offset[column] = at + rows + 1
+                first_text[column] = first_text[column - 1] + size
+        first_column[pattern + 1] = column
+    return offsets, first_offset, first_text, first_column, missing
+
+
+@kernel
+def text_bytes(
+    found: Embeddings,
+    low: int,
+    first_node: Int64s,
+    returns: Int8s,
+    spans: Int64s,
+    values: Bytes,
+    content: Bytes,
+    offsets: Int32s,
+    first_offset: Int64s,
+    first_text: Int64s,
+    missing: bool,
+    texts: Bytes,
+) -> Bytes:
+    """The bytes of all text columns; gives which of the texts are there, if not all are."""
+    valid = np.ones(len(offsets) if missing else 0, np.uint8)
+    column = 0
+    for pattern in range(len(found.first_row) - 1):
+        rows = found.first_row[pattern + 1] - found.first_row[pattern]
+        width = first_node[low + pattern + 1] - first_node[low + pattern]
+        cells = found.nodes[found.first_cell[pattern] : found.first_cell[pattern + 1]]
+        for place in range(width):
+            for kind in range(2):
+                if not returns[first_node[low + pattern] + place] & (_CONT if kind else _VAL):
+                    continue
+                at = first_offset[column]
+                ends = offsets[at + 1 : at + rows + 1]
+                target = texts[first_text[column] : first_text[column + 1]]
+                start = spans[2 * kind]
+                if missing:
+                    for row in range(rows):
+                        valid[at + row] = start[cells[row * width + place]] >= 0
+                _copy(target, ends, cells, place, width, start, content if kind else values)
+                column += 1
+    return valid
+
+
+@kernel
+def _copy(
+    target: Bytes, ends: Int32s, nodes: Int32s, place: int, width: int, start: Int64s, data: Bytes
+) -> None:
+    """The texts of one column, one behind the other."""
+    at = np.uint64(0)
+    for row in range(len(ends)):
+        source = np.uint64(start[nodes[row * width + place]])
+        size = np.uint64(ends[row]) - at
+        # Places without a sign can't be negative: nothing is checked, and many bytes are moved at once.
+        for byte in range(size):
+            target[at + byte] = data[source + byte]
+        at += size
+
+
+def columns_of(
+    found: Embeddings,
+    low: int,
+    first_node: Int64s,
+    returns: Int8s,
+    documents: Documents,
+    ids: Int64s,
+) -> Columns:
+    """The columns of a run of patterns that begins with `low`."""
+    numbers = _room(8 * (len(found.documents) + len(found.nodes))).view(np.int64)
+    first_number = number_columns(found, documents.numbers, ids, numbers)
+    spans = documents.spans
+    offsets, first_offset, first_text, first_column, missing = text_offsets(
+        found, low, first_node, returns, spans
+    )
+    if len(first_text) > 1 and int(np.diff(first_text).max()) > _LARGEST_COLUMN:
+        size = f"{int(np.diff(first_text).max()):,} bytes"
+        reason = f"a column of {size} is too large for Arrow: extract fewer documents at a time"
+        raise PenstockError(reason)
+    texts = _room(int(first_text[-1]))
+    valid = text_bytes(
+        found,
+        low,
+        first_node,
+        returns,
+        spans,
+        documents.values,
+        documents.content,
+        offsets,
+        first_offset,
+        first_text,
+        missing,
+        texts,
+    )
+    return Columns(
+        numbers, first_number, offsets, first_offset, texts, first_text, valid, first_column
+    )
+
+
+def _room(size: int) -> Bytes:
+    """So many bytes of Arrow's own memory: it uses pages again, and fresh ones cost more than what is written there."""
+    return np.frombuffer(pa.allocate_buffer(size), np.uint8)
+
+
+class Cutter:
+    """Cuts record batches out of columns: without copies."""
+
+    def __init__(self, columns: Columns, found: Embeddings) -> None:
+        self._columns = columns
+        self._numbers = pa.py_buffer(columns.numbers)
+        self._offsets = pa.py_buffer(columns.offsets)
+        self._texts = pa.py_buffer(columns.texts)
+        self._rows = np.diff(found.first_row).tolist()
+        self._first_number = columns.first_number.tolist()
+        self._first_offset = columns.first_offset.tolist()
+        self._first_text = columns.first_text.tolist()
+        self._first_column = columns.first_column.tolist()
+
+    def batch(self, place: int, pattern: TreePattern, schema: pa.Schema) -> pa.RecordBatch:
+        """The tuples of the pattern at this place of the run."""
+        rows, at = self._rows[place], self._first_number[place]
+        column = self._first_column[place]
+        arrays = [self._int64s(at, rows)]
+        for node in pattern.nodes:
+            at += rows
+            arrays.append(self._int64s(at, rows))
+            for _ in range((Returns.VAL in node.returns) + (Returns.CONT in node.returns)):
+                arrays.append(self._strings(column, rows))
+                column += 1
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _int64s(self, at: int, rows: int) -> pa.Array:
+        return pa.Array.from_buffers(pa.int64(), rows, [None, self._numbers], 0, at)
+
+    def _strings(self, column: int, rows: int) -> pa.Array:
+        at, text = self._first_offset[column], self._first_text[column]
+        texts = self._texts.slice(text, self._first_text[column + 1] - text)
+        valid, count = None, 0
+        if len(self._columns.valid):
+            bits = self._columns.valid[at : at + rows]
+            count = rows - int(bits.sum())
+            # The array begins at `at` of the offsets, so its bits do as well.
+            valid = pa.py_buffer(
+                np.packbits(np.concatenate([np.zeros(at % 8, np.uint8), bits]), bitorder="little")
+            )
+            offsets = self._offsets.slice(4 * (at - at % 8))
+            return pa.Array.from_buffers(pa.string(), rows, [valid, offsets, texts], count, at % 8)
+        return pa.Array.from_buffers(pa.string(), rows, [valid, self._offsets, texts], count, at)

@@ -1,0 +1,56 @@
+"""A view set as a folder of arrays that workers map into memory: one copy per host, nothing pickled.
+
+    folder/  patterns.*.npy  implications.*.npy  trie.*.npy  manifest.json
+
+A Spark task is given the folder's name and a range of views; `embedded_into` and `rewritings_of_range` do the rest.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import SnapshotError
+from penstock.matching.folders import read_folder, write_folder
+from penstock.views.rewriting.flat_patterns import FlatPatterns, as_mapped
+from penstock.views.rewriting.label_trie import LabelTrie, as_mapped_trie
+from penstock.views.rewriting.predicate_table import Implications
+
+_PATTERNS, _IMPLICATIONS, _TRIE = "patterns.", "implications.", "trie."
+
+
+def write_views(folder: Path, flat: FlatPatterns, trie: LabelTrie) -> None:
+    """Write a view set. A folder that is there already is left alone."""
+    fields: dict[str, Any] = flat._asdict()
+    known: Implications = fields.pop("implications")
+    arrays = {_PATTERNS + name: array for name, array in fields.items()}
+    arrays |= {_IMPLICATIONS + name: array for name, array in known._asdict().items()}
+    arrays |= {_TRIE + name: array for name, array in trie._asdict().items()}
+    write_folder(folder, {"views": flat.views}, arrays)
+
+
+def map_views(folder: Path) -> tuple[FlatPatterns, LabelTrie]:
+    """A view set that was written. SnapshotError if it is torn, or none.
+
+    >>> import tempfile
+    >>> from penstock.views.rewriting.flat_patterns import flatten
+    >>> from penstock.views.rewriting.label_trie import build_trie
+    >>> from penstock.views.tree_pattern import PatternNode, TreePattern
+    >>> flat = flatten([TreePattern((PatternNode("a", -1),))])
+    >>> with tempfile.TemporaryDirectory() as room:
+    ...     write_views(Path(room, "views"), flat, build_trie(flat))
+    ...     map_views(Path(room, "views"))[0].label.tolist()
+    [1]
+    """
+    _, arrays = read_folder(folder)
+
+    def part(prefix: str, names: tuple[str, ...]) -> dict[str, Any]:
+        try:
+            return {name: arrays[prefix + name] for name in names}
+        except KeyError as error:
+            raise SnapshotError(
+                f"{folder} has no array {error}: it isn't a view set; write it again"
+            ) from None
+
+    known = Implications(**part(_IMPLICATIONS, Implications._fields))
+    fields = part(_PATTERNS, FlatPatterns._fields[:-1])
+    trie = LabelTrie(**part(_TRIE, LabelTrie._fields))
+    return as_mapped(FlatPatterns(**fields, implications=known)), as_mapped_trie(trie)

@@ -1,0 +1,253 @@
+"""All views' rewritings: from the embedding graph to the rewritability graph (Algorithms 1 and 4).
+
+A set of views rewrites q if what they cover of q's items is all of them (`embedding` says what a view covers), so a
+rewriting is a cover, and `covers` finds the best few. Candidates are the views that embed into q and come before it in
+`rank`: so no choice of rewritings has a cycle.
+
+Of candidates that cover the same, the one preferred is the cheapest, if it is said what views cost; otherwise the last
+in rank: it is the most like q, and so has the fewest tuples that q has not.
+
+`rewritings_of_range` is a pure function of a range of views, given the part of the embedding graph for that range and
+the rank of all: a Spark job takes a range per task, and `join_rewritings` puts the parts together.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Float64s, Int32s, Int64s, UInt64s
+from penstock.errors import PenstockError
+from penstock.jit import kernel
+from penstock.matching.plan import read_only
+from penstock.matching.sharing import offsets
+from penstock.views.rewriting.covers import Covers, find_covers, new_covers, new_search
+from penstock.views.rewriting.embedding import (
+    WORDS,
+    Items,
+    Target,
+    aim,
+    cover,
+    embeds,
+    list_items,
+    narrow,
+    new_items,
+    new_target,
+    release,
+)
+from penstock.views.rewriting.embedding_graph import EmbeddingGraph
+from penstock.views.rewriting.flat_patterns import MOST_NODES, FlatPatterns
+from penstock.views.rewriting_graph import RewritingGraph
+
+MOST_REWRITINGS = 30
+"""Of a view, unless said otherwise: the paper's k."""
+
+_STEPS = 64  # candidates taken in a search, for each rewriting that is asked for
+
+
+class Limits(NamedTuple):
+    """How far rewritings are looked for: how many of a view, how many of those begin alike, in how many steps."""
+
+    most: int
+    most_alike: int
+    steps: int
+
+    @staticmethod
+    def of(most: int = MOST_REWRITINGS, most_alike: int | None = None) -> "Limits":
+        """At most so many rewritings of a view.
+
+        >>> Limits.of(30)
+        Limits(most=30, most_alike=5, steps=1920)
+        """
+        if most < 1:
+            raise PenstockError(f"{most} rewritings of a view: ask for one at least")
+        alike = max(1, most // 6) if most_alike is None else most_alike
+        if alike < 1:
+            raise PenstockError(f"{alike} rewritings that begin alike: allow one at least")
+        return Limits(most, min(most, alike), _STEPS * most)
+
+
+class Preference(NamedTuple):
+    """The views in the order in which they are preferred where they cover the same, and the place of each in it."""
+
+    order: Int32s
+    place: Int32s
+
+
+def preference(rank: Int32s, weights: Float64s | None = None) -> Preference:
+    """Cheaper views first if it is known what they cost, then those last in rank.
+
+    >>> preference(np.array([0, 2, 1], np.int32)).order.tolist()
+    [1, 2, 0]
+    """
+    cost = np.zeros(len(rank)) if weights is None else weights
+    if len(cost) != len(rank):
+        raise PenstockError(f"{len(cost)} weights for {len(rank)} views: give one for each")
+    order = np.lexsort((-rank.astype(np.int64), cost)).astype(np.int32)
+    place = np.empty(len(rank), np.int32)
+    place[order] = np.arange(len(rank), dtype=np.int32)
+    return Preference(read_only(order), read_only(place))
+
+
+class RewritingsPart(NamedTuple):
+    """The rewritings of a range of views, as in `RewritingGraph`; `incomplete` counts views that steps ran out for."""
+
+    first: Int64s
+    start: Int64s
+    inputs: Int32s
+    incomplete: int
+
+
+def rewritings_of(
+    flat: FlatPatterns,
+    graph: EmbeddingGraph,
+    rank: Int32s,
+    limits: Limits | None = None,
+    weights: Float64s | None = None,
+) -> RewritingGraph:
+    """The rewritability graph: for every view its best rewritings.
+
+    >>> from penstock.views.rewriting.embedding_graph import embedding_graph, rank_views
+    >>> from penstock.views.rewriting.flat_patterns import flatten
+    >>> from penstock.views.tree_pattern import PatternNode, TreePattern
+    >>> a = PatternNode("a", -1, descendant=True)
+    >>> b, c = PatternNode("b", 0), PatternNode("c", 0)
+    >>> flat = flatten([TreePattern((a, b, c)), TreePattern((a, b)), TreePattern((a, c))])
+    >>> graph = embedding_graph(flat)
+    >>> found = rewritings_of(flat, graph, rank_views(flat, graph))
+    >>> found.first.tolist(), found.inputs.tolist()
+    ([0, 1, 1, 1], [1, 2])
+    """
+    part = rewritings_of_range(
+        flat, graph, 0, rank, preference(rank, weights), limits or Limits.of()
+    )
+    return join_rewritings([part], rank)
+
+
+def join_rewritings(parts: Sequence[RewritingsPart], rank: Int32s) -> RewritingGraph:
+    """One graph of the parts for consecutive ranges of views.
+
+    >>> one = RewritingsPart(np.array([0, 1]), np.array([0, 1]), np.array([0], np.int32), 0)
+    >>> join_rewritings([one, one], np.array([0, 1], np.int32)).first.tolist()
+    [0, 1, 2]
+    """
+    nothing = np.empty(0, np.int64)
+    return RewritingGraph(
+        first=offsets(np.concatenate([nothing, *(np.diff(part.first) for part in parts)])),
+        start=offsets(np.concatenate([nothing, *(np.diff(part.start) for part in parts)])),
+        inputs=np.concatenate([np.empty(0, np.int32), *(part.inputs for part in parts)]),
+        rank=rank,
+    )
+
+
+def rewritings_of_range(
+    flat: FlatPatterns,
+    part: EmbeddingGraph,
+    first: int,
+    rank: Int32s,
+    preferred: Preference,
+    limits: Limits,
+) -> RewritingsPart:
+    """The rewritings of the views first, first + 1, … that `part` is the embedding graph of. Pure."""
+    part = EmbeddingGraph(read_only(part.start), read_only(part.views))
+    return _rewrite_range(flat, part, first, read_only(rank), preferred, limits)
+
+
+@kernel
+def _rewrite_range(
+    flat: FlatPatterns,
+    part: EmbeddingGraph,
+    first: int,
+    rank: Int32s,
+    preferred: Preference,
+    limits: Limits,
+) -> RewritingsPart:
+    views = len(part.start) - 1
+    counts = np.zeros(views + 1, np.int64)
+    starts, inputs = np.zeros(1024, np.int64), np.empty(1024, np.int32)
+    made, size, incomplete = 0, 0, 0
+    target, items = new_target(len(flat.attribute)), new_items()
+    for v in range(views):
+        q = first + v
+        candidates = _candidates(part, v, q, rank, preferred)
+        aim(flat, q, target)
+        list_items(flat, q, items)
+        chosen, covered = _coverage(flat, q, candidates, target, items)
+        release(flat, q, target)
+        search = new_search(len(chosen), items.total[0], covered.shape[1])
+        covers = new_covers(limits.most, items.total[0])
+        complete = find_covers(covered, items, limits.most_alike, limits.steps, search, covers)
+        if not complete and covers.found[0] < limits.most:
+            incomplete += 1
+        starts, inputs, made, size = _write(covers, chosen, starts, inputs, made, size)
+        counts[v + 1] = made
+    return RewritingsPart(counts, starts[: made + 1].copy(), inputs[:size].copy(), incomplete)
+
+
+@kernel
+def _candidates(
+    part: EmbeddingGraph, v: int, q: int, rank: Int32s, preferred: Preference
+) -> Int32s:
+    """The views that may feed q, the preferred ones first."""
+    places = np.empty(part.start[v + 1] - part.start[v], np.int32)
+    count = 0
+    for i in range(part.start[v], part.start[v + 1]):
+        if rank[part.views[i]] < rank[q]:
+            places[count] = preferred.place[part.views[i]]
+            count += 1
+    places = places[:count]
+    places.sort()
+    return preferred.order[places]
+
+
+@kernel
+def _coverage(
+    flat: FlatPatterns, q: int, candidates: Int32s, target: Target, items: Items
+) -> tuple[Int32s, UInt64s]:
+    """The candidates that cover something of q, and what."""
+    words = (items.total[0] + 63) >> 6
+    chosen = np.empty(len(candidates), np.int32)
+    covered = np.empty((len(candidates), words), np.uint64)
+    images, bits = np.empty(MOST_NODES, np.uint64), np.empty(WORDS, np.uint64)
+    count = 0
+    for u in candidates:
+        size = flat.start[u + 1] - flat.start[u]
+        nodes = flat.word[flat.start[u] :]
+        if not embeds(nodes, size, flat, q, target, images):
+            continue
+        narrow(nodes, size, target, images)
+        cover(flat, u, q, images, items, bits)
+        some = False
+        for w in range(words):
+            covered[count, w] = bits[w]
+            some |= bits[w] != 0
+        if some:
+            chosen[count] = u
+            count += 1
+    return chosen[:count], covered[:count]
+
+
+@kernel
+def _write(
+    covers: Covers, chosen: Int32s, starts: Int64s, inputs: Int32s, made: int, size: int
+) -> tuple[Int64s, Int32s, int, int]:
+    """Put the covers found behind what there is, as views."""
+    found = covers.found[0]
+    total = covers.size[:found].sum()
+    if made + found + 1 > len(starts):
+        more_starts = np.zeros(2 * (made + found + 1), np.int64)
+        more_starts[: made + 1] = starts[: made + 1]
+        starts = more_starts
+    if size + total > len(inputs):
+        more_inputs = np.empty(2 * (size + total), np.int32)
+        more_inputs[:size] = inputs[:size]
+        inputs = more_inputs
+    for c in range(found):
+        before = size
+        for i in range(covers.size[c]):
+            inputs[size] = chosen[covers.members[c, i]]
+            size += 1
+        inputs[before:size].sort()
+        made += 1
+        starts[made] = size
+    return starts, inputs, made, size
