@@ -22,9 +22,10 @@ from penstock.views.choosing.loga import WIDER, Shortened, shorten
 from penstock.views.documents.documents import Documents
 from penstock.views.extraction.volumes import volumes
 from penstock.views.plan_file import ViewsPlan, plan_of
-from penstock.views.rewriting.embedding_graph import EmbeddingGraph, embedding_graph, rank_views
+from penstock.views.rewriting.embedding_graph import EmbeddingGraph, rank_views
 from penstock.views.rewriting.flat_patterns import flatten
-from penstock.views.rewriting.rewriting import Limits, rewritings_of
+from penstock.views.rewriting.graphs import find_embeddings, find_rewritings
+from penstock.views.rewriting.rewriting import Limits
 from penstock.views.rewriting_graph import RewritingGraph
 from penstock.views.tree_pattern import Returns, TreePattern
 
@@ -139,8 +140,8 @@ def measured(patterns: Sequence[TreePattern], documents: Documents | None) -> St
 
 def _graphs(patterns: Sequence[TreePattern], limits: Limits, weights: Float64s) -> Graphs:
     flat = flatten(patterns)
-    embedding = embedding_graph(flat)
-    return embedding, rewritings_of(flat, embedding, rank_views(flat, embedding), limits, weights)
+    embedding = find_embeddings(flat)
+    return embedding, find_rewritings(flat, embedding, rank_views(flat, embedding), limits, weights)
 
 
 def _capacities(wishes: Wishes, graph: RewritingGraph) -> Capacities:

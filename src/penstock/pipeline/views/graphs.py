@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from penstock.arrays import Float64s, Int32s, Int64s
+from penstock.arrays import Float64s, Int32s
 from penstock.matching.folders import read_folder, write_folder
 from penstock.matching.plan import read_only
 from penstock.views.rewriting.embedding_graph import (
@@ -136,11 +136,8 @@ def _embed(place: str) -> Callable[[int, int, int], None]:
 def _rewrite(place: str, limits: Limits) -> Callable[[int, int, int], None]:
     def work(number: int, first: int, last: int) -> None:
         flat, _ = _mapped(place)
-        start, views, rank, preferred = _mapped_graph(place)
-        part = EmbeddingGraph(
-            start[first : last + 1] - start[first], views[start[first] : start[last]]
-        )
-        found = rewritings_of_range(flat, part, first, rank, preferred, limits)
+        graph, rank, preferred = _mapped_graph(place)
+        found = rewritings_of_range(flat, graph.part(first, last), first, rank, preferred, limits)
         arrays: dict[str, npt.NDArray[Any]] = {
             "first": found.first,
             "start": found.start,
@@ -158,10 +155,10 @@ def _mapped(place: str) -> tuple[FlatPatterns, LabelTrie]:
 
 
 @functools.lru_cache(maxsize=1)
-def _mapped_graph(place: str) -> tuple[Int64s, Int32s, Int32s, Preference]:
+def _mapped_graph(place: str) -> tuple[EmbeddingGraph, Int32s, Preference]:
     arrays = _read(Path(place) / "graph")
     preferred = Preference(read_only(arrays["order"]), read_only(arrays["place"]))
-    return arrays["start"], arrays["views"], arrays["rank"], preferred
+    return EmbeddingGraph(arrays["start"], arrays["views"]), arrays["rank"], preferred
 
 
 # --- files --------------------------------------------------------------------------------------

@@ -43,6 +43,11 @@ class EmbeddingGraph(NamedTuple):
         """How many pairs embed."""
         return len(self.views)
 
+    def part(self, first: int, past: int) -> "EmbeddingGraph":
+        """The graph of a range of views."""
+        start = self.start[first : past + 1]
+        return EmbeddingGraph(start - start[0], self.views[start[0] : start[-1]])
+
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
