@@ -33,6 +33,7 @@ def test_a_plan_is_written_and_shown(penstock: Penstock, views: Path, tmp_path: 
     shown = penstock("plan", "--show", str(out))
     assert shown.exit_code == 0, shown.stderr
     assert "4 views, 3 fed from the source" in shown.stdout
+    assert "25.0%" in shown.stdout  # of the views are rewritten
     assert (tmp_path / "plan.png").read_bytes()[:4] == b"\x89PNG"
 
 

@@ -9,8 +9,10 @@ from pyspark.sql import SparkSession
 from tests.operators.worlds import WORLD
 
 import penstock
+from penstock.language.tree_patterns import parse_pattern
 from penstock.pipeline import CallableSink, DeltaSink
 from penstock.pipeline.covering import covering_frame
+from penstock.pipeline.views.graphs import graphs_on_spark
 
 from .elsewhere import message_of, tell
 from .scenes import SCHEMA, crowd, delivered, pipeline, tick, write_events
@@ -92,9 +94,17 @@ def main(folder: Path) -> None:
     stream = penstock.match(spark.readStream.format("rate").load(), penstock.Subscriptions())
     query = stream.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination(60)
+    news = spark.createDataFrame([("n1", "<a><b>5</b></a>")], "id string, document string")
+    texts = ["//a/b{val}", "//b[. = '5']", "//c"]
+    design = penstock.plan_views(texts)
+    patterns = [parse_pattern(text) for text in texts]
+    graphs = graphs_on_spark(spark, patterns, folder=folder)
+    views = penstock.match_views(news, design.plan).collect()
     many = crowd()
     covering = many.covering(spark=spark, folder=folder)
     tell(
+        views=sorted((row.views, row.tuples) for row in views),
+        rewritings=graphs.rewriting.inputs.tolist() == design.rewriting.inputs.tolist(),
         covering=covering.table() == many.covering().table(),
         covered=covering_frame(spark, covering).where("covered_by IS NOT NULL").count(),
         session=type(spark).__module__,

@@ -70,6 +70,11 @@ def test_a_missing_delta_is_told(found):
     assert "penstock[delta]" in found["delta"]
 
 
+def test_views_get_their_tuples(found):
+    assert found["views"] == [[[0], [["5"]]], [[1], [[]]]]
+    assert found["rewritings"]
+
+
 def test_covering_is_that_of_one_machine(found):
     assert found["covering"]
     assert 300 < found["covered"] < 600

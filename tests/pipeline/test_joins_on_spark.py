@@ -2,7 +2,9 @@
 
 import json
 import random
+import time
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 
@@ -104,6 +106,63 @@ def test_another_number_of_buckets_is_refused(aftermath, spark):
     folder, *_ = aftermath
     with pytest.raises(PipelineError, match="other buckets"):
         pipeline(folder, spark, f"sqlite:///{folder}/subs.db", buckets=8).start()
+
+
+def test_tuples_leave_when_their_window_is_over(spark, tmp_path):
+    """Those that are too old when they come are never seen; those that grow old are dropped, without any change."""
+    catalog = penstock.Catalog.of(
+        {
+            "Stocks": penstock.Table({"Symbol": "string", "PER": "double"}, key="Symbol"),
+            "Reviews": penstock.Table(
+                {"Id": "int", "Symbol": "string", "posted": "timestamp"}, key="Id"
+            ),
+        },
+        edges=[("Stocks", "Reviews", "Symbol")],
+    )
+    url = f"sqlite:///{tmp_path}/subs.db"
+    text = "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER > 10"
+    with penstock.Subscriptions.open(url, catalog=catalog) as subs:
+        sid, _ = subs.subscribe("alice", text, lease="forever")
+    now = time.time()
+    posted = {1: now + 3600, 2: now - 86_400, 3: now - 50}  # the third one grows old while we wait
+    rows = {
+        "Stocks": [{"Symbol": "A", "PER": 50.0}],
+        "Reviews": [{"Id": n, "Symbol": "A", "posted": stamp(at)} for n, at in posted.items()],
+    }
+    schemas = {
+        "Stocks": "Symbol string, PER double",
+        "Reviews": "Id long, Symbol string, posted timestamp",
+    }
+    for table, some in rows.items():
+        (tmp_path / table).mkdir()
+        (tmp_path / table / "0.json").write_text("".join(json.dumps(r) + "\n" for r in some))
+
+    def run():
+        frames = {
+            table: spark.readStream.schema(schema).json(f"{tmp_path}/{table}")
+            for table, schema in schemas.items()
+        }
+        penstock.JoinPipeline(
+            changes=frames,
+            subscriptions=url,
+            sink=penstock.FileSink(tmp_path / "out"),
+            checkpoint=tmp_path / "checkpoint",
+            trigger="available-now",
+            windows={"Reviews": ("posted", "60 s")},
+            buckets=2,
+        ).start().await_termination(300)
+        view = penstock.JoinView(text, catalog)
+        for _, told in sorted(notifications(tmp_path / "out").items()):
+            view.apply(messages_of([row for row in told if sid in row["subscriptions"]]))
+        return sorted(row[2] for row in view)
+
+    assert 1 in run()
+    time.sleep(max(0.0, now + 12 - time.time()))
+    assert run() == [1]
+
+
+def stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 def test_two_versions_of_the_tables_in_a_batch(spark):
