@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from penstock.bench import settings
 from penstock.bench.joins import settings as join_settings
 from penstock.cli.options import SPARK
+from penstock.cli.progress import Steps
 from penstock.cli.terminal import REFUSED, complain, guarded, put_json, say
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def matching(
     engines = tuple(engine_names(_split(engine)))
     console = _console()
     found: dict[str, list[Trial]] = {}
-    with _spark(None if no_spark else master) as spark, _Steps() as step:
+    with _spark(None if no_spark else master) as spark, Steps() as step:
         options = Options(engines, not no_duckdb, spark, budget, patience, batch)
         for name in names:
             mine = found.setdefault(name, [])
@@ -199,7 +200,7 @@ def spark(
     names = _workloads(workload) if workload else list(settings.OVERHEAD_WORKLOADS)
     engine_names([engine])
     sizes = _size(subscriptions), _size(events)
-    with _spark(master) as session, _Steps() as step:
+    with _spark(master) as session, Steps() as step:
         found = [measure_overhead(session, name, *sizes, engine, step) for name in names]
     if as_json:
         for overhead in found:
@@ -354,14 +355,14 @@ def views(
 
 def _run(
     found: "Findings",
-    sections: "Callable[[_Steps], Iterator[Section]]",
+    sections: "Callable[[Steps], Iterator[Section]]",
     closing: "Callable[[Findings], list[Sheet]]",
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Experiment after experiment: show each one's tables, or print its figures, and write what is known so far."""
     console = _console()
-    with _Steps() as step:
+    with Steps() as step:
         for section in sections(step):
             found.add(section)
             with step.aside():
@@ -437,42 +438,6 @@ def _spark(master: str | None) -> Iterator[Any]:
 
     with session(master, "penstock bench", {"spark.driver.memory": "6g"}) as spark:
         yield spark
-
-
-class _Steps:
-    """On a terminal, a line that says what is being done and for how long; elsewhere nothing."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            redirect_stdout=False,
-            disable=not sys.stderr.isatty(),
-        )
-        self._task = self._progress.add_task("starting", total=None)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def __call__(self, text: str) -> None:
-        self._progress.reset(self._task, description=text)
-
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Take the line away while something else is printed."""
-        self._progress.stop()
-        yield
-        self._progress.start()
 
 
 def _check_agreement(trials: "Sequence[Trial]") -> None:

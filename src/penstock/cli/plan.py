@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.progress import Phases
 from penstock.cli.terminal import guarded, say
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def plan(
     )
     texts = _texts(views)
     sample = None if documents is None else _sample(documents)
-    with _Phases() as phases:
+    with Phases() as phases:
         if spark is None:
             found = plan_views(texts, wishes, sample, phases.begin)
         else:
@@ -159,38 +160,6 @@ def _on(spark: "SparkSession", tell: Callable[[str], None]) -> "MakeGraphs":
         return graphs_on_spark(spark, patterns, limits, weights, progress=progress)
 
     return make
-
-
-class _Phases:
-    """The phase that is going on, with a clock, on standard error."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-        )
-
-    def __enter__(self) -> "_Phases":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def begin(self, phase: str) -> None:
-        """One phase is done, the next one begins."""
-        for task in self._progress.tasks:
-            self._progress.update(task.id, total=1, completed=1)
-        self._progress.add_task(phase, total=None)
-
-    def tell(self, text: str) -> None:
-        """How far the phase is."""
-        self._progress.update(self._progress.task_ids[-1], description=text)
 
 
 def _report(found: "Design") -> None:
