@@ -44,7 +44,7 @@ from penstock.views.plan_file import ViewsPlan, read_plan, write_plan
 FORMATS = ("xml", "json")
 PLAN = "plan.json"
 _TOGETHER = 8 << 20  # bytes of documents that are worked on at once, or
-_MOST_TOGETHER = 256  # so many of them: all their tuples are in memory
+_PAIRS = 300_000  # so many pairs of a document and a pattern: all their tuples are in memory
 
 Views = ViewsPlan | str | Path | Sequence[str]
 
@@ -174,7 +174,7 @@ class _Work:
         letters: list[str] = []
         figures: list[LevelFigures] = []
         for batch in batches:
-            for some in _portions(batch):
+            for some in _portions(batch, max(1, _PAIRS // max(1, len(network.fed)))):
                 documents = self._read(some, letters)
                 for level in network.run(documents):
                     letters += _lost(network, level, some)
@@ -197,8 +197,8 @@ class _Work:
         return documents
 
 
-def _portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in pieces that can be worked on at once."""
+def _portions(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """A batch in pieces that can be worked on at once: so many documents at most."""
     lengths = np.diff(np.frombuffer(batch.column("text").buffers()[1], np.int32))
     offset = batch.column("text").offset
     ends = np.cumsum(lengths[offset : offset + batch.num_rows])
@@ -206,7 +206,7 @@ def _portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     while start < batch.num_rows:
         before = ends[start - 1] if start else 0
         past = int(np.searchsorted(ends, before + _TOGETHER, "right"))
-        past = min(max(past, start + 1), start + _MOST_TOGETHER)
+        past = min(max(past, start + 1), start + most)
         yield batch.slice(start, past - start)
         start = past
 
