@@ -11,8 +11,8 @@ from lxml import etree
 from tests.views.document_model import Node, json_nodes, xml_nodes
 from tests.views.strategies import json_documents, xml_documents
 
-from penstock.views import json_documents as json_reader
-from penstock.views import xml_documents as xml_reader
+from penstock.views.documents import json_documents as json_reader
+from penstock.views.documents import xml_documents as xml_reader
 from penstock.views.documents.documents import MOST_DEPTH, Documents, node_ids
 from penstock.views.documents.json_documents import read_json
 from penstock.views.documents.xml_documents import read_xml

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
-from penstock.bench.views.volumes import volumes
 
 from penstock.bench.views.documents import draw_documents
 from penstock.bench.views.drawing import Recipe, draw_views
 from penstock.views.documents.xml_documents import read_xml
+from penstock.views.extraction.volumes import volumes
 from penstock.views.tree_pattern import ANY, DOCUMENT, Comparison, PatternNode, Returns, TreePattern
 
 _LABELS = ("a", "b", "c")
