@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from tests.covering.small_world import BATCH, EVENTS, FILTERS, SCHEMA, inside, regions_of
 
 from penstock.covering import regions
@@ -92,6 +92,8 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @given(FINITE, FINITE, FINITE)
+@example(0.0, -5e-324, 0.0)  # half of the smallest double is nothing
+@example(-1.7e308, 1.7e308, 0.0)
 def test_uniform_doubles_are_measured_by_value(low, high, value):
     low, high = min(low, high), max(low, high)
     found = Uniform(low, high).below(double_key(value))

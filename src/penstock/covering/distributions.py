@@ -14,6 +14,7 @@ subscription asks for NULL, else never.
 """
 
 import itertools
+import math
 import struct
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
@@ -79,8 +80,10 @@ class Uniform:
             return float(value != value)
         if value > self.high:
             return 1.0
-        # Halved: the difference of two doubles may be too large for one.
-        return (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+        width = self.high - self.low
+        if math.isinf(width):  # the difference of two doubles may be too large for one
+            return (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+        return (value - self.low) / width
 
 
 @dataclass(frozen=True, slots=True)
