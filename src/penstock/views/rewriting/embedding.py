@@ -131,6 +131,16 @@ def implies_predicate(known: Implications, left: int, right: int) -> bool:
 
 
 @kernel
+def _united(sets: UInt64s, members: np.uint64) -> np.uint64:
+    """The union of the members' sets."""
+    found = _NONE
+    while members:
+        found |= sets[trailing_zeros(members)]
+        members &= members - _ONE
+    return found
+
+
+@kernel
 def embeds(
     words: Int64s, size: int, flat: FlatPatterns, q: int, target: Target, images: UInt64s
 ) -> bool:
@@ -156,16 +166,8 @@ def embeds(
         above = parent_in(words[m])
         if above < 0:
             continue
-        allowed, rest = _NONE, images[m]
-        if is_descendant_in(words[m]):
-            while rest:
-                allowed |= target.above[trailing_zeros(rest)]
-                rest &= rest - _ONE
-        else:
-            while rest:
-                allowed |= target.parent[trailing_zeros(rest)]
-                rest &= rest - _ONE
-        images[above] &= allowed
+        upper = target.above if is_descendant_in(words[m]) else target.parent
+        images[above] &= _united(upper, images[m])
         if not images[above]:
             return False
     return True
@@ -178,16 +180,8 @@ def narrow(words: Int64s, size: int, target: Target, images: UInt64s) -> None:
         above = parent_in(words[m])
         if above < 0:
             continue
-        allowed, rest = _NONE, images[above]
-        if is_descendant_in(words[m]):
-            while rest:
-                allowed |= target.below[trailing_zeros(rest)]
-                rest &= rest - _ONE
-        else:
-            while rest:
-                allowed |= target.children[trailing_zeros(rest)]
-                rest &= rest - _ONE
-        images[m] &= allowed
+        lower = target.below if is_descendant_in(words[m]) else target.children
+        images[m] &= _united(lower, images[above])
 
 
 @kernel
