@@ -12,6 +12,7 @@ config          a pipeline from a YAML file
 triggers        when a pipeline looks for new events
 session         a Spark session for one machine
 delivery        a micro-batch whose rows are notifications already;  letters: dead letters that workers find
+task_files      what tasks leave for the driver beside their rows
 joins/          `match_joins`, `JoinPipeline`: changes of tables in, what each select-join subscriber lacks out
 views/          `match_views`, `ViewPipeline`: documents in, what every view gets out; graphs of views as a job
 covering        who covers whom among millions;  interest: a Spark column of what anybody could want

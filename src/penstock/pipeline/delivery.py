@@ -15,9 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.pipeline.batch import UNOBSERVED_AFTER, observed
 from penstock.pipeline.feedback import failure_letters
-from penstock.pipeline.letters import forget_letters, read_letters
+from penstock.pipeline.letters import read_letters
 from penstock.pipeline.pins import query_id
 from penstock.pipeline.sinks import Batch, Sink
+from penstock.pipeline.task_files import forget
 
 _ID = "notification_id"
 
@@ -35,7 +36,7 @@ class Delivery:
         query = query_id(self.checkpoint)
         batch = Batch(query, number)
         folder = Path(self.letters)
-        forget_letters(folder, number)
+        forget(folder, number)
         seen = Observation()
         named = frame.withColumn(_ID, F.concat(F.lit(f"{query[:8]}-"), F.col(_ID)))
         ran = self.sink.write(named.observe(seen, F.count(F.lit(1)).alias("rows")), batch)
@@ -47,7 +48,7 @@ class Delivery:
         if letters:
             rows = failure_letters(frame.sparkSession, letters, number, self._time(number))
             self.dead_letter.write(rows, batch)
-            forget_letters(folder, number)
+            forget(folder, number)
 
     def _time(self, number: int) -> int:
         """When Spark planned the micro-batch: the same in a replay."""

@@ -21,8 +21,9 @@ from penstock.pipeline.delivery import Delivery
 from penstock.pipeline.pins import local_path
 from penstock.pipeline.queries import RunningQuery, check_sink, start_query
 from penstock.pipeline.sinks import FileSink, Sink
+from penstock.pipeline.task_files import forget
 from penstock.pipeline.triggers import trigger_of
-from penstock.pipeline.views.levels import LevelFigures, forget_levels, read_levels
+from penstock.pipeline.views.levels import LevelFigures, read_levels
 from penstock.pipeline.views.match import PLAN, Views, match_views, plan_of_views
 from penstock.views.plan_file import ViewsPlan, read_plan
 
@@ -101,7 +102,7 @@ class _Deliver:
     levels: str
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        forget_levels(Path(self.levels), number)
+        forget(Path(self.levels), number)
         self.delivery(frame, number)
 
 
