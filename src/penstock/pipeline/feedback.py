@@ -5,31 +5,28 @@ Connect, and a second job for the failures would call every operator again.
 
     learned/                       how often predicates hold, what calls cost: merged by the driver at the next
                                    micro-batch, and read by workers when they begin a task
-    failures/<batch>/<part>.jsonl  dead letters of one micro-batch, written whole when a task ends
+    failures/<batch>/…             dead letters of one micro-batch (`task_files`)
 
-A task that is tried again overwrites its file, and a micro-batch that is replayed its folder: so each event that
-failed is told once. The folder goes when its letters have been delivered.
+The folder goes when its letters have been delivered.
 """
 
-import base64
 import json
 import shutil
-import uuid
 from collections.abc import Iterable
-from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.matching import Failure, Matcher, SnapshotRef, SnapshotStore
 from penstock.operators.learning import gather, latest, publish
 from penstock.pipeline.dead_letters import SCHEMA
+from penstock.pipeline.letters import letter_of
 from penstock.pipeline.sources import KEY
+from penstock.pipeline.task_files import leave_in
+
+_FAILED = "failed.jsonl"
 
 
 def gather_learned(store: SnapshotStore) -> None:
@@ -66,9 +63,7 @@ class Feedback:
         for event, found in reasons.items():
             (row,) = events.slice(event, 1).to_pylist()
             row.pop(KEY, None)
-            raw = json.dumps(row, default=_plain)
-            letter = {"reason": "; ".join(found), "raw": raw, "encoding": "utf-8"}
-            self._letters.append(json.dumps(letter))
+            self._letters.append(letter_of("; ".join(found), row))
 
     def close(self) -> None:
         """Write it down."""
@@ -77,13 +72,7 @@ class Feedback:
         if self._told and (learned := self._stage.learned()):
             publish(self._learned, learned)
         if self._failures is not None and self._letters:
-            context = TaskContext.get()
-            part = 0 if context is None else context.partitionId()
-            folder = Path(self._failures)
-            folder.mkdir(parents=True, exist_ok=True)
-            draft = folder / f".{uuid.uuid4().hex}"
-            draft.write_text("\n".join(self._letters))
-            draft.replace(folder / f"{part}.jsonl")
+            leave_in(Path(self._failures), _FAILED, "\n".join(self._letters))
 
 
 def told(failure: Failure) -> str:
@@ -103,7 +92,7 @@ def failure_folder(ref: SnapshotRef, batch: int) -> str:
 
 def failed_events(folder: str) -> list[dict[str, str]]:
     """The letters that workers have left, in the order of their tasks."""
-    parts = sorted(Path(folder).glob("[0-9]*.jsonl"), key=lambda path: int(path.stem))
+    parts = sorted(Path(folder).glob("*.jsonl"), key=lambda path: int(path.stem.rpartition("-")[2]))
     return [json.loads(line) for path in parts for line in path.read_text().splitlines()]
 
 
@@ -122,14 +111,3 @@ def failure_letters(
 def delivered(folder: str) -> None:
     """The letters have reached their sink: the files may go."""
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case bytes():
-            return base64.b64encode(value).decode("ascii")
-        case datetime() | date():
-            return value.isoformat()
-        case Decimal():
-            return str(value)
-    return str(value)

@@ -2,22 +2,27 @@
 
 import base64
 import json
+from collections.abc import Mapping
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from penstock.pipeline.task_files import leave, left
 
 
-def letter_of(reason: str, row: pa.RecordBatch) -> str:
+def letter_of(reason: str, row: Mapping[str, Any]) -> str:
     """The letter of a row, and why it is one."""
-    raw = json.dumps(row.to_pylist()[0], default=_plain)
+    raw = json.dumps(row, default=_plain)
     return json.dumps({"reason": reason, "raw": raw, "encoding": "utf-8"})
 
 
 def _plain(value: Any) -> str:
-    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
+        case datetime() | date():
+            return value.isoformat()
+    return str(value)
 
 
 def write_letters(folder: Path, name: str, letters: list[str]) -> None:

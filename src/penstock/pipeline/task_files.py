@@ -20,13 +20,18 @@ def leave(folder: Path, name: str, text: str) -> None:
     """On a worker: leave a file of a task; its suffix is that of the name."""
     context = TaskContext.get()
     batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+    leave_in(folder / (batch or _UNNUMBERED), name, text)
+
+
+def leave_in(folder: Path, name: str, text: str) -> None:
+    """The same where the driver has said which folder is the micro-batch's."""
+    context = TaskContext.get()
     part = 0 if context is None else context.partitionId()
-    target = folder / (batch or _UNNUMBERED)
-    target.mkdir(parents=True, exist_ok=True)
-    draft = target / f".{uuid.uuid4().hex}"
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{uuid.uuid4().hex}"
     draft.write_text(text, encoding="utf-8")
     stem, _, suffix = name.rpartition(".")
-    draft.replace(target / f"{stem}-{part}.{suffix}")
+    draft.replace(folder / f"{stem}-{part}.{suffix}")
 
 
 def left(folder: Path, pattern: str, batch: int | None = None) -> list[str]:

@@ -91,7 +91,9 @@ class Reader:
         good = np.ones(batch.num_rows, np.bool_)
         for n, reason in problems:
             if good[n] and reason:
-                letters.append(letter_of(f"{self.table}: {reason}", batch.slice(n, 1)))
+                letters.append(
+                    letter_of(f"{self.table}: {reason}", batch.slice(n, 1).to_pylist()[0])
+                )
             good[n] = False
         order = (
             2 * (_task() + done + np.arange(batch.num_rows)) + 1
