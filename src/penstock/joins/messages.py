@@ -130,6 +130,18 @@ class Messages:
             *[empty] * 2,
         )
 
+    def taken(self, which: Int64s) -> "Messages":
+        """Some of them, in this order."""
+        counts = self.points()[which]
+        start = offsets(counts)
+        picks = np.repeat(self.start[which] - start[:-1], counts) + np.arange(start[-1])
+        columns = {
+            f.name: getattr(self, f.name)[which]
+            for f in fields(Messages)
+            if f.name not in ("start", "x", "y")
+        }
+        return Messages(start=start, x=self.x[picks], y=self.y[picks], **columns)
+
     def points(self) -> Int64s:
         """How many points each message has."""
         return np.diff(self.start)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.arrays import Bools, Int64s
 from penstock.joins.choices import Choices
@@ -181,7 +182,7 @@ class SemijoinScheme:
             else:
                 continue
             if len(messages):
-                found.append(Part(messages, _Sender(self, group)))
+                found.append(Part(messages, SemijoinSender(self, group)))
         return found
 
     def content(self, number: int) -> list[Message]:
@@ -214,7 +215,7 @@ class SemijoinScheme:
         return satisfied(group.base, self._residuals[table], condition, places)
 
 
-class _Sender:
+class SemijoinSender:
     """What messages of a group are about, and who reads them."""
 
     def __init__(self, scheme: SemijoinScheme, group: Group) -> None:
@@ -245,6 +246,42 @@ class _Sender:
             assert self.group.form.edge is not None
             sizes[dropped] = 4 * len(self.group.form.edge.attributes)
         return sizes
+
+    @property
+    def base(self) -> TableState:
+        """The table that messages are about."""
+        return self.group.base
+
+    @property
+    def join_attributes(self) -> tuple[str, ...]:
+        """Those of the base table by which tuples are dropped; none if nothing can be."""
+        edge = self.group.form.edge
+        return () if edge is None else self.base.join_attributes(edge)
+
+    def contents(self, messages: Messages) -> pa.RecordBatch:
+        """What messages tell, as rows of the base table, in which what isn't told is NULL.
+
+        It is all of a tuple that is added, the key of one that is removed, of those that are dropped the join attributes.
+        """
+        state = self.base
+        nothing = (None,) * len(state.table.columns)
+        dropped = messages.form == DROPPED
+        places = np.where(dropped, -1, messages.tuples).tolist()
+        rows = [nothing if place < 0 else state.rows[place] or nothing for place in places]
+        added = (messages.kind == ADDED).tolist()
+        columns = {
+            name: [row[n] for row in rows]
+            if name in state.table.key
+            else [row[n] if all_ else None for row, all_ in zip(rows, added, strict=True)]
+            for n, name in enumerate(state.table.columns)
+        }
+        for at in np.flatnonzero(dropped).tolist():
+            message = self.message(messages, at)
+            assert isinstance(message, TuplesDropped)
+            told = dict(zip(message.attributes, message.values, strict=True))
+            for name, values in columns.items():
+                values[at] = told.get(name)
+        return pa.RecordBatch.from_pydict(columns, schema=state.table.schema.to_arrow())
 
     def message(self, messages: Messages, at: int) -> Message:
         state, place = self.group.base, int(messages.tuples[at])

@@ -23,10 +23,8 @@ from penstock.arrays import Int64s
 from penstock.jit import kernel
 from penstock.joins.catalog import Catalog
 from penstock.joins.messages import (
-    BASE,
     DROPPED,
     EXPOSED,
-    SELECTED,
     Message,
     Messages,
     TupleAdded,
@@ -34,9 +32,11 @@ from penstock.joins.messages import (
     TuplesDropped,
 )
 from penstock.joins.notifications import Notifications
+from penstock.joins.semijoin_scheme import SemijoinSender
+from penstock.joins.tables import TableState
 
 ADDED_KIND, REMOVED_KIND, DROPPED_KIND = "added", "removed", "dropped"
-_FORMS = {BASE: "base", EXPOSED: "exposed", DROPPED: "dropped", SELECTED: "selected"}
+_FORMS = ["base", "exposed", "dropped", "selected"]  # as `joins.messages` numbers them
 _TABLE_BITS, _TURN_BITS = 48, 2
 _ALL = (1 << 64) - 1
 _FIRST = -(1 << 62)  # the first content of a new subscription comes before all changes
@@ -100,20 +100,21 @@ def told(
         sent = np.flatnonzero(read.counts())
         if not len(sent):
             continue
+        if not isinstance(part.sender, SemijoinSender):
+            raise TypeError("only messages of semijoins are sent on Spark")
         starts, ends = read.start[sent], np.append(read.start[sent], len(ids))
         _sort_each(ids, ends)
+        messages = part.messages.taken(sent)
         if positions is None:
             at = np.full(len(sent), _FIRST)
         else:
-            at = positions[part.messages.change[sent]] + _turns(part.messages)[sent]
-        messages = [part.sender.message(part.messages, m) for m in sent.tolist()]
+            at = positions[messages.change] + _turns(messages)
+        rows = part.sender.contents(messages)
         arrays = [
-            pa.array(
-                _names(name, messages, at.tolist(), ids[starts].tolist(), catalog), pa.string()
-            ),
+            pa.array(_names(name, messages, at, ids[starts], rows, part.sender.base), pa.string()),
             pa.array(at, pa.int64()),
-            *_contents(messages, catalog),
-            _descriptions(part.messages, sent),
+            *_contents(messages, rows, part.sender, catalog),
+            _descriptions(messages),
             pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(ids)),
         ]
         found.append(pa.RecordBatch.from_arrays(arrays, schema=notification_schema(catalog)))
@@ -121,29 +122,22 @@ def told(
 
 
 def _names(
-    name: str,
-    messages: Sequence[Message],
-    positions: Sequence[int],
-    first: Sequence[int],
-    catalog: Catalog,
+    name: str, messages: Messages, at: Int64s, first: Int64s, rows: pa.RecordBatch, base: TableState
 ) -> list[str]:
-    """What a message is known by, whichever process sends it: what it tells, and its first reader.
+    """What a message is known by, whichever process sends it: its position and its first reader.
 
-    Messages of one change that tell the same are of different groups of subscriptions, so their readers differ.
+    Messages of one change that tell the same are of different groups of subscriptions, so their readers differ. One
+    change may expose many tuples, though, and first content has no positions: there the tuple's key is needed, too.
     """
-    found = []
-    for message, position, reader in zip(messages, positions, first, strict=True):
-        match message:
-            case TupleAdded(table, row):
-                told_ = table, [row[k] for k in catalog.tables[table].key]
-            case TupleRemoved(table, key):
-                told_ = table, list(key)
-            case TuplesDropped(table, _, values):
-                told_ = table, list(values)
-            case _:
-                raise TypeError(f"{type(message).__name__} isn't sent on Spark")
-        content = hashlib.blake2b(repr(told_).encode(), digest_size=8).hexdigest()
-        found.append(f"{name}-{position & _ALL:x}-{reader}-{content}")
+    found = [
+        f"{name}-{position & _ALL:x}-{reader}"
+        for position, reader in zip(at.tolist(), first.tolist(), strict=True)
+    ]
+    alike = np.flatnonzero((messages.form == EXPOSED) | (at == _FIRST))
+    keys = [rows.column(k).take(pa.array(alike)).to_pylist() for k in base.table.key]
+    for n, *key in zip(alike.tolist(), *keys, strict=True):
+        content = hashlib.blake2b(repr((base.name, key)).encode(), digest_size=8).hexdigest()
+        found[n] = f"{found[n]}-{content}"
     return found
 
 
@@ -162,55 +156,38 @@ def _turns(messages: Messages) -> Int64s:
     return np.where(messages.form == DROPPED, 2, messages.kind == 0).astype(np.int64)
 
 
-def _contents(messages: Sequence[Message], catalog: Catalog) -> list[pa.Array]:
-    tables, kinds, attributes = [], [], []
-    rows: dict[str, list[Mapping[str, Any] | None]] = {}
-    for n, message in enumerate(messages):
-        table = getattr(message, "table", "")
-        match message:
-            case TupleAdded(_, row):
-                kind, names, told_ = ADDED_KIND, None, row
-            case TupleRemoved(_, key):
-                names = list(catalog.tables[table].key)
-                # Within the stage the bucket is the first part of a key.
-                kind, told_ = REMOVED_KIND, dict(zip(names, key[-len(names) :], strict=True))
-            case TuplesDropped(_, given, values):
-                names = list(given)
-                kind, told_ = DROPPED_KIND, dict(zip(names, values, strict=True))
-            case _:
-                raise TypeError(f"{type(message).__name__} isn't sent on Spark")
-        tables.append(table)
-        kinds.append(kind)
-        attributes.append(names)
-        rows.setdefault(table, [None] * len(messages))[n] = told_
+def _contents(
+    messages: Messages, rows: pa.RecordBatch, sender: SemijoinSender, catalog: Catalog
+) -> list[pa.Array]:
+    """Table, kind, attributes and tuple of each message."""
+    base, count = sender.base, len(messages)
+    kinds = pa.array(np.where(messages.form == DROPPED, 2, messages.kind))
     of_tables = tuple_type(catalog)
+    names = list(catalog.tables[base.name].columns)
+    own = of_tables.field(base.name)
     fields = [
-        pa.array(rows[field.name], field.type)
-        if field.name in rows
-        else pa.nulls(len(messages), field.type)
+        pa.StructArray.from_arrays([rows.column(n) for n in names], fields=list(own.type))
+        if field.name == base.name
+        else pa.nulls(count, field.type)
         for field in of_tables
     ]
+    told_ = [None, list(catalog.tables[base.name].key), sender.join_attributes]
     return [
-        pa.array(tables, pa.string()),
-        pa.array(kinds, pa.string()),
-        pa.array(attributes, pa.list_(pa.string())),
+        pa.repeat(pa.scalar(base.name, pa.string()), count),
+        pa.array([ADDED_KIND, REMOVED_KIND, DROPPED_KIND]).take(kinds),
+        pa.array(told_, pa.list_(pa.string())).take(kinds),
         pa.StructArray.from_arrays(fields, fields=list(of_tables)),
     ]
 
 
-def _descriptions(messages: Messages, sent: Int64s) -> pa.Array:
-    counts = messages.points()[sent]
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    picks = np.repeat(messages.start[sent] - ends[:-1], counts) + np.arange(ends[-1])
+def _descriptions(messages: Messages) -> pa.Array:
     points = pa.StructArray.from_arrays(
-        [pa.array(messages.x[picks]), pa.array(messages.y[picks])], fields=list(_POINT)
+        [pa.array(messages.x), pa.array(messages.y)], fields=list(_POINT)
     )
-    names = [_FORMS.get(form, str(form)) for form in messages.form[sent].tolist()]
-    numbers = [pa.array(getattr(messages, name)[sent]) for name in ("a", "c", "below", "above")]
-    lists = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), points)
-    return pa.StructArray.from_arrays(
-        [pa.array(names, pa.string()), *numbers, lists], fields=list(_DESCRIPTION)
-    )
+    forms = pa.array(_FORMS).take(pa.array(messages.form))
+    numbers = [pa.array(getattr(messages, name)) for name in ("a", "c", "below", "above")]
+    lists = pa.ListArray.from_arrays(pa.array(messages.start.astype(np.int32)), points)
+    return pa.StructArray.from_arrays([forms, *numbers, lists], fields=list(_DESCRIPTION))
 
 
 def exploded(rows: pa.RecordBatch) -> pa.RecordBatch:

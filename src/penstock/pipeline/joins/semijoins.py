@@ -11,6 +11,7 @@ A subscription that is new to a bucket is told first what it would have been tol
 its eyes: the tuples in it are put, one table after the other, into a processor that has the newcomers only.
 """
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,6 +89,8 @@ class StageWork:
             joins = self._of_stage(come)
             self._mine |= joins.keys()
             self._processor.subscribe_all(joins)
+            # Workers of Spark collect garbage after every task: not among the subscriptions, which are none.
+            gc.freeze()
 
     def first_content(self, since: int, content: Rows, name: str) -> pa.RecordBatch | None:
         """What those are told that came after a version, of a bucket with this content."""
