@@ -261,7 +261,7 @@ class SemijoinSender:
     def contents(self, messages: Messages) -> pa.RecordBatch:
         """What messages tell, as rows of the base table, in which what isn't told is NULL.
 
-        That is all of a tuple that is added, the key of one that is removed, and the join attributes of what is dropped.
+        That is all of a tuple that is added, the key of one that is removed, the join attributes of what is dropped.
         """
         state = self.base
         nothing = (None,) * len(state.table.columns)

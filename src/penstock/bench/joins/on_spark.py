@@ -124,7 +124,7 @@ class World:
 
 
 def measure(
-    spark: "SparkSession", subscriptions: Sequence[int], step: Step, changes: int = 60_000, per_batch: int = 20_000,
+    spark: "SparkSession", subscriptions: Sequence[int], step: Step, changes: int = 240_000, per_batch: int = 80_000,
     instead: int = 400,
 ) -> Section:  # fmt: skip
     """Both sides at some numbers of subscriptions: `changes` for the one, `instead` of them for the other."""
