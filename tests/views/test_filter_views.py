@@ -10,6 +10,7 @@ from tests.views.model import DocumentNode, tuples
 from penstock.covering.from_plan import plan_boxes
 from penstock.errors import FilterError, PenstockError
 from penstock.language import Schema
+from penstock.language.tree_patterns import parse_pattern
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan
 from penstock.views.rewriting.embedding_graph import embedding_graph, rank_views
 from penstock.views.rewriting.evaluation import evaluate
@@ -17,7 +18,6 @@ from penstock.views.rewriting.filter_views import (
     evaluate_filter,
     filter_matcher,
     filter_rewritings,
-    key_value_view,
 )
 from penstock.views.rewriting.flat_patterns import flatten
 from penstock.views.rewriting.planning import plan_rewriting
@@ -120,8 +120,8 @@ def test_a_filter_that_cannot_be_read():
 
 def test_key_values():
     """A key-value subscription comes out of two that each ask for one of its keys."""
-    whole = key_value_view({"topic": "sport", "location": "England"})
-    one, other = key_value_view({"topic": "sport"}), key_value_view({"location": "England"})
+    texts = "topic = 'sport' AND location = 'England'", "topic = 'sport'", "location = 'England'"
+    whole, one, other = map(parse_pattern, texts)
     flat = flatten([whole, one, other])
     graph = embedding_graph(flat)
     found = rewritings_of(flat, graph, rank_views(flat, graph))
@@ -137,10 +137,3 @@ def test_key_values():
     result = evaluate(plan, [tuples(view, events) for view in (one, other)])
     assert result.column("document").to_pylist() == [0, 3]
     assert result.to_pydict() == tuples(whole, events).to_pydict()
-
-
-@pytest.mark.parametrize("keys", [0, 65])
-def test_keys_that_have_no_room(keys):
-    """None at all, and more than a pattern has nodes, are refused."""
-    with pytest.raises(PenstockError, match=f"{keys} keys"):
-        key_value_view({f"k{n}": "x" for n in range(keys)})

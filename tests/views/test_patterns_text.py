@@ -106,6 +106,8 @@ def test_the_canonical_form_is_that_of_all_orders_of_branches(
         ("//a[b]{cont, ID}", "//a{ID, cont}/b"),
         ("//a{ID,val}[b]/c", "//a{ID, val}[b][c]"),
         ("[topic = 'sport' and location = 'England']", "[topic = 'sport'][location = 'England']"),
+        ("topic = 'sport' and score/home > 2", "[topic = 'sport'][score/home[. > 2]]"),
+        ("\"a b\" = 1 AND * <> 'x'", "[\"a b\" = 1][* <> 'x']"),
         ("[x]//a/b", "[x][//a/b]"),
         ("//and[and and and]", "//and[and][and]"),
         ("//a[b{VAL} = 'it''s']", "//a/b{val}[. = 'it''s']"),
@@ -137,11 +139,18 @@ def test_nodes_are_numbered_as_they_come() -> None:
     assert pattern.nodes[4].value == (Comparison("=", "x"),)
 
 
+BEGINNING = "/ or // and a node, [ and a branch, or a key and an operator"
+
+
 @pytest.mark.parametrize(
     ("text", "start", "reason", "expected"),
     [
-        ("", 0, "an empty pattern", "/ or // and a node, or [ and a branch"),
-        ("a/b", 0, "'a' can't stand here", "/ or // and a node, or [ and a branch"),
+        ("", 0, "an empty pattern", BEGINNING),
+        ("a/b", 0, "'a' can't stand here", BEGINNING),
+        ("a[b = 5]", 0, "'a' can't stand here", BEGINNING),
+        ("a = 1 AND b", 10, "'b' can't stand here", BEGINNING),
+        ("a = 1 OR b = 2", 6, "'OR' can't stand here", "AND, or the end of the pattern"),
+        ("a = 1 //b", 6, "'//' can't stand here", "AND, or the end of the pattern"),
         ("//a[b", 5, "the pattern breaks off", "an operator, AND, /, //, [, { or ]"),
         ("//", 2, "the pattern breaks off", "an element's name, @ and an attribute's name, or *"),
         ("//a]", 3, "']' can't stand here", "/, //, [, { or the end of the pattern"),

@@ -3,6 +3,7 @@
     //news/item[topic = 'ACME'][author{val}]/headline{cont}
 
     pattern   = ["[" branch "]"]... [path]             brackets in front: further outermost nodes
+              | branch                                 of a document's own keys, all of which are compared
     path      = ("/" | "//") node [path]
     node      = label [returns] ["[" branch "]"]... [returns]
     branch    = condition ["and" condition]...
@@ -31,6 +32,8 @@ from penstock.views.values import sorted_comparisons
 
 MAX_PATTERN_TEXT, MAX_PATTERN_NODES, MAX_COMPARISONS = 65_536, 64, 256
 _RETURNS = {"id": Returns.ID, "val": Returns.VAL, "cont": Returns.CONT}
+_LABELS = ("name", "quoted", "*")
+_BEGINNING = "/ or // and a node, [ and a branch, or a key and an operator"
 _LABEL = "an element's name, @ and an attribute's name, or *"
 
 
@@ -69,12 +72,14 @@ class _Reader:
     # --- the grammar -----------------------------------------------------------------------------
 
     def pattern(self) -> TreePattern:
+        if self.next.kind in _LABELS:
+            self.keys()
         while self.next.kind == "[":
-            self.branch(DOCUMENT)
+            self.bracket(DOCUMENT)
         if self.next.kind in ("/", "//"):
             self.path(DOCUMENT)
         if not self.nodes:
-            raise self.unexpected("/ or // and a node, or [ and a branch")
+            raise self.unexpected(_BEGINNING)
         if self.next.kind == "operator":
             hint = "a condition on a node stands in brackets behind it: //price[. > 5]"
             raise self.unexpected("the end of the pattern", hint=hint)
@@ -86,6 +91,16 @@ class _Reader:
                 for n in self.nodes
             )
         )
+
+    def keys(self) -> None:
+        """A branch without brackets, which is all of the pattern. A forgotten slash isn't taken for one."""
+        bare = self.branch(DOCUMENT)
+        if bare:
+            self.at = bare[0]
+            hint = "a pattern begins with / or //; only keys that are compared need neither: topic = 'sport'"
+            raise self.unexpected(_BEGINNING, hint=hint)
+        if self.next.kind != END:
+            raise self.unexpected("AND, or the end of the pattern", hint=self.no_or())
 
     def path(self, parent: int) -> int:
         """Steps as long as there are any; the last one's node."""
@@ -105,30 +120,42 @@ class _Reader:
             if self.next.kind == "{":
                 self.returns(number)
             else:
-                self.branch(number)
+                self.bracket(number)
         return number
 
-    def branch(self, parent: int) -> None:
+    def bracket(self, parent: int) -> None:
         self.take()
-        self.condition(parent)
-        while self.next.kind == "name" and self.next.text.lower() == "and":
-            self.take()
-            self.condition(parent)
+        self.branch(parent)
         if self.next.kind != "]":
-            hint = None
-            if self.next.kind == "name" and self.next.text.lower() == "or":
-                hint = "patterns have no OR: subscribe once for each alternative"
-            raise self.unexpected("an operator, AND, /, //, [, { or ]", hint=hint)
+            raise self.unexpected("an operator, AND, /, //, [, { or ]", hint=self.no_or())
         self.take()
 
-    def condition(self, parent: int) -> None:
+    def branch(self, parent: int) -> list[int]:
+        """Conditions as long as there are any; where those begin that compare nothing."""
+        bare = []
+        while True:
+            begin = self.at
+            if not self.condition(parent):
+                bare.append(begin)
+            if self.next.kind != "name" or self.next.text.lower() != "and":
+                return bare
+            self.take()
+
+    def no_or(self) -> str | None:
+        if self.next.kind == "name" and self.next.text.lower() == "or":
+            return "patterns have no OR: subscribe once for each alternative"
+        return None
+
+    def condition(self, parent: int) -> bool:
+        """Whether it compares something."""
         descendant = False
         if self.next.kind == ".":
             token = self.take()
             if self.next.kind == "operator":
                 if parent == DOCUMENT:
                     raise self.error("the document as a whole has no value to compare", token)
-                return self.comparison(parent)
+                self.comparison(parent)
+                return True
             if self.next.kind not in ("/", "//"):
                 raise self.unexpected("an operator, / or // behind the point")
             descendant = self.take().kind == "//"
@@ -138,9 +165,10 @@ class _Reader:
             hint = "a branch goes on from its node: write [a] or [//a]"
             raise self.unexpected(_LABEL, hint=hint)
         last = self.path(self.node(parent, descendant))
-        if self.next.kind == "operator":
+        compares = self.next.kind == "operator"
+        if compares:
             self.comparison(last)
-        return None
+        return compares
 
     def comparison(self, node: int) -> None:
         token = self.take()

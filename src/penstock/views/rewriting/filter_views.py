@@ -1,4 +1,4 @@
-"""Ordinary filters and key-value subscriptions as views (section 4.4).
+"""Ordinary filters as views (section 4.4).
 
 A filter's result are the events that it matches. It can be fed from any filter that covers it: one input, and its own
 filter again. So its rewritings are its covers, and there is nothing to join. (Several covers together are no better
@@ -11,12 +11,8 @@ longest chain of covers above them, so the fewest events that the filter has to 
 covers come before what they cover always exists: covering is a partial order, and of equal filters only earlier ones
 cover later ones. A filter that matches nothing has no rewriting; nobody needs to feed it.
 
-A key-value subscription (`topic = 'sport' AND location = 'England'`) is a pattern whose keys are the document's own
-children; as a pattern it is rewritten like all others: from one that asks for the topic and one that asks for the
-location, by a join of their documents.
+Key-value subscriptions (`topic = 'sport' AND location = 'England'`) need nothing of this: they are patterns.
 """
-
-from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +25,8 @@ from penstock.jit import kernel
 from penstock.language import Schema
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan
 from penstock.matching.sharing import offsets
-from penstock.views.rewriting.flat_patterns import MOST_NODES
 from penstock.views.rewriting.rewriting import MOST_REWRITINGS
 from penstock.views.rewriting_graph import RewritingGraph
-from penstock.views.tree_pattern import DOCUMENT, Comparison, PatternNode, TreePattern
 
 _LOOKED_AT = 3  # times as many covers as are kept
 
@@ -145,25 +139,3 @@ def evaluate_filter(matcher: Matcher, events: pa.RecordBatch) -> pa.RecordBatch:
     lengths: Int64s = np.diff(found.offsets.to_numpy())
     kept: Bools = lengths > 0
     return events if kept.all() else events.filter(pa.array(kept))
-
-
-# --- key-value subscriptions ---------------------------------------------------------------------
-
-
-def key_value_view(equalities: Mapping[str, str | float]) -> TreePattern:
-    """The pattern of a conjunction of equalities, keys in alphabetical order.
-
-    >>> view = key_value_view({"topic": "sport", "location": "England"})
-    >>> [(node.label, node.parent, node.value[0].literal) for node in view.nodes]
-    [('location', -1, 'England'), ('topic', -1, 'sport')]
-    """
-    if not 0 < len(equalities) <= MOST_NODES:
-        raise PenstockError(
-            f"{len(equalities)} keys: a key-value subscription has one at least, and at most {MOST_NODES}"
-        )
-    return TreePattern(
-        tuple(
-            PatternNode(key, DOCUMENT, value=(Comparison("=", equalities[key]),))
-            for key in sorted(equalities)
-        )
-    )
