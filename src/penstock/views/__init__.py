@@ -2,4 +2,15 @@
 
 A view is a tree pattern. Many views can be computed from the results of others: rewritings. A configuration says for
 every view where it is fed from, so that the source and every site stay within their capacity.
+
+designing        `plan_views`: from the texts of views to a plan: begin here
+dissemination    a plan at work: documents in, what each view has of them out
+tree_pattern     what a view is;  `node_ids`, `values`, `numerals`: nodes and their values;  `tuples`: a view's result
+rewriting_graph  which views can be computed from which others
+plan_file        a plan on disk;  `picture`, `tables`: a plan to look at
+
+documents        XML and JSON as flat arrays
+extraction       the results of many patterns on documents at once
+rewriting        finding rewritings, and evaluating them
+choosing         which rewritings to use: costs, an integer program, shorter paths, views that come and go
 """
