@@ -1,5 +1,6 @@
 """Select-joins on Spark: views fed from the sink equal DuckDB's results."""
 
+import itertools
 import json
 import random
 import time
@@ -7,10 +8,12 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 import penstock
 from penstock.errors import PipelineError, SchemaError
 from penstock.pipeline.joins.notifications import messages_of
+from penstock.pipeline.joins.spread import partition_of, spread
 
 from .joins_scenes import CATALOG, Market, notifications, pipeline, random_text, view_of
 
@@ -99,6 +102,36 @@ def test_rows_that_are_no_changes_are_dead_letters(aftermath):
         "Reviews: op is '?': expected insert, update or delete",
         "Reviews: the key Id is NULL",
     ]
+
+
+def test_buckets_are_spread_evenly(spark):
+    """Where a bucket's key leads is where Spark puts it, and no partition has two buckets more than another."""
+    buckets, partitions = 32, 6
+    keys = list(itertools.product(range(3), range(buckets)))
+    rows = [(*key, n) for key, n in zip(keys, spread(3, buckets, partitions), strict=True)]
+    frame = spark.createDataFrame(rows, "stage int, bucket int, spread int")
+    found = frame.select(F.pmod(F.hash("stage", "bucket", "spread"), F.lit(partitions))).collect()
+    assert [row[0] for row in found] == [partition_of(row, partitions) for row in rows]
+    for stage in range(3):
+        mine = [row[0] for row in found[stage * buckets : (stage + 1) * buckets]]
+        counts = Counter(mine)
+        assert max(counts.values()) - min(counts.values()) <= 1
+        assert len(counts) == partitions
+
+
+def test_another_number_of_partitions_changes_nothing(aftermath, spark):
+    """The query keeps to those with which it began: its views go on from where they were."""
+    folder, market, texts, _, _ = aftermath
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    market.changes(40)
+    try:
+        spark.conf.set("spark.sql.shuffle.partitions", "3")
+        pipeline(folder, spark, f"sqlite:///{folder}/subs.db").start().await_termination(300)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    batches = notifications(folder / "out")
+    for sid, text in texts.items():
+        assert Counter(map(tuple, view_of(text, sid, batches))) == market.result(text), text
 
 
 def test_another_number_of_buckets_is_refused(aftermath, spark):

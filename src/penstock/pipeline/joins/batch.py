@@ -22,6 +22,7 @@ from penstock.pipeline.joins.notifications import exploded
 from penstock.pipeline.joins.parcels import buckets_of, joined, packed, split, unpacked
 from penstock.pipeline.joins.semijoins import work_of
 from penstock.pipeline.joins.snapshots import JoinSnapshots, Publisher
+from penstock.pipeline.joins.spread import by_bucket
 from penstock.pipeline.joins.stages import ROW, Stages
 from penstock.pipeline.joins.tuples import SEQUENCE
 from penstock.pipeline.joins.watch import misfits
@@ -65,9 +66,7 @@ def told_of_versions(
     def run(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
         return compare.run(key, rows)
 
-    return together.groupBy("stage", "bucket").applyInArrow(
-        run, spark_schema(stages.catalog, explode)
-    )
+    return by_bucket(together, stages).applyInArrow(run, spark_schema(stages.catalog, explode))
 
 
 def _published(

@@ -27,6 +27,7 @@ from penstock.pipeline.joins.changes import Feed, Reader, Refuser, check_feed
 from penstock.pipeline.joins.notifications import exploded, notification_schema
 from penstock.pipeline.joins.parcels import unpacked
 from penstock.pipeline.joins.semijoins import SemijoinStage
+from penstock.pipeline.joins.spread import by_bucket
 from penstock.pipeline.joins.stages import ROW, Stages, Window
 from penstock.pipeline.joins.tuples import TupleStage
 from penstock.pipeline.joins.watch import FORMAT, WINDOWS, SelectJoinSource, read_stages
@@ -34,7 +35,7 @@ from penstock.pipeline.pins import create_atomically, local_path
 from penstock.registry import Subscriptions
 
 BUCKETS = 32
-"""Buckets of each stage, unless told otherwise: many enough for a dozen tasks to share evenly."""
+"""Buckets of each stage, unless told otherwise: enough for some dozens of tasks."""
 
 Frames = Mapping[str, DataFrame]
 Windows = Mapping[str, tuple[str, str]]
@@ -84,7 +85,11 @@ def match_joins(
         raise PipelineError("some of the tables are streams and some aren't: give all as one kind")
     feed = Feed(op, version, before_image)
     stages = Stages(
-        catalog, buckets or BUCKETS, _alone(alone, catalog), _windows(windows or {}, catalog)
+        catalog,
+        buckets or BUCKETS,
+        _alone(alone, catalog),
+        _windows(windows or {}, catalog),
+        _partitions(frames),
     )
     if streaming == {False}:
         from penstock.pipeline.joins.batch import told_of_versions
@@ -145,15 +150,11 @@ def _stream(
         on_time = F.col("parcel").cast("string").startswith(WINDOWS)
         parcels.append(words.where(on_time))
         to_buckets = words.where(~on_time)
-    tuples = (
-        functools.reduce(DataFrame.union, parcels)
-        .groupBy("stage", "bucket")
-        .transformWithState(TupleStage(stages, str(home), versioned), ROW, "append", "none")
+    tuples = by_bucket(functools.reduce(DataFrame.union, parcels), stages).transformWithState(
+        TupleStage(stages, str(home), versioned), ROW, "append", "none"
     )
-    told = (
-        tuples.union(to_buckets)
-        .groupBy("stage", "bucket")
-        .transformWithState(SemijoinStage(stages, str(home)), ROW, "append", "none")
+    told = by_bucket(tuples.union(to_buckets), stages).transformWithState(
+        SemijoinStage(stages, str(home)), ROW, "append", "none"
     )
     return opened(told, stages.catalog, explode)
 
@@ -187,6 +188,12 @@ def _kept(frame: DataFrame, catalog: Catalog, table: str, feed: Feed) -> DataFra
     columns = dict(catalog.declared)[table].columns
     beside = [name for name in (feed.op, feed.version, feed.before) if name is not None]
     return frame.select(*[F.col(_quoted(name)) for name in (*columns, *beside)])
+
+
+def _partitions(frames: Frames) -> int:
+    """How many Spark makes of what it shuffles."""
+    spark = next(iter(frames.values())).sparkSession
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def _quoted(name: str) -> str:
@@ -306,7 +313,7 @@ def _recorded(stages: Stages, home: Path, keep: bool) -> Stages:
         create_atomically(path, json.dumps(stages.to_dict()) + "\n")
     text = path.read_text(encoding="utf-8")
     recorded = read_stages(text)
-    given = stages.to_dict()
+    given = {**stages.to_dict(), "partitions": recorded.partitions}  # as Spark keeps to its own
     if keep:
         given["buckets"] = recorded.buckets
     if recorded.to_dict() != given:

@@ -58,6 +58,7 @@ class Stages:
     buckets: int
     alone: tuple[str, ...] = ()  # tables that may be selected alone
     windows: Mapping[str, Window] = field(default_factory=dict)  # by declared table
+    partitions: int = 1  # over which Spark spreads the buckets
 
     @functools.cached_property
     def all(self) -> tuple[Stage, ...]:
@@ -93,4 +94,5 @@ class Stages:
             "buckets": self.buckets,
             "alone": list(self.alone),
             "windows": windows,
+            "partitions": self.partitions,
         }

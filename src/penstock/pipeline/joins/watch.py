@@ -43,7 +43,8 @@ def read_stages(text: str) -> Stages:
     found = json.loads(text)
     windows = {name: Window(str(c), int(n)) for name, (c, n) in found["windows"].items()}
     catalog = Catalog.from_json(found["catalog"])
-    return Stages(catalog, int(found["buckets"]), tuple(found["alone"]), windows)
+    partitions = int(found["partitions"])
+    return Stages(catalog, int(found["buckets"]), tuple(found["alone"]), windows, partitions)
 
 
 def tick_length(stages: Stages) -> int | None:
