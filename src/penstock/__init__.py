@@ -27,8 +27,7 @@ This file is the whole public API. Follow one event: `language` reads a filter, 
 plan and matches events against it, `registry` keeps subscriptions, `pipeline` runs it all on Spark.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.errors import (
     CatalogError,
@@ -46,6 +45,7 @@ from penstock.errors import (
     TicketError,
     UnknownSubscription,
 )
+from penstock.fronts import front
 
 if TYPE_CHECKING:
     from penstock.covering.interest.interest import Interest, interest
@@ -71,20 +71,16 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = {
-    **dict.fromkeys(("Interest", "interest"), "covering.interest.interest"),
-    "Catalog": "joins.catalog",
-    "Table": "joins.catalog",
-    "JoinView": "joins.join_view",
-    "Schema": "language",
-    "LiveMatcher": "matching",
-    "Matcher": "matching",
-    "SnapshotRef": "matching",
-    "Subscriptions": "registry",
-    **dict.fromkeys(("Wishes", "plan_views"), "views.designing"),
-    **dict.fromkeys(("Operator", "Operators", "operator"), "operators.define"),
-    **dict.fromkeys(
-        (
+__getattr__ = front(
+    "penstock",
+    {
+        "covering.interest.interest": ("Interest", "interest"),
+        "joins.catalog": ("Catalog", "Table"),
+        "joins.join_view": ("JoinView",),
+        "language": ("Schema",),
+        "matching": ("LiveMatcher", "Matcher", "SnapshotRef"),
+        "operators.define": ("Operator", "Operators", "operator"),
+        "pipeline": (
             "CallableSink",
             "ConsoleSink",
             "DeltaSink",
@@ -96,18 +92,10 @@ _ROOMS = {
             "match_joins",
             "match_views",
         ),
-        "pipeline",
-    ),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Rooms are entered when they are first used: the core works without Spark, `penstock --help` without either."""
-    if name not in _ROOMS:
-        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"penstock.{_ROOMS[name]}"), name)
-    globals()[name] = value
-    return value
+        "registry": ("Subscriptions",),
+        "views.designing": ("Wishes", "plan_views"),
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -1,10 +1,12 @@
 """How long, as people write it: `"1 day"`, `"90 minutes"`, `"1h 30m"`, `"20 ms"`.
 
 One reader for leases, costs and time-outs. A bare number is refused: seconds, milliseconds or days would be a guess.
+Moments and durations are microseconds everywhere.
 """
 
 import functools
 import re
+import time
 from decimal import Decimal
 
 _MICROSECONDS = {
@@ -17,6 +19,15 @@ _MICROSECONDS = {
     **dict.fromkeys(("w", "week", "weeks"), 7 * 86_400 * 10**6),
 }
 _TERM = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([a-zµ]+)\s*,?")
+
+
+def utc_now() -> int:
+    """The wall clock in UTC microseconds since 1970.
+
+    >>> utc_now() > 1_700_000_000_000_000
+    True
+    """
+    return time.time_ns() // 1_000
 
 
 @functools.lru_cache(maxsize=256)

@@ -14,13 +14,15 @@ from penstock.joins.join_view import JoinView
 from penstock.pipeline.joins import semijoins as joins_semijoins
 from penstock.pipeline.joins import tuples as joins_tuples
 from penstock.pipeline.joins.changes import Feed, Reader
+from penstock.pipeline.joins.following import misfits
+from penstock.pipeline.joins.logs import BucketLog
 from penstock.pipeline.joins.notifications import messages_of
 from penstock.pipeline.joins.parcels import unpacked
 from penstock.pipeline.joins.semijoins import SemijoinStage
 from penstock.pipeline.joins.snapshots import JoinSnapshots, Publisher
 from penstock.pipeline.joins.stages import Stages
 from penstock.pipeline.joins.tuples import TupleStage
-from penstock.pipeline.joins.watch import WINDOWS, _words, misfits
+from penstock.pipeline.joins.watch import WINDOWS, words_to
 
 
 class Value:
@@ -48,15 +50,8 @@ class Values:
         del self.store[key]
 
 
-class Handle:
-    def __init__(self, store: dict) -> None:
-        self.store = store
-
-    def getValueState(self, name, schema):  # noqa: N802
-        return Value(self.store.setdefault(name, {}))
-
-    def getMapState(self, name, key, value):  # noqa: N802
-        return Values(self.store.setdefault(name, {}))
+def bucket_log(store: dict) -> BucketLog:
+    return BucketLog(Value(store.setdefault("head", {})), Values(store.setdefault("entries", {})))
 
 
 class Engine:
@@ -112,13 +107,13 @@ class Engine:
                 for n, (t, _) in enumerate(self.stages.catalog.declared)
                 if t in self.stages.windows
             ]
-            parcels += _words(numbers, self.stages.buckets, f"{WINDOWS} {now}").to_pylist()
+            parcels += words_to(numbers, self.stages.buckets, f"{WINDOWS} {now}").to_pylist()
         versioned = dict.fromkeys(dict(self.stages.catalog.declared), self.feed.version is not None)
         tuples = TupleStage(self.stages, str(self.home), versioned)
         moved = self._stage("tuples", tuples, parcels)
         if self.next_version != self.version:
             numbers = [stage.number for stage in self.stages.all]
-            moved += _words(numbers, self.stages.buckets, str(self.next_version)).to_pylist()
+            moved += words_to(numbers, self.stages.buckets, str(self.next_version)).to_pylist()
         told = self._stage("semijoins", SemijoinStage(self.stages, str(self.home)), moved)
         return [row for out in told for row in unpacked(out["parcel"]).to_pylist()]
 
@@ -133,8 +128,8 @@ class Engine:
             self.rng.shuffle(groups[key])
             books, works = self.rng.choice(self.caches)
             joins_tuples._books, joins_semijoins._works = books, works
-            stage.init(Handle(self.state[name].setdefault(key, {})))
-            found += [row.asDict() for row in stage.handleInputRows(key, iter(groups[key]), None)]
+            log = bucket_log(self.state[name].setdefault(key, {}))
+            found += [row.asDict() for row in stage.visit(*key, iter(groups[key]), log)]
         return found
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 import penstock
 from penstock.errors import PipelineError, SnapshotError
 from penstock.joins.catalog import Catalog, Table
+from penstock.pipeline.joins.following import misfits
 from penstock.pipeline.joins.logs import BucketLog
 from penstock.pipeline.joins.parcels import NO_BUCKET, buckets_of, split
 from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion, Publisher
 from penstock.pipeline.joins.stages import Stages
-from penstock.pipeline.joins.watch import misfits
 
 from .joins_world import Value, Values
 

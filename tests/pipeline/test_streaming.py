@@ -56,8 +56,8 @@ def test_a_replay_uses_the_pinned_snapshot_and_time_not_todays(spark, tmp_path, 
     forget_commit(tmp_path, 0)
     subs.subscribe("bob", "price > 0", lease="1 day")
     # Two hours later: alice's lease is over, but wasn't when the batch was pinned.
-    later = batch.now_micros() + 2 * 3600 * 1_000_000
-    monkeypatch.setattr(batch, "now_micros", lambda: later)
+    later = batch.utc_now() + 2 * 3600 * 1_000_000
+    monkeypatch.setattr(batch, "utc_now", lambda: later)
     write_events(tmp_path / "in", "2.json", [tick(2)])
     again: list = []
     metrics = run(pipeline(tmp_path, spark, subs, sink=CallableSink(again.append)))

@@ -256,12 +256,12 @@ def _set_aside(events: Events, target: Target) -> int:
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 
-    from penstock.matching import clock
+    from penstock.durations import utc_now
     from penstock.pipeline.dead_letters import dead_letters
 
     if events.records is None:
         return 0
-    letters = dead_letters(events.frame, events.records, 0, clock()).drop("batch_id")
+    letters = dead_letters(events.frame, events.records, 0, utc_now()).drop("batch_id")
     counted = Observation()
     target.write(letters.observe(counted, F.count(F.lit(1)).alias("dead_letters")))
     return int(counted.get["dead_letters"])

@@ -60,7 +60,8 @@ def explain(
     penstock explain --id 7 --event '{"symbol": "GOOG", "price": 5}'
     penstock explain --filter "price > 5 AND symbol LIKE 'G%'" --event @e.json
     """
-    from penstock.matching import FOREVER, clock
+    from penstock.durations import utc_now
+    from penstock.matching import FOREVER
     from penstock.matching.explain import explain as explanation_of
 
     if (sid is None) == (filter_ is None):
@@ -79,7 +80,7 @@ def explain(
         told = told or kept
     known = told or guess(text, value, callable_.signatures)
     known = known.with_operators(callable_.signatures)
-    explanation = explanation_of(sid or 0, text, known, value, ends, clock(), callable_)
+    explanation = explanation_of(sid or 0, text, known, value, ends, utc_now(), callable_)
     if as_json:
         shown = explanation.to_dict()
         put_json(shown if sid is not None else {**shown, "subscription": None})

@@ -1,16 +1,38 @@
 """Normalised subscriptions -> plan -> matches. Imports no Spark, no database."""
 
-from penstock.matching.check import check, check_many
-from penstock.matching.compile import compile_plan
-from penstock.matching.engines import ENGINES, check_engine, variants
-from penstock.matching.explain import Explanation
-from penstock.matching.live import LiveMatcher
-from penstock.matching.matcher import Matcher, clock
-from penstock.matching.operator_stage import Failure
-from penstock.matching.plan import Plan
-from penstock.matching.rows import FOREVER, Changes, Rows, SubscriptionSource
-from penstock.matching.snapshots import Published, SnapshotRef, SnapshotStore, open_matcher
-from penstock.matching.stats import Stats
+from typing import TYPE_CHECKING
+
+from penstock.fronts import front
+
+if TYPE_CHECKING:
+    from penstock.matching.check import check, check_many
+    from penstock.matching.compile import compile_plan
+    from penstock.matching.engines import ENGINES, check_engine, variants
+    from penstock.matching.explain import Explanation
+    from penstock.matching.live import LiveMatcher
+    from penstock.matching.matcher import Matcher
+    from penstock.matching.operator_stage import Failure
+    from penstock.matching.plan import Plan
+    from penstock.matching.rows import FOREVER, Changes, Rows, SubscriptionSource
+    from penstock.matching.snapshots import Published, SnapshotRef, SnapshotStore, open_matcher
+    from penstock.matching.stats import Stats
+
+__getattr__ = front(
+    "penstock.matching",
+    {
+        "check": ("check", "check_many"),
+        "compile": ("compile_plan",),
+        "engines": ("ENGINES", "check_engine", "variants"),
+        "explain": ("Explanation",),
+        "live": ("LiveMatcher",),
+        "matcher": ("Matcher",),
+        "operator_stage": ("Failure",),
+        "plan": ("Plan",),
+        "rows": ("FOREVER", "Changes", "Rows", "SubscriptionSource"),
+        "snapshots": ("Published", "SnapshotRef", "SnapshotStore", "open_matcher"),
+        "stats": ("Stats",),
+    },
+)
 
 __all__ = [
     "ENGINES",
@@ -30,7 +52,6 @@ __all__ = [
     "check",
     "check_engine",
     "check_many",
-    "clock",
     "compile_plan",
     "open_matcher",
     "variants",

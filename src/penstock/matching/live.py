@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Bools, Int32s, Int64s
+from penstock.durations import utc_now
 from penstock.errors import SubscriptionErrors, UnknownSubscription
 from penstock.language.schema import Schema, SchemaLike
 from penstock.language.shapes import Shapes
@@ -32,7 +33,7 @@ from penstock.matching.engines.tree_grow import GrowingTree
 from penstock.matching.filter_cells import FilterCells, Path
 from penstock.matching.labels import HIGHEST, LOWEST, NULL, Labels, NoRoomError
 from penstock.matching.layers import Layer, merged
-from penstock.matching.matcher import Matcher, clock
+from penstock.matching.matcher import Matcher
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER, Rows, SubscriptionSource
 from penstock.matching.single import KeyReader, key_reader
@@ -230,7 +231,7 @@ class LiveMatcher:
 
     def match(self, event: Mapping[str, Any], now: int | None = None) -> list[int]:
         """The ids of the subscriptions that one event matches, ascending."""
-        moment = clock() if now is None else now
+        moment = utc_now() if now is None else now
         with self._lock:
             state = self._state
             added = state.added
@@ -243,7 +244,7 @@ class LiveMatcher:
 
     def match_batch(self, batch: pa.RecordBatch, now: int | None = None) -> pa.ListArray:
         """The ids for every event of an Arrow batch: one ascending list per event."""
-        moment = clock() if now is None else now
+        moment = utc_now() if now is None else now
         with self._lock:
             state = self._state
             rows = state.added_rows()

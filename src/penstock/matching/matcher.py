@@ -6,7 +6,6 @@ so any number of threads may use one; with `threads` it uses several itself, a b
 """
 
 import functools
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Int32s, Int64s
+from penstock.durations import utc_now
 from penstock.errors import SchemaError, UnknownSubscription
 from penstock.matching.engines import Engine, Hits, choose
 from penstock.matching.engines.batch import BLOCK, BatchEngine
@@ -34,11 +34,6 @@ from penstock.operators.strategies import DEFAULT_STRATEGY, bytes_per_event
 
 # Of what strategies keep of the events that are decided together.
 _STRATEGY_BYTES = 128 << 20
-
-
-def clock() -> int:
-    """UTC microseconds."""
-    return time.time_ns() // 1_000
 
 
 class Matcher:
@@ -108,7 +103,7 @@ class Matcher:
         """The ids of the subscriptions that one event matches, ascending. `now`: UTC microseconds, for leases."""
         if not isinstance(event, Mapping):
             raise SchemaError(f"an event is a mapping of attributes to values, not {event!r}")
-        moment = clock() if now is None else now
+        moment = utc_now() if now is None else now
         if self.operators is not None:
             ids: list[int] = self.matches(self._batch_of(event), moment).ids.tolist()
             return ids
@@ -130,7 +125,7 @@ class Matcher:
 
     def matches(self, batch: pa.RecordBatch, now: int | None = None) -> Matches:
         """The matches of a batch in flat arrays, positions and all."""
-        moment = clock() if now is None else now
+        moment = utc_now() if now is None else now
         if self.operators is not None:
             return self._decided(batch, moment)
         return self._together(
@@ -155,7 +150,7 @@ class Matcher:
         for layer in reversed(self.layers):
             position = layer.plan.position(sid)
             if position is not None and not layer.is_gone(position):
-                moment = clock() if now is None else now
+                moment = utc_now() if now is None else now
                 return explain(
                     sid,
                     layer.plan.filter_text(position),

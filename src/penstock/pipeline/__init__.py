@@ -18,28 +18,61 @@ views/          `match_views`, `ViewPipeline`: documents in, what every view get
 covering        who covers whom among millions;  interest: a Spark column of what anybody could want
 """
 
-from penstock.pipeline.config import PipelineConfig, read_config
-from penstock.pipeline.frames import match
-from penstock.pipeline.joins.match import match_joins
-from penstock.pipeline.joins.notifications import messages_of
-from penstock.pipeline.joins.pipeline import JoinPipeline
-from penstock.pipeline.metrics import BatchMetrics, Metrics
-from penstock.pipeline.session import local_session
-from penstock.pipeline.sinks import (
-    AT_LEAST_ONCE,
-    EXACTLY_ONCE,
-    Batch,
-    CallableSink,
-    ConsoleSink,
-    DeltaSink,
-    FileSink,
-    Sink,
+from typing import TYPE_CHECKING
+
+from penstock.fronts import front
+
+if TYPE_CHECKING:
+    from penstock.pipeline.config import PipelineConfig, read_config
+    from penstock.pipeline.frames import match
+    from penstock.pipeline.joins.match import match_joins
+    from penstock.pipeline.joins.notifications import messages_of
+    from penstock.pipeline.joins.pipeline import JoinPipeline
+    from penstock.pipeline.metrics import BatchMetrics, Metrics
+    from penstock.pipeline.session import local_session
+    from penstock.pipeline.sinks import (
+        AT_LEAST_ONCE,
+        EXACTLY_ONCE,
+        Batch,
+        CallableSink,
+        ConsoleSink,
+        DeltaSink,
+        FileSink,
+        Sink,
+    )
+    from penstock.pipeline.sources import Source
+    from penstock.pipeline.streaming import Pipeline, RunningPipeline
+    from penstock.pipeline.views.levels import LevelFigures, read_levels
+    from penstock.pipeline.views.match import match_views
+    from penstock.pipeline.views.pipeline import RunningViews, ViewPipeline
+
+__getattr__ = front(
+    "penstock.pipeline",
+    {
+        "config": ("PipelineConfig", "read_config"),
+        "frames": ("match",),
+        "joins.match": ("match_joins",),
+        "joins.notifications": ("messages_of",),
+        "joins.pipeline": ("JoinPipeline",),
+        "metrics": ("BatchMetrics", "Metrics"),
+        "session": ("local_session",),
+        "sinks": (
+            "AT_LEAST_ONCE",
+            "EXACTLY_ONCE",
+            "Batch",
+            "CallableSink",
+            "ConsoleSink",
+            "DeltaSink",
+            "FileSink",
+            "Sink",
+        ),
+        "sources": ("Source",),
+        "streaming": ("Pipeline", "RunningPipeline"),
+        "views.levels": ("LevelFigures", "read_levels"),
+        "views.match": ("match_views",),
+        "views.pipeline": ("RunningViews", "ViewPipeline"),
+    },
 )
-from penstock.pipeline.sources import Source
-from penstock.pipeline.streaming import Pipeline, RunningPipeline
-from penstock.pipeline.views.levels import LevelFigures, read_levels
-from penstock.pipeline.views.match import match_views
-from penstock.pipeline.views.pipeline import RunningViews, ViewPipeline
 
 __all__ = [
     "AT_LEAST_ONCE",

@@ -28,6 +28,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
+from penstock.durations import utc_now
 from penstock.errors import RegistryError, SnapshotError
 from penstock.language import Schema
 from penstock.language.signatures import Signatures
@@ -41,7 +42,7 @@ from penstock.pipeline.feedback import (
     failure_letters,
     gather_learned,
 )
-from penstock.pipeline.frames import PAIR, matched, now_micros, snapshot_store
+from penstock.pipeline.frames import PAIR, matched, snapshot_store
 from penstock.pipeline.metrics import QUANTILES, Report, Reports, refusals
 from penstock.pipeline.pins import Pin, Pins, query_id
 from penstock.pipeline.sinks import Batch, Sink
@@ -127,7 +128,7 @@ class MicroBatches:
         counted = _Counts(self.event_time)
         notifications = self._notifications(counted.events(frame), pin, query)
         ran = self.sink.write(counted.matches(notifications), Batch(query, number))
-        done = now_micros()
+        done = utc_now()
         counts = counted.get(ran)
         failed = self._dead_letters(frame, pin, query, counts)
         if counts is not None:
@@ -150,12 +151,12 @@ class MicroBatches:
                 raise
             log.warning("micro-batch %d keeps snapshot %d: %s", number, latest.version, error)
             self._state.stale = str(error)
-            return Pin(query, number, latest, now_micros())
+            return Pin(query, number, latest, utc_now())
         lines = refusals(errors)
         if errors and lines != self._state.refusals:
             log.warning("%d subscriptions set aside: %s", len(errors), "; ".join(lines))
         self._state.refused, self._state.refusals = len(errors), lines
-        return Pin(query, number, ref, now_micros())
+        return Pin(query, number, ref, utc_now())
 
     def _notifications(self, frame: DataFrame, pin: Pin, query: str) -> DataFrame:
         names = self.schema.names

@@ -17,7 +17,6 @@ import json
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +36,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from penstock.durations import utc_now
 from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.language import Schema
 from penstock.matching import Failure, SnapshotRef, SnapshotStore, open_matcher
@@ -99,7 +99,7 @@ def match(
         ref = subscriptions
     else:
         ref = _pin(subscriptions, Schema.of(schema), snapshots, engine)
-    now = None if df.isStreaming else now_micros()
+    now = None if df.isStreaming else utc_now()
     return matched(
         df, ref, now=now, explode=explode, engine=engine, strategy=strategy, failures=failures
     )
@@ -138,11 +138,6 @@ def _added(explode: bool, failures: bool) -> tuple[StructField, ...]:
     if explode:
         return PAIR
     return (SUBSCRIPTIONS, FAILURES) if failures else (SUBSCRIPTIONS,)
-
-
-def now_micros() -> int:
-    """The clock, in UTC microseconds."""
-    return time.time_ns() // 1000
 
 
 def check_columns(schema: StructType, added: Iterable[StructField]) -> None:

@@ -10,9 +10,24 @@ Read `registry` first, then `subscriptions`: the registry as its users see it, a
 - `tables`, `databases`: how it is kept, and what differs between SQLite and PostgreSQL.
 """
 
-from penstock.registry.leases import Lease
-from penstock.registry.load import LoadReport
-from penstock.registry.records import Subscribed, Subscription
-from penstock.registry.subscriptions import Subscriptions
+from typing import TYPE_CHECKING
+
+from penstock.fronts import front
+
+if TYPE_CHECKING:
+    from penstock.registry.leases import Lease
+    from penstock.registry.load import LoadReport
+    from penstock.registry.records import Subscribed, Subscription
+    from penstock.registry.subscriptions import Subscriptions
+
+__getattr__ = front(
+    "penstock.registry",
+    {
+        "leases": ("Lease",),
+        "load": ("LoadReport",),
+        "records": ("Subscribed", "Subscription"),
+        "subscriptions": ("Subscriptions",),
+    },
+)
 
 __all__ = ["Lease", "LoadReport", "Subscribed", "Subscription", "Subscriptions"]

@@ -9,7 +9,6 @@ matching although nobody did anything.
 A bare number is refused: seconds, minutes or days would be a guess.
 """
 
-import time
 from datetime import timedelta
 
 from penstock.durations import microseconds, shown
@@ -24,15 +23,6 @@ LONGEST = timedelta(days=36_525)
 """One hundred years. Past that it is a mistake, or it is `"forever"`."""
 
 _EXAMPLES = "write it like '1 day', '90 minutes', '2h', '1h 30m' or 'forever'"
-
-
-def utc_now() -> int:
-    """The wall clock in UTC microseconds since 1970. A registry can be given another.
-
-    >>> utc_now() > 1_700_000_000_000_000
-    True
-    """
-    return time.time_ns() // 1000
 
 
 def lease_length(lease: Lease) -> int:

@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 
 from sqlalchemy.engine import URL
 
+from penstock.durations import utc_now
 from penstock.errors import (
     ExpensiveSubscription,
     RegistryError,
@@ -32,7 +33,7 @@ from penstock.operators.define import Operator, Operators, OperatorsLike
 from penstock.registry.catalogs import keep_catalog, no_catalog, read_catalog
 from penstock.registry.databases import database_of
 from penstock.registry.kinds import SelectSource, changes_of_kind, rows_of_kind
-from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length, utc_now
+from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length
 from penstock.registry.limits import as_int64, check_texts
 from penstock.registry.load import (
     LoadReport,

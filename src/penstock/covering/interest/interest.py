@@ -13,7 +13,6 @@ start the reading anew with it.
 """
 
 import functools
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +31,7 @@ from penstock.covering.interest.projection import project
 from penstock.covering.interest.wording import Condition, Speech, conditions_of
 from penstock.covering.probability import probability
 from penstock.covering.regions import Box, Path, Region
+from penstock.durations import utc_now
 from penstock.errors import PenstockError, SchemaError, SubscriptionErrors
 from penstock.language import Schema
 from penstock.language.schema import SchemaLike
@@ -234,7 +234,7 @@ def interest(
     """
     if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MOST:
         raise PenstockError(f"at_most is a whole number from 1 to {MOST}, not {at_most!r}")
-    moment = time.time_ns() // 1_000 if now is None else now
+    moment = utc_now() if now is None else now
     plan, live = _plan_of(subscriptions, schema, moment)
     found = plan_boxes(plan)
     chosen = np.flatnonzero(live[found.boxes.box_region])

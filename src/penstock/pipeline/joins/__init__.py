@@ -6,7 +6,8 @@ stages           which stages a catalogue has, and what each is keyed by;  `spre
 changes          a change feed's rows on the workers;  `parcels`: the form in which they travel
 tuples           the first stage, by primary key: is this change new, and what did it replace?
 semijoins        the second stage, by join attributes: who must be told what?
-logs             what a bucket of either stage knows, in Spark's state store
-snapshots, watch the select-joins in files by version, and the source that tells when there is a new one
+stateful         both as Spark's operators;  `logs`: what a bucket of either knows, in Spark's state store
+snapshots        the select-joins in files, by version;  `following`: whenever the registry has changed
+watch            the source that tells the stages of a new version
 notifications    what comes out
 """

@@ -15,17 +15,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.durations import utc_now
 from penstock.errors import PipelineError, SchemaError
-from penstock.pipeline.frames import now_micros, scratch_folder
+from penstock.pipeline.frames import scratch_folder
 from penstock.pipeline.joins.changes import DELETED, parcel_rows
+from penstock.pipeline.joins.following import misfits
 from penstock.pipeline.joins.notifications import exploded
 from penstock.pipeline.joins.parcels import buckets_of, joined, packed, split, unpacked
 from penstock.pipeline.joins.semijoins import work_of
 from penstock.pipeline.joins.snapshots import JoinSnapshots, Publisher
 from penstock.pipeline.joins.spread import by_bucket
-from penstock.pipeline.joins.stages import ROW, Stages
+from penstock.pipeline.joins.stages import Stages
 from penstock.pipeline.joins.tuples import SEQUENCE
-from penstock.pipeline.joins.watch import misfits
+from penstock.pipeline.joins.watch import ROW
 from penstock.registry import Subscriptions
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def _published(
     root = scratch_folder(subscriptions) if snapshots is None else Path(snapshots).absolute()
     home = root / "select-joins"
     publisher = Publisher(
-        JoinSnapshots(home), subscriptions.selects, lambda texts: misfits(texts, stages), now_micros
+        JoinSnapshots(home), subscriptions.selects, lambda texts: misfits(texts, stages), utc_now
     )
     version = publisher.publish().number
     if publisher.misfits:

@@ -18,14 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-
 from penstock.errors import PipelineError
 
 FORMAT = 1
-_HEAD_SCHEMA = "head string"
-_NUMBER_SCHEMA = "number bigint"
-_ENTRY_SCHEMA = "entry binary"
 _LEAST = 256  # rows of a log that aren't worth merging
 _MOST = 32  # entries: each one costs a round trip when it is read
 
@@ -120,21 +115,6 @@ class BucketLog:
                 "an empty one"
             )
         return bytes(found[0])
-
-
-class BucketStage(StatefulProcessor):
-    """A stage on Spark whose keys are buckets, each with its log."""
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", _HEAD_SCHEMA)
-        self._entries = handle.getMapState("entries", _NUMBER_SCHEMA, _ENTRY_SCHEMA)
-
-    def log(self) -> BucketLog:
-        """Of the bucket that is being visited."""
-        return BucketLog(self._head, self._entries)
-
-    def close(self) -> None:
-        pass
 
 
 def _read_head(value: tuple[Any, ...] | None) -> Head:

@@ -24,13 +24,13 @@ from penstock.durations import microseconds
 from penstock.errors import PipelineError, SchemaError
 from penstock.joins.catalog import Catalog
 from penstock.pipeline.joins.changes import Feed, Reader, Refuser, check_feed
+from penstock.pipeline.joins.following import read_stages
 from penstock.pipeline.joins.notifications import exploded, notification_schema
 from penstock.pipeline.joins.parcels import unpacked
-from penstock.pipeline.joins.semijoins import SemijoinStage
 from penstock.pipeline.joins.spread import by_bucket
-from penstock.pipeline.joins.stages import ROW, Stages, Window
-from penstock.pipeline.joins.tuples import TupleStage
-from penstock.pipeline.joins.watch import FORMAT, WINDOWS, SelectJoinSource, read_stages
+from penstock.pipeline.joins.stages import Stages, Window
+from penstock.pipeline.joins.stateful import SemijoinProcessor, TupleProcessor
+from penstock.pipeline.joins.watch import FORMAT, ROW, WINDOWS, SelectJoinSource, options_of
 from penstock.pipeline.pins import create_atomically, local_path
 from penstock.registry import Subscriptions
 
@@ -130,11 +130,7 @@ def _stream(
     spark = next(iter(frames.values())).sparkSession
     _use_rocks_db(spark)
     spark.dataSource.register(SelectJoinSource)
-    words = (
-        spark.readStream.format(FORMAT)
-        .options(url=url, folder=str(home), stages=json.dumps(stages.to_dict()))
-        .load()
-    )
+    words = spark.readStream.format(FORMAT).options(**options_of(url, str(home), stages)).load()
     parcels = []
     versioned = {}
     for table, frame in frames.items():
@@ -150,11 +146,12 @@ def _stream(
         on_time = F.col("parcel").cast("string").startswith(WINDOWS)
         parcels.append(words.where(on_time))
         to_buckets = words.where(~on_time)
+    plain = json.dumps(stages.to_dict())
     tuples = by_bucket(functools.reduce(DataFrame.union, parcels), stages).transformWithState(
-        TupleStage(stages, str(home), versioned), ROW, "append", "none"
+        TupleProcessor(plain, str(home), versioned), ROW, "append", "none"
     )
     told = by_bucket(tuples.union(to_buckets), stages).transformWithState(
-        SemijoinStage(stages, str(home)), ROW, "append", "none"
+        SemijoinProcessor(plain, str(home)), ROW, "append", "none"
     )
     return opened(told, stages.catalog, explode)
 

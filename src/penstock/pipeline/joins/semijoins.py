@@ -29,7 +29,7 @@ from penstock.joins.subscription import JoinEdge, SelectJoin
 from penstock.language import Schema
 from penstock.language.types import Kind, Scalar, Struct
 from penstock.pipeline.joins.changes import DELETED
-from penstock.pipeline.joins.logs import BucketLog, BucketStage
+from penstock.pipeline.joins.logs import BucketLog
 from penstock.pipeline.joins.notifications import positions_of, told
 from penstock.pipeline.joins.parcels import bundled, joined, packed, unbundled, unpacked
 from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion
@@ -266,19 +266,14 @@ def work_of(stages: Stages, number: int, home: str) -> StageWork:
     return _works[home, number]
 
 
-class SemijoinStage(BucketStage):
-    """The stage on Spark: one key is a bucket of an edge."""
+class SemijoinStage:
+    """The stage: its buckets are those of edges, and of tables that are selected alone."""
 
     def __init__(self, stages: Stages, home: str) -> None:
         self._stages, self._home = stages, home
 
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,
-        rows: Iterator[Any],
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[Row]:
-        number, bucket = int(key[0]), int(key[1])
+    def visit(self, number: int, bucket: int, rows: Iterator[Any], log: BucketLog) -> Iterator[Row]:
+        """Notifications, as parcels."""
         version = None
         parcels: dict[str, list[bytes]] = {}
         for row in rows:
@@ -288,14 +283,13 @@ class SemijoinStage(BucketStage):
                 parcels.setdefault(row.table, []).append(bytes(row.parcel))
         # Parcels come in any order. Tuples of different parcels are different, but what is sent must be the same again.
         changes = {t: in_sequence([unpacked(p) for p in sorted(ps)]) for t, ps in parcels.items()}
-        for found in self._visited(number, bucket, version, changes):
+        for found in self._visited(number, bucket, version, changes, log):
             yield Row(stage=number, bucket=bucket, table="", parcel=packed(found))
 
     def _visited(
-        self, number: int, bucket: int, version: int | None, changes: Rows
+        self, number: int, bucket: int, version: int | None, changes: Rows, log: BucketLog
     ) -> Iterator[pa.RecordBatch]:
         work = work_of(self._stages, number, self._home)
-        log = self.log()
         served = log.head.version
         name = f"{number}.{bucket}.{log.head.visits}"
         log.head.version = version or served

@@ -15,9 +15,6 @@ from dataclasses import dataclass, field
 from penstock.joins.catalog import Catalog
 from penstock.joins.subscription import JoinEdge, SelectJoin
 
-ROW = "stage int, bucket int, table string, parcel binary"
-"""What travels: a parcel of a table to a bucket of a stage. Without a table, it is word for the bucket itself."""
-
 
 @dataclass(frozen=True, slots=True)
 class Window:

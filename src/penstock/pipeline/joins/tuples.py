@@ -24,7 +24,7 @@ from penstock.arrays import Int64s
 from penstock.joins.catalog import Table
 from penstock.joins.messages import Key
 from penstock.pipeline.joins.changes import DELETED, VERSION, in_order
-from penstock.pipeline.joins.logs import BucketLog, BucketStage
+from penstock.pipeline.joins.logs import BucketLog
 from penstock.pipeline.joins.parcels import NO_BUCKET, buckets_of, packed, split, unpacked
 from penstock.pipeline.joins.stages import Stage, Stages
 from penstock.pipeline.joins.watch import WINDOWS
@@ -217,19 +217,14 @@ _books: dict[tuple[str, int, int], tuple[str | None, TupleBook]] = {}
 """In this process: what it has decoded, and the token up to which."""
 
 
-class TupleStage(BucketStage):
-    """The stage on Spark: one key is a bucket of a declared table."""
+class TupleStage:
+    """The stage: its buckets are those of declared tables."""
 
     def __init__(self, stages: Stages, home: str, versioned: dict[str, bool]) -> None:
         self._stages, self._home, self._versioned = stages, home, versioned
 
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,
-        rows: Iterator[Any],
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[Row]:
-        number, bucket = int(key[0]), int(key[1])
+    def visit(self, number: int, bucket: int, rows: Iterator[Any], log: BucketLog) -> Iterator[Row]:
+        """What goes to which bucket of the next stage."""
         parcels, now = [], None
         for row in rows:
             if row.table is None:
@@ -237,7 +232,6 @@ class TupleStage(BucketStage):
             else:
                 parcels.append(unpacked(bytes(row.parcel)))
         name, _ = self._stages.catalog.declared[number]
-        log = self.log()
         book = self._book(name, number, bucket, log)
         found, touched = _worked_off(book, self._stages, bucket, parcels, now)
         if touched:

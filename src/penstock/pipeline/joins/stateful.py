@@ -1,0 +1,79 @@
+"""The two stateful operators of Spark: buckets are their keys, and each has its log in the state store.
+
+Spark starts a process for each operator, at every start of a query, just to ask what its state looks like. So this
+module imports little; the stages themselves are imported when the first bucket is visited.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from penstock.pipeline.joins.logs import BucketLog
+
+_HEAD_SCHEMA = "head string"
+_NUMBER_SCHEMA = "number bigint"
+_ENTRY_SCHEMA = "entry binary"
+
+
+class BucketStage(Protocol):
+    """What is done with the rows that come to a bucket."""
+
+    def visit(
+        self, number: int, bucket: int, rows: Iterator[Any], log: BucketLog
+    ) -> Iterator[Row]: ...
+
+
+class _BucketProcessor(StatefulProcessor):
+    """`stages` is what `Stages.to_dict` gives, as JSON; `home` the folder of the snapshots."""
+
+    def __init__(self, stages: str, home: str) -> None:
+        self._stages, self._home = stages, home
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._head = handle.getValueState("head", _HEAD_SCHEMA)
+        self._entries = handle.getMapState("entries", _NUMBER_SCHEMA, _ENTRY_SCHEMA)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        log = BucketLog(self._head, self._entries)
+        return self._stage.visit(int(key[0]), int(key[1]), rows, log)
+
+    @functools.cached_property
+    def _stage(self) -> BucketStage:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+class TupleProcessor(_BucketProcessor):
+    """The first stage."""
+
+    def __init__(self, stages: str, home: str, versioned: dict[str, bool]) -> None:
+        super().__init__(stages, home)
+        self._versioned = versioned
+
+    @functools.cached_property
+    def _stage(self) -> BucketStage:
+        from penstock.pipeline.joins.following import read_stages
+        from penstock.pipeline.joins.tuples import TupleStage
+
+        return TupleStage(read_stages(self._stages), self._home, self._versioned)
+
+
+class SemijoinProcessor(_BucketProcessor):
+    """The second stage."""
+
+    @functools.cached_property
+    def _stage(self) -> BucketStage:
+        from penstock.pipeline.joins.following import read_stages
+        from penstock.pipeline.joins.semijoins import SemijoinStage
+
+        return SemijoinStage(read_stages(self._stages), self._home)
