@@ -2,7 +2,8 @@
 
 Spark puts a key where the hash of its columns says. Of 32 buckets on 8 partitions one partition then gets 7 or 8, and a
 micro-batch takes as long as the fullest. So the key of a bucket has a third column, a number that means nothing but is
-such that the hash of all three leads to the partition whose turn it is: bucket after bucket, stage after stage.
+such that the hash of all three leads to the partition whose turn it is: of each stage all have as many buckets, plus or
+minus one. (Nothing helps if the work of all join keys is that of a few: a key is in one bucket.)
 
 The numbers depend on how many partitions there are, and are part of the keys in the state store: that number is fixed
 for the life of a query, as Spark itself has it.
@@ -37,16 +38,19 @@ def by_bucket(rows: DataFrame, stages: Stages) -> "GroupedData":
 def spread(stages: int, buckets: int, partitions: int) -> tuple[int, ...]:
     """The third number of each bucket's key, stage by stage.
 
-    >>> [partition_of((stage, bucket, third), 4) for (stage, bucket), third in zip(
-    ...     itertools.product(range(2), range(4)), spread(2, 4, 4))]
-    [0, 1, 2, 3, 0, 1, 2, 3]
+    >>> keys = [(stage, bucket) for stage in range(2) for bucket in range(4)]
+    >>> [partition_of((*key, third), 2) for key, third in zip(keys, spread(2, 4, 2))]
+    [0, 0, 1, 1, 1, 1, 0, 0]
     """
-    turns = itertools.cycle(range(partitions))
+    turns = [
+        (bucket * partitions // buckets + stage) % partitions
+        for stage in range(stages)
+        for bucket in range(buckets)
+    ]
+    keys = itertools.product(range(stages), range(buckets))
     return tuple(
-        next(n for n in itertools.count() if partition_of((stage, bucket, n), partitions) == turn)
-        for (stage, bucket), turn in zip(
-            itertools.product(range(stages), range(buckets)), turns, strict=False
-        )
+        next(n for n in itertools.count() if partition_of((*key, n), partitions) == turn)
+        for key, turn in zip(keys, turns, strict=True)
     )
 
 
