@@ -1,8 +1,8 @@
 """run: a pipeline from its file."""
 
 import io
-import re
 import json
+import re
 import signal
 import subprocess
 import sys
