@@ -290,17 +290,9 @@ def _number_by_leaves(tree: Any, used: Int64s, chains: Any) -> None:
     left, right, _, _, _, living, _, buckets, corners = tree
     head, following, _, rectangle = chains
     old_corners, old_head = corners.copy(), head.copy()
-    stack = np.empty(STACK, np.int32)
-    stack[0] = 0
-    height = 1
     count = 0
-    while height:
-        height -= 1
-        node = stack[height]
+    for node in range(used[0]):
         if left[node] >= 0:
-            stack[height] = right[node]
-            stack[height + 1] = left[node]
-            height += 2
             continue
         bucket = right[node]
         for i in range(living[node]):

@@ -5,13 +5,17 @@ module imports little; the stages themselves are imported when the first bucket 
 """
 
 import functools
+from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.pipeline.joins.logs import BucketLog
+
+if TYPE_CHECKING:
+    from penstock.pipeline.joins.stages import Stages
 
 _HEAD_SCHEMA = "head string"
 _NUMBER_SCHEMA = "number bigint"
@@ -47,7 +51,13 @@ class _BucketProcessor(StatefulProcessor):
 
     @functools.cached_property
     def _stage(self) -> BucketStage:
-        raise NotImplementedError
+        from penstock.pipeline.joins.following import read_stages
+
+        return self._loaded(read_stages(self._stages))
+
+    @abstractmethod
+    def _loaded(self, stages: "Stages") -> BucketStage:
+        """The stage, imported only now."""
 
     def close(self) -> None:
         pass
@@ -60,20 +70,16 @@ class TupleProcessor(_BucketProcessor):
         super().__init__(stages, home)
         self._versioned = versioned
 
-    @functools.cached_property
-    def _stage(self) -> BucketStage:
-        from penstock.pipeline.joins.following import read_stages
+    def _loaded(self, stages: "Stages") -> BucketStage:
         from penstock.pipeline.joins.tuples import TupleStage
 
-        return TupleStage(read_stages(self._stages), self._home, self._versioned)
+        return TupleStage(stages, self._home, self._versioned)
 
 
 class SemijoinProcessor(_BucketProcessor):
     """The second stage."""
 
-    @functools.cached_property
-    def _stage(self) -> BucketStage:
-        from penstock.pipeline.joins.following import read_stages
+    def _loaded(self, stages: "Stages") -> BucketStage:
         from penstock.pipeline.joins.semijoins import SemijoinStage
 
-        return SemijoinStage(read_stages(self._stages), self._home)
+        return SemijoinStage(stages, self._home)
