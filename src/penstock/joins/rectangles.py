@@ -10,8 +10,7 @@ subscriptions is a box of such points:
 The index is a k-d tree with buckets, flat, one bounding box a node (a cache line):
 
     nodes      left, right (−1 in a leaf), parent, dimension and cut (≤ cut goes left), living rectangles, box
-    buckets    up to 16 rectangles a leaf; their numbers lie next to each other, mostly, so that a search reads them in
-               one go: it is twice as fast
+    buckets    up to 16 rectangles a leaf; their numbers lie next to each other, mostly: a search reads them in one go
     chains     rectangle ─▶ first subscription ─▶ next …       equal rectangles are one rectangle
 
     a box is searched depth first; a node outside is left out, and a node wholly inside answers at once
