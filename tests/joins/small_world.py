@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from penstock.covering.reading import region
 from penstock.covering.values import Values
 from penstock.joins.catalog import Catalog, Table
 from penstock.joins.changes import Change
+from penstock.joins.coordinates import has_coordinates
 from penstock.joins.messages import (
     JoinAdded,
     JoinRemoved,
@@ -26,10 +28,12 @@ from penstock.language.literals import double_key
 
 TYPES = {"int": "BIGINT", "string": "VARCHAR", "double": "DOUBLE"}
 WORDS = ["", "a", "ab", "b", "ba", "c", "ca"]
+ENDS = [-(2**63), 1 - 2**63, 2 - 2**63, 3 - 2**63, -1, 0, 2**63 - 3, 2**63 - 2, 2**63 - 1]
+ODD_KEYS = [math.nan, -0.0, 0.0, 1.0, 2.5, math.inf, -math.inf]
 
 
-def table(**columns: str) -> Table:
-    return Table({"id": "int", **columns}, key="id")
+def table(id: str = "int", **columns: str) -> Table:  # noqa: A002
+    return Table({"id": id, **columns}, key="id")
 
 
 WORLDS = {
@@ -47,6 +51,21 @@ WORLDS = {
             "S": table(b="int", d="int", c="int", f="int"),
         },
         edges=[("R", "S", ["b", "d"])],
+    ),
+    "wide": Catalog.of(
+        {
+            "R": table(a="int", b="int", e="string"),
+            "S": table(b="int", c="int", f="int", g="string"),
+        },
+        edges=[("R", "S", "b")],
+    ),
+    "odd keys": Catalog.of(
+        {"R": table("double", a="int", b="int"), "S": table("double", b="int", c="double")},
+        edges=[("R", "S", "b")],
+    ),
+    "ends": Catalog.of(
+        {"R": table(far="int", b="int"), "S": table(b="int", far="int", c="int")},
+        edges=[("R", "S", "b")],
     ),
     "star": Catalog.of(
         {
@@ -122,12 +141,27 @@ def random_side(name: str, of: Table, rng: random.Random, plain: bool) -> tuple[
         if values is not None:
             ranges.append((column, values))
             texts.append(text)
-    residual = None
-    if not plain and rng.random() < 0.25:
-        residual = rng.choice(["id <> 3", "id IN (1, 2, 5, 8)", "id IS NULL", "id < 4 OR id > 6"])
-        texts.append(residual)
+    residual = []
+    if not plain and rng.random() < 0.3:
+        residual.append(random_residual(rng.choice(["id", *columns]), of, rng))
+    residual += [t for t, (_, v) in zip(texts, ranges, strict=True) if not has_coordinates(v)]
+    texts = [*dict.fromkeys([*texts, *residual])]
+    kept = tuple((column, values) for column, values in ranges if has_coordinates(values))
     qualified = [_qualify(t, name, of) for t in texts]
-    return Side(name, tuple(ranges), residual), qualified
+    return Side(name, kept, " AND ".join(f"( {t} )" for t in residual) or None), qualified
+
+
+def random_residual(column: str, of: Table, rng: random.Random) -> str:
+    """What is no range."""
+    kind = str(of.type(column))
+    if kind == "string":
+        low, high = (f"'{word}'" for word in rng.sample(WORDS, 2))
+        more = [f"{column} LIKE 'a%'", f"{column} LIKE '%a'"]
+    else:
+        low, high = sorted(rng.sample(ENDS if column == "far" else range(8), 2))
+        more = [f"{column} < {low} OR {column} > {high}"]
+    forms = [f"{column} <> {low}", f"{column} NOT IN ({low}, {high})", f"{column} IS NULL"]
+    return rng.choice([*forms, *more, f"{column} IN ({low}, {high})"])
 
 
 def _qualify(text: str, name: str, of: Table) -> str:
@@ -140,10 +174,11 @@ def random_range(column: str, of: Table, rng: random.Random) -> tuple[str, Value
         low, high = sorted(rng.sample(WORDS, 2))
         constants = f"'{low}'", f"'{high}'"
     else:
-        low, high = sorted(rng.choices(range(8), k=2))
+        low, high = sorted(rng.choices(ENDS if column == "far" else range(8), k=2))
         constants = str(low), str(high)
     form = rng.choice(
-        ["{c} BETWEEN {l} AND {h}"] * 4 + ["{c} >= {l}", "{c} <= {h}", "{c} = {l}", "{c} > {l}"]
+        ["{c} BETWEEN {l} AND {h}"] * 4
+        + ["{c} >= {l}", "{c} <= {h}", "{c} = {l}", "{c} > {l}", "{c} < {h}"]
     )
     text = form.format(c=column, l=constants[0], h=constants[1])
     (box,) = region(text, {column: str(of.type(column))}).boxes or ((),)
@@ -152,20 +187,26 @@ def random_range(column: str, of: Table, rng: random.Random) -> tuple[str, Value
     return text, None
 
 
-def random_value(kind: str, rng: random.Random) -> Any:
+def random_value(kind: str, rng: random.Random, column: str = "") -> Any:
     if rng.random() < 0.06:
         return None
+    if column == "far":
+        return rng.choice(ENDS)
     if kind == "string":
         return rng.choice(WORDS)
     return float(rng.randrange(8)) if kind == "double" else rng.randrange(8)
 
 
-def random_row(of: Table, key: int, rng: random.Random) -> dict[str, Any]:
+def random_key(of: Table, rng: random.Random, keys: int) -> Any:
+    return rng.choice(ODD_KEYS) if str(of.type("id")) == "double" else rng.randrange(keys)
+
+
+def random_row(of: Table, key: Any, rng: random.Random) -> dict[str, Any]:
     joins = {"b", "d", "x", "y", "z"}
     row: dict[str, Any] = {"id": key}
     for column in of.columns[1:]:
         kind = str(of.type(column))
-        value = random_value(kind, rng)
+        value = random_value(kind, rng, column)
         if column in joins and isinstance(value, int):
             value %= 3
         row[column] = WORDS[len(value) % 3] if column == "b" and isinstance(value, str) else value
@@ -174,12 +215,18 @@ def random_row(of: Table, key: int, rng: random.Random) -> dict[str, Any]:
 
 def random_change(catalog: Catalog, rng: random.Random, keys: int = 9) -> Change:
     name = rng.choice(list(catalog.tables))
-    key = rng.randrange(keys)
+    of = catalog.tables[name]
+    key = random_key(of, rng, keys)
     if rng.random() < 0.35:
         return Change(name, key=(key,))
     if rng.random() < 0.1:
-        return Change(name, random_row(catalog.tables[name], rng.randrange(keys), rng), key=(key,))
-    return Change(name, random_row(catalog.tables[name], key, rng))
+        return Change(name, random_row(of, random_key(of, rng, keys), rng), key=(key,))
+    return Change(name, random_row(of, key, rng))
+
+
+def plain(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Values such that equal ones of SQL are equal."""
+    return tuple("NaN" if value != value else value for value in values)
 
 
 @dataclass
@@ -196,7 +243,7 @@ class Client:
         self.held = {side.table: {} for side in self.join.sides}
 
     def key(self, table: str, row: Any) -> tuple[Any, ...]:
-        return tuple(row[k] for k in self.catalog.tables[table].key)
+        return plain(tuple(row[k] for k in self.catalog.tables[table].key))
 
     def apply(self, messages: list[Message]) -> None:
         for message in messages:
@@ -206,7 +253,7 @@ class Client:
                         self.needless.append(message)
                     self.held[table][self.key(table, row)] = dict(row)
                 case TupleRemoved(table, key):
-                    if self.held[table].pop(key, None) is None:
+                    if self.held[table].pop(plain(key), None) is None:
                         self.needless.append(message)
                 case TuplesDropped(table, attributes, values):
                     mine = self.held[table]
@@ -221,14 +268,17 @@ class Client:
                     (row,) = [
                         r
                         for r in self.results
-                        if all(self.key(t, dict(p)) == k for (t, k), p in zip(keys, r, strict=True))
+                        if all(
+                            self.key(t, dict(p)) == plain(k)
+                            for (t, k), p in zip(keys, r, strict=True)
+                        )
                     ]
                     del self.results[row]
 
     def rows(self, by_result: bool) -> Counter[Any]:
         """The result: what was sent, or the join of what is held. Conditions are tested again: more may be held."""
         if by_result:
-            return Counter(tuple(v for part in row for _, v in part) for row in self.results)
+            return Counter(plain(tuple(v for part in row for _, v in part)) for row in self.results)
         found: Counter[Any] = Counter()
         tables = self.join.tables
         for rows in itertools.product(*(self.held[t].values() for t in tables)):
@@ -238,7 +288,7 @@ class Client:
                 for e in self.join.edges
                 for a, b in e.attributes
             ) and all(self.selects(side, mine[side.table]) for side in self.join.sides):
-                found[tuple(v for row in rows for v in row.values())] += 1
+                found[plain(tuple(v for row in rows for v in row.values()))] += 1
         return found
 
     def selects(self, side: Side, row: dict[str, Any]) -> bool:
@@ -247,7 +297,11 @@ class Client:
             kind = str(self.catalog.tables[side.table].type(attribute))
             if value is None or not values.contains(_key(value, kind)):
                 return False
-        return side.residual is None or _residual(side.residual, row)
+        if side.residual is None:
+            return True
+        of = self.catalog.tables[side.table]
+        types = tuple(TYPES[_sql(of.type(name))] for name in row)
+        return _is_true(side.residual, tuple(row), plain(tuple(row.values())), types)
 
 
 def _key(value: Any, kind: str) -> Any:
@@ -255,13 +309,12 @@ def _key(value: Any, kind: str) -> Any:
 
 
 @functools.cache
-def _is_true(text: str, key: int) -> bool:
-    found = duckdb.execute(f"SELECT {text} FROM (SELECT {key} AS id)").fetchone()
+def _is_true(
+    text: str, names: tuple[str, ...], values: tuple[Any, ...], types: tuple[str, ...]
+) -> bool:
+    row = ", ".join(f"CAST(? AS {t}) AS {n}" for n, t in zip(names, types, strict=True))
+    found = duckdb.execute(f"SELECT {text} FROM (SELECT {row})", values).fetchone()
     return bool(found and found[0])
-
-
-def _residual(text: str, row: dict[str, Any]) -> bool:
-    return _is_true(text, row["id"])
 
 
 class Database:
@@ -269,6 +322,7 @@ class Database:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+        self._versions: dict[Any, int] = {}
         self.db = duckdb.connect(config={"threads": 1})
         for name, of in catalog.tables.items():
             columns = ", ".join(f"{c} {TYPES[_sql(of.type(c))]}" for c in of.columns)
@@ -286,8 +340,22 @@ class Database:
                 f"INSERT INTO {change.table} VALUES ({marks})", list(change.row.values())
             )
 
+    def apply_newer(self, change: Change, version: int) -> None:
+        """Apply what a change says of each key, unless something later is known of it."""
+        if change.key is not None:
+            moved = change.row is None or plain(change.key) != plain((change.row["id"],))
+            if moved and self._is_newer(change.table, change.key, version):
+                self.apply(Change(change.table, key=change.key))
+        if change.row is not None and self._is_newer(change.table, (change.row["id"],), version):
+            self.apply(Change(change.table, change.row))
+
+    def _is_newer(self, table: str, key: tuple[Any, ...], version: int) -> bool:
+        known = self._versions.get((table, plain(key)), version - 1)
+        self._versions[table, plain(key)] = max(known, version)
+        return version > known
+
     def result(self, sql: str) -> Counter[Any]:
-        return Counter(self.db.execute(sql).fetchall())
+        return Counter(plain(row) for row in self.db.execute(sql).fetchall())
 
 
 def _sql(type_: Any) -> str:

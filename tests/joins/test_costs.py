@@ -84,7 +84,7 @@ def test_plans_follow_when_statistics_drift():
         return [Change(table, {k: v for k, v in row.items() if k in wanted}) for row in values]
 
     def filters_s() -> str:
-        return str(dict(processor._decomposition.of(chain))["S"])
+        return str(dict(processor.decomposition.of(chain))["S"])
 
     processor.process(rows("S", range(400)) + rows("R", range(20)) + rows("T", range(20)))
     moved = {"T": [], "R": []}

@@ -13,6 +13,7 @@ from tests.joins.small_world import (
     random_subscription,
 )
 
+from penstock.joins.choices import Choices
 from penstock.joins.filters import compile_filters, read_by
 from penstock.joins.messages import TuplesDropped
 from penstock.joins.processor import Processor
@@ -58,7 +59,9 @@ def test_envelopes_are_as_exact_with_several_attributes():
         if len(found.join.sides) == 2 and all(s.residual is None for s in found.join.sides):
             asked[len(asked)] = found
     assert any(len(side.ranges) > 1 for s in asked.values() for side in s.join.sides)
-    processor = Processor(catalog, {n: s.join for n, s in asked.items()}, exactly=True)
+    processor = Processor(
+        catalog, {n: s.join for n, s in asked.items()}, choices=Choices(exactly=True)
+    )
     clients = {n: Client(catalog, s.join) for n, s in asked.items()}
     database = Database(catalog)
     before = {n: database.result(s.sql) for n, s in asked.items()}

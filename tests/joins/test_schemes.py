@@ -11,6 +11,8 @@ from tests.joins.small_world import (
     random_subscription,
 )
 
+from penstock.joins.changes import Change
+from penstock.joins.choices import Choices
 from penstock.joins.processor import SCHEMES, Processor
 
 
@@ -19,9 +21,25 @@ def run(world: str, seed: int, changes: int, subscriptions: int, plain: bool = F
     database = Database(catalog)
     asked = {n: random_subscription(catalog, rng, plain) for n in range(subscriptions)}
     processors = {s: Processor(catalog, {}, scheme=s) for s in SCHEMES}
-    processors["exactly"] = Processor(catalog, {}, exactly=True)
+    processors["exactly"] = Processor(catalog, {}, choices=Choices(exactly=True))
     clients: dict[tuple[str, int], Client] = {}
     late = set(rng.sample(sorted(asked), subscriptions // 3))
+    past: list[Change] = []
+
+    def restart(name: str) -> Processor:
+        """The same processor, made anew from the past."""
+        old = processors[name]
+        there = [sid for sid in asked if (name, sid) in clients]
+        rng.shuffle(there)
+        made = Processor(
+            catalog,
+            [(sid, asked[sid].join) for sid in there],
+            old.scheme_name,
+            old.decomposition,
+            old.choices,
+        )
+        made.restore(past)
+        return made
 
     def subscribe(sids: set[int]) -> None:
         for scheme, processor in processors.items():
@@ -38,14 +56,17 @@ def run(world: str, seed: int, changes: int, subscriptions: int, plain: bool = F
             database.apply(change)
         there = sorted({sid for _, sid in clients})
         wanted = {sid: database.result(asked[sid].sql) for sid in there}
-        for scheme, processor in processors.items():
-            sent = processor.process(burst).by_subscription()
+        for scheme in processors:
+            if rng.random() < 0.2:
+                processors[scheme] = restart(scheme)
+            sent = processors[scheme].process(burst).by_subscription()
             for sid in there:
                 client = clients[scheme, sid]
                 client.apply(sent.get(sid, []))
                 by_result = scheme in ("enum-j", "ref-j", "ref-j+")
                 found = client.rows(by_result)
                 assert found == wanted[sid], (scheme, sid, asked[sid].sql, burst, sent.get(sid))
+        past += burst
 
 
 @pytest.mark.parametrize("seed", range(2))

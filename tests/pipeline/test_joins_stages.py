@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -9,6 +10,7 @@ from tests.joins.small_world import WORLDS, Database, random_change, random_subs
 
 import penstock
 from penstock.joins.changes import Change
+from penstock.joins.semijoin_scheme import SemijoinScheme
 from penstock.pipeline.joins.changes import Feed, Reader
 from penstock.pipeline.joins.stages import Stages, Window
 from penstock.pipeline.letters import read_letters
@@ -38,7 +40,7 @@ def run(world, seed, path, batches=12, versioned=True, buckets=4):
     feed = FEED if versioned else Feed("op", None, "before")
     engine = Engine(stages, path, feed, rng)
     watchers = Watchers(catalog)
-    tickets, sent, version = {}, [], 0
+    tickets, sent, late, version = {}, [], [], 0
     for batch in range(batches):
         for _ in range(rng.choice([0, 0, 1, 3]) if batch else 4):
             text = text_of(random_subscription(catalog, rng).sql)
@@ -49,19 +51,27 @@ def run(world, seed, path, batches=12, versioned=True, buckets=4):
             subs.unsubscribe(sid, tickets.pop(sid))
             del watchers.views[sid]
         changes: dict[str, list[dict]] = {}
+        due, late = late, []
         for _ in range(rng.choice([0, 1, 5, 30])):
-            change = random_change(catalog, rng)
             version += 1
-            database.apply(change)
-            row = as_row(change, version)
+            one = random_change(catalog, rng), version
+            (late if versioned and rng.random() < 0.1 else due).append(one)
+        for change, number in due:
+            if versioned:
+                database.apply_newer(change, number)
+            else:
+                database.apply(change)
+            row = as_row(change, number)
             changes.setdefault(change.table, []).append(row)
             sent.append((change.table, row))
         if versioned and sent:
-            for table, row in rng.choices(sent, k=3):  # late, and again
+            for table, row in rng.choices(sent, k=3):  # again
                 changes.setdefault(table, []).append(row)
             for rows in changes.values():
                 rng.shuffle(rows)
         engine.publish(subs.selects)
+        if rng.random() < 0.15:
+            engine.restart()
         told = engine.run(changes, crash=rng.random() < 0.3)
         assert len({row["notification_id"] for row in told}) == len(told)
         watchers.apply(told)
@@ -173,3 +183,136 @@ def test_values_that_do_not_fit_are_dead_letters_of_their_rows_only(tmp_path):
     assert [row["k"] for part, _ in parts for row in part.to_pylist()] == [1]
     reasons = [json.loads(letter)["reason"].split(":")[1].split()[0] for letter in letters]
     assert sorted(reasons) == ["k", "version", "x", "x"]
+
+
+ONE = penstock.Catalog.of(
+    {
+        "R": penstock.Table({"id": "bigint", "b": "int", "a": "int"}, key="id"),
+        "S": penstock.Table({"id2": "bigint", "b": "int", "x": "int", "y": "int"}, key="id2"),
+    },
+    edges=[("R", "S", "b")],
+)
+
+
+class Scene:
+    """One bucket of a stage, subscriptions that come when they are told to, and their views."""
+
+    def __init__(self, path, processes: int = 2) -> None:
+        self.subs = penstock.Subscriptions(catalog=ONE)
+        self.path, self.version, self.watchers = path, 0, Watchers(ONE)
+        self.engine = Engine(Stages(ONE, 1, ("R", "S")), path, FEED, random.Random(1), processes)
+
+    def subscribe(self, where: str, tables: str = "R JOIN S USING (b)") -> int:
+        text = f"SELECT * FROM {tables} WHERE {where}"
+        sid, _ = self.subs.subscribe("someone", text, lease="forever")
+        self.watchers.add(sid, text)
+        return sid
+
+    def run(self, process: int = 0, **rows: dict) -> list[dict]:
+        """A micro-batch with a row for each table, in one of the processes."""
+        self.version += 1
+        changes = {t: [{**r, "op": "update", "version": self.version}] for t, r in rows.items()}
+        self.engine.publish(self.subs.selects)
+        self.engine.pick = lambda: process
+        told = self.engine.run(changes)
+        self.watchers.apply(told)
+        return told
+
+
+def test_a_late_subscriber_gets_what_is_lacking(tmp_path):
+    """It is told by the same attribute as all others, whatever the subscriptions before it had ranges for."""
+    scene = Scene(tmp_path)
+    scene.subscribe("y > 0")
+    scene.run(R={"id": 1, "b": 1, "a": 0}, S={"id2": 1, "b": 1, "x": 100, "y": 3})
+    late = scene.subscribe("x BETWEEN 1 AND 5 AND y BETWEEN 1 AND 5")
+    scene.run(S={"id2": 2, "b": 1, "x": 3, "y": 4})
+    assert list(scene.watchers.result(late)) == [(1, 1, 0, 2, 3, 4)]
+
+
+def test_two_processes_that_take_turns_agree_on_residuals(tmp_path):
+    """What one has found out about a tuple doesn't hold when the other has changed it."""
+    scene = Scene(tmp_path)
+    sid = scene.subscribe("a NOT IN (5, 9)")
+    scene.run(0, S={"id2": 1, "b": 1, "x": 0, "y": 0})
+    scene.run(0, R={"id": 1, "b": 1, "a": 5})
+    scene.run(0, R={"id": 1, "b": 1, "a": 9})
+    scene.run(0, S={"id2": 1, "b": 2, "x": 0, "y": 0})  # nothing joins
+    scene.run(1, R={"id": 1, "b": 1, "a": 6})
+    scene.run(0, S={"id2": 1, "b": 1, "x": 0, "y": 0})
+    assert list(scene.watchers.result(sid)) == [(1, 1, 6, 1, 0, 0)]
+
+
+def test_an_end_of_64_bits_stops_nobody(tmp_path):
+    """A comparison with the last integer is a subscription like any other."""
+    scene = Scene(tmp_path)
+    ends = scene.subscribe("id < 9223372036854775807", "R")
+    other = scene.subscribe("id > 5", "R")
+    for number in (3, 2**63 - 2, 2**63 - 1):
+        scene.run(R={"id": number, "b": 1, "a": 1})
+    assert [row[0] for row in scene.watchers.views[ends]] == [3, 2**63 - 2]
+    assert [row[0] for row in scene.watchers.views[other]] == [2**63 - 2, 2**63 - 1]
+
+
+def test_what_goes_wrong_with_one_subscription_sets_that_one_aside(tmp_path, monkeypatch):
+    """The others are served, in every process and after a restart, and a dead letter says why it isn't."""
+    likeness = SemijoinScheme._likeness
+
+    def failing(self, join):
+        if any(side.residual == "a <> 77" for side in join.sides):
+            raise RuntimeError("no luck with 77")
+        return likeness(self, join)
+
+    monkeypatch.setattr(SemijoinScheme, "_likeness", failing)
+    scene = Scene(tmp_path)
+    good = [scene.subscribe(f"a > {n}", "R") for n in range(5)]
+    bad = scene.subscribe("a <> 77", "R")
+    good += [scene.subscribe(f"a > {n}", "R") for n in range(5)]
+    scene.run(0, R={"id": 1, "b": 1, "a": 9})
+    scene.engine.restart()
+    scene.run(1, R={"id": 2, "b": 1, "a": 9})
+    assert {len(scene.watchers.views[sid]) for sid in good} == {2}
+    assert len(scene.watchers.views[bad]) == 0
+    (letter,) = {one["reason"] for one in read_letters(tmp_path / "letters", 0)}
+    assert letter == f"subscription {bad} is set aside: RuntimeError: no luck with 77"
+
+
+def test_a_subscription_that_does_not_fit_is_a_dead_letter(tmp_path):
+    """Once, when it has come; the pipeline goes on."""
+    scene = Scene(tmp_path)
+    scene.engine.stages = Stages(ONE, 1, ("S",))
+    bad = scene.subscribe("a > 5", "R")
+    good = scene.subscribe("x > 5", "S")
+    scene.run(S={"id2": 1, "b": 1, "x": 6, "y": 3})
+    (letter,) = read_letters(tmp_path / "letters", 0)
+    assert letter["reason"].startswith(f"subscription {bad} is set aside: this pipeline doesn't")
+    shutil.rmtree(tmp_path / "letters")
+    scene.subscribe("y > 5", "S")
+    scene.run(S={"id2": 1, "b": 1, "x": 7, "y": 3})
+    assert read_letters(tmp_path / "letters", 0) == []
+    assert len(scene.watchers.views[good]) == 1
+
+
+def test_a_new_process_sends_the_same_bytes(tmp_path):
+    """One that saw constants and ranges come and go one by one, and one that begins with what is left of them."""
+    catalog = penstock.Catalog.of(
+        {
+            "A": penstock.Table({"k": "int", "b": "int", "t": "string"}, key="k"),
+            "B": penstock.Table({"k": "int", "b": "int", "u": "string"}, key="k"),
+        },
+        edges=[("A", "B", "b")],
+    )
+    subs, rng = penstock.Subscriptions(catalog=catalog), random.Random(3)
+    engine = Engine(Stages(catalog, 1, ("A", "B")), tmp_path, FEED, rng, processes=1)
+    words = ["".join(rng.choices("abc", k=rng.randrange(4))) for _ in range(40)]
+    tickets = []
+    for step in range(25):
+        for _ in range(4):
+            low, high = sorted(rng.sample(words, 2))
+            text = f"SELECT * FROM A JOIN B USING (b) WHERE t >= '{low}' AND u BETWEEN '{low}' AND '{high}'"
+            tickets.append(subs.subscribe("someone", text))
+        for _ in range(3):
+            subs.unsubscribe(*tickets.pop(rng.randrange(len(tickets))))
+        row = {"k": rng.randrange(9), "b": rng.randrange(2), "op": "update", "version": step}
+        changes = {t: [{**row, c: rng.choice(words)}] for t, c in (("A", "t"), ("B", "u"))}
+        engine.publish(subs.selects)
+        engine.run(changes, crash=step % 5 == 4)  # which compares what it sends

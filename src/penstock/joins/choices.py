@@ -7,61 +7,72 @@ cheaper is estimated on samples of the tables and of the subscriptions, in bytes
     by one attribute   who seems affected × (tuple + two points)
     exactly            who is affected × (tuple + one point of all attributes for each joining tuple)
 
-The best single attribute is found by the same count. Before there are tuples to sample, the attribute is the one that
-most subscriptions have a range for, and nothing is exact.
+The best single attribute is found by the same count. As long as nothing was estimated, the attribute is the one whose
+range is the narrowest by its looks, and nothing is exact. That depends on the subscription alone.
+
+By which attribute a subscription is grouped decides which tuples its subscriber holds. So choices are a value that
+never changes: who has the same subscriptions and the same choices, in whatever order they came, in another process or
+after a restart, counts on subscribers holding the same. Who makes other choices (`Processor.replan`) tells subscribers
+what to hold instead.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from penstock.arrays import Bools, Int64s
+from penstock.covering.values import Values
 from penstock.joins.messages import NUMBER
-from penstock.joins.subscription import SelectJoin
+from penstock.joins.subscription import SelectJoin, Side
 from penstock.joins.tables import TableState
 
 _SAMPLE = 200  # subscriptions, and join keys
 
 
-@dataclass(slots=True)
+_Exact = Mapping[tuple[str, tuple[str, ...]], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class Choices:
-    """How the ranges of each table are used. `exactly`: always, never, or, None, when it is estimated to be cheaper."""
+    """How the ranges of each table are used. `exactly`: always, never, or, None, when it is estimated to be cheaper.
+
+    >>> point, half = Values(((3, 4),)), Values(((3, None),))
+    >>> Choices().attribute(Side("R", (("a", half), ("b", point))))
+    'b'
+    >>> Choices(favourites={"R": ("a",)}).attribute(Side("R", (("a", half), ("b", point))))
+    'a'
+    """
 
     exactly: bool | None = None
-    _favourite: dict[str, list[str]] = field(
+    favourites: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
-    )  # table -> attributes, the best first
-    _exact: dict[tuple[str, tuple[str, ...]], bool] = field(default_factory=dict)
+    )  # table -> attributes, the best first, as estimated
+    exact: _Exact = field(default_factory=dict)  # as estimated, by table and attributes
 
-    def attribute(self, table: str, ranged: Sequence[str]) -> str | None:
-        """By which attribute subscriptions are grouped that have ranges for these."""
-        ordered = self._favourite.get(table, [])
-        for attribute in ordered:
-            if attribute in ranged or not ranged:
+    def attribute(self, side: Side) -> str | None:
+        """By which attribute a subscription is grouped; None: by none."""
+        ranges = dict(side.ranges)
+        for attribute in self.favourites.get(side.table, ()):
+            if attribute in ranges or not ranges:
                 return attribute
-        return min(ranged, default=None)
+        return min(ranges, key=lambda a: (_width(ranges[a]), a), default=None)
 
-    def is_exact(self, table: str, ranged: tuple[str, ...]) -> bool:
-        """Whether subscriptions with ranges for these attributes are grouped by all of them."""
-        return self._exact.get((table, ranged), False) if self.exactly is None else self.exactly
+    def filter_attributes(self, side: Side) -> tuple[str, ...]:
+        """By which attributes of a filtering table a subscription is grouped: one, or all that have ranges."""
+        ranged = tuple(sorted(name for name, _ in side.ranges))
+        if len(ranged) > 1 and self._is_exact(side.table, ranged):
+            return ranged
+        attribute = self.attribute(side)
+        return () if attribute is None else (attribute,)
 
-    def learn(self, joins: Iterable[SelectJoin]) -> None:
-        """Of tables that nothing is known about, see for which attributes there are ranges most often."""
-        counts: dict[str, dict[str, int]] = {}
-        for join in joins:
-            for side in join.sides:
-                if side.ranges and side.table not in self._favourite:
-                    of_table = counts.setdefault(side.table, {})
-                    for attribute, _ in side.ranges:
-                        of_table[attribute] = of_table.get(attribute, 0) + 1
-        for table, of_table in counts.items():
-            self._favourite[table] = sorted(of_table, key=lambda a: (-of_table[a], a))
+    def _is_exact(self, table: str, ranged: tuple[str, ...]) -> bool:
+        return self.exact.get((table, ranged), False) if self.exactly is None else self.exactly
 
     def estimate(
         self, tables: Mapping[str, TableState], joins: Sequence[SelectJoin], seed: int = 0
-    ) -> None:
-        """Choose anew, by what tables and subscriptions are like now."""
+    ) -> "Choices":
+        """Choices by what tables and subscriptions are like now."""
         rng = np.random.default_rng(seed)
         total: dict[str, dict[str, float]] = {}
         exact: dict[tuple[str, tuple[str, ...]], list[float]] = {}
@@ -89,10 +100,22 @@ class Choices:
                         both = exact.setdefault((filtering, names), [0.0, 0.0])
                         both[0] += min(costs[name] for name in names)
                         both[1] += costs[""]
+        favourites = dict(self.favourites)
         for table, of_table in total.items():
-            known = [a for a in self._favourite.get(table, []) if a not in of_table]
-            self._favourite[table] = [*sorted(of_table, key=lambda a: (of_table[a], a)), *known]
-        self._exact.update({what: cost[1] < cost[0] for what, cost in exact.items()})
+            known = [a for a in favourites.get(table, ()) if a not in of_table]
+            best = sorted(of_table, key=lambda a: (of_table[a], a))
+            favourites[table] = (*best, *known)
+        cheaper = {what: cost[1] < cost[0] for what, cost in exact.items()}
+        return Choices(self.exactly, favourites, {**self.exact, **cheaper})
+
+
+def _width(values: Values) -> int:
+    """How wide a range looks: one value, two ends, one end."""
+    ((first, past),) = values.intervals
+    if first is None or past is None:
+        return 2
+    after = first + 1 if isinstance(first, int) else first + b"\0"
+    return int(past != after)
 
 
 def _within(state: TableState, name: str, places: Int64s, range_: tuple[int, int]) -> Bools:

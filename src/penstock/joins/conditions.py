@@ -5,8 +5,8 @@ coordinates, and residuals by an ordinary matcher, each distinct text once for a
 it.
 """
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,43 +25,48 @@ class Condition:
 
 
 class Residuals:
-    """The residuals of a table's subscriptions, each distinct one with a number."""
+    """The residuals of a table's subscriptions, each distinct one with a number as long as somebody has it."""
 
     def __init__(self, state: TableState) -> None:
         self._state = state
         self._numbers: dict[str, int] = {}
-        self._texts: list[str] = []
+        self._texts: dict[int, str] = {}
+        self._uses: Counter[int] = Counter()
+        self._next = 0
         self._matcher = LiveMatcher(state.table.schema)
-        self._true: dict[tuple[Any, ...], frozenset[int]] = {}
+        self._true: dict[int, frozenset[int]] = {}  # by place, of one revision of the table
+        self._revision = -1
 
-    def number(self, text: str) -> int:
-        """The number of a residual, which is tested from now on."""
+    def keep(self, text: str) -> int:
+        """The number of a residual, which is tested until it is released as often as it was kept."""
         if text not in self._numbers:
-            self._matcher.add(len(self._texts), text)
-            self._numbers[text] = len(self._texts)
-            self._texts.append(text)
+            self._matcher.add(self._next, text)
+            self._numbers[text], self._texts[self._next] = self._next, text
+            self._next += 1
             self._true.clear()
+        self._uses[self._numbers[text]] += 1
         return self._numbers[text]
+
+    def release(self, number: int) -> None:
+        """One subscription less has this residual."""
+        self._uses[number] -= 1
+        if not self._uses[number]:
+            del self._uses[number], self._numbers[self._texts.pop(number)]
+            self._matcher.remove(number)
 
     def text(self, number: int) -> str:
         return self._texts[number]
 
     def hold(self, place: int) -> frozenset[int]:
         """The residuals that are true of a tuple."""
-        row = self._state.rows[place]
-        assert row is not None
-        key = (place, *self._state.key_of(row))
-        found = self._true.get(key)
-        if found is None:
-            if len(self._true) > 10_000:
-                self._true.clear()
-            found = frozenset(self._matcher.match(self._state.as_dict(row)))
-            self._true[key] = found
-        return found
-
-    def forget(self) -> None:
-        """Tuples may have changed."""
-        self._true.clear()
+        if self._revision != self._state.revision or len(self._true) > 10_000:
+            self._true.clear()
+            self._revision = self._state.revision
+        if place not in self._true:
+            row = self._state.rows[place]
+            assert row is not None
+            self._true[place] = frozenset(self._matcher.match(self._state.as_dict(row)))
+        return self._true[place]
 
 
 def satisfied(

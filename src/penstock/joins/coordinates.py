@@ -5,16 +5,22 @@
 
 Keys that are integers (`language.literals`) are their own coordinates. Byte keys have `matching.labels`: each constant
 of a subscription has a label, and any other value the label of the constant below it plus one. So two values have the
-same coordinate only if no subscription can tell them apart. A new constant may part some: the line is then `parted`,
-and whoever keeps coordinates of values asks for them again. After some forty constants that each halve what the one
-before left, all are numbered anew, and the line has `moved`: ranges must be asked for again, too.
+same coordinate just if no subscription can tell them apart. A constant that comes parts some values, one that no
+subscription has any longer lets some fall together: the line has then `changed`, and whoever keeps coordinates of
+values asks for them again. After some forty constants that each halve what the one before left, all are numbered anew,
+and the line has `moved`: ranges must be asked for again, too.
+
+Labels depend on the order in which constants came. What leaves the process tells *ranks* instead, which depend only on
+which constants there are: constant n, counted from 0, is 2n, and what lies above it, below the next one, is 2n + 1.
 
 NULL is below every value and in no range that has a condition; a subscription without one has the range [NULL,
 HIGHEST]. NOWHERE and BEYOND stand for "no tuple on this side". The three lowest integers of 64 bits, and the two
-highest, are the same coordinate; a range that would part them is refused.
+highest, are the same coordinate. Conditions that part them are no ranges (`has_coordinates`): they are residuals.
 """
 
 import itertools
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +30,7 @@ import pyarrow as pa
 from penstock.arrays import Int64s
 from penstock.covering.values import Key, Values
 from penstock.errors import SchemaError
+from penstock.joins.catalog import Table
 from penstock.language.types import Scalar, Type
 from penstock.matching.domains import ByteStrings, has_text_keys, key_column
 from penstock.matching.labels import HIGHEST as HIGHEST_LABEL
@@ -39,6 +46,16 @@ Range = tuple[int, int]
 """From the first coordinate to the last, both included."""
 
 ANYTHING: Range = (NULL, HIGHEST)
+
+
+def has_coordinates(values: Values) -> bool:
+    """Whether both ends of an interval can be told apart from their neighbours.
+
+    >>> has_coordinates(Values(((3, None),))), has_coordinates(Values(((None, 2**63 - 1),)))
+    (True, False)
+    """
+    ((first, past),) = values.intervals
+    return all(not isinstance(end, int) or LOWEST < end <= HIGHEST for end in (first, past))
 
 
 class Line:
@@ -60,7 +77,8 @@ class Line:
         self.name = name
         self._type = type_
         self._labels = _SpreadLabels() if has_text_keys(type_) else None
-        self.parted = False  # a constant came: values that had one coordinate may have two now
+        self._uses: Counter[Key] = Counter()  # of constants, by the ranges that are kept
+        self.changed = False  # constants came or went: coordinates of values are others now
         self.moved = False  # all constants were numbered anew: no coordinate of before holds
 
     def coordinates(self, column: pa.Array) -> Int64s:
@@ -73,11 +91,41 @@ class Line:
             found = np.clip(keys, LOWEST, HIGHEST)
         return np.where(valid, found, NULL) if len(valid) else found
 
+    def keep(self, values: Values) -> None:
+        """Let values be told apart by the ends of an interval, until it is released."""
+        if self._labels is not None:
+            for end in values.intervals[0]:
+                if end is not None:
+                    self._uses[end] += 1
+                    self._place(end)
+
+    def release(self, values: Values) -> None:
+        """Forget an interval that was kept: constants that no other one has are no constants any longer."""
+        if self._labels is not None:
+            for end in values.intervals[0]:
+                if end is not None:
+                    self._uses[end] -= 1
+                    if not self._uses[end]:
+                        del self._uses[end]
+                        self._labels.remove(end)
+                        self.changed = True
+
+    def ranks(self, coordinates: Int64s) -> Int64s:
+        """Coordinates as they are told outside of this process."""
+        if self._labels is None:
+            return coordinates
+        labels = np.array(self._labels.all, np.int64)
+        at = np.searchsorted(labels, coordinates, side="right") - 1
+        is_constant = np.zeros(len(coordinates), np.bool_)
+        is_constant[at >= 0] = labels[at[at >= 0]] == coordinates[at >= 0]
+        is_value = (coordinates > LOWEST) & (coordinates < HIGHEST)
+        return np.where(is_value, 2 * at + ~is_constant, coordinates)
+
     def range(self, values: Values) -> Range:
         """The coordinates of one interval of keys. Constants that are new part what was between their neighbours."""
         ((first, past),) = values.intervals
         if values.null:
-            raise ValueError(f"the range of {self.name} has NULL in it: make it a residual")
+            raise SchemaError(f"the range of {self.name} has NULL in it: make it a residual")
         low = LOWEST if first is None else self._place(first)
         high = HIGHEST if past is None else self._place(past) - 1
         return low, high
@@ -96,8 +144,8 @@ class Line:
         if self._labels is None:
             assert isinstance(key, int)
             if not LOWEST < key <= HIGHEST:
-                raise ValueError(
-                    f"{self.name} is compared with {key}, at the end of all 64-bit integers"
+                raise SchemaError(
+                    f"{self.name} is compared with {key}, at the end of all 64-bit integers: make it a residual"
                 )
             return key
         before = len(self._labels)
@@ -106,11 +154,21 @@ class Line:
         except NoRoomError:
             self._labels.spread(key)
             label, self.moved = self._labels.of(key), True
-        self.parted = self.parted or len(self._labels) > before
+        self.changed = self.changed or len(self._labels) > before
         return label
 
 
 class _SpreadLabels(Labels):
+    @property
+    def all(self) -> list[int]:
+        """The labels of all constants, ascending."""
+        return self._labels
+
+    def remove(self, key: Key) -> None:
+        """Forget a constant."""
+        at = bisect_left(self._keys, key)
+        del self._keys[at], self._labels[at]
+
     def spread(self, more: Key) -> None:
         """Number all constants anew, and one more, with room between them."""
         keys: list[Any] = [*self._keys, more]
@@ -123,6 +181,24 @@ def _pieces(strings: ByteStrings) -> list[bytes]:
     data = strings.data.tobytes()
     ends = strings.offsets.tolist()
     return [data[a:b] for a, b in itertools.pairwise(ends)]
+
+
+def row_keys(rows: pa.RecordBatch, table: Table) -> list[tuple[Any, ...]]:
+    """The primary key of each row as SQL compares it: NaN is NaN, -0.0 is 0.0, a moment is one whatever its zone.
+
+    >>> table = Table({"x": "double", "y": "int"}, key="x")
+    >>> nan, zero = pa.array([float("nan")] * 2), pa.array([0.0, -0.0])
+    >>> [len(set(row_keys(pa.RecordBatch.from_arrays([x], names=["x"]), table))) for x in (nan, zero)]
+    [1, 1]
+    """
+    columns = []
+    for name in table.key:
+        column, type_ = rows.column(name), table.type(name)
+        assert type_ is not None
+        if column.null_count:
+            raise SchemaError(f"NULL in the key {name!r}")
+        columns.append((column, type_, name))
+    return key_tuples(columns)  # type: ignore[return-value]
 
 
 def key_tuples(columns: list[tuple[pa.Array, Type, str]]) -> list[tuple[Any, ...] | None]:

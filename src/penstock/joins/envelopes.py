@@ -102,17 +102,12 @@ class EnvelopeSemijoins:
     _low: Int64s = field(default_factory=lambda: np.empty((0, 0), np.int64))  # of C, by number
     _high: Int64s = field(default_factory=lambda: np.empty((0, 0), np.int64))
     _anchors: Int64s | None = None
-    _joining: dict[int, dict[int, None]] = field(default_factory=dict)  # join key -> places in S
 
     def __post_init__(self) -> None:
         edge = self.form.edge
         assert edge is not None
         self.base.index(edge, self.form.base_attribute)
-        places = self.filtering.places()
-        for key, place in zip(
-            self.filtering.keys(edge, places).tolist(), places.tolist(), strict=True
-        ):
-            self._joining.setdefault(key, {})[place] = None
+        self.filtering.index(edge, None)
         self._low = self._high = np.empty((0, len(self.form.filter_attributes)), np.int64)
 
     def add(self, numbers: Int64s, corners: Int64s) -> None:
@@ -162,12 +157,13 @@ class EnvelopeSemijoins:
         assert edge is not None
         found: list[tuple[int, Int64s, Int64s]] = []
         columns: list[tuple[int, int, int, int]] = []
+        before = self._joining_before(delta)
         for n, (old, new) in enumerate(zip(delta.old.tolist(), delta.new.tolist(), strict=True)):
             for place, kind in ((new, ADDED), (old, REMOVED)):
                 if place < 0:
                     continue
                 key = int(self.filtering.keys(edge, np.array([place]))[0])
-                joining = self._joining.setdefault(key, {})
+                joining = before.get(key, {})
                 joining.pop(place, None)
                 if key >= 0:
                     center = self._points([place])[0]
@@ -183,6 +179,29 @@ class EnvelopeSemijoins:
             delta.change[row], kinds.astype(np.int8), EXPOSED, bases, at, found, self._low
         )
 
+    def _joining(self, key: int) -> list[int]:
+        """The places of the filtering table's tuples with a join key, as the table is now."""
+        assert self.form.edge is not None
+        places: list[int] = self.filtering.index(self.form.edge, None).run(key)[1].tolist()
+        return places
+
+    def _joining_before(self, delta: Delta) -> dict[int, dict[int, None]]:
+        """The same for the join keys that changes touch, as it was before these."""
+        assert self.form.edge is not None
+        old, new = (
+            self.filtering.entries(self.form.edge, None, places)[0].tolist()
+            for places in (delta.old, delta.new)
+        )
+        found = {key: dict.fromkeys(self._joining(key)) for key in {*old, *new} if key >= 0}
+        for key, place in zip(new, delta.new.tolist(), strict=True):
+            if key >= 0:
+                found[key].pop(place, None)
+        come = set(delta.new.tolist())
+        for key, place in zip(old, delta.old.tolist(), strict=True):
+            if key >= 0 and place not in come:
+                found[key][place] = None
+        return found
+
     def _points(self, places: list[int]) -> Int64s:
         at = np.array(places, np.int64)
         return np.stack(
@@ -191,7 +210,7 @@ class EnvelopeSemijoins:
 
     def _described(self, key: int) -> Int64s:
         """The points of BASE messages with a join key."""
-        points = self._points(list(self._joining.get(key, {}))) if key >= 0 else self._low[:0]
+        points = self._points(self._joining(key)) if key >= 0 else self._low[:0]
         points = np.unique(points, axis=0)
         centers = self._centers()
         if len(centers) >= len(points):
@@ -267,10 +286,9 @@ class EnvelopeSemijoins:
         low, high, *_ = self.rectangles.of(number).tolist()
         runs = self.base.index(self.form.edge, self.form.base_attribute)
         found = [np.empty(0, np.int64)]
-        for key, joining in self._joining.items():
-            if key < 0 or not joining:
-                continue
-            points = self._points(list(joining))
+        joining = self.filtering.index(self.form.edge, None)
+        for key in np.flatnonzero(joining.length).tolist():
+            points = self._points(self._joining(key))
             if ((self._low[number] <= points) & (points <= self._high[number])).all(axis=1).any():
                 values, places = runs.run(key)
                 found.append(places[(values >= low) & (values <= high)])

@@ -13,15 +13,17 @@ All schemes of Table 1 stand behind this, and give every subscriber the same res
     ref-sj-…      the same, described by a skyline: sub, tup, clu, clu+  once, with filters
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
 
+from penstock.covering.values import Values
 from penstock.errors import PenstockError, UnknownSubscription
 from penstock.joins.catalog import Catalog
 from penstock.joins.changes import Change, ChangeBatch, batches
 from penstock.joins.choices import Choices
+from penstock.joins.coordinates import Line
 from penstock.joins.costs import Rates, parametric, simulated, total
 from penstock.joins.decompose import Decomposition, Relaxation
 from penstock.joins.messages import Key, Message, TupleAdded, TupleRemoved
@@ -65,10 +67,10 @@ class Scheme(Protocol):
 class Processor:
     """The state of the tables and the subscriptions over them.
 
-    `exactly` says whether conditions on several attributes of a filtering table are all made use of (`envelopes`):
-    always, never, or, None, where `replan` finds that cheaper. With `replan_at` plans are made anew by themselves when
-    they are that many times dearer than the best ones would be; subscribers are told what to hold instead. `windows`:
-    tables that forget old tuples by themselves.
+    `decomposition` and `choices` say which tuples subscribers hold. With `replan_at` they are made anew when they are
+    that many times as expensive as the best ones would be, and subscribers are told what to hold instead. Who builds a
+    state up again that subscribers know (`restore`) gives the ones that it had. `windows`: tables that forget old
+    tuples by themselves.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class Processor:
         subscriptions: Mapping[int, SelectJoin] | Iterable[tuple[int, SelectJoin]] = (),
         scheme: str = DEFAULT,
         decomposition: Decomposition | None = None,
-        exactly: bool | None = None,
+        choices: Choices | None = None,
         replan_at: float | None = None,
         windows: Mapping[str, Window] | None = None,
     ) -> None:
@@ -87,14 +89,14 @@ class Processor:
         self.scheme_name = scheme
         keys = {edge: JoinKeys() for edge in catalog.edges}
         self.tables = {n: TableState(n, table, keys) for n, table in catalog.tables.items()}
-        self._decomposition = decomposition or Decomposition()
+        self.decomposition = decomposition or Decomposition()
+        self.choices = choices or Choices()
         self._expiries = {
             name: Expiry(name, catalog.tables[name], window)
             for name, window in (windows or {}).items()
         }
         for expiry in self._expiries.values():
             self._time_of(expiry)  # whose attribute's coordinates are kept from now on
-        self._choices = Choices(exactly)
         self._rates = Rates()
         self._replan_at = replan_at
         self._changes = self._next_look = 0
@@ -114,35 +116,55 @@ class Processor:
     def subscribe(self, sid: int, join: SelectJoin) -> list[Message]:
         """Add a subscription; what its subscriber has to hold at first."""
         self.subscribe_all([(sid, join)])
-        return self.scheme.content(self._numbers[sid])
+        return self.content(sid)
 
     def subscribe_all(
         self, subscriptions: Mapping[int, SelectJoin] | Iterable[tuple[int, SelectJoin]]
     ) -> None:
-        """Add many subscriptions at once."""
+        """Add many subscriptions at once: all of them or, if one can't be added, none."""
         pairs = subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions
         joins = list(pairs)
+        if len(dict(joins)) < len(joins):
+            raise PenstockError("a subscription is given twice")
         for sid, join in joins:
             self._check(sid, join)
         numbered = [(self._number(sid), join) for sid, join in joins]
-        self.scheme.add(numbered)
         self._joins.update(joins)
+        try:
+            for _, join in joins:
+                self._each_range(join, Line.keep)
+            self.scheme.add(numbered)
+        except Exception:
+            for sid, _ in joins:
+                self._forget(sid)
+            self._build_anew()
+            raise
         self._number_anew()
 
     def unsubscribe(self, sid: int) -> None:
         """Forget a subscription."""
         if sid not in self._numbers:
             raise UnknownSubscription(f"there is no subscription {sid}")
+        self.scheme.remove(self._numbers[sid])
+        self._each_range(self._joins[sid], Line.release)
+        self._forget(sid)
+
+    def _forget(self, sid: int) -> None:
         number = self._numbers.pop(sid)
         del self._joins[sid]
-        self.scheme.remove(number)
         self._ids[number] = -1
         self._free.append(number)
+
+    def _each_range(self, join: SelectJoin, do: Callable[[Line, Values], None]) -> None:
+        for side in join.sides:
+            for attribute, values in side.ranges:
+                do(self.tables[side.table].line(attribute), values)
 
     def content(self, sid: int) -> list[Message]:
         """What the subscriber holds, as messages that would make it so."""
         if sid not in self._numbers:
             raise UnknownSubscription(f"there is no subscription {sid}")
+        self._number_anew()
         return self.scheme.content(self._numbers[sid])
 
     def _check(self, sid: int, join: SelectJoin) -> None:
@@ -167,26 +189,41 @@ class Processor:
         if self.scheme_name in _RESULTS:
             return ResultScheme(self.tables, wanted_only=self.scheme_name == "ref-j+")
         relaxed = self.scheme_name == "rel-sel"
-        decomposition = Relaxation() if relaxed else self._decomposition
-        return SemijoinScheme(
-            self.tables, decomposition, _FLAVOURS[self.scheme_name], self._choices
-        )
+        decomposition = Relaxation() if relaxed else self.decomposition
+        return SemijoinScheme(self.tables, decomposition, _FLAVOURS[self.scheme_name], self.choices)
 
     def _number_anew(self) -> None:
-        """The coordinates of tuples that a new constant parts; and of constants, if there was no room for it."""
+        """The coordinates of tuples, where constants came or went; and of constants, if there was no room for one."""
         lines = [(s, a, line) for s in self.tables.values() for a, line in s.lines.items()]
         if any(line.moved for _, _, line in lines):
-            self.scheme = self._new_scheme()
-            self.scheme.add((self._numbers[sid], join) for sid, join in self._joins.items())
+            self._add_anew()
         for state, attribute, line in lines:
-            if line.parted or line.moved:
+            if line.changed or line.moved:
                 state.number_anew(attribute)
+
+    def _add_anew(self) -> None:
+        self.scheme = self._new_scheme()
+        self.scheme.add((self._numbers[sid], join) for sid, join in self._joins.items())
+
+    def _build_anew(self) -> None:
+        """Lines and scheme as the subscriptions have them, whatever was left half done."""
+        for state in self.tables.values():
+            state.forget_lines()
+        for expiry in self._expiries.values():
+            self._time_of(expiry)
+        for join in self._joins.values():
+            self._each_range(join, Line.keep)
+        self._add_anew()
+        self._number_anew()
 
     # --- changes -------------------------------------------------------------------------------
 
     def restore(self, changes: Iterable[Change | ChangeBatch]) -> None:
         """Apply changes in order without telling anybody: for who builds a state up again that subscribers know."""
-        for batch in batches(changes, self.catalog.tables):
+        self._number_anew()
+        for state in self.tables.values():
+            state.release()
+        for batch in self._batches(changes):
             self.tables[batch.table].apply(batch)
 
     def process(self, changes: Iterable[Change | ChangeBatch]) -> Notifications:
@@ -194,24 +231,32 @@ class Processor:
 
         Changes of one table that follow each other are worked off together: the longer such a stretch, the faster.
         """
+        self._number_anew()
         for state in self.tables.values():
             state.release()
         parts: list[Part] = []
         done = 0
-        for batch in batches(changes, self.catalog.tables):
-            expiry = self._expiries.get(batch.table)
-            parts += self._apply(batch if expiry is None else expiry.admit(batch), done)
+        for batch in self._batches(changes):
+            parts += self._apply(batch, done)
             done += len(batch)
-            due = None if expiry is None else expiry.expired(self._time_of(expiry))
-            if due is not None:
-                parts += self._apply(due, done)
-                done += len(due)
         self._changes += done
         found = Notifications(parts, self._ids, self.scheme_name.startswith("enum"))
         if self._replan_at is not None and self._is_time() and self.drift() > self._replan_at:
             found.by_subscription()
             found.moved = self.replan()
         return found
+
+    def _batches(self, changes: Iterable[Change | ChangeBatch]) -> Iterator[ChangeBatch]:
+        """Changes without what is late for a window, each followed by what it makes expire. Apply one, then ask on."""
+        for batch in batches(changes, self.catalog.tables):
+            expiry = self._expiries.get(batch.table)
+            if expiry is None:
+                yield batch
+                continue
+            yield expiry.admit(batch)
+            due = expiry.expired(self._time_of(expiry))
+            if due is not None:
+                yield due
 
     def _apply(self, batch: ChangeBatch, first: int) -> list[Part]:
         """Apply changes; the first of them has this number."""
@@ -237,7 +282,7 @@ class Processor:
     def costs(self, simulate: bool = False) -> dict[tuple[str, JoinEdge], float]:
         """What a semijoin costs for each base table and edge, as things are now."""
         if simulate:
-            return simulated(self.tables, list(self._joins.values()), self._rates, self._choices)
+            return simulated(self.tables, list(self._joins.values()), self._rates, self.choices)
         return parametric(self.tables, self.catalog.edges, self._rates)
 
     def drift(self, simulate: bool = False) -> float:
@@ -245,7 +290,7 @@ class Processor:
         costs = self.costs(simulate)
         joins = list(self._joins.values())
         best = total(joins, Decomposition(costs), costs)
-        return total(joins, self._decomposition, costs) / best if best else 1.0
+        return total(joins, self.decomposition, costs) / best if best else 1.0
 
     def replan(self, simulate: bool = False) -> dict[int, list[Message]]:
         """Decompose select-joins anew, and choose by which attributes they are grouped, by what they cost now.
@@ -255,10 +300,9 @@ class Processor:
         if not isinstance(self.scheme, SemijoinScheme) or self.scheme_name == "rel-sel":
             return {}
         before = {sid: self._holdings(sid) for sid in self._numbers}
-        self._decomposition = Decomposition(self.costs(simulate))
-        self._choices.estimate(self.tables, list(self._joins.values()))
-        self.scheme = self._new_scheme()
-        self.scheme.add((self._numbers[sid], join) for sid, join in self._joins.items())
+        self.decomposition = Decomposition(self.costs(simulate))
+        self.choices = self.choices.estimate(self.tables, list(self._joins.values()))
+        self._add_anew()
         self._number_anew()
         moved = {}
         for sid, held in before.items():
@@ -271,7 +315,7 @@ class Processor:
 
     def _holdings(self, sid: int) -> dict[tuple[str, Key], Message]:
         found: dict[tuple[str, Key], Message] = {}
-        for message in self.scheme.content(self._numbers[sid]):
+        for message in self.content(sid):
             assert isinstance(message, TupleAdded)
             key = tuple(message.row[k] for k in self.catalog.tables[message.table].key)
             found[message.table, key] = message

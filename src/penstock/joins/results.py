@@ -204,23 +204,28 @@ class ResultScheme:
                 if searched is not None:
                     line(searched)
                 corner += dict(ranges).get(searched or "", ANYTHING)
-            residual = side.residual and self._residuals[side.table].number(side.residual)
+            residual = None
+            if side.residual is not None:
+                residual = self._residuals[side.table].keep(side.residual)
             rest = tuple((name, range_) for name, range_ in ranges if name != searched)
             needed = rest or residual is not None
-            conditions.append(Condition(rest, residual) if needed else None)  # type: ignore[arg-type]
+            conditions.append(Condition(rest, residual) if needed else None)
         if any(conditions):
             group.conditions[number] = tuple(conditions)
         return (*corner, *ANYTHING) if len(corner) == 2 else tuple(corner)
 
     def remove(self, number: int) -> None:
         group = self._member.pop(number)
-        if group is not None:
-            group.rectangles.remove(number)
-            group.conditions.pop(number, None)
+        if group is None:
+            return
+        group.rectangles.remove(number)
+        conditions = group.conditions.pop(number, ())
+        for state, condition in zip(group.states, conditions, strict=False):
+            if condition is not None and condition.residual is not None:
+                self._residuals[state.name].release(condition.residual)
 
     def when(self, table: str, delta: Delta) -> list[Part]:
         """The messages that changes of a table bring about."""
-        self._residuals[table].forget()
         found = []
         row, kind, places = changed_places(delta.old, delta.new)
         for (tables, _), group in self.groups.items():

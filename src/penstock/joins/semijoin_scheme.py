@@ -1,6 +1,7 @@
 """Select-joins by semijoins: Ref-SJ in its four flavours, Enum-SJ, and, without filtering tables, Rel-Sel."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from penstock.joins.filters import filter_text
 from penstock.joins.messages import (
     ADDED,
     DROPPED,
+    EXPOSED,
     Message,
     Messages,
     TupleAdded,
@@ -30,12 +32,6 @@ from penstock.joins.tables import Delta, TableState
 Group = Semijoins | EnvelopeSemijoins
 _Numbered = tuple[int, SelectJoin]
 _Likeness = tuple[object, ...]
-
-
-def _likeness(join: SelectJoin) -> _Likeness:
-    """What select-joins have in common that are added together: tables, edges, and the attributes with ranges."""
-    sides = [(side.table, *[name for name, _ in side.ranges]) for side in join.sides]
-    return (join.edges, *sides)
 
 
 class SemijoinScheme:
@@ -56,30 +52,33 @@ class SemijoinScheme:
         self._residuals = {name: Residuals(state) for name, state in tables.items()}
         self._member: dict[int, list[Group]] = {}
         self._conditions: dict[tuple[int, str], Condition] = {}
-        self._favourite: dict[
-            str, str
-        ] = {}  # the attribute that is chosen where a subscription has no range
 
     # --- subscriptions -------------------------------------------------------------------------
 
     def add(self, joins: Iterable[_Numbered]) -> None:
-        """Add subscriptions. All or none: what is wrong with one is told before anything has changed."""
-        joins = list(joins)
-        self.choices.learn(join for _, join in joins)
+        """Add subscriptions. If one can't be added, the scheme is of no use any longer."""
         alike: dict[_Likeness, list[_Numbered]] = {}
         for number, join in joins:
             if join.never_matches:
                 self._member[number] = []
             else:
-                alike.setdefault(_likeness(join), []).append((number, join))
+                alike.setdefault(self._likeness(join), []).append((number, join))
         for members in alike.values():
             self._add_alike(members)
 
+    def _likeness(self, join: SelectJoin) -> _Likeness:
+        """What select-joins have in common that are added together: tables, edges, attributes and the one chosen."""
+        sides = [
+            (side.table, self.choices.attribute(side), *[name for name, _ in side.ranges])
+            for side in join.sides
+        ]
+        return (join.edges, *sides)
+
     def _add_alike(self, joins: list[_Numbered]) -> None:
-        """Add subscriptions with ranges for the same attributes of the same tables."""
+        """Add subscriptions that are alike."""
         first = joins[0][1]
         numbers = np.array([number for number, _ in joins], np.int64)
-        attributes = {side.table: self._attribute(side) for side in first.sides}
+        attributes = {side.table: self.choices.attribute(side) for side in first.sides}
         sides = {side.table: side for side in first.sides}
         ranges = {
             (side.table, attribute): self._ranges([join.sides[n] for _, join in joins], attribute)
@@ -99,7 +98,7 @@ class SemijoinScheme:
             form = Form(base, edge, attributes[base])
             columns = [ranges[base, attributes[base]]]
             if form.filtering is not None:
-                chosen = self._filter_attributes(sides[form.filtering], attributes[form.filtering])
+                chosen = self.choices.filter_attributes(sides[form.filtering])
                 form = Form(base, edge, attributes[base], chosen)
                 columns += [ranges[form.filtering, c] for c in chosen or (None,)]  # type: ignore[index]
             else:
@@ -116,7 +115,10 @@ class SemijoinScheme:
     def remove(self, number: int) -> None:
         for group in self._member.pop(number):
             group.remove(number)
-            self._conditions.pop((number, group.form.base), None)
+        for table, residuals in self._residuals.items():
+            condition = self._conditions.pop((number, table), None)
+            if condition is not None and condition.residual is not None:
+                residuals.release(condition.residual)
 
     def _group(self, form: Form) -> Group:
         if form not in self.groups:
@@ -134,16 +136,6 @@ class SemijoinScheme:
                     if form.edge is not None and state is not None:
                         state.index(form.edge, attribute)  # kept from now on
         return self.groups[form]
-
-    def _attribute(self, side: Side) -> str | None:
-        return self.choices.attribute(side.table, [name for name, _ in side.ranges])
-
-    def _filter_attributes(self, side: Side, favourite: str | None) -> tuple[str, ...]:
-        """By which attributes of a filtering table semijoins are grouped: one, or all that have ranges."""
-        ranged = tuple(sorted(name for name, _ in side.ranges))
-        if len(ranged) > 1 and self.choices.is_exact(side.table, ranged):
-            return ranged
-        return () if favourite is None else (favourite,)
 
     def _ranges(self, sides: list[Side], attribute: str | None) -> Int64s:
         """The range of one attribute that each side has; the sides have ranges for the same ones."""
@@ -163,7 +155,7 @@ class SemijoinScheme:
         line = self._tables[side.table].line
         residual = None
         if side.residual is not None:
-            residual = self._residuals[side.table].number(side.residual)
+            residual = self._residuals[side.table].keep(side.residual)
         ranges = tuple((name, line(name).range(values)) for name, values in side.ranges)
         self._conditions[number, side.table] = Condition(ranges, residual)
         return True
@@ -172,7 +164,6 @@ class SemijoinScheme:
 
     def when(self, table: str, delta: Delta) -> list[Part]:
         """The messages that changes of a table bring about."""
-        self._residuals[table].forget()
         found = []
         for group in self.groups.values():
             if group.form.base == table:
@@ -258,6 +249,29 @@ class SemijoinSender:
         edge = self.group.form.edge
         return () if edge is None else self.base.join_attributes(edge)
 
+    def outside(self, messages: Messages) -> Messages:
+        """Messages as they are told outside of this process: with ranks for coordinates."""
+        form, points = self.group.form, messages.points()
+        has_a = messages.form != DROPPED
+        has_c = np.isin(messages.form, (EXPOSED, DROPPED))
+        of_base = _ranks(self.base, form.base_attribute)
+        of_filtering = _ranks(self.group.filtering, form.filter_attribute)
+        about_base = np.repeat(~has_a, points)
+        return replace(
+            messages,
+            a=np.where(has_a, of_base(messages.a), messages.a),
+            **{
+                name: np.where(has_c, of_filtering(value), value)
+                for name, value in (
+                    ("c", messages.c),
+                    ("below", messages.below),
+                    ("above", messages.above),
+                )
+            },
+            x=np.where(about_base, of_base(messages.x), of_filtering(messages.x)),
+            y=np.where(about_base, of_base(messages.y), of_filtering(messages.y)),
+        )
+
     def contents(self, messages: Messages) -> pa.RecordBatch:
         """What messages tell, as rows of the base table, in which what isn't told is NULL.
 
@@ -297,6 +311,12 @@ class SemijoinSender:
         tuple_ = state.rows[place]
         assert tuple_ is not None
         return TupleRemoved(state.name, state.key_of(tuple_))
+
+
+def _ranks(state: TableState | None, attribute: str | None) -> Callable[[Int64s], Int64s]:
+    if state is None or attribute is None:
+        return lambda coordinates: coordinates
+    return state.line(attribute).ranks
 
 
 def _row(state: TableState, place: int) -> dict[str, object]:

@@ -15,7 +15,8 @@ Invariants, which `language.selects` sees to:
   have equal select-joins as long as their residuals are spelt alike;
 - edges are edges of the catalogue, and every one that follows from the text is there (with A.x = B.x and B.x = C.x,
   A — C as well), but for one that is part of another: two tables may have several edges, none within another;
-- each attribute with a range has one interval, without NULL; it isn't empty;
+- each attribute with a range has one interval, without NULL; it isn't empty, and its ends have coordinates
+  (`coordinates.has_coordinates`): what is compared with an integer at the very end of 64 bits is residual;
 - a subscription that can never match has a side with the residual FALSE: nothing needs a special case for it.
 """
 

@@ -6,11 +6,12 @@
     keys         edge ─▶ join keys by place             numbers; -1: NULL, which joins with nothing
     indexes      (edge, PER) ─▶ `runs`
 
-Join keys are numbered edge by edge, alike for both of its tables. Numbers are only ever compared for equality.
+Join keys are numbered edge by edge, alike for both of its tables. Numbers are only ever compared for equality, and a
+number whose last tuple has gone is used again with the next batch: a delta's messages are made before that.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,27 +22,68 @@ from penstock.arrays import Int64s
 from penstock.errors import SchemaError
 from penstock.joins.catalog import Table
 from penstock.joins.changes import ChangeBatch
-from penstock.joins.coordinates import NULL, Line, key_tuples
+from penstock.joins.coordinates import NULL, Line, key_tuples, row_keys
 from penstock.joins.messages import NUMBER, Key
 from penstock.joins.runs import Entries, Runs, nothing
 from penstock.joins.subscription import JoinEdge
 
 
-@dataclass(slots=True)
 class JoinKeys:
-    """Numbers for the values of an edge's join attributes."""
+    """Numbers for the values of an edge's join attributes, each as long as some tuple has it.
 
-    _numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    >>> keys = JoinKeys()
+    >>> numbers = keys.of([(7,), None, (9,)])
+    >>> numbers.tolist(), len(keys)
+    ([0, -1, 1], 2)
+    >>> keys.count(come=numbers[:1], gone=numbers[:0], named=numbers)
+    >>> len(keys), keys.of([(5,)]).tolist()
+    (1, [1])
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._keys: list[tuple[Any, ...] | None] = []  # by number; None: it is free
+        self._tuples = np.zeros(0, np.int64)  # how many have a number
+        self._free: list[int] = []
 
     def __len__(self) -> int:
         return len(self._numbers)
 
+    @property
+    def end(self) -> int:
+        """All numbers are below this one."""
+        return len(self._keys)
+
     def of(self, keys: Sequence[tuple[Any, ...] | None]) -> Int64s:
-        """A number for each; -1 for what has a NULL in it."""
-        numbers = self._numbers
-        return np.array(
-            [-1 if k is None else numbers.setdefault(k, len(numbers)) for k in keys], np.int64
-        )
+        """A number for each; -1 for what has a NULL in it. New numbers must be counted before others are asked for."""
+        return np.array([-1 if k is None else self._number(k) for k in keys], np.int64)
+
+    def _number(self, key: tuple[Any, ...]) -> int:
+        number = self._numbers.get(key)
+        if number is None:
+            if self._free:
+                number = self._free.pop()
+                self._keys[number] = key
+            else:
+                number = len(self._keys)
+                self._keys.append(key)
+            self._numbers[key] = number
+        return number
+
+    def count(self, come: Int64s, gone: Int64s, named: Int64s) -> None:
+        """Count tuples that came and went. Of all that were named, numbers that no tuple has are free again."""
+        if len(self._keys) > len(self._tuples):
+            self._tuples = _grown(self._tuples, 2 * len(self._keys), 0)
+        np.add.at(self._tuples, come[come >= 0], 1)
+        np.subtract.at(self._tuples, gone[gone >= 0], 1)
+        touched = np.unique(np.concatenate([named, gone]))
+        touched = touched[touched >= 0]
+        for number in touched[self._tuples[touched] == 0].tolist():
+            key = self._keys[number]
+            if key is not None:
+                del self._numbers[key]
+                self._keys[number] = None
+                self._free.append(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +115,8 @@ class TableState:
         self.indexes: dict[tuple[JoinEdge, str | None], Runs] = {}
         self.sizes = np.zeros(0, np.int64)  # bytes of the tuples, and of their keys
         self.key_sizes = np.zeros(0, np.int64)
-        self._place: dict[Key, int] = {}
+        self.revision = 0  # grows with every batch: what is known of a place may hold no longer
+        self._place: dict[Key, int] = {}  # by key as SQL compares it (`row_keys`)
         self._versions: dict[Key, int] = {}
         self._free: list[int] = []
         self._leaving: list[int] = []
@@ -89,6 +132,7 @@ class TableState:
     # --- what is there -------------------------------------------------------------------------
 
     def key_of(self, row: tuple[Any, ...]) -> Key:
+        """The values of the key's columns."""
         return tuple([row[c] for c in self._key_columns])
 
     def as_dict(self, row: tuple[Any, ...]) -> dict[str, Any]:
@@ -99,7 +143,7 @@ class TableState:
         return np.fromiter(self._place.values(), np.int64, len(self._place))
 
     def place(self, key: Key) -> int:
-        """Where the tuple with a key stands; -1: there is none."""
+        """Where the tuple with a key, as SQL compares it, stands; -1: there is none."""
         return self._place.get(key, -1)
 
     def coordinates(self, attribute: str | None, places: Int64s) -> Int64s:
@@ -133,6 +177,12 @@ class TableState:
             self.number_anew(attribute)
         return self.lines[attribute]
 
+    def forget_lines(self) -> None:
+        """Keep no coordinates of any attribute, and no index by one."""
+        self.lines = {}
+        self._columns = {None: self._columns[None]}
+        self.indexes = {k: runs for k, runs in self.indexes.items() if k[1] is None}
+
     def index(self, edge: JoinEdge, attribute: str | None) -> Runs:
         """The index by an edge's join attributes and a selection attribute, kept from now on."""
         if (edge, attribute) not in self.indexes:
@@ -142,13 +192,13 @@ class TableState:
         return self.indexes[edge, attribute]
 
     def number_anew(self, attribute: str) -> None:
-        """Ask for all coordinates of an attribute again: a constant has come that parts them, or all have moved."""
+        """Ask for all coordinates of an attribute again: constants have come or gone, or all have moved."""
         places = self.places()
         column = self.table.columns.index(attribute)
         type_ = self._arrow.field(attribute).type
         values = pa.array([self.rows[p][column] for p in places.tolist()], type_)
         self._columns[attribute][places] = self.lines[attribute].coordinates(values)
-        self.lines[attribute].parted = self.lines[attribute].moved = False
+        self.lines[attribute].changed = self.lines[attribute].moved = False
         for edge, selection in list(self.indexes):
             if selection == attribute:
                 del self.indexes[edge, selection]
@@ -164,6 +214,9 @@ class TableState:
     def apply(self, batch: ChangeBatch) -> Delta:
         """Apply changes, all of them or, if one can't be read, none."""
         rows, keys = self._read(batch)
+        moved = self._moved_from(batch)
+        found = {a: line.coordinates(batch.rows.column(a)) for a, line in self.lines.items()}
+        sizes = _sizes(batch.rows), _sizes(batch.rows.select(list(self.table.key)))
         joined = {
             edge: numbers.of(key_tuples([
                 (batch.rows.column(a), self.table.type(a), a)  # type: ignore[misc]
@@ -171,9 +224,8 @@ class TableState:
             ]))
             for edge, numbers in self._edges.items()
         }  # fmt: skip
-        found = {a: line.coordinates(batch.rows.column(a)) for a, line in self.lines.items()}
-        sizes = _sizes(batch.rows), _sizes(batch.rows.select(list(self.table.key)))
-        change, old, new = self._resolve(batch, rows, keys)
+        change, old, new = self._resolve(batch, rows, keys, moved)
+        self.revision += 1
         self._grow()
         come = new >= 0
         self.sizes[new[come]], self.key_sizes[new[come]] = (
@@ -186,9 +238,12 @@ class TableState:
             self._keys[edge][new[come]] = numbers[change[come]]
         near: dict[tuple[JoinEdge, str | None], tuple[Int64s, Int64s]] = {}
         for (edge, selection), runs in self.indexes.items():
-            runs.cover(len(self._edges[edge]))
+            runs.cover(self._edges[edge].end)
             lost = self.entries(edge, selection, old)
             near[edge, selection] = runs.change(lost, self.entries(edge, selection, new))
+        for edge, numbers in joined.items():
+            by_place = self._keys[edge]
+            self._edges[edge].count(by_place[new[come]], by_place[old[old >= 0]], numbers)
         return Delta(change, old, new, near)
 
     def _read(self, batch: ChangeBatch) -> tuple[list[tuple[Any, ...]], list[Key]]:
@@ -196,37 +251,48 @@ class TableState:
             raise SchemaError(
                 f"changes of {self.name} have the columns {batch.rows.schema.names}, not {self._arrow.names}"
             )
-        columns = [column.to_pylist() for column in batch.rows.columns]
-        rows = list(zip(*columns, strict=True))
-        keys = list(zip(*[columns[c] for c in self._key_columns], strict=True))
-        for k in self._key_columns:
-            if batch.rows.column(k).null_count:
-                raise SchemaError(
-                    f"a change of {self.name} has NULL in its key {self.table.columns[k]!r}"
-                )
-        return rows, keys
+        for name in self.table.key:
+            if batch.rows.column(name).null_count:
+                raise SchemaError(f"a change of {self.name} has NULL in its key {name!r}")
+        rows = list(zip(*[column.to_pylist() for column in batch.rows.columns], strict=True))
+        return rows, row_keys(batch.rows, self.table)
+
+    def _moved_from(self, batch: ChangeBatch) -> dict[int, Key]:
+        """By row, the keys that tuples had before, as SQL compares them."""
+        if not batch.moved_from:
+            return {}
+        given = [dict(zip(self.table.key, k, strict=True)) for k in batch.moved_from.values()]
+        rows = pa.RecordBatch.from_pylist(given, schema=self._arrow)
+        return dict(zip(batch.moved_from, row_keys(rows, self.table), strict=True))
 
     def _resolve(
-        self, batch: ChangeBatch, rows: list[tuple[Any, ...]], keys: list[Key]
+        self,
+        batch: ChangeBatch,
+        rows: list[tuple[Any, ...]],
+        keys: list[Key],
+        moved: dict[int, Key],
     ) -> tuple[Int64s, Int64s, Int64s]:
-        """Which tuples go and come. Changes that say nothing new are left out."""
+        """Which tuples go and come. Changes that say nothing new are left out.
+
+        A change that moves a tuple says two things, that there is none with the one key and that there is this one
+        with the other. Each holds unless something later is known of its key.
+        """
         found: list[tuple[int, int, int]] = []
         deleted = [False] * len(rows) if batch.deleted is None else batch.deleted.tolist()
         versions = None if batch.versions is None else batch.versions.tolist()
-        moved = batch.moved_from or {}
         for n, (row, key) in enumerate(zip(rows, keys, strict=True)):
-            if versions is not None and not self._is_newer(key, versions[n]):
+            if versions is None or self._is_newer(key, versions[n]):
+                place = self._place.get(key, -1)
+                if deleted[n]:
+                    if place >= 0:
+                        found.append((n, self._leave(key), -1))
+                elif place < 0 or self.rows[place] != row:
+                    found.append((n, self._leave(key), self._enter(key, row)))
+            before = moved.get(n, key)
+            if before == key or (versions is not None and not self._is_newer(before, versions[n])):
                 continue
-            if n in moved and versions is not None:
-                self._is_newer(moved[n], versions[n])
-            place = self._place.get(key, -1)
-            if deleted[n]:
-                if place >= 0:
-                    found.append((n, self._leave(key), -1))
-            elif place < 0 or self.rows[place] != row:
-                found.append((n, self._leave(key), self._enter(key, row)))
-            if n in moved and moved[n] in self._place:
-                found.append((n, self._leave(moved[n]), -1))
+            if before in self._place:
+                found.append((n, self._leave(before), -1))
         change, old, new = np.array(found, np.int64).reshape(-1, 3).T
         return np.ascontiguousarray(change), np.ascontiguousarray(old), np.ascontiguousarray(new)
 

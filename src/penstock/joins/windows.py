@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.errors import SchemaError
 from penstock.joins.catalog import Table
 from penstock.joins.changes import ChangeBatch
+from penstock.joins.coordinates import row_keys
 from penstock.joins.messages import Key
 from penstock.language.literals import DAY
 from penstock.language.types import Kind, Scalar
@@ -38,7 +39,9 @@ class Expiry:
     table: Table
     window: Window
     _newest: int | None = None
-    _pending: list[tuple[int, Key]] = field(default_factory=list)
+    _pending: list[tuple[int, Key, Key]] = field(
+        default_factory=list
+    )  # time, key as SQL compares it, its values
 
     def __post_init__(self) -> None:
         type_ = self._type()
@@ -81,9 +84,10 @@ class Expiry:
             newest = np.maximum(newest, self._newest)
         late = counts & (times < newest - self._width())
         names = [self.table.columns.index(k) for k in self.table.key]
-        keys = list(zip(*[batch.rows.column(n).to_pylist() for n in names], strict=True))
+        values = list(zip(*[batch.rows.column(n).to_pylist() for n in names], strict=True))
+        keys = row_keys(batch.rows, self.table)
         for n in np.flatnonzero(counts & ~late).tolist():
-            heapq.heappush(self._pending, (int(times[n]), keys[n]))
+            heapq.heappush(self._pending, (int(times[n]), keys[n], values[n]))
         if counts.any():
             self._newest = int(newest[-1])
         if not late.any():
@@ -104,13 +108,13 @@ class Expiry:
         if self._newest is None:
             return None
         limit = self._newest - self._width()
-        gone: list[Key] = []
+        gone: dict[Key, Key] = {}
         while self._pending and self._pending[0][0] < limit:
-            time, key = heapq.heappop(self._pending)
+            time, key, values = heapq.heappop(self._pending)
             if times(key) == time:
-                gone.append(key)
+                gone[key] = values
         if not gone:
             return None
-        rows = [dict(zip(self.table.key, key, strict=True)) for key in dict.fromkeys(gone)]
+        rows = [dict(zip(self.table.key, values, strict=True)) for values in gone.values()]
         batch = pa.RecordBatch.from_pylist(rows, schema=self.table.schema.to_arrow())
         return ChangeBatch(self.name, batch, np.ones(len(rows), np.bool_))

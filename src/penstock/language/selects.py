@@ -26,6 +26,7 @@ from penstock.covering.regions import HIDDEN, Region, boxes_meet
 from penstock.covering.values import Values
 from penstock.errors import FilterError
 from penstock.joins.catalog import Catalog
+from penstock.joins.coordinates import has_coordinates
 from penstock.joins.subscription import NEVER, SelectJoin, Side
 from penstock.language.from_clause import Place
 from penstock.language.lifting import Key, lift, slots_of
@@ -244,13 +245,14 @@ class Selects:
 
 
 def _is_range(test: tuple[tuple[str, ...], Values]) -> bool:
-    """Whether a test of a box is one interval of a column."""
+    """Whether a test of a box is one interval of a column, whose ends have coordinates."""
     path, values = test
     return (
         len(path) == 1
         and not path[0].startswith(HIDDEN)
         and len(values.intervals) == 1
         and not values.null
+        and has_coordinates(values)
     )
 
 

@@ -19,6 +19,9 @@ NULL = 0
 # Labels of values below and above all constants lie between these.
 LOWEST, HIGHEST = 1, (1 << 62) - 1
 _STEP = 1 << 40  # between the outermost constant and a new one beyond it
+# Values between two constants have the number after the first one, and a range up to the second ends before that one:
+# these are never the same number, so whether they are doesn't depend on which constants came first.
+_APART = 3
 
 
 class NoRoomError(Exception):
@@ -62,8 +65,7 @@ class Labels:
             label = min(label, below + _STEP)
         elif self._keys and place == 0:
             label = max(label, above - _STEP)
-        # One number on each side of a label is for the values in between.
-        if label - below < 2 or above - label < 2:
+        if label - below < _APART or above - label < _APART:
             raise NoRoomError
         self._keys.insert(place, key)
         self._labels.insert(place, label)

@@ -5,6 +5,7 @@ the first version without telling anybody, and then works off what is different:
 by table, as the streaming stages do.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.durations import utc_now
-from penstock.errors import PipelineError, SchemaError
+from penstock.errors import SchemaError
+from penstock.joins.coordinates import row_keys
 from penstock.pipeline.frames import scratch_folder
 from penstock.pipeline.joins.changes import DELETED, parcel_rows
 from penstock.pipeline.joins.following import misfits
@@ -32,6 +34,8 @@ from penstock.registry import Subscriptions
 
 if TYPE_CHECKING:
     from penstock.joins.catalog import Table
+
+log = logging.getLogger("penstock.pipeline")
 
 _BEFORE, _AFTER = "before", "after"
 _MARK = " "  # between which version and the name of the table
@@ -83,11 +87,8 @@ def _published(
         JoinSnapshots(home), subscriptions.selects, lambda texts: misfits(texts, stages), utc_now
     )
     version = publisher.publish().number
-    if publisher.misfits:
-        sid, reason = next(iter(publisher.misfits.items()))
-        raise PipelineError(
-            f"{len(publisher.misfits)} select-joins don't fit, such as {sid}: {reason}"
-        )
+    for sid, reason in publisher.misfits.items():
+        log.warning("subscription %d is set aside: %s", sid, reason)
     return home, version
 
 
@@ -156,7 +157,7 @@ class _Compare:
             changed = _difference(
                 before.get(table),
                 None if after is None else _marked(joined(after), _COMES),
-                self.stages.catalog.tables[table].key,
+                self.stages.catalog.tables[table],
             )
             if changed is not None:
                 changes[table] = changed
@@ -193,20 +194,17 @@ def _marked(rows: pa.RecordBatch, sequence: int, deleted: bool = False) -> pa.Re
 
 
 def _difference(
-    before: pa.RecordBatch | None, after: pa.RecordBatch | None, key: tuple[str, ...]
+    before: pa.RecordBatch | None, after: pa.RecordBatch | None, table: "Table"
 ) -> pa.RecordBatch | None:
     """Changes that lead from one to the other: deletions, then tuples that are new or perhaps different."""
-    there = set() if after is None else set(_keys(after, key))
+    there = set() if after is None else set(row_keys(after, table))
     parts = []
     if before is not None:
-        gone = np.array([n for n, k in enumerate(_keys(before, key)) if k not in there], np.int64)
+        keys = row_keys(before, table)
+        gone = np.array([n for n, key in enumerate(keys) if key not in there], np.int64)
         if len(gone):
             rows = before.take(pa.array(gone)).select(before.schema.names[2:])
             parts.append(_marked(rows, 0, deleted=True))
     if after is not None:
         parts.append(after)
     return joined(parts) if parts else None
-
-
-def _keys(rows: pa.RecordBatch, key: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    return zip(*[rows.column(name).to_pylist() for name in key], strict=True)

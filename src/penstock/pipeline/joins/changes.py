@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from penstock.arrays import Bools, Int64s
 from penstock.errors import SchemaError
 from penstock.joins.catalog import Table
+from penstock.joins.coordinates import row_keys
 from penstock.pipeline.joins.parcels import buckets_of, joined, packed, split
 from penstock.pipeline.joins.stages import Stages
 from penstock.pipeline.letters import letter_of, write_letters
@@ -135,17 +136,19 @@ class Reader:
         if self.feed.before is None:
             return None
         before = batch.column(self.feed.before)
-        other = np.zeros(batch.num_rows, np.bool_)
         complete = good & before.is_valid().to_numpy(zero_copy_only=False)
         keys = {}
         for name in table.key:
             keys[name], _ = _cast(pc.struct_field(before, name), rows.column(name).type, name)
             complete &= keys[name].is_valid().to_numpy(zero_copy_only=False)
-            same = pc.fill_null(pc.equal(keys[name], rows.column(name)), False)
-            other |= ~same.to_numpy(zero_copy_only=False)
-        where = np.flatnonzero(other & complete)
-        if not len(where):
+        where = np.flatnonzero(complete)
+        taken = {name: keys[name].take(pa.array(where)) for name in table.key}
+        old = row_keys(pa.RecordBatch.from_pydict(taken), table)
+        new = row_keys(rows.take(pa.array(where)), table)
+        moved = [n for n, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+        if not moved:
             return None
+        where = where[moved]
         taken = {name: keys[name].take(pa.array(where)) for name in table.key}
         arrays = [
             taken[field.name] if field.name in taken else pa.nulls(len(where), field.type)

@@ -75,4 +75,4 @@ class Follower:
         for sid, reason in self._publisher.misfits.items():
             if sid not in self._told:
                 self._told.add(sid)
-                log.warning("subscription %d set aside: %s", sid, reason)
+                log.warning("subscription %d is set aside: %s", sid, reason)

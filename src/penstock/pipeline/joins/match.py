@@ -151,7 +151,7 @@ def _stream(
         TupleProcessor(plain, str(home), versioned), ROW, "append", "none"
     )
     told = by_bucket(tuples.union(to_buckets), stages).transformWithState(
-        SemijoinProcessor(plain, str(home)), ROW, "append", "none"
+        SemijoinProcessor(plain, str(home), letters), ROW, "append", "none"
     )
     return opened(told, stages.catalog, explode)
 

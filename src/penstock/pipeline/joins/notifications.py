@@ -10,14 +10,18 @@
 
 Within a micro-batch changes are worked off table by table in the catalogue's order, in all buckets alike: so a tuple
 that leaves one bucket and enters another is removed before it is added again, wherever the two buckets are worked on.
+
+All of it, and the order of the rows, follows from the subscriptions' version, the state and the changes: another
+process that replays a micro-batch makes the same rows, whatever it has done before.
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.arrays import Int64s
 from penstock.jit import kernel
@@ -32,6 +36,7 @@ from penstock.joins.messages import (
     TuplesDropped,
 )
 from penstock.joins.notifications import Notifications
+from penstock.joins.readers import Readers
 from penstock.joins.semijoin_scheme import SemijoinSender
 from penstock.joins.tables import TableState
 
@@ -93,15 +98,13 @@ def told(
 ) -> pa.RecordBatch | None:
     """The messages that somebody reads, as rows. Without positions they are first content. None if there are none."""
     found = []
-    for part, read in zip(notifications.parts, notifications.readers(), strict=True):
+    for part, read in _in_order(notifications):
         ids = notifications.ids[read.numbers]
         if len(ids) and ids.min() < 0:  # some are gone
             read, ids = read.kept(ids >= 0), ids[ids >= 0]
         sent = np.flatnonzero(read.counts())
         if not len(sent):
             continue
-        if not isinstance(part.sender, SemijoinSender):
-            raise TypeError("only messages of semijoins are sent on Spark")
         starts, ends = read.start[sent], np.append(read.start[sent], len(ids))
         _sort_each(ids, ends)
         messages = part.messages.taken(sent)
@@ -114,11 +117,34 @@ def told(
             pa.array(_names(name, messages, at, ids[starts], rows, part.sender.base), pa.string()),
             pa.array(at, pa.int64()),
             *_contents(messages, rows, part.sender, catalog),
-            _descriptions(messages),
+            _descriptions(part.sender.outside(messages)),
             pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(ids)),
         ]
-        found.append(pa.RecordBatch.from_arrays(arrays, schema=notification_schema(catalog)))
+        rows = pa.RecordBatch.from_arrays(arrays, schema=notification_schema(catalog))
+        found.append(_without_ties(rows) if (messages.form == EXPOSED).any() else rows)
     return pa.concat_batches(found) if found else None
+
+
+def _in_order(notifications: Notifications) -> list[tuple["_SemijoinPart", Readers]]:
+    """The parts and their readers, those of a group together."""
+    found: list[tuple[_SemijoinPart, Readers]] = []
+    for part, read in zip(notifications.parts, notifications.readers(), strict=True):
+        if not isinstance(part.sender, SemijoinSender):
+            raise TypeError("only messages of semijoins are sent on Spark")
+        found.append((_SemijoinPart(part.messages, part.sender), read))
+    return sorted(found, key=lambda pair: pair[0].sender.group.form.place)
+
+
+class _SemijoinPart(NamedTuple):
+    messages: Messages
+    sender: SemijoinSender
+
+
+def _without_ties(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows by position, and by name where a change has exposed several tuples: these come as they happen to stand."""
+    keys = [("position", "ascending"), ("notification_id", "ascending")]
+    order = pc.sort_indices(rows.select(["position", "notification_id"]), sort_keys=keys)
+    return rows.take(order)
 
 
 def _names(

@@ -14,6 +14,7 @@ its eyes: the tuples in it are put, one table after the other, into a processor 
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from pyspark.sql import Row
 
 from penstock.joins.catalog import Catalog, Table
 from penstock.joins.changes import ChangeBatch
+from penstock.joins.coordinates import row_keys
 from penstock.joins.decompose import Decomposition
 from penstock.joins.messages import Key
 from penstock.joins.processor import DEFAULT, Processor
@@ -35,6 +37,7 @@ from penstock.pipeline.joins.parcels import bundled, joined, packed, unbundled, 
 from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion
 from penstock.pipeline.joins.stages import Stage, Stages
 from penstock.pipeline.joins.tuples import SEQUENCE
+from penstock.pipeline.letters import letter_of, write_letters
 
 Rows = Mapping[str, pa.RecordBatch]
 """Changes by table: rows with their sequence and whether they are deletions."""
@@ -54,10 +57,10 @@ class OneStage(Decomposition):
 
 @dataclass(slots=True)
 class _Bucket:
-    """The tuples of a bucket that the processor has: up to which token, and their keys."""
+    """The tuples of a bucket that the processor has: up to which token, and by table their keys with their values."""
 
     token: str | None = None
-    keys: dict[str, dict[Key, None]] = field(default_factory=dict)
+    keys: dict[str, dict[Key, Key]] = field(default_factory=dict)
 
 
 class StageWork:
@@ -71,6 +74,7 @@ class StageWork:
         self._catalog = _with_buckets(stages.catalog)
         self._processor = Processor(self._catalog, (), scheme, self._decomposition)
         self._mine: set[int] = set()  # the subscriptions that this stage is for
+        self._set_aside: dict[int, str] = {}  # those that can't be served, with the reason
         self._buckets: dict[int, _Bucket] = {}
         self._newcomers: tuple[tuple[int, int], Processor] | None = None
 
@@ -82,15 +86,39 @@ class StageWork:
             return
         come, gone = self._open.go_to(version)
         for sid in gone:
+            self._set_aside.pop(sid, None)
             if sid in self._mine:
                 self._mine.discard(sid)
                 self._processor.unsubscribe(sid)
         if come:
-            joins = self._of_stage(come)
-            self._mine |= joins.keys()
-            self._processor.subscribe_all(joins)
-            # Workers of Spark collect garbage after every task: not among the subscriptions, which are none.
+            self._subscribe(self._of_stage(come))
+            # Spark's workers collect garbage after every task. Subscriptions are frozen, so the collector skips them.
             gc.freeze()
+
+    def _subscribe(self, joins: dict[int, SelectJoin]) -> None:
+        """Add subscriptions; those that can't be added are found by halving, and set aside."""
+        try:
+            self._processor.subscribe_all(joins)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the others must be served
+            ids = list(joins)
+            if len(ids) == 1:
+                self._set_aside[ids[0]] = f"{type(error).__name__}: {error}"
+                return
+            for half in (ids[: len(ids) // 2], ids[len(ids) // 2 :]):
+                self._subscribe({sid: joins[sid] for sid in half})
+        else:
+            self._mine |= joins.keys()
+
+    def set_aside(self, since: int) -> list[str]:
+        """Dead letters of the subscriptions that came after a version and can't be served, found here or before."""
+        found = self._open.version.set_aside if self.stage.number == 0 else {}
+        reasons = {sid: reason for sid, (at, reason) in found.items() if at > since}
+        came = self._open.subscriptions
+        reasons |= {s: reason for s, reason in self._set_aside.items() if came[s].since > since}
+        return [
+            letter_of(f"subscription {sid} is set aside: {reason}", {"subscription": sid})
+            for sid, reason in sorted(reasons.items())
+        ]
 
     def first_content(self, since: int, content: Rows, name: str) -> pa.RecordBatch | None:
         """What those are told that came after a version, of a bucket with this content."""
@@ -167,19 +195,20 @@ class StageWork:
 
     def _note(self, bucket: _Bucket, changes: Rows) -> None:
         for table, rows in changes.items():
-            keys = bucket.keys.setdefault(table, {})
-            columns = [rows.column(k).to_pylist() for k in self.stages.catalog.tables[table].key]
-            for key, gone in zip(zip(*columns, strict=True), _deleted(rows).tolist(), strict=True):
+            known, of = bucket.keys.setdefault(table, {}), self.stages.catalog.tables[table]
+            values = zip(*[rows.column(k).to_pylist() for k in of.key], strict=True)
+            changes_ = zip(row_keys(rows, of), values, _deleted(rows).tolist(), strict=True)
+            for key, of_key, gone in changes_:
                 if gone:
-                    keys.pop(key, None)
+                    known.pop(key, None)
                 else:
-                    keys[key] = None
+                    known[key] = of_key
 
     def _empty(self, number: int, bucket: _Bucket) -> None:
         for table, keys in bucket.keys.items():
             if keys:
                 names = (_BUCKET, *self.stages.catalog.tables[table].key)
-                rows = [dict(zip(names, (number, *key), strict=True)) for key in keys]
+                rows = [dict(zip(names, (number, *key), strict=True)) for key in keys.values()]
                 schema = self._catalog.tables[table].schema.to_arrow()
                 batch = pa.RecordBatch.from_pylist(rows, schema=schema)
                 self._processor.restore([ChangeBatch(table, batch, np.ones(len(rows), np.bool_))])
@@ -237,8 +266,7 @@ def merged(entries: Sequence[bytes], stages: Stages) -> dict[str, pa.RecordBatch
     found = {}
     for table, parts in by_table.items():
         rows = joined(parts)
-        columns = [rows.column(k).to_pylist() for k in stages.catalog.tables[table].key]
-        last = {key: n for n, key in enumerate(zip(*columns, strict=True))}
+        last = {key: n for n, key in enumerate(row_keys(rows, stages.catalog.tables[table]))}
         gone = _deleted(rows)
         kept = np.array([n for n in last.values() if not gone[n]], np.int64)
         if len(kept):
@@ -269,8 +297,8 @@ def work_of(stages: Stages, number: int, home: str) -> StageWork:
 class SemijoinStage:
     """The stage: its buckets are those of edges, and of tables that are selected alone."""
 
-    def __init__(self, stages: Stages, home: str) -> None:
-        self._stages, self._home = stages, home
+    def __init__(self, stages: Stages, home: str, letters: str) -> None:
+        self._stages, self._home, self._letters = stages, home, letters
 
     def visit(self, number: int, bucket: int, rows: Iterator[Any], log: BucketLog) -> Iterator[Row]:
         """Notifications, as parcels."""
@@ -294,6 +322,10 @@ class SemijoinStage:
         name = f"{number}.{bucket}.{log.head.visits}"
         log.head.version = version or served
         work.go_to(log.head.version)
+        if version is not None and not bucket:  # one bucket tells for all
+            letters = work.set_aside(served)
+            if letters:
+                write_letters(Path(self._letters), f"subscriptions-{number}", letters)
         if version is not None and served and version > served and log.head.entries:
             content = merged(log.since(None)[0], self._stages)
             first = work.first_content(served, content, f"{name}-0")

@@ -9,7 +9,8 @@ A version is the sum of its pieces. Who has an earlier version of the same sum r
 it. A full piece is written when the others together have reached a tenth of it.
 
 An id's *since* is the version with which it came. A bucket that has served version v sends their first content to
-those that came after v. A lease that ends is a subscription that goes, at the next version.
+those that came after v. A lease that ends is a subscription that goes, at the next version. Subscriptions that don't
+fit are set aside: a version says which, since when, and why.
 """
 
 import itertools
@@ -49,6 +50,9 @@ class Version:
     number: int
     sequence: int
     pieces: tuple[int, ...]
+    set_aside: Mapping[int, tuple[int, str]] = field(
+        default_factory=dict
+    )  # by id: since which version, and why
 
 
 class JoinSnapshots:
@@ -76,9 +80,17 @@ class JoinSnapshots:
         return self.version(numbers[-1]) if numbers else None
 
     def publish(
-        self, identity: str, sequence: int, come: Mapping[int, str], gone: Iterable[int]
+        self,
+        identity: str,
+        sequence: int,
+        come: Mapping[int, str],
+        gone: Iterable[int],
+        set_aside: Mapping[int, str] | None = None,
     ) -> Version:
-        """A new version: the newest, without those that are gone, and with those that come, in this order."""
+        """A new version: the newest, without those that are gone, and with those that come, in this order.
+
+        `set_aside` are those that don't fit, by id, with the reason.
+        """
         self._versions.claim(identity)
         latest = self.latest()
         number = 1 if latest is None else latest.number + 1
@@ -90,8 +102,19 @@ class JoinSnapshots:
                 known.pop(sid, None)
             pieces, added, removed = (), known | added, []
         self._write_piece(number, added, removed)
-        version = Version(number, sequence, (*pieces, number))
-        content = {"sequence": version.sequence, "pieces": version.pieces}
+        known_aside = {} if latest is None else latest.set_aside
+        aside = {
+            sid: known_aside[sid]
+            if known_aside.get(sid, (0, ""))[1] == reason
+            else (number, reason)
+            for sid, reason in (set_aside or {}).items()
+        }
+        version = Version(number, sequence, (*pieces, number), aside)
+        content = {
+            "sequence": version.sequence,
+            "pieces": version.pieces,
+            "set_aside": [[sid, since, reason] for sid, (since, reason) in aside.items()],
+        }
         if not self._versions.write(number, content):
             raise SnapshotError(
                 f"{self.folder} has a version {number} of another publisher: one pipeline at a time"
@@ -133,7 +156,8 @@ class JoinSnapshots:
     def version(self, number: int) -> Version:
         """What a version consists of."""
         found = self._versions.read(number)
-        return Version(number, int(found["sequence"]), tuple(map(int, found["pieces"])))
+        aside = {int(s): (int(since), str(why)) for s, since, why in found.get("set_aside", [])}
+        return Version(number, int(found["sequence"]), tuple(map(int, found["pieces"])), aside)
 
     def subscriptions(self, number: int) -> dict[int, Newcomer]:
         """All subscriptions of a version, by id."""
@@ -204,7 +228,7 @@ class OpenVersion:
 class Publisher:
     """Follows a source of select-joins, and publishes a version whenever one came, went, or saw its lease end.
 
-    Those that don't fit are left out, and told: `misfits` are sentences by id.
+    Those that don't fit are set aside: `misfits` are the reasons, by id.
     """
 
     def __init__(
@@ -221,6 +245,7 @@ class Publisher:
         self.version: Version | None = snapshots.latest()
         self.misfits: dict[int, str] = {}
         if self.version is not None:
+            self.misfits = {sid: why for sid, (_, why) in self.version.set_aside.items()}
             known = snapshots.subscriptions(self.version.number)
             self._texts = {sid: newcomer.text for sid, newcomer in known.items()}
 
@@ -229,11 +254,19 @@ class Publisher:
         now, sequence = self._clock(), self._source.sequence()
         come, gone = self._changes(now, sequence)
         gone |= {sid for sid, end in self._ends.items() if end <= now}
+        before = dict(self.misfits)
+        for sid in gone:
+            self.misfits.pop(sid, None)
         come = self._fitting({sid: text for sid, text in come.items() if sid not in gone})
+        gone |= self.misfits.keys()  # a text that doesn't fit takes the place of one that did
         gone = {sid for sid in gone if sid in self._texts}
-        if self.version is None or come or gone:
+        if self.version is None or come or gone or self.misfits != before:
             self.version = self._snapshots.publish(
-                self._source.identity, sequence, come, gone | (come.keys() & self._texts.keys())
+                self._source.identity,
+                sequence,
+                come,
+                gone | (come.keys() & self._texts.keys()),
+                self.misfits,
             )
         self._sequence = sequence
         for sid in gone:
@@ -267,6 +300,8 @@ class Publisher:
 
     def _fitting(self, come: dict[int, str]) -> dict[int, str]:
         wrong = self._fits(come) if come else {}
+        for sid in come:
+            self.misfits.pop(sid, None)
         self.misfits.update(wrong)
         return {sid: text for sid, text in come.items() if sid not in wrong}
 

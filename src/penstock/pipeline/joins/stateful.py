@@ -77,9 +77,13 @@ class TupleProcessor(_BucketProcessor):
 
 
 class SemijoinProcessor(_BucketProcessor):
-    """The second stage."""
+    """The second stage; `letters` is the folder for its dead letters."""
+
+    def __init__(self, stages: str, home: str, letters: str) -> None:
+        super().__init__(stages, home)
+        self._letters = letters
 
     def _loaded(self, stages: "Stages") -> BucketStage:
         from penstock.pipeline.joins.semijoins import SemijoinStage
 
-        return SemijoinStage(stages, self._home)
+        return SemijoinStage(stages, self._home, self._letters)

@@ -12,7 +12,7 @@ Without versions, changes are taken as they come, and the key of a deleted tuple
 as a change that comes later may be older.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from pyspark.sql import Row
 
 from penstock.arrays import Int64s
 from penstock.joins.catalog import Table
+from penstock.joins.coordinates import row_keys
 from penstock.joins.messages import Key
 from penstock.pipeline.joins.changes import DELETED, VERSION, in_order
 from penstock.pipeline.joins.logs import BucketLog
@@ -34,7 +35,10 @@ _ALIVE, _TIME = "_alive", "_time"
 NEVER = 2**63 - 1  # a time that no window reaches
 _GONE: tuple[int, ...] = ()
 
-_Known = tuple[int, int, tuple[int, ...]]  # version, time, buckets; without any: deleted
+_Known = tuple[int, int, tuple[int, ...], Key]
+"""Version, time, buckets (without any, it is deleted), and the values of the key."""
+Keys = Mapping[Key, Key]
+"""Keys as SQL compares them (`row_keys`), each with its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class TupleBook:
         ]
         self._stages = stages
         self._versioned = versioned
-        self._known: dict[Key, _Known] = {}
+        self._known: dict[Key, _Known] = {}  # by key as SQL compares it
         schema = self.table.schema.to_arrow()
         self._state = pa.schema(
             [schema.field(name) for name in self.table.key]
@@ -92,9 +96,10 @@ class TupleBook:
 
     # --- changes -------------------------------------------------------------------------------
 
-    def apply(self, changes: pa.RecordBatch) -> tuple[list[Moves], list[Key]]:
+    def apply(self, changes: pa.RecordBatch) -> tuple[list[Moves], Keys]:
         """Apply changes in their order: what becomes of the tuples in each slot, and the keys that it touched."""
-        keys = list(zip(*[changes.column(k).to_pylist() for k in self.table.key], strict=True))
+        keys = row_keys(changes, self.table)
+        values = list(zip(*[changes.column(k).to_pylist() for k in self.table.key], strict=True))
         versions = changes.column(VERSION).to_pylist()
         deleted = changes.column(DELETED).to_pylist()
         times = self._times(changes)
@@ -104,7 +109,7 @@ class TupleBook:
         ]
         placed = list(zip(*buckets, strict=True)) if buckets else [_GONE] * len(keys)
         moves = [Moves() for _ in self.slots]
-        touched: dict[Key, None] = {}
+        touched: dict[Key, Key] = {}
         for n, key in enumerate(keys):
             old = self._known.get(key)
             if self._versioned and old is not None and versions[n] <= old[0]:
@@ -113,30 +118,32 @@ class TupleBook:
             after = _GONE if deleted[n] else placed[n]
             if not before and not after and not self._versioned:
                 continue
-            touched[key] = None
-            self._note(key, versions[n], times[n], after)
+            touched[key] = values[n]
+            self._note(key, (versions[n], times[n], after, values[n]))
             _move(moves, n, before, after, n)
-        return moves, list(touched)
+        return moves, touched
 
-    def expire(self, now: int) -> list[Key]:
-        """Forget the tuples whose time is past the window; their keys."""
+    def expired(self, now: int) -> Keys:
+        """The keys of the tuples whose time is past the window."""
         if self.window is None:
-            return []
+            return {}
         last = now - self.window.length
-        return [key for key, (_, time, at) in self._known.items() if at and time <= last]
+        return {
+            key: values for key, (_, time, at, values) in self._known.items() if at and time <= last
+        }
 
-    def forget(self, keys: Sequence[Key], sequence: int) -> list[Moves]:
+    def forget(self, keys: Iterable[Key], sequence: int) -> list[Moves]:
         """Take tuples out of all their buckets."""
         moves = [Moves() for _ in self.slots]
         for n, key in enumerate(keys):
-            version, time, before = self._known[key]
-            self._note(key, version, time, _GONE)
+            version, time, before, values = self._known[key]
+            self._note(key, (version, time, _GONE, values))
             _move(moves, n, before, _GONE, sequence + n)
         return moves
 
-    def _note(self, key: Key, version: int, time: int, buckets: tuple[int, ...]) -> None:
-        if buckets or self._versioned:
-            self._known[key] = version, time, buckets
+    def _note(self, key: Key, known: _Known) -> None:
+        if known[2] or self._versioned:
+            self._known[key] = known
         else:
             self._known.pop(key, None)
 
@@ -150,35 +157,39 @@ class TupleBook:
 
     # --- state ---------------------------------------------------------------------------------
 
-    def written(self, keys: Sequence[Key]) -> pa.RecordBatch:
-        """What is known of these keys now."""
-        rows = [self._known.get(key, (0, NEVER, _GONE)) for key in keys]
-        columns = list(zip(*keys, strict=True)) if keys else [()] * len(self.table.key)
+    def written(self, keys: Keys) -> pa.RecordBatch:
+        """What is known of some keys, as it is kept in the state."""
+        gone = (0, NEVER, _GONE)
+        rows = [self._known.get(key, (*gone, values)) for key, values in keys.items()]
+        width = len(self.table.key)
+        columns = list(zip(*[values for *_, values in rows], strict=True)) or [()] * width
         arrays = [pa.array(values, self._state.field(n).type) for n, values in enumerate(columns)]
         arrays += [
-            pa.array([version for version, _, _ in rows], pa.int64()),
-            pa.array([time for _, time, _ in rows], pa.int64()),
-            pa.array([bool(at) for _, _, at in rows], pa.bool_()),
+            pa.array([version for version, *_ in rows], pa.int64()),
+            pa.array([time for _, time, *_ in rows], pa.int64()),
+            pa.array([bool(at) for _, _, at, _ in rows], pa.bool_()),
         ]
         for n in range(len(self.slots)):
-            arrays.append(pa.array([at[n] if at else NO_BUCKET for _, _, at in rows], pa.int32()))
+            at_slot = [at[n] if at else NO_BUCKET for _, _, at, _ in rows]
+            arrays.append(pa.array(at_slot, pa.int32()))
         return pa.RecordBatch.from_arrays(arrays, schema=self._state)
 
     def read(self, written: pa.RecordBatch) -> None:
         """Know what was written."""
         columns = [column.to_pylist() for column in written.columns]
         width = len(self.table.key)
-        keys = zip(*columns[:width], strict=True)
+        values = zip(*columns[:width], strict=True)
         versions, times, alive = columns[width : width + 3]
         buckets = list(zip(*columns[width + 3 :], strict=True)) or [_GONE] * len(versions)
-        for key, version, time, is_alive, at in zip(
-            keys, versions, times, alive, buckets, strict=True
+        rows = zip(versions, times, alive, buckets, values, strict=True)
+        for key, (version, time, is_alive, at, of_key) in zip(
+            row_keys(written, self.table), rows, strict=True
         ):
-            self._note(key, version, time, at if is_alive else _GONE)
+            self._note(key, (version, time, at if is_alive else _GONE, of_key))
 
     def everything(self) -> pa.RecordBatch:
         """All that is known."""
-        return self.written(list(self._known))
+        return self.written({key: values for key, (*_, values) in self._known.items()})
 
 
 def _move(
@@ -258,10 +269,10 @@ def _worked_off(
     bucket: int,
     parcels: Iterable[pa.RecordBatch],
     now: int | None,
-) -> tuple[list[tuple[int, int, str, bytes]], list[Key]]:
+) -> tuple[list[tuple[int, int, str, bytes]], Keys]:
     """Parcels for the next stage, and the keys that something was said of."""
     found: list[tuple[int, int, str, bytes]] = []
-    touched: list[Key] = []
+    touched: Keys = {}
     given = list(parcels)
     count = 0
     steps: list[tuple[pa.RecordBatch, list[Moves]]] = []
@@ -270,11 +281,11 @@ def _worked_off(
         moves, touched = book.apply(changes)
         count = changes.num_rows
         steps.append((changes, moves))
-    expired = [] if now is None else book.expire(now)
+    expired = {} if now is None else book.expired(now)
     if expired:
-        rows = _key_rows(book.table, expired)
+        rows = _key_rows(book.table, expired.values())
         steps.append((rows, book.forget(expired, count)))
-        touched = list(dict.fromkeys([*touched, *expired]))
+        touched = {**touched, **expired}
     for rows, of_slots in steps:
         for slot, moves_ in zip(book.slots, of_slots, strict=True):
             table = stages.catalog.tables[slot.part]
@@ -285,7 +296,7 @@ def _worked_off(
     return found, touched
 
 
-def _key_rows(table: Table, keys: Sequence[Key]) -> pa.RecordBatch:
+def _key_rows(table: Table, keys: Iterable[Key]) -> pa.RecordBatch:
     rows = [dict(zip(table.key, key, strict=True)) for key in keys]
     return pa.RecordBatch.from_pylist(rows, schema=table.schema.to_arrow())
 
