@@ -241,6 +241,41 @@ def test_two_versions_of_the_tables_in_a_batch(spark):
         assert Counter(map(tuple, view)) == Counter(database.execute(text).fetchall()), text
 
 
+def test_batch_jobs_count_on_what_earlier_ones_have_sent(spark):
+    """Other subscriptions have gone in between, and one that doesn't fit has come: those that stay lack nothing."""
+    catalog = penstock.Catalog.of(
+        {
+            "R": penstock.Table({"id": "int", "b": "int"}, key="id"),
+            "S": penstock.Table({"id2": "int", "b": "int", "x": "int", "y": "int"}, key="id2"),
+        },
+        edges=[("R", "S", "b")],
+    )
+    subs = penstock.Subscriptions(catalog=catalog)
+    both = "SELECT * FROM R JOIN S USING (b) WHERE "
+    sid, _ = subs.subscribe("alice", f"{both} x BETWEEN 1 AND 5 AND y BETWEEN 1 AND 5")
+    others = [subs.subscribe("bob", f"{both} y > {n}") for n in range(5)]
+    r = spark.createDataFrame([(1, 1)], "id long, b long")
+    before = {
+        "R": r,
+        "S": spark.createDataFrame([(1, 1, 100, 3)], "id2 long, b long, x long, y long"),
+    }
+    rows = [(1, 1, 100, 3), (2, 1, 3, 4)]
+    after = {"R": r, "S": spark.createDataFrame(rows, "id2 long, b long, x long, y long")}
+    view = penstock.JoinView(subs.get(sid), catalog)
+
+    def tell(**tables):
+        found = penstock.match_joins(subscriptions=subs, alone=["S"], buckets=1, **tables).collect()
+        rows = [row.asDict(True) for row in found]
+        view.apply(messages_of([row for row in rows if sid in row["subscriptions"]]))
+
+    tell(changes=before)
+    for other in others:
+        subs.unsubscribe(*other)
+    subs.subscribe("carol", "SELECT * FROM R WHERE id > 5")  # nobody serves R alone
+    tell(changes=after, before=before)
+    assert list(view) == [(1, 1, 2, 3, 4)]
+
+
 def test_what_cannot_work_is_refused_before_it_starts(spark, tmp_path):
     """An in-memory registry, no catalogue, missing columns, no folder: each is told with what to do."""
     stream = spark.readStream.format("rate").load()
