@@ -88,7 +88,7 @@ def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> 
 def typed(
     text: str, node: exp.Expr, schema: Schema, slots: Mapping[int, int]
 ) -> tuple[Tree, set[int]]:
-    """Check one condition, without parentheses, that stands somewhere in a text. Also: which slots its literals have."""
+    """Check one condition, without parentheses, that stands somewhere in a text; also which slots its literals have."""
     conditions = _Conditions(text, schema, slots)
     conditions.constraints = Constraints(conditions, node)
     return conditions.condition(node, 0), conditions.used
