@@ -8,7 +8,14 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given, settings
 
-from penstock.covering.interest.wording import MOST_CHARACTERS, Range, Speech, said, value_of
+from penstock.covering.interest.wording import (
+    MOST_CHARACTERS,
+    ZERO,
+    Range,
+    Speech,
+    said,
+    value_of,
+)
 from penstock.covering.reading import region
 from penstock.covering.values import EVERYTHING, NOT_NULL, Values, any_of
 from penstock.language.key_lines import line_of
@@ -90,7 +97,10 @@ def test_a_value_has_the_key_it_came_from(name, data):
         assert value is bool(key)
     elif point is not None:
         condition = said(("x",), Values((point,)), type_of(name))
-        assert condition.points == (value,)
+        if name == "double" and key == 0:
+            assert condition.ranges == (ZERO,)
+        else:
+            assert condition.points == (value,)
         assert read(Speech().filter([(condition,)]), name) == Values((point,))
 
 
@@ -177,6 +187,7 @@ def test_duckdb_reads_every_kind_of_literal_as_we_do():
     samples = {
         "bigint": [(2, "2"), (3, "3")],
         "double": [(double_key(0.1), "0.1"), (double_key(0.1) + 1, "0.10000000000000002")],
+        "float": [(double_key(16777216.0), "16777216"), (double_key(0.10000000149011612), "0.1")],
         "decimal(18,4)": [(15_000, "1.5"), (15_001, "1.5001")],
         "varchar": [(b"it's", "it''s"), (b"its", "its")],
         "date": [(19_782, "2024-02-29"), (19_783, "2024-03-01")],

@@ -3,9 +3,14 @@
 One class, driven by a `random.Random`: a seeded one for volume, Hypothesis's own (`st.randoms`)
 where a failing filter should be shrunk. Choices that make a filter longer come last, so that
 shrinking goes towards the short ones.
+
+What a filter says, the values in it and how it is spelt are drawn apart: texts that differ in
+nothing but their spelling (redundant parentheses, white space, comments, the case of keywords)
+mean the same.
 """
 
 import random
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -22,18 +27,36 @@ OFFSETS = [
     (50400, "+14"),
     (3600, "+0100"),
 ]
+_PIECES = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\s+|[(),]|[^\s'\"(),]+")
+_SPACES = [*5 * [" "], "  ", "\n", "\t", " \r\n "]
+_GAPS = [*8 * [""], " ", "\n", "  "]
 YEAR_1, YEAR_10000 = -719162 * DAY, 2932897 * DAY
+
+
+class Plainly(random.Random):
+    """For `spelling`: nothing that isn't needed."""
+
+    def random(self) -> float:
+        return 0.99
+
+    def choice(self, seq: Any) -> Any:
+        return seq[0]
 
 
 class RandomFilters:
     """Writes filters that Penstock accepts, and DuckDB too, unless (rarely) it overflows."""
 
     def __init__(
-        self, rng: random.Random, leaves: int = 8, literals: random.Random | None = None
+        self,
+        rng: random.Random,
+        leaves: int = 8,
+        literals: random.Random | None = None,
+        spelling: random.Random | None = None,
     ) -> None:
         self.rng = rng
         self.leaves = leaves
         self.literals = literals or rng  # decides which values, `rng` decides all the rest
+        self.spelling = spelling or rng  # decides what makes no difference
         self.by_kind: dict[str, list[Attribute]] = {}
         for attribute in ATTRIBUTES:
             self.by_kind.setdefault(attribute.kind, []).append(attribute)
@@ -46,25 +69,44 @@ class RandomFilters:
         seed = rng.getrandbits(64)
         return [cls(random.Random(seed), literals=rng).filter() for _ in range(count)]
 
+    @classmethod
+    def spellings(cls, rng: random.Random, count: int) -> list[str]:
+        """One filter in several spellings, the plainest first."""
+        seed = rng.getrandbits(64)
+        ways = [Plainly(), *(random.Random(rng.getrandbits(64)) for _ in range(count - 1))]
+        return [cls(random.Random(seed), spelling=way).filter() for way in ways]
+
     def filter(self) -> str:
-        return self.pad(self.tree(self.rng.choice([1, 1, 1, 2, 2, 3, 4, self.leaves])))
+        text = self.tree(self.rng.choice([1, 1, 1, 2, 2, 3, 4, self.leaves]))
+        return self.pad(self.spaced(text))
 
     def tree(self, leaves: int) -> str:
         negated = self.rng.random() < 0.25
         if leaves <= 1:
-            inner = self.leaf()
+            inner = self.wrapped(self.leaf())
+        elif leaves > 2 and self.rng.random() < 0.3:
+            inner = self.grouped(self.rng.choice(["AND", "OR"]), leaves)
         else:
             left = self.rng.randint(1, leaves - 1)
             word = self.word(self.rng.choice(["AND", "AND", "OR"]))
             inner = f"{self.operand(left)} {word} {self.operand(leaves - left)}"
             if not negated and self.rng.random() < 0.3:
-                inner = f"({inner})"
-        return f"{self.word('NOT')} ({inner})" if negated else inner
+                inner = self.wrapped(f"({inner})")
+        return self.wrapped(f"{self.word('NOT')} ({inner})") if negated else inner
 
     def operand(self, leaves: int) -> str:
         # without parentheses half the time, so that the precedence of AND, OR and NOT is tested too
         text = self.tree(leaves)
-        return f"({text})" if self.rng.random() < 0.5 else text
+        return self.wrapped(f"({text})") if self.rng.random() < 0.5 else text
+
+    def grouped(self, word: str, leaves: int) -> str:
+        """Leaves connected by one word: what stands in parentheses makes no difference."""
+        parts = [self.wrapped(self.leaf()) for _ in range(leaves)]
+        while len(parts) > 1:
+            at = int(self.spelling.random() * (len(parts) - 1))
+            joined = f"{parts[at]} {self.word(word)} {parts[at + 1]}"
+            parts[at : at + 2] = [f"({joined})" if len(parts) > 2 else joined]
+        return self.wrapped(f"({parts[0]})")
 
     def leaf(self) -> str:
         if self.rng.random() < 0.03:
@@ -146,12 +188,12 @@ class RandomFilters:
         pattern = self.pattern()
         operator = self.negatable("LIKE")
         if self.rng.random() < 0.7:
-            return f"{self.name(attribute)} {operator} {quote(pattern)}"
+            return f"{self.name(attribute)} {operator} {self.wrapped(quote(pattern))}"
         escape = self.rng.choice(["\\", "#", "!", "a", "%", "_"])
         escaped = "".join(
             escape + c if self.rng.random() < 0.5 or c == escape else c for c in pattern
         )
-        test = f"{self.name(attribute)} {operator} {quote(escaped)}"
+        test = f"{self.name(attribute)} {operator} {self.wrapped(quote(escaped))}"
         return f"{test} {self.word('ESCAPE')} {quote(escape)}"
 
     def pattern(self) -> str:
@@ -178,18 +220,39 @@ class RandomFilters:
     # ---- spelling
 
     def word(self, text: str) -> str:
-        return self.rng.choice([text, text, text.lower(), text.title()])
+        return self.spelling.choice([text, text, text.lower(), text.title()])
+
+    def wrapped(self, text: str) -> str:
+        """With redundant parentheses, now and then."""
+        while self.spelling.random() < 0.07:
+            text = f"({text})"
+        return text
+
+    def spaced(self, text: str) -> str:
+        """With other white space wherever there is some, and where there may be."""
+        pieces = _PIECES.findall(text)
+        for place, piece in enumerate(pieces):
+            if piece.isspace():
+                pieces[place] = self.spelling.choice(_SPACES)
+            elif piece in "(,)":
+                gap = self.spelling.choice(_GAPS)
+                pieces[place] = piece + gap if piece in "(," else gap + piece
+        return "".join(pieces)
 
     def negatable(self, operator: str) -> str:
         return self.word(operator if self.rng.random() < 0.6 else f"NOT {operator}")
 
     def pad(self, text: str) -> str:
-        return self.rng.choice(
+        return self.spelling.choice(
             [text, text, text, f"  {text}\n", f"({text})", f"/* all */ {text}", f"{text} -- end"]
         )
 
     def name(self, attribute: Attribute) -> str:
-        return ".".join(self.part(p) for p in attribute.path)
+        first, *steps = attribute.path
+        text = self.part(first)
+        for step in steps:
+            text = f"{self.wrapped(text)}.{self.part(step)}"
+        return self.wrapped(text)
 
     def part(self, name: str) -> str:
         if not name.isidentifier() or name == "order":
@@ -199,7 +262,7 @@ class RandomFilters:
     # ---- literals
 
     def literal_or_null(self, attribute: Attribute) -> str:
-        return "NULL" if self.rng.random() < 0.03 else self.literal(attribute)
+        return self.wrapped("NULL" if self.rng.random() < 0.03 else self.literal(attribute))
 
     def literal(self, attribute: Attribute) -> str:
         if attribute.numeric:

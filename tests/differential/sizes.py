@@ -15,3 +15,4 @@ EVENTS = _number("PENSTOCK_EVENTS", 300)
 EXAMPLES = _number("PENSTOCK_EXAMPLES", 150)  # of the Hypothesis test
 SPARK_FILTERS = _number("PENSTOCK_SPARK_FILTERS", 500)
 MUTATIONS = _number("PENSTOCK_MUTATIONS", 3_000)
+SPELLINGS = _number("PENSTOCK_SPELLINGS", 400)  # filters, each in several of them

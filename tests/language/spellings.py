@@ -87,11 +87,28 @@ def filters(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def predicates(draw: st.DrawFn) -> str:
+def wrapped(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
+    """Rarely in parentheses, which change nothing around a value or a condition."""
+    text = draw(inner)
+    while draw(rarely()):
+        text = f"({draw(GAPS)}{text}{draw(GAPS)})"
+    return text
+
+
+def predicates() -> st.SearchStrategy[str]:
+    return wrapped(bare_predicates())
+
+
+def literals(kind: str) -> st.SearchStrategy[str]:
+    return wrapped(bare_literals(kind))
+
+
+@st.composite
+def bare_predicates(draw: st.DrawFn) -> str:
     if draw(rarely()):
         return draw(st.sampled_from(REST))
     kind, gap = draw(st.sampled_from(KINDS)), draw(GAPS)
-    name = draw(st.sampled_from(NAMES["other" if draw(rarely()) else kind]))
+    name = draw(wrapped(st.sampled_from(NAMES["other" if draw(rarely()) else kind])))
     negation = draw(st.sampled_from(["", "", "NOT "]))
     forms = ["compare", "in", "between", "is", *(["like", "like"] if kind == "string" else [])]
     match draw(st.sampled_from(forms)):
@@ -115,7 +132,8 @@ def predicates(draw: st.DrawFn) -> str:
             comma = draw(st.sampled_from([", ", ",", " , ", ",\n"])) if not draw(rarely()) else " "
             return f"{name} {draw(words(negation + 'IN'))}{gap}({gap}{comma.join(elements)}{gap})"
         case "like":
-            return f"{name} {draw(words(negation + 'LIKE'))} {draw(st.sampled_from(PATTERNS))}"
+            pattern = draw(wrapped(st.sampled_from(PATTERNS)))
+            return f"{name} {draw(words(negation + 'LIKE'))} {pattern}"
     what = draw(
         st.sampled_from(["NULL", "NULL", "TRUE", "FALSE", "DISTINCT FROM", "DISTINCT FROM"])
     )
@@ -124,7 +142,7 @@ def predicates(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def literals(draw: st.DrawFn, kind: str) -> str:
+def bare_literals(draw: st.DrawFn, kind: str) -> str:
     if draw(rarely()):
         kind = draw(st.sampled_from([*KINDS, "other"]))
     return draw(st.sampled_from(LITERALS[kind]))

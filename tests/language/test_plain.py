@@ -180,6 +180,21 @@ def test_a_word_is_lifted_in_any_case() -> None:
     assert sorted(orders) == ["=", "prefix"]
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, None], ids=["schema", "none"])
+@pytest.mark.parametrize("between", ["", " ", "(", "\n( (", "+ "])
+def test_patterns_of_two_kinds_never_share_a_parse(schema: Schema | None, between: str) -> None:
+    """Whatever stands between LIKE and its pattern: `'x%'` is a prefix, and `'x'` is all of a string."""
+    closing = ")" * between.count("(")
+    texts = [f"s LIKE{between}'{p}'{closing} OR a = 1" for p in ("x%", "x", "x%y", "y%", "y")]
+    shapes = Shapes(schema)
+    check_batch(shapes, texts)
+    for text in texts:
+        check_one(shapes, text)
+    found = shapes.read(texts)
+    rows = sorted(group.rows for group in found.groups)
+    assert all({0, 1, 2} & set(own) == {own[0]} for own in rows if own[0] < 3)
+
+
 @pytest.mark.parametrize("bad", ["a\0b", "a\ud800b"])
 @pytest.mark.parametrize("form", ["s = '{}' AND a = 1", "s = '{}' OR a = 1"])
 def test_what_is_no_text_spoils_only_its_own_filter(bad: str, form: str) -> None:

@@ -128,14 +128,14 @@ def test_many_changes_are_compacted_aside(monkeypatch):
     def slow(rows, schema):
         if len(rows) > 50:
             begun.set()
-            assert go_on.wait(30)
+            go_on.wait()
         return compiled(rows, schema)
 
     monkeypatch.setattr(live, "compile_plan", slow)
     matcher = LiveMatcher(SCHEMA)
     for sid in range(60):
         matcher.add(sid, f"a >= {sid}")
-    assert begun.wait(30)
+    begun.wait()
     assert matcher.match({"a": 9}) == list(range(10))
     matcher.add(100, "a = 9")
     matcher.remove(3)
@@ -143,7 +143,7 @@ def test_many_changes_are_compacted_aside(monkeypatch):
     go_on.set()
     for thread in threading.enumerate():
         if thread.name == "penstock-live-compaction":
-            thread.join(30)
+            thread.join()
     assert matcher.match({"a": 9}) == [0, 1, 2, *range(4, 10), 100]
     assert len(matcher) == 60
 

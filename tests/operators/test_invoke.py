@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.operators.conftest import Clock
 
 from penstock.errors import OperatorError
 from penstock.language.calls import Fixed, Given, Invocation
@@ -452,56 +453,77 @@ def gate() -> Iterator[threading.Event]:
     event.set()
 
 
-def hanging(
-    gate: threading.Event, hangs: Callable[[int], bool], seen: list[int], timeout: str = "150 ms"
-) -> Operator:
-    def f(x: int) -> int:
-        seen.append(x)
-        if hangs(x):
-            gate.wait(30)
-        return x
+class Hanging:
+    """An operator that hangs at some values until the gate opens: the clock says that it takes too long."""
 
-    return operator("f", timeout=timeout)(f)
+    def __init__(
+        self,
+        clock: Clock,
+        gate: threading.Event,
+        hangs: Callable[[int], bool],
+        timeout: str = "50 ms",
+    ) -> None:
+        self.seen: list[int] = []
+        self.threads: list[threading.Thread] = []
+
+        def f(x: int) -> int:
+            self.seen.append(x)
+            if hangs(x):
+                self.threads.append(threading.current_thread())
+                clock.now += 1
+                gate.wait()
+            return x
+
+        self.operator = operator("f", timeout=timeout)(f)
+
+    def join(self) -> None:
+        """Wait until the calls that hung have returned, and their threads with them."""
+        for thread in self.threads:
+            thread.join()
 
 
-def test_a_call_that_hangs_fails_its_event_and_no_other(gate: threading.Event):
+def test_a_call_that_hangs_fails_its_event_and_no_other(clock: Clock, gate: threading.Event):
     """The rest goes on in a new thread; each event is called once."""
-    seen: list[int] = []
-    defined = hanging(gate, lambda x: x in (2, 5), seen)
-    found = call(defined, range(8))
+    defined = Hanging(clock, gate, lambda x: x in (2, 5), "150 ms")
+    found = call(defined.operator, range(8))
     assert found.values.to_pylist() == [0, 1, None, 3, 4, None, 6, 7]
     assert found.reasons[2] == "f(x): took longer than its time-out of 0.15 s"
-    assert seen == list(range(8))
+    assert defined.seen == list(range(8))
 
 
-def test_slow_is_not_hanging():
+def test_slow_is_not_hanging(clock: Clock):
     """A time-out is for one event, however long all of them take together."""
 
     def f(x: int) -> int:
-        time.sleep(0.03)
+        clock.now += 0.03
+        if x == 19:  # 0.6 s for all: the caller looks, and goes on waiting
+            clock.looked.clear()
+            clock.looked.wait()
         return x
 
-    assert not call(operator("f", timeout="300 ms")(f), range(20)).failed.any()
+    assert not call(operator("f", timeout="50 ms")(f), range(20)).failed.any()
 
 
-def test_an_answer_that_never_ends_is_given_up(gate: threading.Event):
+def test_an_answer_that_never_ends_is_given_up(clock: Clock, gate: threading.Event):
     """A generator runs while its answer is read: that counts, too."""
 
     def f(x: int) -> Any:
         yield 1
-        gate.wait(30)
+        clock.now += 1
+        gate.wait()
 
     found = call(operator("f", timeout="100 ms", binds=("int",))(f), [0])
     assert "time-out" in found.reasons[0]
 
 
-def test_a_batch_call_that_hangs_fails_its_events(gate: threading.Event):
+def test_a_batch_call_that_hangs_fails_its_events(clock: Clock, gate: threading.Event):
     """They aren't tried again: that would cost another time-out."""
     calls: list[int] = []
 
     def f(xs: pa.Array) -> list[int]:
         calls.append(len(xs))
-        gate.wait(30)
+        clock.now += 1
+        gate.wait()
         return xs.to_pylist()
 
     f = operator("f", arguments=("int",), result="int", timeout="100 ms", cost="1 ms", batch=True)(
@@ -518,7 +540,6 @@ def test_a_batch_is_no_larger_than_the_time_out_allows():
 
     def f(xs: pa.Array) -> list[int]:
         sizes.append(len(xs))
-        time.sleep(0.001 * len(xs))
         return xs.to_pylist()
 
     f = operator("f", arguments=("int",), result="int", timeout="400 ms", cost="10 ms", batch=True)(
@@ -529,38 +550,36 @@ def test_a_batch_is_no_larger_than_the_time_out_allows():
     assert sum(sizes) == 30
 
 
-def test_hanging_threads_are_bounded(gate: threading.Event):
+def test_hanging_threads_are_bounded(clock: Clock, gate: threading.Event):
     """Then the circuit stays open, however long, until one of them returns."""
-    seen: list[int] = []
     now = [0.0]
-    defined = hanging(gate, lambda x: x % 2 == 0, seen, "50 ms")
-    asked = invoker(defined, X, clock=lambda: now[0])
+    defined = Hanging(clock, gate, lambda x: x % 2 == 0)
+    asked = invoker(defined.operator, X, clock=lambda: now[0])
     gc.collect()
     before = threads_of("f")
-    found = call(defined, range(40), of=asked)
+    found = call(defined.operator, range(40), of=asked)
     assert threads_of("f") - before <= MOST_STUCK
-    assert seen == list(range(2 * MOST_STUCK - 1))
+    assert defined.seen == list(range(2 * MOST_STUCK - 1))
     assert found.failed.sum() == 40 - (MOST_STUCK - 1)
     now[0] = 1e6
-    assert "4 calls that were given up still hang" in call(defined, [1], of=asked).reasons[0]
+    reasons = call(defined.operator, [1], of=asked).reasons
+    assert "4 calls that were given up still hang" in reasons[0]
     assert asked.stats()["f"].breaker == "open"
     gate.set()
-    deadline = time.monotonic() + 10
-    while asked.stats()["f"].breaker == "open" and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not call(defined, [1, 3], of=asked).failed.any()
+    defined.join()
+    assert asked.stats()["f"].breaker != "open"
+    assert not call(defined.operator, [1, 3], of=asked).failed.any()
 
 
-def test_a_late_answer_is_nobodys(gate: threading.Event):
+def test_a_late_answer_is_nobodys(clock: Clock, gate: threading.Event):
     """A call that returns after it was given up answers for no event, and its thread calls nothing more."""
-    seen: list[int] = []
-    defined = hanging(gate, lambda x: x == 0, seen, "50 ms")
-    asked = invoker(defined, X)
-    assert call(defined, range(4), of=asked).values.to_pylist() == [None, 1, 2, 3]
+    defined = Hanging(clock, gate, lambda x: x == 0)
+    asked = invoker(defined.operator, X)
+    assert call(defined.operator, range(4), of=asked).values.to_pylist() == [None, 1, 2, 3]
     gate.set()
-    time.sleep(0.05)
-    assert call(defined, [4, 5], of=asked).values.to_pylist() == [4, 5]
-    assert seen == list(range(6))
+    defined.join()
+    assert call(defined.operator, [4, 5], of=asked).values.to_pylist() == [4, 5]
+    assert defined.seen == list(range(6))
 
 
 def test_without_a_time_out_there_is_no_thread():
@@ -584,12 +603,10 @@ def test_threads_end_with_their_invoker():
     lonely = operator("lonely", arguments=("int",), result="int")(lambda x: x)
     asked = invoker(lonely, X)
     call(lonely, [1], of=asked)
-    assert threads_of("lonely") == 1
+    (thread,) = [t for t in threading.enumerate() if t.name == "penstock-lonely"]
     del asked
     gc.collect()
-    deadline = time.monotonic() + 10
-    while threads_of("lonely") and time.monotonic() < deadline:
-        time.sleep(0.01)
+    thread.join()
     assert threads_of("lonely") == 0
 
 

@@ -29,13 +29,14 @@ from penstock.columns import descend
 from penstock.covering.regions import Box, Path, Region
 from penstock.covering.values import Key, Values
 from penstock.errors import PenstockError, SchemaError
-from penstock.language.literals import INT64_MAX
+from penstock.language.literals import INT64_MAX, double_key
 from penstock.language.schema import Attribute, Schema, SchemaLike
 from penstock.language.types import Kind, Scalar, arrow_type
 from penstock.matching.domains import ByteStrings, key_column
 from penstock.matching.events import event_value
 
 ASSUMED_NULL = 0.1
+_LARGEST = float(np.finfo(np.float64).max)
 _SAMPLE = 10_000  # events: shares are off by half a percent
 
 
@@ -69,6 +70,8 @@ class Uniform:
             )
         if not self.low <= self.high:
             raise PenstockError(f"a range from {self.low} to {self.high} has no values")
+        if math.inf in (-self.low, self.high):
+            raise PenstockError(f"a range from {self.low} to {self.high} has no end: give numbers")
         _check_share(self.null)
 
     def below(self, key: Key) -> float:
@@ -132,6 +135,11 @@ def _double(key: int) -> float:
     return value
 
 
+def _finite(key: int) -> float:
+    """The number that has a key, or the one next to infinity or NaN."""
+    return _double(min(max(key, double_key(-_LARGEST)), double_key(_LARGEST)))
+
+
 # --- of all attributes -------------------------------------------------------------------------
 
 
@@ -157,7 +165,8 @@ class Statistics:
         for start, end in values.intervals:
             share += 1.0 if end is None else found.below(end)
             share -= 0.0 if start is None else found.below(start)
-        return share * (1 - found.null) + found.null * values.null
+        # The parts add up to a little less than nothing or more than all, as floats do.
+        return min(max(share * (1 - found.null) + found.null * values.null, 0.0), 1.0)
 
     def box(self, box: Box) -> float:
         """How likely an event is in a box."""
@@ -250,10 +259,9 @@ def _assumed(attribute: Attribute | None, keys: Collection[Any], null: float) ->
     if type_.kind is Kind.BOOLEAN:
         return Uniform(0, 1, null)
     if type_.kind is Kind.DOUBLE:
-        first, last = _double(cuts[0]), _double(cuts[-1])
+        first, last = _finite(cuts[0]), _finite(cuts[-1])
         gap = (last / 2 - first / 2) / len(cuts) * 2 or max(abs(first), 1.0)
-        largest = float(np.finfo(np.float64).max)
-        return Uniform(max(first - gap, -largest), min(last + gap, largest), null)
+        return Uniform(max(first - gap, -_LARGEST), min(last + gap, _LARGEST), null)
     step = max((cuts[-1] - cuts[0]) // len(cuts), 1)
     return Uniform(cuts[0] - step, cuts[-1] + step - 1, null)
 

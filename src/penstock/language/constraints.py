@@ -116,13 +116,11 @@ class _Reading:
         if depth > MAX_DEPTH:
             raise too_deep(self.operands.text)
         match node:
-            case exp.Paren():
-                return self.side(node.this, depth)  # their number is bounded already
             case exp.Placeholder():
                 return self.variable(node)
             case exp.Column() | exp.Dot():
                 return self.attribute(node)
-            case exp.Neg() if not isinstance(node.this.unnest(), exp.Literal):
+            case exp.Neg() if not isinstance(node.this, exp.Literal):
                 return Arithmetic("-", self.number(node.this, depth + 1), None)
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
                 left = self.number(node.this, depth + 1)
@@ -232,14 +230,13 @@ def _bound(operands: Operands, tree: exp.Expr) -> dict[str, Scalar]:
             continue
         outputs = node.expressions[len(signature.parameters) :]
         for argument, type_ in zip(outputs, signature.binds, strict=False):
-            variable = argument.unnest()
-            if not isinstance(variable, exp.Placeholder):
+            if not isinstance(argument, exp.Placeholder):
                 continue
-            known = types.setdefault(operands.variable(variable), type_)
+            known = types.setdefault(operands.variable(argument), type_)
             if known.kind is not type_.kind and not {known.kind, type_.kind} <= NUMBERS:
                 raise operands.error(
-                    variable,
-                    f"variable :{variable.name} is bound as {known} and as {type_}",
+                    argument,
+                    f"variable :{argument.name} is bound as {known} and as {type_}",
                     hint="one variable has one type",
                 )
     return types

@@ -19,7 +19,7 @@ from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct,
 _COMPARISONS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
 )  # fmt: skip
-_LOGIC = (exp.And, exp.Or, exp.Not, exp.Paren)
+_LOGIC = (exp.And, exp.Or, exp.Not)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
 _STRING, _DOUBLE = Scalar(Kind.STRING), Scalar(Kind.DOUBLE)
 _BOOLEAN = Scalar(Kind.BOOLEAN)
@@ -29,10 +29,10 @@ Uses = Iterator[tuple[Path, Type]]
 
 
 def infer(text: str, operators: Signatures = NO_OPERATORS) -> Schema:
-    """The smallest schema under which the filter makes sense; it has the operators, too.
+    """The smallest schema under which the filter makes sense, in the order of the text; it has the operators, too.
 
     >>> print(infer("price > 5 AND venue.country = 'CH' AND array_contains(tags, 'x')"))
-    struct<tags: array<string>, price: double, venue: struct<country: string>>
+    struct<price: double, venue: struct<country: string>, tags: array<string>>
     """
     tree = syntax(text)
     types: dict[Path, Type] = {}
@@ -45,7 +45,7 @@ def infer(text: str, operators: Signatures = NO_OPERATORS) -> Schema:
         types.setdefault(right, type_)
     root: dict[str, Any] = {}
     structs = {path[:depth] for path in types for depth in range(1, len(path))}
-    for node in tree.find_all(exp.Column, exp.Dot):
+    for node in tree.find_all(exp.Column, exp.Dot, bfs=False):
         spelt = None if isinstance(node.parent, exp.Dot) else column_path(node)
         if spelt is not None and (spelt in types or spelt not in structs):
             _place(text, root, spelt, types.get(spelt, _STRING))
@@ -64,7 +64,7 @@ def _uses(
     if (path := column_path(tree)) is not None:
         yield path, _BOOLEAN
     variables = _variables(tree, operators)
-    for node in tree.walk():
+    for node in tree.dfs():
         if isinstance(node, _COMPARISONS):
             if variables and _has_variable(node):
                 yield from _beside_variables(node, variables)
@@ -96,7 +96,7 @@ def _uses(
         elif isinstance(node, _LOGIC):
             for child in (node.this, node.args.get("expression")):
                 path = column_path(child) if isinstance(child, exp.Expr) else None
-                if path is not None and not isinstance(node, exp.Paren):
+                if path is not None:
                     yield path, _BOOLEAN
 
 
@@ -105,7 +105,7 @@ def _arguments(node: exp.Anonymous, operators: Signatures) -> Uses:
     signature = operators.find(node.name)
     parameters = () if signature is None else signature.parameters
     for argument, type_ in zip(node.expressions, parameters, strict=False):
-        path = column_path(argument.unnest())
+        path = column_path(argument)
         if path is not None and type_ is not None:
             yield from _flat(path, type_)
 
@@ -121,7 +121,7 @@ def _flat(path: Path, type_: Type) -> Uses:
 def _variables(tree: exp.Expr, operators: Signatures) -> dict[str, Scalar]:
     """What operators bind variables as."""
     found: dict[str, Scalar] = {}
-    for node in tree.find_all(exp.Anonymous) if len(operators) else ():
+    for node in tree.find_all(exp.Anonymous, bfs=False) if len(operators) else ():
         signature = operators.find(node.name)
         if signature is not None:
             outputs = node.expressions[len(signature.parameters) :]
@@ -137,9 +137,9 @@ def _has_variable(node: exp.Expr) -> bool:
 
 def _beside_variables(node: exp.Expr, variables: dict[str, Scalar]) -> Uses:
     """Attributes in a condition on variables: numbers if it computes, else of the type of the variables."""
-    if isinstance(node.this.unnest(), exp.Predicate):
+    if isinstance(node.this, exp.Predicate):
         return  # a condition is not a value: it is refused, and a chain of them would be walked again and again
-    types = [variables.get(p.name.lower()) for p in node.find_all(exp.Placeholder)]
+    types = [variables.get(p.name.lower()) for p in node.find_all(exp.Placeholder, bfs=False)]
     type_ = _DOUBLE if node.find(*_ARITHMETIC) is not None else next(filter(None, types), None)
     for column in node.find_all(exp.Column, exp.Dot):
         path = None if isinstance(column.parent, exp.Dot) else column_path(column)
@@ -148,7 +148,7 @@ def _beside_variables(node: exp.Expr, variables: dict[str, Scalar]) -> Uses:
 
 
 def _type(node: exp.Expr | None) -> Scalar | None:
-    while isinstance(node, exp.Neg | exp.Paren):
+    while isinstance(node, exp.Neg):
         node = node.this
     match node:
         case exp.Literal():

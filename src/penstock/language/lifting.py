@@ -91,7 +91,7 @@ def _kind(literal: str) -> str | int:
 
 
 def _like_kind(before: str, literal: str) -> str | int:
-    if literal[0] == "'" and before.rstrip()[-4:].lower() == "like":
+    if literal[0] == "'" and patterns.follows_like(before, len(before)):
         parts = patterns.take_apart(literal[1:-1])
         if len(literal) <= patterns.MAX_PATTERN:
             return 4 if parts.is_exact else 5 if parts.is_prefix else literal

@@ -58,7 +58,7 @@ class Operands:
                 return Literal(LiteralKind.BOOLEAN, str(bool(node.this)).lower(), self.span(node))
             case exp.Literal():
                 return self.literal(node, False)
-            case exp.Neg() | exp.Paren():
+            case exp.Neg():
                 return self.signed(node)
             case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string:
                 kind = _TYPED.get(node.to.this)
@@ -71,10 +71,9 @@ class Operands:
         negative = False
         inner = node
         for _ in range(MAX_DEPTH):
-            if isinstance(inner, exp.Neg):
-                negative = not negative
-            elif not isinstance(inner, exp.Paren):
+            if not isinstance(inner, exp.Neg):
                 break
+            negative = not negative
             inner = inner.this
         if not negative:
             return self.operand(inner)
@@ -139,9 +138,8 @@ class Operands:
 
     def subject(self, node: exp.Expr) -> Attribute:
         """An attribute of the event, or what an operator answers."""
-        inner = node.unnest()
-        if isinstance(inner, exp.Anonymous) and len(self.schema.operators):
-            return self.answer(inner)
+        if isinstance(node, exp.Anonymous) and len(self.schema.operators):
+            return self.answer(node)
         return self.attribute(node)
 
     def answer(self, node: exp.Anonymous) -> Attribute:
@@ -169,14 +167,14 @@ class Operands:
                 found=f"{len(nodes)} argument{'s' * (len(nodes) != 1)}",
             )
         given = tuple(
-            self.argument(argument.unnest(), type_, f"argument {n} of {signature.name!r}")
+            self.argument(argument, type_, f"argument {n} of {signature.name!r}")
             for n, (argument, type_) in enumerate(
                 zip(nodes[:inputs], signature.parameters, strict=True), 1
             )
         )
         names: list[str] = []
         pattern = tuple(
-            self.fitting(argument.unnest(), type_, signature, names)
+            self.fitting(argument, type_, signature, names)
             for argument, type_ in zip(nodes[inputs:], signature.binds, strict=True)
         )
         call = Call(Invocation(signature.name, given), pattern)
@@ -330,7 +328,7 @@ class Operands:
 
     def refusal(self, node: exp.Expr) -> FilterError:
         """Why this piece of SQL isn't in the language, or not here."""
-        if isinstance(node.unnest(), _CONDITIONS):
+        if isinstance(node, _CONDITIONS):
             return self.error(
                 node,
                 "a condition is not a value",

@@ -88,7 +88,7 @@ def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> 
 def typed(
     text: str, node: exp.Expr, schema: Schema, slots: Mapping[int, int]
 ) -> tuple[Tree, set[int]]:
-    """Check one condition that stands somewhere in a text. Also: which slots its literals have."""
+    """Check one condition, without parentheses, that stands somewhere in a text; also which slots its literals have."""
     conditions = _Conditions(text, schema, slots)
     conditions.constraints = Constraints(conditions, node)
     return conditions.condition(node, 0), conditions.used
@@ -106,8 +106,6 @@ class _Conditions(Operands):
         if isinstance(node, _PREDICATES):
             self.check_arguments(node)
         match node:
-            case exp.Paren():
-                return self.condition(node.this, depth + 1)
             case exp.Not():
                 return Not(self.condition(node.this, depth + 1))
             case exp.And():
@@ -261,6 +259,8 @@ class _Conditions(Operands):
                 node.expression,
                 f"the pattern is too long: at most {patterns.MAX_PATTERN:,} characters",
             )
+        if literal.slot is not None and not patterns.follows_like(self.text, literal.span[0]):
+            raise SlotNeededError  # lifted as any string: one of its shape may be another kind of pattern
         parts, character = self.take_apart(literal, escape)
         head = Literal(LiteralKind.STRING, parts.head, literal.span, literal.slot)
         if parts.is_exact:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 MAX_PATTERN = 1_000  # characters
+_NEAR = 80  # characters before a literal that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,15 @@ def take_apart(pattern: str, escape: str | None = None) -> LikeParts:
             head.append(character)
         position += 1
     return LikeParts("".join(head), True, False)
+
+
+def follows_like(text: str, at: int) -> bool:
+    """Whether the literal at a place is plainly a pattern: but for white space and parentheses it follows LIKE.
+
+    >>> follows_like("s LIKE ( 'x%')", 9), follows_like("s LIKE + 'x%'", 9)
+    (True, False)
+    """
+    return text[max(0, at - _NEAR) : at].rstrip(" \t\r\n(")[-4:].lower() == "like"
 
 
 def to_regex(pattern: str, escape: str | None = None) -> str:

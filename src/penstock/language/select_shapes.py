@@ -34,7 +34,7 @@ from penstock.language.operands import SlotNeededError
 from penstock.language.parser import typed
 from penstock.language.pools import Column, width
 from penstock.language.pools import columns_of as literals_of
-from penstock.language.syntax import DIALECT, syntax
+from penstock.language.syntax import DIALECT, syntax, without_parentheses
 
 _SLOT = "\0"  # around the number of a literal's slot in the text of a condition
 
@@ -174,7 +174,7 @@ def _conjunct(
         else:
             column.replace(bare)
     schema = scope.catalog.tables[table].schema
-    tree, mine = typed(scope.text, node, schema, slots)
+    tree, mine = typed(scope.text, without_parentheses(node.copy()), schema, slots)
     conjunctions = normal_form(scope.text, tree)
     used |= mine
     _mark(node, slots)

@@ -3,6 +3,9 @@
 Limits stand here, too: a text that is too long or nests too deeply is refused before it can cost anything.
 
 sqlglot doesn't say where in the text a variable (`:y`) stands; the tokens do.
+
+The tree of a condition has no parentheses. What they group is in its structure, and nobody who looks for an attribute
+or a literal has to look into them.
 """
 
 import re
@@ -56,7 +59,24 @@ def syntax(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
         raise FilterError(text, "a filter is one condition: no ';'", text.find(";"))
     if variables:
         _place(tree, variables)
-    return tree
+    return without_parentheses(tree) if into is exp.Condition else tree
+
+
+def without_parentheses(tree: exp.Expr) -> exp.Expr:
+    """The tree itself, with what stands in parentheses in their place.
+
+    >>> without_parentheses(sqlglot.parse_one("((a) = 1 AND (b IN ((2))))")).sql()
+    'a = 1 AND b IN (2)'
+    """
+    parents = (node.parent for node in tree.find_all(exp.Paren))
+    around = {id(p): p for p in parents if p is not None and not isinstance(p, exp.Paren)}
+    for parent in around.values():
+        for name, value in list(parent.args.items()):
+            if isinstance(value, exp.Paren):
+                parent.set(name, value.unnest())
+            elif isinstance(value, list) and any(isinstance(v, exp.Paren) for v in value):
+                parent.set(name, [v.unnest() if isinstance(v, exp.Paren) else v for v in value])
+    return tree.unnest().pop() if isinstance(tree, exp.Paren) else tree
 
 
 def too_many_elements(text: str) -> FilterError:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.covering.interest.wording import Condition, End, Range
+from penstock.covering.interest.wording import ZERO, Condition, End, Range
 from penstock.covering.regions import Path
 from penstock.language.types import Kind, Scalar
 
@@ -129,8 +129,9 @@ def _listed(condition: Condition, nan: bool) -> Conjunction:
     is_decimal = isinstance(condition.type, Scalar) and condition.type.kind is Kind.DECIMAL
     if len(condition.points) == 1 and not condition.ranges:
         return [(name, "==", condition.points[0])]
-    if not (condition.ranges or is_decimal):  # of decimals, Arrow wants the very type
-        return [(name, "in", list(condition.points))]
+    zeros = (-0.0, 0.0) if condition.ranges == (ZERO,) and condition.points else ()
+    if not (is_decimal or condition.ranges) or zeros:  # of decimals, Arrow wants the very type
+        return [(name, "in", [*zeros, *condition.points])]
     low, high = (
         condition.ranges[0]
         if len(condition.ranges) == 1 and not condition.points

@@ -28,7 +28,7 @@ from penstock.covering.interest import arrow_filters
 from penstock.covering.interest.few import few
 from penstock.covering.interest.projection import Column as PlacedColumn
 from penstock.covering.interest.projection import project
-from penstock.covering.interest.wording import Condition, Speech, conditions_of
+from penstock.covering.interest.wording import Condition, Speech, conditions_of, from_end
 from penstock.covering.probability import probability
 from penstock.covering.regions import Box, Path, Region
 from penstock.durations import utc_now
@@ -142,7 +142,7 @@ class Interest:
             hulls = [condition.hull() for condition in asked if condition.has_values]
             lows: list[Any] = [hull.low and hull.low.value for hull in hulls]
             highs: list[Any] = [hull.high and hull.high.value for hull in hulls]
-            low = None if None in lows else min(lows, default=None)
+            low = None if None in lows or not lows else from_end(min(lows)).value
             high = None if None in highs else max(highs, default=None)
             found[name] = Hull(low, high, any(condition.null for condition in asked))
         return found

@@ -76,20 +76,19 @@ class Column(NamedTuple):
         if known is None:
             null = ASSUMED_NULL if asks_null else 0.0
             return np.arange(count + 1) / count * (1 - null), null
-        before = np.concatenate([_below(known, self._starts()), [1.0]])
-        before[0] = 0.0
+        before = np.concatenate([[0.0], _below(known, self._starts()), [1.0]])
         return np.maximum.accumulate(before) * (1 - known.null), known.null
 
     def _starts(self) -> "Int64s | list[Key | None]":
-        """The first key of every place; what the first one says doesn't matter."""
+        """The first key of every place but the first; none without cuts, whatever keys would be."""
         cuts = self.cells.domain.cuts
+        if not len(cuts):
+            return []
         if not isinstance(cuts, ByteStrings):
-            if not len(cuts):
-                return np.zeros(len(self.cell), np.int64)
-            at = np.maximum(self.cell - 2, 0) // 2
-            starts: Int64s = cuts[at] + (self.cell % 2)
+            cell = self.cell[1:]
+            starts: Int64s = cuts[(cell - 2) // 2] + (cell % 2)
             return starts
-        return [self.values(place, place).intervals[0][0] for place in range(len(self.cell))]
+        return [self.values(place, place).intervals[0][0] for place in range(1, len(self.cell))]
 
 
 def _below(known: Distribution, starts: "Int64s | list[Key | None]") -> Float64s:

@@ -5,7 +5,10 @@ UTC. Ends of intervals can be said in two ways, `< 600` and `<= 599.9999`, of wh
 
 What is said means the same to Spark SQL, DuckDB and Penstock's own language. Therefore
 
-    doubles       have an exponent, lest they be read as decimals, unless they are short enough for that not to matter
+    doubles       have an exponent, lest they be read as decimals or, beside a column of floats, as floats; but for
+                  those that a float holds and that are short enough for that not to matter
+    zero          is the range from -0.0 to 0.0 (`ZERO`), and what begins at zero begins at -0.0: they are equal to all,
+                  but not to the hash tables and dictionaries by which Arrow and Parquet look for values
     timestamps    are strings that end in Z: TIMESTAMP '…' means the session's zone to Spark, and TIMESTAMPTZ nothing
     names         go between double quotes only if they must; Spark takes backticks there (`Speech`)
 
@@ -21,6 +24,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from penstock.covering.regions import Box, Path
 from penstock.covering.values import Key, Values
@@ -38,7 +43,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _FIRST_DAY, _LAST_DAY = 1 - _ORDINAL_1970, datetime.date.max.toordinal() - _ORDINAL_1970
 _UNSAYABLE = re.compile(r"[\0\\]|\$\{")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_SHORT_DOUBLE = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+_SHORT_DIGITS = 7  # that a float holds, as a whole number and as a decimal
 
 
 class End(NamedTuple):
@@ -53,6 +58,10 @@ class Range(NamedTuple):
 
     low: End | None
     high: End | None
+
+
+ZERO = Range(End(-0.0, True), End(0.0, True))
+"""What the double 0 is said as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +92,13 @@ class Condition:
         """The range around all values; the ends belong to it."""
         lows: list[Any] = [r.low and r.low.value for r in self.ranges] + list(self.points)
         highs: list[Any] = [r.high and r.high.value for r in self.ranges] + list(self.points)
-        low = None if None in lows else End(min(lows), True)
+        low = None if None in lows else from_end(min(lows))
         return Range(low, None if None in highs else End(max(highs), True))
+
+
+def from_end(value: Any) -> End:
+    """The end that belongs to a range from a value on: from 0.0 on is from -0.0 on."""
+    return End(-0.0 if isinstance(value, float) and value == 0 else value, True)
 
 
 def conditions_of(box: Box, types: Callable[[Path], Type]) -> tuple[Condition, ...]:
@@ -114,6 +128,9 @@ def said(path: Path, values: Values, type_: Type) -> Condition | None:
             found.append(Range(_low(start, type_), _high(end, type_)))
         else:
             points += single
+    if type_.kind is Kind.DOUBLE and 0 in points:
+        points.remove(0)
+        found.append(ZERO)
     if any(r == Range(None, None) for r in found):
         return None if values.null else Condition(path, type_, False, (), (Range(None, None),))
     return Condition(path, type_, values.null, tuple(points), tuple(found))
@@ -224,7 +241,7 @@ def _either(key: Key, before: Key | None, type_: Scalar, is_low: bool) -> End | 
     for at, included in ((key, is_low), (before, not is_low)):
         value = None if at is None else value_of(at, type_)
         if value is not None:
-            ends.append(End(value, included))
+            ends.append(from_end(value) if is_low and included else End(value, included))
     # Whole numbers and days are said as people count them.
     counted = type_.kind in (Kind.INTEGER, Kind.DATE)
 
@@ -330,9 +347,9 @@ def _has_and(text: str) -> bool:
 
 
 def _halves(condition: Condition) -> list[Condition]:
-    """NULL or a range with two ends as two conditions, which a normal form keeps as one: `x IS NULL OR x BETWEEN …`
-    has two conjunctions, and several columns of that kind have the product of them."""
-    if not (condition.null and len(condition.ranges) == 1 and not condition.points):
+    """NULL, points or a range with two ends as two conditions, which a normal form keeps as one: `x IS NULL OR
+    x BETWEEN …` has two conjunctions, and several columns of that kind have the product of them."""
+    if not ((condition.null or condition.points) and len(condition.ranges) == 1):
         return [condition]
     low, high = condition.ranges[0]
     if low is None or high is None:
@@ -350,8 +367,8 @@ def _one_sided(name: str, low: End | None, high: End | None) -> str:
 def literal(value: Any) -> str:
     """A value as SQL.
 
-    >>> [literal(v) for v in (True, 5, 2.5, 1e300, Decimal("1.50"), "it's", datetime.date(2024, 1, 31))]
-    ['TRUE', '5', '2.5', '1e+300', '1.5', "'it''s'", "DATE '2024-01-31'"]
+    >>> [literal(v) for v in (True, 5, 2.5, 0.1, 1e300, Decimal("1.50"), "it's", datetime.date(2024, 1, 31))]
+    ['TRUE', '5', '2.5', '0.1e0', '1e+300', '1.5', "'it''s'", "DATE '2024-01-31'"]
     """
     match value:
         case bool():
@@ -378,11 +395,11 @@ def instant(value: datetime.datetime) -> str:
 
 
 def _double_text(value: float) -> str:
-    text = repr(value + 0.0)
-    short = text.removesuffix(".0")
-    if _SHORT_DOUBLE.fullmatch(short) and sum(map(str.isdigit, short)) <= 15:
-        return short
-    return text if "e" in text else text + "e0"
+    text = repr(value).removesuffix(".0")
+    if "e" in text:
+        return text
+    is_short = sum(map(str.isdigit, text)) <= _SHORT_DIGITS and float(np.float32(value)) == value
+    return text if is_short and text != "-0" else text + "e0"
 
 
 def _is_plain(name: str) -> bool:
