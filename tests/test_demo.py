@@ -22,6 +22,9 @@ def test_the_demo_tells_its_story_and_leaves_nothing_running(tmp_path: Path) -> 
         env={**os.environ, "NO_COLOR": "1"},
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
+    assert ran.stderr == ""  # nothing of Spark's
+    assert "Traceback" not in ran.stdout
+    assert (tmp_path / "penstock-demo" / "spark.log").exists()
     assert "20,000 subscriptions checked" in ran.stdout
     assert "you subscribe to ACME" in ran.stdout
     assert "you unsubscribe with your ticket" in ran.stdout

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -98,34 +99,53 @@ def test_once_reads_what_is_there_and_ends(spark, penstock: Penstock, pipeline: 
     assert _notified() == [(1, "A")]
 
 
+def _ctrl_c(program: subprocess.Popen[str]) -> None:
+    """As a terminal does it: everybody in the group gets it."""
+    os.killpg(program.pid, signal.SIGINT)
+
+
+def _sigterm(program: subprocess.Popen[str]) -> None:
+    program.send_signal(signal.SIGTERM)
+
+
 @pytest.mark.spark
 @pytest.mark.slow
-def test_sigterm_stops_it_cleanly(penstock: Penstock, pipeline: Path) -> None:
-    """The real program, told to end after its first micro-batch: exit code 0, and a summary."""
+@pytest.mark.parametrize("stop", [_ctrl_c, _sigterm])
+def test_a_signal_stops_it_cleanly(penstock: Penstock, pipeline: Path, stop) -> None:
+    """The real program, told to end while it has much to do: exit code 0, a summary, and not a word of Spark's."""
+    text = pipeline.read_text().replace("double}}", "double}, options: {maxFilesPerTrigger: 1}}")
+    pipeline.write_text(text)
+    files = 200
+    for number in range(files):
+        write_lines(Path(f"in/{number}.json"), {"symbol": f"C{number}", "price": 6})
     program = subprocess.Popen(
         [sys.executable, "-c", "from penstock.cli import main; main()", "run", "pipeline.yaml"],
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT,  # one screen
         text=True,
+        start_new_session=True,
     )
-    watchdog = threading.Timer(240, program.kill)
+    watchdog = threading.Timer(280, os.killpg, (program.pid, signal.SIGKILL))
     watchdog.start()
     try:
-        assert program.stderr is not None
-        said = []
-        for line in program.stderr:
-            said.append(line)
-            if line.startswith("batch 0"):
-                break
-        program.send_signal(signal.SIGTERM)
-        rest = program.stderr.read()
-        assert program.wait() == 0, "".join(said) + rest
+        assert program.stdout is not None
+        screen = []
+        for line in program.stdout:
+            screen.append(line)
+            if line.startswith("batch 1"):
+                stop(program)
+        assert program.wait() == 0, "".join(screen)
     finally:
         watchdog.cancel()
         program.kill()
-    assert "2 events, 1 match, 0 dead letters in 1 micro-batch" in rest
-    assert "Traceback" not in "".join(said) + rest
-    assert _notified() == [(1, "A")]
+    first, *batches, last = screen
+    assert first.endswith("Ctrl-C stops it.\n")
+    for number, line in enumerate(batches):
+        assert line.startswith(f"batch {number}  events "), "".join(screen)
+    assert last.endswith(f"0 dead letters in {len(batches)} micro-batches\n"), "".join(screen)
+    assert 2 <= len(batches) < files
+    pins = {int(file.stem) for file in Path("checkpoint/penstock/batches").glob("*.json")}
+    assert pins == set(range(len(batches)))  # none was begun that didn't end
 
 
 def test_the_screen_on_a_terminal(monkeypatch) -> None:

@@ -1,7 +1,8 @@
 """The command line: `penstock subscribe | unsubscribe | renew | list | load | match | run | explain | plan | demo | …`.
 
 Each module has the commands of one kind: `registry`, `batch`, `stream`, `explain`, `plan`, `bench`; `terminal` says
-what goes to which stream and how errors become exit codes, `options` holds what commands share, `progress`
+what goes to which stream and how errors become exit codes, `options` holds what commands share, `signals` and
+`spark` see to it that Spark starts and ends quietly, `progress`
 says what a long one is doing.
 
 Commands import what they need when they run: `penstock --help` must not wait for Spark.

@@ -1,8 +1,9 @@
 """The Spark session of a command: on this machine, on a Connect server, or the one that spark-submit brings.
 
-Spark talks while it starts, and tells each failure several times, with stack traces, before it raises it. A command
-tells it once. So what Spark's JVM writes to standard error goes to a file nobody sees, unless `--debug` asks for it; if
-the JVM doesn't even start, the end of that file says why.
+Spark talks while it starts, and tells each failure several times, with stack traces, before it raises it; its workers
+speak through the JVM, and complain when they are ended. A command tells a failure once. So what the JVM writes to
+standard error goes to a log that a command that runs for long names, and else to a file nobody sees. `--debug` shows
+it. If the JVM doesn't even start, the end of that file says why.
 """
 
 import os
@@ -11,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from penstock.cli.terminal import debugging
@@ -24,6 +26,7 @@ _EVERYWHERE = {
 }
 _STDERR = 2
 _LAST_WORDS = 2000  # characters of what a JVM said that didn't start
+_LONG_LOG = 10_000_000  # bytes; a log that is longer is begun anew
 
 
 @contextmanager
@@ -32,16 +35,16 @@ def session(
     name: str,
     config: Mapping[str, str] | None = None,
     *,
-    hushed: bool = True,
+    log: Path | None = None,
 ) -> "Iterator[SparkSession]":
-    """A session, stopped at the end unless it was there before. With `hushed`, Spark's JVM isn't heard."""
+    """A session, stopped at the end unless it was there before. What Spark's JVM and its workers say is in `log`."""
     from pyspark.sql import SparkSession
 
     was_there = SparkSession.getActiveSession() is not None
-    if was_there or submitted() or debugging.get() or not hushed:
+    if was_there or submitted() or debugging.get():
         spark = _open(master, name, config or {})
     else:
-        spark = _open_hushed(master, name, config or {})
+        spark = _open_hushed(master, name, config or {}, log)
     try:
         yield spark
     finally:
@@ -54,15 +57,28 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _open_hushed(master: str | None, name: str, config: Mapping[str, str]) -> "SparkSession":
-    with tempfile.TemporaryFile() as file:
+def _open_hushed(
+    master: str | None, name: str, config: Mapping[str, str], log: Path | None
+) -> "SparkSession":
+    with _log_file(log) as file:
+        before = file.seek(0, os.SEEK_END)
         try:
             with _stderr_into(file):
                 return _open(master, name, config)
         except RuntimeError as error:  # how PySpark tells that there is no JVM
-            file.seek(0)
+            file.seek(before)
             said = file.read().decode(errors="replace").strip()[-_LAST_WORDS:]
             raise PipelineError(f"Spark didn't start: {said or error}") from error
+
+
+def _log_file(path: Path | None) -> IO[bytes]:
+    """A file that is written to at its end, whoever writes; without a path, one that goes when nobody has it open."""
+    if path is None:
+        return tempfile.TemporaryFile("a+b")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and path.stat().st_size > _LONG_LOG:
+        path.unlink()
+    return path.open("a+b")
 
 
 def _open(master: str | None, name: str, config: Mapping[str, str]) -> "SparkSession":

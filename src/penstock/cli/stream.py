@@ -2,12 +2,11 @@
 
 Ctrl-C and SIGTERM stop it after the micro-batch that it is working on; a second one doesn't wait. What is shown while
 it runs goes to standard error, because notifications may go to standard output: a screen that is drawn anew on a
-terminal, else a line per micro-batch.
+terminal, else a line per micro-batch. What Spark says goes to a log in the checkpoint folder.
 """
 
 import dataclasses
 import logging
-import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from penstock.cli.options import Master, importable_from_here, operators_of, schema_of
+from penstock.cli.signals import stop_signals
 from penstock.cli.spark import session
 from penstock.cli.terminal import count, guarded, put_json, refused_text, say, warn
 
@@ -54,7 +54,9 @@ def run(
     penstock run pipeline.yaml --check
     penstock run pipeline.yaml
     """
+    from penstock.errors import PipelineError
     from penstock.pipeline import read_config
+    from penstock.pipeline.pins import local_path
 
     if not file.is_file():
         raise typer.BadParameter(f"there is no {file}", param_hint="PIPELINE.yaml")
@@ -69,17 +71,17 @@ def run(
         _check_filters(config)
         say(f"{file}: fine. {described}.")
         return
-    spark_session = session(
-        config.master,
-        config.name or "penstock",
-        config.spark_config,
-        hushed=sys.stderr.isatty(),  # elsewhere standard error is a log, and Spark's errors belong there
-    )
-    with _warnings_shown(), spark_session as spark, _stop_signals() as stopping:
+    log = local_path(config.checkpoint, "checkpoint") / "penstock" / "spark.log"
+    opened = session(config.master, config.name or "penstock", config.spark_config, log=log)
+    with _warnings_shown(), opened as spark, stop_signals() as stopping:
         running = config.build(spark).start()
         say(f"{described}. Ctrl-C stops it.")
-        with _screen(config) as screen:
-            _follow(running, stopping, screen)
+        try:
+            with _screen(config) as screen:
+                _follow(running, stopping, screen)
+        except PipelineError as error:
+            more = f"\n(what Spark says of it is in {log})" if log.exists() else ""
+            raise PipelineError(f"{error}{more}") from error
         summary = running.metrics.summary()
     if as_json:
         put_json(summary)
@@ -101,24 +103,6 @@ def _follow(running: "RunningPipeline", stopping: threading.Event, screen: "Scre
         shown = total
         if ended:
             return
-
-
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set; the second signal interrupts at once."""
-    stopping = threading.Event()
-
-    def stop(number: int, frame: Any) -> None:
-        if stopping.is_set():
-            raise KeyboardInterrupt
-        stopping.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopping
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # --- what is checked ----------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """The demo's run: set up, stream, add a subscription while it runs, sum up, explain one notification.
 
-On a terminal it is a live screen, elsewhere plain lines. Either way it ends by itself and leaves nothing running.
+On a terminal it is a live screen, elsewhere plain lines. Either way it ends by itself, or in order when it is told to
+(Ctrl-C, SIGTERM), and leaves nothing running. What Spark says is in a log beside the notifications.
 """
 
 import shutil
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -22,9 +24,12 @@ from rich.panel import Panel
 from rich.table import Table
 
 import penstock
+from penstock.cli.signals import stop_signals
+from penstock.cli.spark import session
+from penstock.cli.terminal import INTERRUPTED
 from penstock.demo import market
 from penstock.errors import PenstockError
-from penstock.pipeline import FileSink, Pipeline, RunningPipeline, local_session
+from penstock.pipeline import FileSink, Pipeline, RunningPipeline
 
 SUBSCRIPTIONS = 20_000
 TICKS_PER_SECOND = 1_000
@@ -36,7 +41,8 @@ _MARK = ".penstock-demo"  # says that a folder is ours to delete
 class _Scene:
     """What the screen shows."""
 
-    subscriptions: int
+    seconds: int  # for which it streams
+    subscriptions: int = SUBSCRIPTIONS
     story: list[str] = field(default_factory=list)
     latest: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=8))
     ours: int | None = None
@@ -55,29 +61,34 @@ def run_demo(seconds: int = SECONDS, folder: Path | None = None) -> int:
         report = subs.load(market.subscriptions(SUBSCRIPTIONS), lease="forever", progress=False)
         say(f"{report.loaded:,} subscriptions checked and kept in {report.seconds:.1f} s")
         say("starting Spark, and warming up …")
-        spark = local_session(name="penstock-demo")
-        try:
+        opened = session("local[*]", "penstock-demo", log=target / "spark.log")
+        with opened as spark, stop_signals() as stopping:
             started = time.monotonic()
             _warm_up(spark, subs)
-            pipeline = Pipeline(
-                source=market.ticks(spark, TICKS_PER_SECOND),
-                subscriptions=subs,
-                sink=FileSink(str(target / "notifications")),
-                checkpoint=target / "checkpoint",
-                event_time="traded",
-                event_id="tick",
-                trigger="1 second",
-                metrics=target / "metrics.jsonl",
-                name="demo",
-            ).start()
+            pipeline = _pipeline(spark, subs, target).start()
             say(f"streaming after {time.monotonic() - started:.1f} s, for {seconds} s")
-            scene = _Scene(SUBSCRIPTIONS)
+            scene = _Scene(seconds)
             with pipeline, _screen(console, scene, pipeline) as refresh:
-                _play(subs, pipeline, scene, target, seconds, refresh)
+                _play(subs, pipeline, scene, target, stopping, refresh)
+            if stopping.is_set():
+                say("stopped")
+                return INTERRUPTED
             _sum_up(console, subs, pipeline, scene, target)
-        finally:
-            spark.stop()
     return 0
+
+
+def _pipeline(spark: SparkSession, subs: penstock.Subscriptions, target: Path) -> Pipeline:
+    return Pipeline(
+        source=market.ticks(spark, TICKS_PER_SECOND),
+        subscriptions=subs,
+        sink=FileSink(str(target / "notifications")),
+        checkpoint=target / "checkpoint",
+        event_time="traded",
+        event_id="tick",
+        trigger="1 second",
+        metrics=target / "metrics.jsonl",
+        name="demo",
+    )
 
 
 def _warm_up(spark: SparkSession, subs: penstock.Subscriptions) -> None:
@@ -116,16 +127,16 @@ def _play(
     pipeline: RunningPipeline,
     scene: _Scene,
     target: Path,
-    seconds: int,
+    stopping: threading.Event,
     refresh: Callable[[], None],
 ) -> None:
-    """A third as it is, a third with one subscription more, a third without it."""
-    while pipeline.metrics.last is None and pipeline.is_active:
-        time.sleep(0.1)
-    begin = time.monotonic()
+    """A third as it is, a third with one subscription more, a third without it; until it is to stop."""
+    while pipeline.metrics.last is None and pipeline.is_active and not stopping.wait(0.1):
+        pass
+    begin, seconds = time.monotonic(), scene.seconds
     seen: set[str] = set()
     ticket = ""
-    while (passed := time.monotonic() - begin) < seconds:
+    while (passed := time.monotonic() - begin) < seconds and not stopping.is_set():
         if not pipeline.is_active:
             pipeline.await_termination()  # raises what ended it
         if scene.ours is None and passed > seconds / 3:
@@ -143,7 +154,7 @@ def _play(
             scene.story.append(f"+{passed:.0f} s  you unsubscribe with your ticket")
         _look(scene, target / "notifications", seen, begin)
         refresh()
-        time.sleep(0.25)
+        stopping.wait(0.25)
 
 
 def _look(scene: _Scene, notifications: Path, seen: set[str], begin: float) -> None:

@@ -19,7 +19,6 @@ The object is picklable: with Spark Connect it runs in a process of the server, 
 import functools
 import logging
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,6 @@ ADDED = (NOTIFICATION_ID, *PAIR)
 """The columns that a notification has before those of its event."""
 
 UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts if a sink can't tell whether it ran
-_COMMITTED_AFTER = 5.0  # seconds for Spark to commit a micro-batch that has ended
 _PRUNE_EVERY = 50  # micro-batches
 _SNAPSHOTS_KEPT = 10  # besides those that are still needed
 
@@ -69,11 +67,6 @@ class _State:
     refused: int = 0
     refusals: tuple[str, ...] = ()
     stale: str | None = None
-    number: int | None = None  # the micro-batch worked on last
-    idle: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self.idle.set()
 
 
 @dataclass
@@ -101,28 +94,7 @@ class MicroBatches:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _state=_State())
 
-    def wait_until_idle(self, timeout: float) -> None:
-        """Wait until the micro-batch that is being worked on in this process has ended, and Spark has committed it."""
-        self._state.idle.wait(timeout)
-        commit = Path(self.checkpoint) / "commits" / str(self._state.number)
-        deadline = time.monotonic() + _COMMITTED_AFTER
-        while (
-            self._state.number is not None
-            and self._state.idle.is_set()
-            and not commit.exists()
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.01)
-
     def __call__(self, frame: DataFrame, number: int) -> None:
-        self._state.number = number
-        self._state.idle.clear()
-        try:
-            self._run(frame, number)
-        finally:
-            self._state.idle.set()
-
-    def _run(self, frame: DataFrame, number: int) -> None:
         query = query_id(self.checkpoint)
         pin, replayed = Pins(self.checkpoint).find_or_make(number, lambda: self._pin(query, number))
         counted = _Counts(self.event_time)

@@ -1,7 +1,14 @@
-"""Streaming queries: starting one, and what is in hand once it runs. The same for filters and for select-joins."""
+"""Streaming queries: starting one, and what is in hand once it runs. The same for every kind of subscription.
 
+Spark's `stop` interrupts whatever a query is doing. Workers whose task is broken off complain of broken pipes, and the
+JVM of what it couldn't store. So a query is stopped between two micro-batches: a `Gate` lets the one that runs end, and
+holds the next one before it has begun anything.
+"""
+
+import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -10,8 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PipelineError
+from penstock.pipeline.session import is_connect
 from penstock.pipeline.sinks import Sink
 from penstock.pipeline.triggers import Trigger
+
+Deliver = Callable[[DataFrame, int], None]
+"""What is done to a micro-batch: its rows, and its number."""
+
+_INTERRUPTED_AFTER = 60.0  # seconds that a held micro-batch waits for Spark to interrupt it
 
 
 def check_sink(sink: object, spark: SparkSession, columns: Sequence[str]) -> None:
@@ -21,23 +34,60 @@ def check_sink(sink: object, spark: SparkSession, columns: Sequence[str]) -> Non
     sink.check(spark, columns)
 
 
+class Gate:
+    """Lets micro-batches through to what delivers them; once it is closed, it holds the next one."""
+
+    def __init__(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+        self._closed = threading.Event()
+        self._holds = threading.Event()
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        if self._closed.is_set():
+            self._holds.set()
+            _wait_for_interruption(frame.sparkSession)
+        self._deliver(frame, number)
+
+    def close(self) -> None:
+        """Let no micro-batch begin any more."""
+        self._closed.set()
+
+    @property
+    def holds(self) -> bool:
+        """Whether a micro-batch has come to the closed gate."""
+        return self._holds.is_set()
+
+
+def _wait_for_interruption(spark: SparkSession) -> None:
+    """Sleep in the thread of the query, where Spark's `stop` interrupts it, and takes that for what it is."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None, "the session is a classic one"
+    jvm.java.lang.Thread.sleep(round(1000 * _INTERRUPTED_AFTER))
+    raise PipelineError("the pipeline was to be stopped, and Spark hasn't done so")
+
+
+@dataclass(frozen=True)
+class StartedQuery:
+    """A query, and the gate of its micro-batches: None if they run in another process (Spark Connect)."""
+
+    query: StreamingQuery
+    gate: Gate | None
+
+
 def start_query(
-    frame: DataFrame,
-    deliver: Callable[[DataFrame, int], None],
-    checkpoint: str,
-    trigger: Trigger,
-    name: str | None,
-) -> StreamingQuery:
+    frame: DataFrame, deliver: Deliver, checkpoint: str, trigger: Trigger, name: str | None
+) -> StartedQuery:
     """Start what delivers each micro-batch of a frame. PipelineError if Spark can't."""
+    gate = None if is_connect(frame.sparkSession) else Gate(deliver)
     writer = (
-        frame.writeStream.foreachBatch(deliver)
+        frame.writeStream.foreachBatch(gate or deliver)
         .option("checkpointLocation", checkpoint)
         .trigger(**trigger.arguments())
     )
     if name is not None:
         writer = writer.queryName(name)
     try:
-        return writer.start()
+        return StartedQuery(writer.start(), gate)
     except PySparkException as error:
         raise PipelineError(f"the pipeline can't start: {str(error).splitlines()[0]}") from error
 
@@ -45,8 +95,9 @@ def start_query(
 class RunningQuery:
     """A pipeline that was started, and how to end it. As a context manager it stops itself."""
 
-    def __init__(self, query: StreamingQuery) -> None:
-        self.query = query
+    def __init__(self, started: StartedQuery) -> None:
+        self.query = started.query
+        self._gate = started.gate
 
     def __enter__(self) -> Self:
         return self
@@ -90,13 +141,17 @@ class RunningQuery:
             raise self._failed(error) from error
 
     def _wait_until_idle(self, timeout: float) -> None:
+        """Wait for a moment between two micro-batches: none is worked on, or the next one is held."""
+        if self._gate is not None:
+            self._gate.close()
         deadline = time.monotonic() + timeout
-        while (
-            self.query.isActive
-            and self.query.status["isTriggerActive"]
-            and time.monotonic() < deadline
-        ):
+        while self.query.isActive and time.monotonic() < deadline:
+            if (self._gate is not None and self._gate.holds) or not self._is_working():
+                return
             time.sleep(0.01)
+
+    def _is_working(self) -> bool:
+        return bool(self.query.status["isTriggerActive"])
 
     def _failed(self, error: PySparkException) -> PipelineError:
         self._finish()

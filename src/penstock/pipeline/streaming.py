@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.errors import PipelineError
@@ -27,7 +26,7 @@ from penstock.pipeline.dead_letters import Records
 from penstock.pipeline.frames import check_columns, operators_of
 from penstock.pipeline.metrics import ConnectReports, Listener, LocalReports, Metrics, Reports
 from penstock.pipeline.pins import local_path
-from penstock.pipeline.queries import RunningQuery, check_sink, start_query
+from penstock.pipeline.queries import RunningQuery, StartedQuery, check_sink, start_query
 from penstock.pipeline.session import is_connect, local_session
 from penstock.pipeline.sinks import FileSink, Sink
 from penstock.pipeline.sources import (
@@ -104,10 +103,9 @@ class Pipeline:
             batches = self._batches(source, frame, schema, reports, registry, operators.signatures)
             spark.streams.addListener(listener)
             at_the_end.callback(spark.streams.removeListener, listener)
-            query = start_query(frame, batches, batches.checkpoint, trigger, self.name)
-            listener.follow(str(query.id))
-            here = None if is_connect(spark) else batches
-            return RunningPipeline(query, metrics, listener, here, at_the_end.pop_all())
+            started = start_query(frame, batches, batches.checkpoint, trigger, self.name)
+            listener.follow(str(started.query.id))
+            return RunningPipeline(started, metrics, listener, at_the_end.pop_all())
 
     def _operators(self) -> Operators:
         """Those given, else the registry's own; workers must be able to import them."""
@@ -186,25 +184,15 @@ class RunningPipeline(RunningQuery):
 
     def __init__(
         self,
-        query: StreamingQuery,
+        started: StartedQuery,
         metrics: Metrics,
         listener: Listener,
-        batches: MicroBatches | None,  # None if they run in another process
         at_the_end: ExitStack,
     ) -> None:
-        super().__init__(query)
+        super().__init__(started)
         self.metrics = metrics
         self._listener = listener
-        self._batches = batches
         self._at_the_end = at_the_end
-
-    def _wait_until_idle(self, timeout: float) -> None:
-        if self._batches is None:
-            super()._wait_until_idle(timeout)
-        else:
-            # Not "when no trigger is active": a pipeline that can't keep up has one at every moment. Right after a
-            # micro-batch Spark is between two of them, where it can be interrupted without harm or noise.
-            self._batches.wait_until_idle(timeout)
 
     def _finish(self) -> None:
         self._listener.terminated.wait(_LAST_WORDS)

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import numpy as np
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PipelineError
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
 from penstock.pipeline.delivery import Delivery
 from penstock.pipeline.pins import local_path
-from penstock.pipeline.queries import RunningQuery, check_sink, start_query
+from penstock.pipeline.queries import RunningQuery, StartedQuery, check_sink, start_query
 from penstock.pipeline.sinks import FileSink, Sink
 from penstock.pipeline.task_files import forget
 from penstock.pipeline.triggers import trigger_of
@@ -109,8 +108,8 @@ class _Deliver:
 class RunningViews(RunningQuery):
     """A pipeline of views that was started."""
 
-    def __init__(self, query: StreamingQuery, home: str) -> None:
-        super().__init__(query)
+    def __init__(self, started: StartedQuery, home: str) -> None:
+        super().__init__(started)
         self._levels = Path(home) / "levels"
 
     def levels(self, batch: int) -> tuple[LevelFigures, ...]:
