@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 # Resolved when a recipe runs, so that `make format` and `make clean` need no Java.
 WITH_JAVA = java_home=$$(tools/java) && JAVA_HOME="$$java_home"
 
-.PHONY: demo city-watch market-archive stocks-and-reviews test bench format clean
+.PHONY: demo city-watch market-archive stocks-and-reviews test test-long lint kernels bench format clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/penstock demo
@@ -19,11 +19,26 @@ market-archive: $(READY)
 stocks-and-reviews: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.stocks_and_reviews $(ARGS)
 
+# A group of tests (see tests/conftest.py) runs in one process, long groups first.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations=20
+
 test: $(READY)
+	@$(MAKE) --no-print-directory -j2 lint kernels
+	@$(WITH_JAVA) $(PYTEST) $(ARGS)
+
+# The same tests with larger numbers, from another seed each time: about an hour or two.
+test-long: $(READY)
+	@$(MAKE) --no-print-directory -j2 lint kernels
+	@$(WITH_JAVA) PENSTOCK_LONG=20 PENSTOCK_SEED=$$(date +%s) $(PYTEST) -o timeout=14400 $(ARGS)
+
+lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+# Compiled once, beside mypy, and not by every process of the tests.
+kernels: $(READY)
+	@$(BIN)/python tools/kernels
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)

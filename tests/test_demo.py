@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.sizes import PATIENCE
 
 
 @pytest.mark.slow
@@ -17,7 +18,7 @@ def test_the_demo_tells_its_story_and_leaves_nothing_running(tmp_path: Path) -> 
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE,
         start_new_session=True,
         env={**os.environ, "NO_COLOR": "1"},
     )

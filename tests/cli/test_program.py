@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Penstock
+from tests.sizes import PATIENCE
 
 import penstock as library
 from penstock import Subscriptions
@@ -21,7 +22,7 @@ PROGRAM = [sys.executable, "-c", "from penstock.cli import main; main()"]
 
 def _real(*words: str, **options) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [*PROGRAM, *words], capture_output=True, text=True, timeout=120, **options
+        [*PROGRAM, *words], capture_output=True, text=True, timeout=PATIENCE, **options
     )
 
 
@@ -102,7 +103,7 @@ def test_a_pipe_that_closes_is_no_error(tmp_path: Path) -> None:
     program.stdout.close()
     assert program.stderr is not None
     assert program.stderr.read() == b""
-    assert program.wait(60) == 141
+    assert program.wait(PATIENCE) == 141
 
 
 @pytest.mark.parametrize("no_color", [False, True])
@@ -118,7 +119,7 @@ def test_colours_are_for_terminals(tmp_path: Path, no_color: bool) -> None:
         [*PROGRAM, *words], cwd=tmp_path, stdout=writer, env=environment, close_fds=True
     )
     os.close(writer)
-    assert program.wait(60) == 0
+    assert program.wait(PATIENCE) == 0
     shown = os.read(reader, 10_000)
     os.close(reader)
     assert b"the filter matches" in shown
@@ -128,4 +129,4 @@ def test_colours_are_for_terminals(tmp_path: Path, no_color: bool) -> None:
 def test_the_command_line_starts_without_spark() -> None:
     """Nobody waits for PySpark who only asks for help."""
     code = "import sys, penstock.cli; sys.exit('pyspark' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=PATIENCE).returncode == 0

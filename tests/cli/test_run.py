@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Penstock, read_lines, write_lines
+from tests.sizes import PATIENCE
 
 from penstock import Subscriptions
 from penstock.cli.stream import _LiveScreen
@@ -125,7 +126,7 @@ def test_a_signal_stops_it_cleanly(penstock: Penstock, pipeline: Path, stop) -> 
         text=True,
         start_new_session=True,
     )
-    watchdog = threading.Timer(280, os.killpg, (program.pid, signal.SIGKILL))
+    watchdog = threading.Timer(PATIENCE, os.killpg, (program.pid, signal.SIGKILL))
     watchdog.start()
     try:
         assert program.stdout is not None

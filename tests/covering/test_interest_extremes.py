@@ -4,7 +4,6 @@
 """
 
 import math
-import os
 import random
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 from tests.covering.extremes import COLUMNS, LARGEST, SCHEMA, random_filter, sources
 from tests.covering.test_interest import plan_of
 from tests.differential.oracle import Oracle
+from tests.sizes import SEEDS
 
 import penstock
 from penstock.covering.distributions import Seen, Statistics, Uniform
@@ -24,7 +24,7 @@ from penstock.covering.routing_table import RoutingTable
 from penstock.errors import PenstockError
 from penstock.matching import Matcher
 
-WORLDS = int(os.environ.get("PENSTOCK_WORLDS") or 4)
+WORLDS = 2 * SEEDS
 PER_WORLD = 25
 OF = penstock.Schema.of(SCHEMA)
 EVEN = {

@@ -1,7 +1,7 @@
 """Thousands of random filters: every engine matches what DuckDB's WHERE keeps, to the row.
 
 The seed is fixed so that a run can be repeated; `PENSTOCK_SEED=random` draws one (and a failure
-prints it), `PENSTOCK_FILTERS` and `PENSTOCK_EVENTS` change the volume.
+prints it), `PENSTOCK_LONG` multiplies the volume.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.sizes import EVENTS, FILTERS, SEED
 
 from penstock.language import Schema
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan, variants
@@ -22,7 +23,6 @@ from penstock.matching.single import EventEncoder
 from .events import SCHEMA, random_events
 from .filters import RandomFilters
 from .oracle import FALSE, TRUE, UNKNOWN, Oracle, Truth
-from .sizes import EVENTS, FILTERS, SEED
 
 NOW = 1_700_000_000_000_000  # any moment: no subscription here ever expires
 SINGLE = 12  # events matched one by one, and explained

@@ -9,6 +9,7 @@ import random
 
 import pyarrow as pa
 import pytest
+from tests.sizes import MUTATIONS, SEED
 
 from penstock import FilterError, Schema
 from penstock.matching import Matcher, check
@@ -17,7 +18,6 @@ from .events import SCHEMA, random_events
 from .filters import RandomFilters
 from .mutations import mutated
 from .oracle import TRUE, Oracle
-from .sizes import MUTATIONS, SEED
 from .test_engines import NOW, compiled
 
 

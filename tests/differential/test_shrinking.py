@@ -5,13 +5,13 @@ import random
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from tests.sizes import SEED
 
 from penstock.matching import ENGINES, Matcher
 
 from .events import random_events
 from .filters import RandomFilters
 from .oracle import TRUE, Oracle
-from .sizes import EXAMPLES, SEED
 from .test_engines import NOW, compiled
 
 _EVENTS, _ = random_events(random.Random(SEED), 120)
@@ -25,7 +25,7 @@ def oracle() -> Oracle:
 
 @seed(SEED)
 @settings(
-    max_examples=EXAMPLES,
+    max_examples=150,
     deadline=None,
     database=None,
     phases=[Phase.generate, Phase.shrink],

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.sizes import SEED, SPARK_FILTERS
 
 import penstock
 
 from .events import SCHEMA, random_events
 from .oracle import TRUE, Oracle
-from .sizes import SEED, SPARK_FILTERS
 from .test_engines import random_filters
 
 pytestmark = pytest.mark.spark

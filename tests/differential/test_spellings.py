@@ -9,6 +9,7 @@ import random
 import pyarrow as pa
 import pytest
 from tests.language.readings import alone, check_batch, check_one, whole
+from tests.sizes import SEED, SPELLINGS
 
 from penstock import FilterError, Schema
 from penstock.language.infer import infer
@@ -18,7 +19,6 @@ from penstock.matching import Matcher
 from .events import SCHEMA, random_events
 from .filters import RandomFilters
 from .oracle import Oracle
-from .sizes import SEED, SPELLINGS
 from .test_engines import NOW, compiled
 
 WAYS = 4

@@ -10,6 +10,7 @@ from tests.joins.small_world import (
     random_change,
     random_subscription,
 )
+from tests.sizes import SEEDS
 
 from penstock.joins.changes import Change
 from penstock.joins.choices import Choices
@@ -69,7 +70,7 @@ def run(world: str, seed: int, changes: int, subscriptions: int, plain: bool = F
         past += burst
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_scheme_keeps_every_subscriber_up_to_date(world, seed):
     """After every change, what a subscriber has is what DuckDB finds in the tables."""

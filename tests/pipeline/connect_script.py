@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from tests.operators.worlds import WORLD
+from tests.sizes import PATIENCE
 
 import penstock
 from penstock.language.tree_patterns import parse_pattern
@@ -14,6 +15,7 @@ from penstock.pipeline import CallableSink, DeltaSink
 from penstock.pipeline.covering import covering_frame
 from penstock.pipeline.views.graphs import graphs_on_spark
 
+from . import joins_connect_script
 from .elsewhere import message_of, tell
 from .scenes import SCHEMA, crowd, delivered, pipeline, tick, write_events
 
@@ -67,7 +69,7 @@ def main(folder: Path) -> None:
     write_events(folder / "calls/in", "1.json", [tick(1, price=6)])
     sink = CallableSink(keep(str(folder / "calls.txt")))
     calls = pipeline(folder / "calls", spark, url, sink=sink, event_id="id").start()
-    calls.await_termination(120)
+    calls.await_termination(PATIENCE)
 
     (folder / "watch").mkdir()
     watch_url = f"sqlite:///{folder}/watch.db"
@@ -83,7 +85,7 @@ def main(folder: Path) -> None:
         )
     write_events(folder / "watch/in", "1.json", [tick(n) for n in range(10)])
     watching = pipeline(folder / "watch", spark, watch_url, operators=WORLD).start()
-    watching.await_termination(120)
+    watching.await_termination(PATIENCE)
 
     failing = pipeline(
         folder / "calls", spark, url, sink=CallableSink(fail), checkpoint=folder / "f"
@@ -93,16 +95,19 @@ def main(folder: Path) -> None:
     delta = pipeline(folder / "memory", spark, url, sink=DeltaSink(str(folder / "delta")))
     stream = penstock.match(spark.readStream.format("rate").load(), penstock.Subscriptions())
     query = stream.writeStream.format("noop").trigger(availableNow=True).start()
-    query.awaitTermination(60)
+    query.awaitTermination(PATIENCE)
     news = spark.createDataFrame([("n1", "<a><b>5</b></a>")], "id string, document string")
     texts = ["//a/b{val}", "//b[. = '5']", "//c"]
     design = penstock.plan_views(texts)
     patterns = [parse_pattern(text) for text in texts]
     graphs = graphs_on_spark(spark, patterns, folder=folder)
     views = penstock.match_views(news, design.plan).collect()
+    (folder / "joins").mkdir()
+    joins = joins_connect_script.find_out(folder / "joins", spark)
     many = crowd()
     covering = many.covering(spark=spark, folder=folder)
     tell(
+        joins=joins,
         views=sorted((row.views, row.tuples) for row in views),
         rewritings=graphs.rewriting.inputs.tolist() == design.rewriting.inputs.tolist(),
         covering=covering.table() == many.covering().table(),
@@ -124,7 +129,7 @@ def main(folder: Path) -> None:
             for line in path.read_text().splitlines()
         ],
         in_memory=message_of(in_memory.start),
-        failed=message_of(lambda: failing.start().await_termination(120)),
+        failed=message_of(lambda: failing.start().await_termination(PATIENCE)),
         streamed=query.exception() is None,
         delta=message_of(delta.start),
     )

@@ -12,7 +12,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.pipeline import FileSink, Pipeline, Source, local_session
+from pyspark.sql import SparkSession
+
+from penstock.pipeline import FileSink, Pipeline, Sink, Source, local_session
 
 SCHEMA = "id bigint, symbol string, price double, size int"
 
@@ -43,26 +45,31 @@ class DeadlySink:
             os.killpg(0, signal.SIGKILL)
 
 
-def main(folder: Path, trigger: str, moment: str, batch: int) -> None:
-    spark = local_session("local[1]")
-    files = FileSink(folder / "out")
-    pipeline = Pipeline(
+def sink(folder: Path) -> FileSink:
+    return FileSink(folder / "out")
+
+
+def pipeline(folder: Path, spark: SparkSession, trigger: str, sink: Sink) -> Pipeline:
+    return Pipeline(
         source=Source("json", str(folder / "in"), SCHEMA, options={"maxFilesPerTrigger": 2}),
         subscriptions=f"sqlite:///{folder}/subs.db",
-        sink=DeadlySink(files, moment, batch),
+        sink=sink,
         dead_letter=FileSink(folder / "dead", "json"),
         checkpoint=folder / "checkpoint",
         trigger=trigger,
         metrics=folder / "metrics.jsonl",
         spark=spark,
     )
-    running = pipeline.start()
-    if trigger == "available-now":
-        running.await_termination()
+
+
+def main(folder: Path, moment: str, batch: int) -> None:
+    spark = local_session("local[1]")
+    deadly = DeadlySink(sink(folder), moment, batch)
+    running = pipeline(folder, spark, "50 ms", deadly).start()
     while running.is_active:
         time.sleep(0.1)
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

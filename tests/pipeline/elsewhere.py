@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.sizes import PATIENCE
+
 ROOT = Path(__file__).parent.parent.parent
 _MARK = "FOUND "
 
@@ -30,13 +32,13 @@ def environment() -> dict[str, str]:
     }
 
 
-def found_by(script: str, *arguments: object, timeout: float = 500) -> dict[str, Any]:
+def found_by(script: str, *arguments: object) -> dict[str, Any]:
     """What a script `tell`s."""
     done = subprocess.run(
         command(script, *arguments),
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=PATIENCE,
         check=False,
         cwd=ROOT,
         env=environment(),

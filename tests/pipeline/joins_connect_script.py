@@ -1,17 +1,15 @@
-"""Select-joins on a Spark Connect server: a stream, and a batch. Run by test_joins_connect.py."""
+"""Select-joins on a Spark Connect server: a stream, and a batch. Part of connect_script.py."""
 
 import json
-import os
-import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import penstock
 
-from .elsewhere import tell
 from .joins_scenes import CATALOG, JOIN, REVIEWS, STOCKS, Market, notifications, pipeline, view_of
 
 
@@ -33,15 +31,8 @@ def together(spark, folder: Path):
     )
 
 
-def main(folder: Path) -> None:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    spark = (
-        SparkSession.builder.remote("local[2]")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
+def find_out(folder: Path, spark: SparkSession) -> dict[str, Any]:
+    """What test_connect.py looks at."""
     url = f"sqlite:///{folder}/subs.db"
     market = Market(folder / "in", 8)
     first, second = f"{JOIN} PER > 30", f"{JOIN} Rating >= 4"
@@ -65,21 +56,15 @@ def main(folder: Path) -> None:
         }
         told = penstock.match_joins(tables, url, buckets=2, snapshots=folder / "batch")
         kinds = Counter((row.table, tuple(row.subscriptions)) for row in told.collect())
-    tell(
-        session=type(spark).__module__,
-        views=[
+    return {
+        "views": [
             Counter(map(tuple, view_of(text, sid, batches))) == market.result(text)
             for sid, text in ((alice, first), (bob, second))
         ],
-        dead=[
+        "dead": [
             json.loads(line)["reason"]
             for path in (folder / "checkpoint/penstock/dead-letters").glob("batch=*/*.json")
             for line in path.read_text().splitlines()
         ],
-        batch=sorted([table, *ids] for table, ids in kinds),
-    )
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+        "batch": sorted([table, *ids] for table, ids in kinds),
+    }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from tests.sizes import PATIENCE
 
 import penstock
 from penstock.pipeline import FileSink, Pipeline, Source
@@ -50,7 +51,7 @@ def pipeline(tmp_path: Path, spark: Any, registry: Any, **changes: Any) -> Pipel
 def run(piped: Pipeline) -> Any:
     """Run a pipeline until everything there has been read; its metrics."""
     running = piped.start()
-    assert running.await_termination(120)
+    assert running.await_termination(PATIENCE)
     return running.metrics
 
 

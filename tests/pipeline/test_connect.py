@@ -6,7 +6,7 @@ import pytest
 
 from .elsewhere import found_by
 
-pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +78,18 @@ def test_views_get_their_tuples(found):
 def test_covering_is_that_of_one_machine(found):
     assert found["covering"]
     assert 300 < found["covered"] < 600
+
+
+def test_select_joins_give_what_duckdb_finds(found):
+    """Both subscribers, the one that was there and the one that came later."""
+    assert found["joins"]["views"] == [True, True]
+
+
+def test_a_change_of_no_table_is_a_dead_letter(found):
+    """Changes of all tables in one stream say of which they are; one of another is told."""
+    assert found["joins"]["dead"] == ["there is no table 'Bonds': there are Stocks, Reviews"]
+
+
+def test_select_joins_of_tables_at_rest(found):
+    """A batch tells each subscriber the tuples of both tables."""
+    assert found["joins"]["batch"] == [["Reviews", 1, 2], ["Stocks", 1, 2]]

@@ -19,20 +19,23 @@ from pathlib import Path
 import duckdb
 import pyarrow.dataset as ds
 import pytest
+from tests import sizes
 
 import penstock
 from penstock.pipeline.pins import Pins
 
+from . import crash_script
 from .elsewhere import ROOT, command, environment
 from .scenes import write_events
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SEED = 20_261_115
-FILES, EVENTS = 20, 40
+FILES, EVENTS = 12 + 8 * sizes.KILLS, 60
 SYMBOLS = ["AAPL", "GOOG", "MSFT", "NVDA", None]
-# Every run but the last is killed: by itself at a delicate moment, or (None) from outside at a random one.
-KILLS = [("pinned", 1), ("written", 5), None]
+# Lives that are killed: by themselves at a delicate moment, or (None) from outside at a random one. The last life, in
+# the session of the tests, isn't.
+KILLS = [("pinned", 1), ("written", 3), *[None] * sizes.KILLS]
 
 
 @dataclass(frozen=True)
@@ -129,12 +132,12 @@ def make_events(folder: Path) -> tuple[list[dict], list[str]]:
 class Driver:
     """The pipeline's process, and its JVM: one process group, killed together."""
 
-    def __init__(self, folder: Path, trigger: str, kill: tuple[str, int] | None) -> None:
+    def __init__(self, folder: Path, kill: tuple[str, int] | None) -> None:
         self.folder = folder
         moment, batch = kill or ("never", -1)
         with open(folder / "driver.log", "ab") as log:
             self.process = subprocess.Popen(
-                command("crash_script", folder, trigger, moment, batch),
+                command("crash_script", folder, moment, batch),
                 cwd=ROOT,
                 env=environment(),
                 stdout=log,
@@ -142,9 +145,9 @@ class Driver:
                 start_new_session=True,
             )
 
-    def wait(self, timeout: float) -> int:
+    def wait(self) -> int:
         try:
-            return self.process.wait(timeout)
+            return self.process.wait(sizes.PATIENCE)
         finally:
             if self.process.poll() is None:
                 self.kill()
@@ -156,7 +159,7 @@ class Driver:
     def kill_at_random(self, rng: random.Random) -> int:
         """Wait for the next pin, then a random while, then kill."""
         before = len(Pins(self.folder / "checkpoint").batches())
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + sizes.PATIENCE
         while len(Pins(self.folder / "checkpoint").batches()) <= before:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
@@ -164,14 +167,14 @@ class Driver:
             time.sleep(0.01)
         time.sleep(rng.uniform(0, 1.5))
         self.kill()
-        return self.wait(30)
+        return self.wait()
 
     def log(self) -> str:
         return (self.folder / "driver.log").read_text()[-3000:]
 
 
 @pytest.fixture(scope="module")
-def aftermath(tmp_path_factory):
+def aftermath(spark, tmp_path_factory):
     """Everything after a run with several crashes: the folder, the input, and what the subscribers did."""
     folder = tmp_path_factory.mktemp("crash")
     events, bad = make_events(folder)
@@ -186,13 +189,13 @@ def aftermath(tmp_path_factory):
     codes = []
     try:
         for kill in KILLS:
-            driver = Driver(folder, "50 ms", kill)
-            codes.append(driver.wait(180) if kill else driver.kill_at_random(rng))
-        driver = Driver(folder, "available-now", None)
-        assert driver.wait(180) == 0, driver.log()
+            driver = Driver(folder, kill)
+            codes.append(driver.wait() if kill else driver.kill_at_random(rng))
+        last = crash_script.pipeline(folder, spark, "available-now", crash_script.sink(folder))
+        assert last.start().await_termination(sizes.PATIENCE)
     finally:
         subscribers.done.set()
-        subscribers.join(10)
+        subscribers.join(sizes.PATIENCE)
     assert codes == [-signal.SIGKILL] * len(KILLS), driver.log()
     return folder, events, bad, subscribers
 
@@ -283,4 +286,4 @@ def test_the_delicate_moments_were_hit_and_replayed(aftermath):
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     replayed = {line["batch"]: line["events"] for line in lines if line["replayed"]}
     assert replayed[1] == 2 * EVENTS  # it had only been pinned: run again
-    assert replayed[5] is None  # it had been written: nothing left to do
+    assert replayed[3] is None  # it had been written: nothing left to do

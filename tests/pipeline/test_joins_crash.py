@@ -8,13 +8,14 @@ import subprocess
 from collections import Counter
 
 import pytest
+from tests.sizes import PATIENCE
 
 import penstock
 
 from .elsewhere import ROOT, command, environment
 from .joins_scenes import CATALOG, Market, notifications, pipeline, random_text, view_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 # The last life is the test's own session. Before a sink has written, and when it has but Spark doesn't know yet.
 KILLS = [("pinned", 1), ("written", 2)]
@@ -27,7 +28,7 @@ def live(folder, moment, batch) -> int:
             stdout=log, stderr=log, cwd=ROOT, env=environment(), start_new_session=True,
         )  # fmt: skip
         try:
-            return process.wait(300)
+            return process.wait(PATIENCE)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -54,7 +55,7 @@ def aftermath(spark, tmp_path_factory):
             if kill is not None:
                 codes.append(live(folder, *kill))
             else:
-                pipeline(folder, spark, url).start().await_termination(300)
+                pipeline(folder, spark, url).start().await_termination(PATIENCE)
     log = (folder / "driver.log").read_text()[-3000:]
     assert codes == [-signal.SIGKILL] * len(KILLS), log
     return folder, market, texts

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from tests.sizes import PATIENCE
 
 import penstock
 from penstock.errors import PipelineError, SchemaError
@@ -17,7 +18,7 @@ from penstock.pipeline.joins.spread import partition_of, spread
 
 from .joins_scenes import CATALOG, Market, notifications, pipeline, random_text, view_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +45,10 @@ def aftermath(spark, tmp_path_factory):
                 market.write(
                     "Reviews", [{"Id": None, "op": "insert", "version": 1}, {"Id": 1, "op": "?"}]
                 )
-            pipeline(folder, spark, url).start().await_termination(300)
+            pipeline(folder, spark, url).start().await_termination(PATIENCE)
         late = subs.subscribe("late", "SELECT * FROM Stocks JOIN Reviews USING (Symbol)")
         texts[late.id] = "SELECT * FROM Stocks JOIN Reviews USING (Symbol)"
-        pipeline(folder, spark, url).start().await_termination(300)
+        pipeline(folder, spark, url).start().await_termination(PATIENCE)
     return folder, market, texts, gone, late.id
 
 
@@ -126,7 +127,7 @@ def test_another_number_of_partitions_changes_nothing(aftermath, spark):
     market.changes(40)
     try:
         spark.conf.set("spark.sql.shuffle.partitions", "3")
-        pipeline(folder, spark, f"sqlite:///{folder}/subs.db").start().await_termination(300)
+        pipeline(folder, spark, f"sqlite:///{folder}/subs.db").start().await_termination(PATIENCE)
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
     batches = notifications(folder / "out")
@@ -183,7 +184,7 @@ def test_tuples_leave_when_their_window_is_over(spark, tmp_path):
             trigger="available-now",
             windows={"Reviews": ("posted", "60 s")},
             buckets=2,
-        ).start().await_termination(300)
+        ).start().await_termination(PATIENCE)
         view = penstock.JoinView(text, catalog)
         for _, told in sorted(notifications(tmp_path / "out").items()):
             view.apply(messages_of([row for row in told if sid in row["subscriptions"]]))

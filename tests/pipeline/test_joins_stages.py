@@ -7,6 +7,7 @@ import shutil
 import pyarrow as pa
 import pytest
 from tests.joins.small_world import WORLDS, Database, random_change, random_subscription
+from tests.sizes import SEEDS
 
 import penstock
 from penstock.joins.changes import Change
@@ -80,7 +81,7 @@ def run(world, seed, path, batches=12, versioned=True, buckets=4):
             assert watchers.result(sid) == database.result(text), (batch, text)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("world", WORLDS)
 def test_views_equal_duckdb_after_every_micro_batch(world, seed, tmp_path):
     """Two processes, replayed micro-batches, subscriptions that come and go, changes that come late and twice."""

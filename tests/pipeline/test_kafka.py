@@ -10,7 +10,7 @@ from tests.servers import NoServer, kafka
 
 from .elsewhere import found_by
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ALICE, BOB = 1, 2
 
@@ -21,7 +21,7 @@ def found(tmp_path_factory):
         with kafka() as broker:
             jars = ",".join(map(str, broker.spark_jars))
             folder = tmp_path_factory.mktemp("kafka")
-            return found_by("kafka_script", folder, broker.address, jars, timeout=200)
+            return found_by("kafka_script", folder, broker.address, jars)
     except NoServer as reason:
         pytest.skip(f"no Kafka: {reason}")
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
+from tests.sizes import PATIENCE
 
 import penstock
 from penstock.matching import SnapshotStore, open_matcher
@@ -53,7 +54,7 @@ def test_two_workers_share_the_pages_of_a_plan(spark, tmp_path):
     def together(name: str) -> None:
         """Wait until both workers are here."""
         (meeting / f"{name}-{os.getpid()}").touch()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while len(list(meeting.glob(f"{name}-*"))) < 2:
             assert time.monotonic() < deadline, "the other worker didn't come"
             time.sleep(0.05)

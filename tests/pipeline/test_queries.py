@@ -4,6 +4,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from tests.sizes import PATIENCE
 
 from penstock.pipeline import CallableSink
 from penstock.pipeline.queries import Gate
@@ -49,7 +50,7 @@ def test_stop_lets_the_micro_batch_end_and_begins_no_other(spark, tmp_path):
 
     def deliver(row: dict) -> None:
         in_the_middle.set()
-        assert go_on.wait(120)
+        assert go_on.wait(PATIENCE)
 
     source = {
         "format": "json",
@@ -60,12 +61,12 @@ def test_stop_lets_the_micro_batch_end_and_begins_no_other(spark, tmp_path):
     running = pipeline(
         tmp_path, spark, subs, source=source, sink=CallableSink(deliver), trigger="1 ms"
     ).start()
-    assert in_the_middle.wait(120)
-    stopping = threading.Thread(target=running.stop)
+    assert in_the_middle.wait(PATIENCE)
+    stopping = threading.Thread(target=running.stop, args=(PATIENCE,))
     stopping.start()
-    assert running._gate._closed.wait(120)
+    assert running._gate._closed.wait(PATIENCE)
     go_on.set()
-    stopping.join(120)
+    stopping.join(PATIENCE)
     assert not running.is_active
     assert running.await_termination()  # raises what it failed with
     begun = {file.stem for file in (tmp_path / "checkpoint/penstock/batches").glob("*.json")}

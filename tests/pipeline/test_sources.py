@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
+from tests.sizes import PATIENCE
 
 import penstock
 from penstock.errors import PipelineError, SchemaError
@@ -194,7 +195,7 @@ def test_records_from_a_socket_are_parsed_too(spark, tmp_path):
         connection, _ = server.accept()
         with connection:
             connection.sendall(b'{"id": 1, "price": 2.0}\nbroken\n{"id": 2, "price": 3.0}\n')
-            stop.wait(60)
+            stop.wait(PATIENCE)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()

@@ -5,6 +5,7 @@ import logging
 import time
 
 import pytest
+from tests.sizes import PATIENCE
 
 import penstock
 from penstock.errors import PenstockError, PipelineError, RegistryError, SchemaError
@@ -16,8 +17,8 @@ from .scenes import delivered, forget_commit, market, pipeline, run, tick, write
 pytestmark = pytest.mark.spark
 
 
-def wait_for(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
+def wait_for(condition):
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.02)
@@ -230,7 +231,7 @@ def test_stop_lets_the_micro_batch_end_and_can_be_called_twice(spark, tmp_path):
     running = pipeline(tmp_path, spark, subs, trigger="50 ms", sink=CallableSink(slow)).start()
     write_events(tmp_path / "in", "1.json", [tick(1), tick(2)])
     wait_for(lambda: started)
-    running.stop()
+    running.stop(PATIENCE)
     running.stop()
     assert not running.is_active
     assert started == [1, 2]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.sizes import PATIENCE
 
 from penstock.errors import PipelineError, SchemaError
 from penstock.language.tree_patterns import parse_pattern
@@ -159,7 +160,7 @@ def streamed(spark, tmp_path_factory):
         (folder / "in").mkdir(exist_ok=True)
         (folder / "in" / f"{some[0]}.json").write_text("\n".join(lines))
         running = pipeline(spark, folder, plan()).start()
-        running.await_termination(300)
+        running.await_termination(PATIENCE)
     return folder, running
 
 

@@ -41,7 +41,7 @@ from penstock.pipeline.sources import (
 from penstock.pipeline.triggers import trigger_of
 from penstock.registry import Subscriptions
 
-_LAST_WORDS = 5.0  # seconds for Spark to tell the last progress of a query that has ended
+_LAST_WORDS = 60.0  # seconds for a busy Spark to tell the last progress of a query that has ended
 
 
 @dataclass(frozen=True, kw_only=True)

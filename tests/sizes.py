@@ -1,0 +1,28 @@
+"""How much the tests do: `make test` the least that is telling, `make test-long` many times that (PENSTOCK_LONG).
+
+Every test that has a number takes it from here, or from Hypothesis, whose examples `conftest.py` multiplies.
+"""
+
+import os
+import random
+
+LONG = int(os.environ.get("PENSTOCK_LONG") or 1)
+"""How many times more than `make test`."""
+
+PATIENCE = 1500
+"""Seconds after which something hangs, however busy the machine is. No test waits that long for what does come."""
+
+_seed = os.environ.get("PENSTOCK_SEED") or "20240301"
+SEED = random.SystemRandom().getrandbits(32) if _seed == "random" else int(_seed)
+"""Of the tests that draw for themselves: the same each time, unless a run is to search elsewhere."""
+
+FILTERS = 3_000 * LONG
+EVENTS = 300
+SPARK_FILTERS = 500 * LONG
+MUTATIONS = 3_000 * LONG
+SPELLINGS = 400 * LONG
+"""Filters, each in several spellings."""
+SEEDS = 2 * LONG
+"""Of small worlds that are drawn from one: select-joins, their stages."""
+KILLS = LONG // 2
+"""Of a running pipeline, at random moments, besides those at chosen ones."""
