@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 # Resolved when a recipe runs, so that `make format` and `make clean` need no Java.
 WITH_JAVA = java_home=$$(tools/java) && JAVA_HOME="$$java_home"
 
-.PHONY: demo city-watch market-archive stocks-and-reviews test test-long lint kernels bench format clean
+.PHONY: demo city-watch market-archive stocks-and-reviews test test-long test-bounds lint kernels bench format clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/penstock demo
@@ -39,6 +39,12 @@ lint: $(READY)
 # Compiled once, beside mypy, and not by every process of the tests.
 kernels: $(READY)
 	@$(BIN)/python tools/kernels
+
+# Kernels that read outside data, compiled with bounds checks: a wrong index fails instead of reading what lies there.
+# Compiled code is kept apart, since checks aren't part of what a cache goes by. ARGS: other tests than these few.
+BOUNDS = tests/views/test_hostile_documents.py tests/language/test_texts_stand_alone.py
+test-bounds: $(READY)
+	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/bounds $(BIN)/python -m pytest -n 0 $(or $(ARGS),$(BOUNDS))
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)

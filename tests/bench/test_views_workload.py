@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from statistics import mean
 
 import pytest
@@ -11,6 +12,7 @@ from penstock.bench.views.documents import draw_documents
 from penstock.bench.views.drawing import POPULAR, UNIQUE, Recipe, draw_views
 from penstock.bench.views.schema import ROOT, THINGS, Kind, below, element, is_leaf, values_of
 from penstock.errors import PenstockError
+from penstock.views.numerals import number
 from penstock.views.tree_pattern import ANY, DOCUMENT, Comparison, Returns, TreePattern
 
 _FEW = replace(UNIQUE, views=2_000)
@@ -96,8 +98,8 @@ def test_views_follow_the_schema(views: list[TreePattern]) -> None:
 
 def _is_known(label: str, comparison: Comparison) -> bool:
     values = [value for parent in ("item", *THINGS) for value in values_of(label, parent)]
-    if isinstance(comparison.literal, float):
-        return comparison.literal in map(float, values)
+    if isinstance(comparison.literal, Decimal):
+        return comparison.literal in map(number, values)
     return comparison.operator == "=" and comparison.literal in values
 
 

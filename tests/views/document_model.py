@@ -3,11 +3,14 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from lxml import etree
 
 from penstock.views.tree_pattern import ANY, Comparison, Returns, TreePattern
+
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
 
 
 @dataclass
@@ -29,19 +32,21 @@ class Node:
 def xml_nodes(document: bytes | str) -> list[Node]:
     """The nodes of an XML document, by lxml."""
     text = document.encode() if isinstance(document, str) else document
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
     nodes: list[Node] = []
-    _add_element(etree.fromstring(text, parser), -1, 0, nodes)
+    _add_element(etree.fromstring(text, _PARSER), -1, 0, nodes)
     return nodes
 
 
 def _add_element(element: Any, parent: int, level: int, nodes: list[Node]) -> None:
     number = len(nodes)
     value = str(element.xpath("string(.)"))
-    cont = etree.tostring(element, method="c14n", with_comments=False, with_tail=False).decode()
-    nodes.append(Node(element.tag, parent, level, value, cont))
-    for name, text in element.attrib.items():
+    # libxml2 gets namespaces of a subtree wrong where several prefixes mean the same: it is made a document first.
+    alone = etree.fromstring(etree.tostring(element, encoding="utf-8", with_tail=False), _PARSER)
+    cont = etree.tostring(alone, method="c14n", with_comments=False).decode()
+    nodes.append(Node(_written(element), parent, level, value, cont))
+    for index, text in enumerate(element.attrib.values(), 1):
         place = len(nodes)
+        name = str(element.xpath(f"name(@*[{index}])"))
         nodes.append(Node(f"@{name}", number, level + 1, text, _attribute(name, text), place))
     for child in element:
         if isinstance(child.tag, str):
@@ -49,10 +54,16 @@ def _add_element(element: Any, parent: int, level: int, nodes: list[Node]) -> No
     nodes[number].last = len(nodes) - 1
 
 
+def _written(element: Any) -> str:
+    """A name as it is written, with its prefix."""
+    name = etree.QName(element).localname
+    return f"{element.prefix}:{name}" if element.prefix else name
+
+
 def _attribute(name: str, text: str) -> str:
-    element = etree.Element("x", {name: text})
+    element = etree.Element("x", {"y": text})
     written = etree.tostring(element, method="c14n").decode()
-    return written.removeprefix("<x ").removesuffix("></x>")
+    return name + written.removeprefix("<x y").removesuffix("></x>")
 
 
 class Pairs(list):  # type: ignore[type-arg]
@@ -108,6 +119,23 @@ def _json_text(value: Any) -> str:
     return str(value) if isinstance(value, Numeral) else json.dumps(value, ensure_ascii=False)
 
 
+def _exact(text: str) -> Fraction | float | None:
+    """A number as a fraction; past all literals, it is infinite or next to nothing."""
+    mantissa, _, power = text.lower().partition("e")
+    if len(power.lstrip("+-0")) > 4:
+        try:
+            number, _ = Fraction(mantissa), Fraction(power)
+        except ValueError:
+            return None
+        if not power.startswith("-"):
+            return number and number * Fraction(10) ** 5000
+        return number / Fraction(10) ** 5000
+    try:
+        return Fraction(text)
+    except ValueError:
+        return None
+
+
 def holds_on(comparison: Comparison, value: str | None) -> bool:
     """Whether a comparison holds, as LANGUAGE.md says it."""
     if value is None:
@@ -115,10 +143,10 @@ def holds_on(comparison: Comparison, value: str | None) -> bool:
     literal: Any = comparison.literal
     left: Any = value
     if not isinstance(literal, str):
-        try:
-            left = float(value.strip(" \t\r\n"))
-        except ValueError:
+        found = _exact(value.strip(" \t\r\n"))
+        if found is None:
             return False
+        left, literal = found, Fraction(literal)
     tests: dict[str, Callable[[], bool]] = {
         "=": lambda: left == literal,
         "<>": lambda: left != literal,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -18,15 +19,19 @@ from penstock.views.tree_pattern import (
 from penstock.views.values import holds, implies, sorted_comparisons
 
 LABELS = ("a", "b", "c")
-VALUES = ("1", "2", "x")
+VALUES = ("1", "2", "x", "9007199254740993")
 COMPARISONS = (
     Comparison("=", "x"),
     Comparison("=", "1"),
     Comparison("<>", "x"),
-    Comparison("=", 1.0),
-    Comparison(">", 1.0),
-    Comparison(">=", 1.0),
-    Comparison("<", 2.0),
+    Comparison("=", Decimal(1)),
+    Comparison(">", Decimal("1.0")),
+    Comparison(">=", Decimal(1)),
+    Comparison("<", Decimal(2)),
+    # Two numbers that are the same double.
+    Comparison("<=", Decimal(9007199254740992)),
+    Comparison("=", Decimal(9007199254740993)),
+    Comparison(">", Decimal(9007199254740992)),
 )
 
 # --- patterns ------------------------------------------------------------------------------------

@@ -3,17 +3,19 @@
 import random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
 from penstock.language.tree_patterns import parse_pattern
-from penstock.views import dissemination
+from penstock.views import dissemination, text_columns
 from penstock.views.choosing.configuration import Inputs, inputs_of
 from penstock.views.dissemination import Dissemination
 from penstock.views.documents.json_documents import read_json
 from penstock.views.documents.xml_documents import read_xml
+from penstock.views.extraction.extraction import Extractor
 from penstock.views.rewriting.embedding_graph import embedding_graph, rank_views
 from penstock.views.rewriting.flat_patterns import flatten
 from penstock.views.rewriting.rewriting import rewritings_of
@@ -21,7 +23,7 @@ from penstock.views.rewriting_graph import SOURCE, Configuration
 
 from .document_model import json_nodes, rows, xml_nodes
 from .model import related_patterns
-from .strategies import json_documents, xml_documents
+from .strategies import json_documents, namespaced_xml, odd_json_documents, xml_documents
 
 
 def feeding(views, chance):
@@ -45,7 +47,7 @@ def results(network, documents):
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(related_patterns(), min_size=1, max_size=3),
-    st.lists(xml_documents, min_size=1, max_size=4),
+    st.lists(xml_documents | namespaced_xml(), min_size=1, max_size=4),
     st.integers(0, 1 << 30),
 )
 def test_views_of_xml_are_what_they_are_defined_as(groups, documents, seed):
@@ -58,9 +60,11 @@ def test_views_of_xml_are_what_they_are_defined_as(groups, documents, seed):
         assert found.to_pylist() == rows(view, nodes)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=100)
 @given(
-    related_patterns(), st.lists(json_documents, min_size=1, max_size=3), st.integers(0, 1 << 30)
+    related_patterns(),
+    st.lists(json_documents | odd_json_documents, min_size=1, max_size=3),
+    st.integers(0, 1 << 30),
 )
 def test_views_of_json_are_what_they_are_defined_as(views, documents, seed):
     """JSON documents, too."""
@@ -68,6 +72,23 @@ def test_views_of_json_are_what_they_are_defined_as(views, documents, seed):
     nodes = {number: json_nodes(document) for number, document in enumerate(documents)}
     for view, found in zip(views, results(network, read_json(documents)), strict=True):
         assert found.to_pylist() == rows(view, nodes)
+
+
+@pytest.mark.parametrize(
+    ("document", "value"),
+    [
+        ('{"o":{"a":"x","a":"y"}}', "xy"),
+        ('{"o":' + '{"a":' * 989 + '"z"' + "}" * 990, "z"),
+        ('{"o":' + "[" * 997 + '{"a":[1.50,"\\u0035"]}' + "]" * 997 + "}", "1.505"),
+    ],
+)
+def test_a_value_from_content_is_the_value_from_the_document(document, value):
+    """Repeated keys, as deep as documents may be: computed from cont or extracted, a value is the same."""
+    views = [parse_pattern("/o{cont}"), parse_pattern("/o{val}")]
+    fed = Inputs(np.array([0, 0, 1]), np.array([0], np.int32))
+    for inputs in (fed, Inputs(np.array([0, 0, 0]), np.array([], np.int32))):
+        found = results(Dissemination(views, inputs), read_json([document]))
+        assert found[1].column("n0_val").to_pylist() == [value]
 
 
 def test_equal_patterns_are_computed_once_and_nearest_to_the_source():
@@ -111,3 +132,56 @@ def test_a_configuration_of_other_views_is_refused():
     """As many views as are fed."""
     with pytest.raises(PenstockError, match="1 views, but 2 are fed"):
         Dissemination([parse_pattern("//a")], Inputs(np.array([0, 0, 0]), np.array([], np.int32)))
+
+
+# --- texts that are too large together -----------------------------------------------------------
+
+NESTED = "<a>" * 8 + "</a>" * 8
+
+
+@pytest.mark.parametrize("most", [60, 200, 700, 5_000, 1 << 30])
+def test_documents_that_are_too_large_together_are_run_in_parts(monkeypatch, most):
+    """However little a column may have: every document's tuples come out, or it is a dead letter with the reason."""
+    texts = ("//a{cont}", "//a{cont}/a{val}", "//a{cont}//a{cont}", "/a")
+    views = [parse_pattern(text) for text in texts]
+    fed = Inputs(np.array([0, 0, 0, 2, 2]), np.array([0, 0], np.int32))
+    documents = ["<a/>", NESTED, "<a>x</a>", NESTED, NESTED, "<a><a>yy</a></a>", "<a>5</a>"]
+    whole = results(Dissemination(views, fed), read_xml(documents))
+    monkeypatch.setattr(text_columns, "LARGEST_COLUMN", most)
+    network = Dissemination(views, fed)
+    found = [[] for _ in network.fed]
+    dead = set()
+    for level in network.run(read_xml(documents)):
+        for place, tuples in zip(level.places, level.tuples, strict=True):
+            assert all(
+                int(text_columns.text_lengths(column).sum()) <= most
+                for column in tuples.columns
+                if pa.types.is_string(column.type)
+            )
+            found[place] += tuples.to_pylist()
+        for letter in level.dead_letters:
+            dead.add((letter.pattern, letter.document))
+            assert "too many tuples" in letter.reason or "bytes is too large" in letter.reason
+    for view, place in enumerate(network.place):
+        expected = [row for row in whole[view].to_pylist() if (place, row["document"]) not in dead]
+        assert found[place] == expected
+        # A document without tuples of a view is no dead letter of it, and small ones never are.
+        assert not {document for of, document in dead if of == place} & {0, 2, 6}
+    assert bool(dead) == (most < 5_000)
+
+
+def test_runs_of_one_pattern_are_split(monkeypatch):
+    """Piece by piece, too: an extraction gives the runs of some of its documents at a time."""
+    asked = [parse_pattern(text) for text in ("//a{cont}", "/a", "//a{val}")]
+    documents = read_xml([NESTED, "<a>x</a>"] * 9)
+    whole = Extractor(asked).extract(documents)
+    monkeypatch.setattr(text_columns, "LARGEST_COLUMN", 400)
+    extractor = Extractor(asked)
+    found = [[] for _ in asked]
+    for part in extractor.extractions(documents):
+        for run in part.runs():
+            for place in range(run.low, run.past):
+                found[place] += run.batch(place).to_pylist()
+    assert found == [batch.to_pylist() for batch in whole.tuples]
+    with pytest.raises(text_columns.ColumnTooLarge, match="take fewer documents at a time"):
+        extractor.extract(documents)

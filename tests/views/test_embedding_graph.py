@@ -1,5 +1,6 @@
 """The embedding graph has all pairs that embed, in parts as well as whole, and its order leaves no cycle."""
 
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_parts_make_the_whole(views, data):
 
 def test_mapped_from_files(tmp_path):
     """What workers map from files is the view set that was written, and gives the same graph."""
-    a, b = PatternNode("a", -1, True), PatternNode("b", 0, value=(Comparison(">", 5.0),))
+    a, b = PatternNode("a", -1, True), PatternNode("b", 0, value=(Comparison(">", Decimal(5)),))
     flat = flatten([TreePattern((a, b)), TreePattern((a,)), TreePattern((a, b, b))])
     write_views(tmp_path / "views", flat, build_trie(flat))
     mapped, trie = map_views(tmp_path / "views")
@@ -166,7 +167,7 @@ def test_predicates_imply_each_other(asked):
 def test_thousands_of_predicates_on_one_label():
     """Of many ranges on one label the wider ones are implied, and no table of all pairs is made."""
     table = PredicateTable()
-    above = [table.number("price", (Comparison(">", float(n)),)) for n in range(3000)]
+    above = [table.number("price", (Comparison(">", Decimal(n)),)) for n in range(3000)]
     texts = [table.number("price", (Comparison("=", str(n)),)) for n in range(3000)]
     known = table.implications()
     assert len(known.implied) == 0

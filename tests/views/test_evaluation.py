@@ -14,8 +14,17 @@ from tests.views.model import (
     related_patterns,
     tuples,
 )
+from tests.views.strategies import (
+    json_documents,
+    namespaced_xml,
+    odd_json_documents,
+    xml_documents,
+)
 
 from penstock.errors import PenstockError
+from penstock.views.documents.contents import cont
+from penstock.views.documents.json_documents import read_json
+from penstock.views.documents.xml_documents import read_xml
 from penstock.views.rewriting.content_values import values_in
 from penstock.views.rewriting.embedding_graph import embedding_graph, rank_views
 from penstock.views.rewriting.evaluation import evaluate
@@ -203,13 +212,24 @@ def test_content_that_is_none():
         values_in(pa.array(["{"]))
 
 
+@given(
+    st.lists(xml_documents | namespaced_xml(), min_size=1, max_size=3),
+    st.lists(json_documents | odd_json_documents, max_size=3),
+)
+@settings(deadline=None, max_examples=100)
+def test_values_of_contents_are_those_of_documents(xml, texts):
+    """For every node of any document: its value is that of its content."""
+    for batch in (read_xml(xml), read_json(texts)):
+        nodes = range(len(batch.labels))
+        found = values_in(pa.array([cont(batch, node) for node in nodes], pa.string())).to_pylist()
+        assert found == [batch.value(node) for node in nodes]
+
+
 def test_values_of_documents():
     """Contents as documents have them lead to the values that the documents say."""
-    read_xml = pytest.importorskip("penstock.views.documents.xml_documents").read_xml
-    read_json = pytest.importorskip("penstock.views.documents.json_documents").read_json
     xml = """<a x="&lt;1>&quot;">5 &amp;<b y='2'>&lt;6</b><![CDATA[<z>]]>\n<?p a ">" ?><c/></a>"""
     text = '{"a": [1.50, {"b": "x=\\"\\u00e9", "c": [true, null, -2e5]}], "d": null, "e": "", "f": {"g": null}}'
     for batch in (read_xml([xml]), read_json([text])):
         nodes = range(len(batch.labels))
-        found = values_in(pa.array([batch.cont(node) for node in nodes])).to_pylist()
+        found = values_in(pa.array([cont(batch, node) for node in nodes])).to_pylist()
         assert found == [batch.value(node) for node in nodes]

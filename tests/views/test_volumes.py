@@ -1,6 +1,7 @@
 """What views have on documents, counted without making it, against the definition of embeddings."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import product
 
 import pytest
@@ -32,7 +33,9 @@ def views(draw: st.DrawFn) -> TreePattern:
         elements = [n for n, node in enumerate(nodes) if node.label != "@x"]
         above = draw(st.sampled_from([DOCUMENT, *elements] if place else [DOCUMENT]))
         labels = (*_LABELS, ANY) if above == DOCUMENT else (*_LABELS, ANY, "@x")
-        value = draw(st.sampled_from(((), (Comparison("=", "1"),), (Comparison(">=", 2.0),))))
+        value = draw(
+            st.sampled_from(((), (Comparison("=", "1"),), (Comparison(">=", Decimal(2)),)))
+        )
         returns = draw(st.sampled_from((Returns.NOTHING, Returns.VAL, Returns.CONT)))
         nodes.append(
             PatternNode(draw(st.sampled_from(labels)), above, draw(st.booleans()), returns, value)

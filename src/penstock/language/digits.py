@@ -81,13 +81,15 @@ def _decimal(data: Bytes, at: int, past: int) -> tuple[int, int, int]:
     if at < past:
         sign = 1
         at += 1
-        if data[at] == 43 or data[at] == 45:
-            sign = 44 - data[at]
+        if at < past and (data[at] == 43 or data[at] == 45):
+            sign = 44 - int(data[at])
             at += 1
-        if past - at > 6:
+        if not 0 < past - at <= 6:
             return 0, _MOST_DIGITS + 1, 0
         power = 0
         while at < past:
+            if not 48 <= data[at] <= 57:
+                return 0, _MOST_DIGITS + 1, 0
             power = power * 10 + (data[at] - 48)
             at += 1
         exponent += sign * power

@@ -86,17 +86,17 @@ def gather(
             length += (end[i] - begin[i] - 2 - length) // 2
             if kind[i] == PREFIX:
                 at = end[i] - 2
-                while at > begin[i] and data[at] == 37:
+                while at > begin[i] and length > 0 and data[at] == 37:
                     length -= 1
                     at -= 1
-        offset[place[i] + 1] = length
+        offset[place[i] + 1] = max(length, 0)
     for i in range(len(place)):
         offset[i + 1] += offset[i]
     out = np.empty(offset[-1], np.uint8)
     for i in range(len(place)):
         to, past = offset[place[i]], offset[place[i] + 1]
         at = begin[i] + (kind[i] == STRING or kind[i] > DOUBLE)
-        while to < past:
+        while to < past and at < end[i]:
             out[to] = data[at]
             at += 2 if data[at] == 39 else 1
             to += 1

@@ -55,14 +55,15 @@ def tokenise(
     count = 0
     start[0] = 0
     for text in range(len(offsets) - 1):
-        at, past = offsets[text], offsets[text + 1]
+        first, past = offsets[text], offsets[text + 1]
+        at = first
         good = past - at <= MAX_TEXT
         while good and at < past:
             what = _CLASS[data[at]]
             if what == _SPACE:
                 at += 1
                 continue
-            token, stop = _token(data, at, past, what)
+            token, stop = _token(data, first, at, past, what)
             good = stop > 0
             kind[count], begin[count], end[count] = token, at, stop
             count += 1
@@ -75,16 +76,16 @@ def tokenise(
 
 
 @kernel
-def _token(data: Bytes, at: int, past: int, what: int) -> tuple[int, int]:
-    """The kind of the token at a place, and where it ends; 0 if it is odd."""
+def _token(data: Bytes, first: int, at: int, past: int, what: int) -> tuple[int, int]:
+    """The kind of the token at a place, and where it ends; 0 if it is odd. The text is data[first:past]."""
     if what == _LETTER:
         stop = _word_end(data, at, past)
-        return _word(data, at, stop, past), stop
+        return _word(data, first, at, stop, past), stop
     if what == _DIGIT:
         return _number(data, at, past)
     if what == _QUOTE:
         # A letter or a quote next to it would change what the string is: E'…', x'…', 'a''b'.
-        before = _CLASS[data[at - 1]] if at > 0 else _SPACE
+        before = _CLASS[data[at - 1]] if at > first else _SPACE
         stop = _quoted_end(data, at, past, 39, 1)
         if before in (_LETTER, _DIGIT, _QUOTE, _NAME) or _touches(data, stop, past):
             return STRING, 0
@@ -94,7 +95,7 @@ def _token(data: Bytes, at: int, past: int, what: int) -> tuple[int, int]:
         return QUOTED, 0 if _touches(data, stop, past) else stop
     if what == _DOT:  # between two steps of a path, nothing around it
         between = (
-            at > 0
+            at > first
             and _CLASS[data[at - 1]] in (_LETTER, _DIGIT, _NAME)
             and at + 1 < past
             and _CLASS[data[at + 1]] in (_LETTER, _NAME)
@@ -165,10 +166,10 @@ def _digits_end(data: Bytes, at: int, past: int) -> int:
 
 
 @kernel
-def _word(data: Bytes, at: int, stop: int, past: int) -> int:
+def _word(data: Bytes, first: int, at: int, stop: int, past: int) -> int:
     """Whether a word may be one of the few that matter here; as a step of a path it is none of them."""
     length = stop - at
-    if length > 7 or (at > 0 and data[at - 1] == 46) or (stop < past and data[stop] == 46):
+    if length > 7 or (at > first and data[at - 1] == 46) or (stop < past and data[stop] == 46):
         return WORD
     packed = 0  # letters in lower case, the first the most significant
     for i in range(at, stop):

@@ -12,6 +12,7 @@ text, so patterns that differ only in the order of branches have equal texts.
 import re
 from collections.abc import Callable
 
+from penstock.views.numerals import numeral
 from penstock.views.tree_pattern import (
     ANY,
     DOCUMENT,
@@ -24,14 +25,14 @@ from penstock.views.values import sorted_comparisons
 
 _PLAIN = re.compile(r"@?[A-Za-z_:\u0080-\U0010ffff][\w:.\-\u0080-\U0010ffff]*", re.ASCII)
 _NAMES = ((Returns.ID, "ID"), (Returns.VAL, "val"), (Returns.CONT, "cont"))
-_LARGEST_PLAIN = 1e15
 _Children = dict[int, list[int]]
 
 
 def pattern_text(pattern: TreePattern) -> str:
     """The text that gives this pattern.
 
-    >>> a = PatternNode("a", DOCUMENT, descendant=True, value=(Comparison(">", 5.0),))
+    >>> from decimal import Decimal
+    >>> a = PatternNode("a", DOCUMENT, descendant=True, value=(Comparison(">", Decimal(5)),))
     >>> pattern_text(TreePattern((a, PatternNode("b", 0, returns=Returns.VAL))))
     '//a[. > 5]/b{val}'
     """
@@ -140,6 +141,4 @@ def _comparison(comparison: Comparison) -> str:
     if isinstance(literal, str):
         quoted = literal.replace("'", "''")
         return f"{comparison.operator} '{quoted}'"
-    if literal == int(literal) and abs(literal) < _LARGEST_PLAIN:
-        return f"{comparison.operator} {int(literal)}"
-    return f"{comparison.operator} {literal!r}"
+    return f"{comparison.operator} {numeral(literal)}"

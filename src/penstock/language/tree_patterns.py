@@ -17,9 +17,11 @@ numbered as they come, which is depth-first. Their number bounds the depth of th
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 
 from penstock.errors import FilterError
 from penstock.language.tree_pattern_tokens import END, Token, tokens
+from penstock.views.numerals import number
 from penstock.views.tree_pattern import (
     ANY,
     DOCUMENT,
@@ -112,16 +114,16 @@ class _Reader:
     def node(self, parent: int, descendant: bool) -> int:
         token = self.next
         label = self.label()
-        number = len(self.nodes)
-        if number == MAX_PATTERN_NODES:
+        place = len(self.nodes)
+        if place == MAX_PATTERN_NODES:
             raise self.error(f"too many nodes: at most {MAX_PATTERN_NODES} in one pattern", token)
         self.nodes.append(_Draft(label, parent, descendant, Returns.NOTHING, []))
         while self.next.kind in ("[", "{"):
             if self.next.kind == "{":
-                self.returns(number)
+                self.returns(place)
             else:
-                self.bracket(number)
-        return number
+                self.bracket(place)
+        return place
 
     def bracket(self, parent: int) -> None:
         self.take()
@@ -202,17 +204,18 @@ class _Reader:
             raise self.error("a key that is named * can't be told from any element", token)
         return label
 
-    def literal(self) -> str | float:
+    def literal(self) -> str | Decimal:
         token = self.next
         if token.kind == "string":
             self.take()
             return token.text[1:-1].replace("''", "'")
         if token.kind == "number":
             self.take()
-            number = float(token.text)
-            if math.isinf(number):
+            read = number(token.text)
+            assert read is not None
+            if math.isinf(float(token.text)):
                 raise self.error("the number is too large: at most about 1.8e308", token)
-            return number + 0.0  # one zero only
+            return read if read else Decimal(0)  # one zero only
         hint = None
         if token.kind in ("name", "quoted"):
             hint = f"a text stands in single quotes: '{token.text.strip(chr(34))}'"

@@ -9,6 +9,9 @@ one process: views whose patterns are equal are computed once, where that is the
 
 A document that has too many tuples of a view is a dead letter of that view and of all that are fed from it, directly
 or not: they get nothing of it, rather than a part.
+
+Documents whose texts are together more than a column can have are run in two halves, and these as well, down to single
+documents.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,6 +30,7 @@ from penstock.views.rewriting.evaluation import evaluate
 from penstock.views.rewriting.flat_patterns import flatten
 from penstock.views.rewriting.planning import plan_among
 from penstock.views.rewriting.rewriting_plan import RewritingPlan
+from penstock.views.text_columns import ColumnTooLarge, check_columns
 from penstock.views.tree_pattern import TreePattern
 from penstock.views.tuples import tuple_schema
 
@@ -51,6 +55,8 @@ class LevelTuples(NamedTuple):
     tuples: list[pa.RecordBatch]
     dead_letters: list[DeadLetter]
     """By the place of the pattern."""
+    documents: int
+    """How many there were."""
     seconds: float
 
 
@@ -82,7 +88,20 @@ class Dissemination:
         return len(self.first) - 1
 
     def run(self, documents: Documents) -> Iterator[LevelTuples]:
-        """Every pattern's tuples on the documents, a level at a time."""
+        """Every pattern's tuples on the documents, a level at a time; all levels of one half of the documents before
+        those of the other, if they are too much together."""
+        try:
+            found = list(self._run(documents))
+        except ColumnTooLarge:
+            if len(documents) == 1:
+                raise
+            half = len(documents) // 2
+            yield from self.run(documents.part(0, half))
+            yield from self.run(documents.part(half, len(documents)))
+        else:
+            yield from found
+
+    def _run(self, documents: Documents) -> Iterator[LevelTuples]:
         known: list[pa.RecordBatch] = []
         dead: dict[int, dict[int, str]] = {}  # place -> document -> reason
         began = perf_counter()
@@ -90,18 +109,19 @@ class Dissemination:
         for letter in found.dead_letters:
             dead.setdefault(letter.pattern, {})[letter.document] = letter.reason
         known += found.tuples
-        yield self._level(0, known, dead, perf_counter() - began)
+        yield self._level(0, known, dead, len(documents), perf_counter() - began)
         for level in range(1, self.levels):
             began = perf_counter()
             for place in range(self.first[level], self.first[level + 1]):
                 known.append(self._computed(place, known, dead))
-            yield self._level(level, known, dead, perf_counter() - began)
+            yield self._level(level, known, dead, len(documents), perf_counter() - began)
 
     def _level(
         self,
         level: int,
         known: list[pa.RecordBatch],
         dead: dict[int, dict[int, str]],
+        documents: int,
         seconds: float,
     ) -> LevelTuples:
         places = range(self.first[level], self.first[level + 1])
@@ -110,7 +130,8 @@ class Dissemination:
             for place in places
             for document, reason in sorted(dead.get(place, {}).items())
         ]
-        return LevelTuples(level + 1, places, known[places.start : places.stop], letters, seconds)
+        tuples = known[places.start : places.stop]
+        return LevelTuples(level + 1, places, tuples, letters, documents, seconds)
 
     def _computed(
         self, place: int, known: list[pa.RecordBatch], dead: dict[int, dict[int, str]]
@@ -121,7 +142,7 @@ class Dissemination:
         inputs = [_without(known[source], lost) for source in fed.inputs]
         try:
             found = evaluate(fed.plan, inputs)
-        except PenstockError:  # too many rows, of one document or of all together
+        except PenstockError:  # too many rows or texts, of one document or of all together
             found = self._one_by_one(fed, inputs, lost)
         if lost:
             dead[place] = lost
@@ -141,6 +162,7 @@ class Dissemination:
             except PenstockError as error:
                 lost[document] = str(error)
         schema = tuple_schema(fed.pattern)
+        check_columns(parts)
         return pa.concat_batches(parts) if parts else pa.RecordBatch.from_pylist([], schema)
 
 

@@ -2,17 +2,74 @@
 
     white space*  [+-]?  digits [. digits] | . digits  ([eE] [+-]? digits)?  white space*
 
-White space is XML's: blank, tab, line feed, carriage return. As in `language.digits`, a number of up to 18 digits with
-a small power of ten is exact by one multiplication or division of doubles (Clinger, 1990); the caller reads the others.
+White space is XML's: blank, tab, line feed, carriage return. Numbers are what their digits say, no more and no less:
+9007199254740993 isn't 9007199254740992, though both are the same double. Doubles only save time: where those of two
+numbers differ the numbers do, in the same order; where they don't, the digits decide (`order_of_numerals`).
+
+As in `language.digits`, a number of up to 18 digits with a small power of ten is a double by one multiplication or
+division of doubles (Clinger, 1990); the caller reads the others.
 """
+
+import re
+from decimal import Decimal
 
 import numpy as np
 
-from penstock.arrays import Bools, Bytes, Float64s, Int64s
+from penstock.arrays import Bools, Bytes, Float64s, Int8s, Int64s
 from penstock.jit import kernel
 
 _MOST_DIGITS = 18
-_MOST_POWER = 100_000
+_MOST_POWER = 10**17
+"""Of ten, either way; an exponent past it counts as this."""
+NO_NUMBER = 2
+"""Instead of how two numbers are ordered."""
+
+_LONGEST_PLAIN = 15  # digits of a whole number that is written out with its zeros
+_NUMBER = re.compile(
+    r"[ \t\n\r]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?)0*([0-9]+))?[ \t\n\r]*"
+)
+
+
+def number(text: str) -> Decimal | None:
+    """The number that a text is, white space around it aside; None if it is none.
+
+    >>> number(" -12.50 "), number("1e3"), number("5 EUR"), number("inf")
+    (Decimal('-12.50'), Decimal('1E+3'), None, None)
+    """
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    mantissa, sign, power = found.groups("")
+    exponent = _MOST_POWER if len(power) > _MOST_DIGITS else min(int(power or 0), _MOST_POWER)
+    return Decimal(f"{mantissa}e{sign}{exponent}")
+
+
+def numeral(value: Decimal) -> str:
+    """The text of a number: the same of equal ones, and all its digits.
+
+    >>> numeral(Decimal("5.00")), numeral(Decimal("-1e-9")), numeral(Decimal("1e300")), numeral(Decimal("-0"))
+    ('5', '-1e-9', '1e300', '0')
+    """
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)).lstrip("0")
+    stripped = text.rstrip("0")
+    exponent += len(text) - len(stripped)
+    if not stripped:
+        return "0"
+    minus, point = "-" * sign, len(stripped) + exponent
+    if exponent == 0 or (exponent > 0 and point <= _LONGEST_PLAIN):
+        return minus + stripped + "0" * exponent
+    if 0 < point < len(stripped):
+        return f"{minus}{stripped[:point]}.{stripped[point:]}"
+    if exponent > -_LONGEST_PLAIN and -5 < point <= 0:
+        return f"{minus}0.{'0' * -point}{stripped}"
+    rest = "." + stripped[1:] if len(stripped) > 1 else ""
+    return f"{minus}{stripped[0]}{rest}e{point - 1}"
+
+
+# --- in columns ------------------------------------------------------------------------------
+
 _EXACT_POWERS = np.array([float(10**n) for n in range(23)], np.float64)
 
 
@@ -59,7 +116,6 @@ def double(data: Bytes, at: int, past: int) -> tuple[float, bool]:
         power = _power(data, at, past)
         if power > _MOST_POWER:
             return np.nan, False
-        exact = exact and abs(power) < _MOST_POWER
         exponent += power
     if not exact or mantissa >= np.int64(1) << 53 or abs(exponent) > 22:
         return np.nan, True
@@ -69,6 +125,80 @@ def double(data: Bytes, at: int, past: int) -> tuple[float, bool]:
     else:
         value *= _EXACT_POWERS[exponent]
     return (-value if negative else value), False
+
+
+@kernel
+def orders(data: Bytes, starts: Int64s, ends: Int64s, literal: Bytes) -> Int8s:
+    """How the number in each span is ordered to a literal: -1, 0, 1, or `NO_NUMBER` if it is none."""
+    found = np.empty(len(starts), np.int8)
+    for i in range(len(starts)):
+        found[i] = order_of_numerals(data, starts[i], ends[i], literal, 0, len(literal))
+    return found
+
+
+@kernel
+def order_of_numerals(left: Bytes, at: int, past: int, right: Bytes, start: int, end: int) -> int:
+    """How two numbers are ordered, exactly: -1, 0 or 1; `NO_NUMBER` if the left isn't one. The right one must be."""
+    sign, at, past, power = _leading(left, at, past)
+    other_sign, start, end, other_power = _leading(right, start, end)
+    if sign == NO_NUMBER:
+        return NO_NUMBER
+    if sign != other_sign:
+        return -1 if sign < other_sign else 1
+    if sign == 0:
+        return 0
+    if power != other_power:
+        return sign if power > other_power else -sign
+    while at < past or start < end:
+        if at < past and left[at] == 46:
+            at += 1
+        if start < end and right[start] == 46:
+            start += 1
+        one = left[at] if at < past else np.uint8(48)
+        two = right[start] if start < end else np.uint8(48)
+        if one != two:
+            return sign if one > two else -sign
+        at += 1
+        start += 1
+    return 0
+
+
+@kernel
+def _leading(data: Bytes, at: int, past: int) -> tuple[int, int, int, int]:
+    """A number's sign, where its digits begin and end, the first of which isn't 0, and that one's power of ten."""
+    while at < past and _is_space(data[at]):
+        at += 1
+    while at < past and _is_space(data[past - 1]):
+        past -= 1
+    sign = 1
+    if at < past and (data[at] == 45 or data[at] == 43):
+        sign = 44 - int(data[at])
+        at += 1
+    first, seen, power = -1, 0, -1
+    point = False
+    while at < past and (48 <= data[at] <= 57 or (data[at] == 46 and not point)):
+        if data[at] == 46:
+            point = True
+        else:
+            seen += 1
+            if first < 0 and data[at] != 48:
+                first = at
+            if first < 0:
+                power -= point
+            else:
+                power += not point
+        at += 1
+    end = at
+    if seen == 0:
+        return NO_NUMBER, at, at, 0
+    if at < past:
+        more = _power(data, at, past)
+        if more > _MOST_POWER:
+            return NO_NUMBER, at, at, 0
+        power += more
+    if first < 0:
+        return 0, end, end, 0
+    return sign, first, end, power
 
 
 @kernel

@@ -15,6 +15,7 @@ annotated nodes.
 """
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import IntFlag
 
 
@@ -39,10 +40,13 @@ ANY = "*"
 
 @dataclass(frozen=True, order=True)
 class Comparison:
-    """`value operator literal`: as numbers if the literal is one (a text that is none fails), else as texts."""
+    """`value operator literal`: as numbers if the literal is one (a text that is none fails), else as texts.
+
+    Numbers are decimal, as they are written: a float would be another number than the one that was meant.
+    """
 
     operator: str
-    literal: str | float
+    literal: str | Decimal
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,21 @@
 A literal that is a number compares numbers: the value's text is read as one, and a text that is none (or no value at
 all, as of JSON's null) fails every comparison, `<>` too. A literal that is a text compares texts by their code points.
 
-A conjunction over one kind of literals is an interval without some points, and both kinds can be written with ends
-that belong to the set or to its complement, because both orders have a next value where it is needed:
+A conjunction over one kind of literals is an interval without some points. Its ends are written such that they belong
+to the set or to its complement:
 
-    numbers   [low, high]  doubles: after x comes nextafter(x)      > 5  is  >= 5.000000000000001
+    numbers   [low, high)  cuts: below a number or above it, since between two numbers lies another
+              > 5  begins above 5,  <= 5  ends above 5
     texts     [low, high)  after 'a' comes 'a' + U+0000             > 'a'  is  >= 'a\\0',  <= 'a'  is  < 'a\\0'
 
-Points that are excluded at an end move that end. What is left of a set that isn't empty has its lowest value in it and
-comes up to its upper end, so one set lies in another if its ends do and the other's excluded points aren't in it.
-That decides implication exactly. Between the two kinds only this is used: `= 'text'` leaves one value, on which all
-else can be tried.
+Points that are excluded at an end move that end. What is left of a set that isn't empty comes up to both its ends, so
+one set lies in another if its ends do and the other's excluded points aren't in it. That decides implication exactly.
+Between the two kinds only this is used: `= 'text'` leaves one value, on which all else can be tried.
 """
 
-import math
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
@@ -26,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Bools, Float64s
+from penstock.arrays import Bools
 from penstock.language.texts import Texts
-from penstock.views.numerals import doubles
+from penstock.views.numerals import NO_NUMBER, number, numeral, orders
 from penstock.views.tree_pattern import Comparison
 
 Comparisons = tuple[Comparison, ...]
@@ -44,14 +43,13 @@ _TESTS: dict[str, Callable[[Any, Any], Any]] = {
 }
 _NAMES = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal"}
 _NAMES |= {">": "greater", ">=": "greater_equal"}
-_NUMBER = re.compile(r"[ \t\n\r]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ \t\n\r]*")
 
 
 def sorted_comparisons(comparisons: Iterable[Comparison]) -> Comparisons:
     """Each of them once, in the order in which a pattern node has them.
 
-    >>> [c.literal for c in sorted_comparisons([Comparison("=", "a"), Comparison("=", 5.0), Comparison("<", "b")])]
-    ['b', 5.0, 'a']
+    >>> [c.literal for c in sorted_comparisons([Comparison("=", "a"), Comparison("=", Decimal(5))])]
+    [Decimal('5'), 'a']
     """
     return tuple(
         sorted(set(comparisons), key=lambda c: (c.operator, isinstance(c.literal, str), c.literal))
@@ -61,22 +59,10 @@ def sorted_comparisons(comparisons: Iterable[Comparison]) -> Comparisons:
 # --- on values -------------------------------------------------------------------------------
 
 
-def number(text: str) -> float | None:
-    """The number that a text is, white space around it aside; None if it is none.
-
-    Past the largest double it is infinite.
-
-    >>> number(" -12.50 "), number("1e3"), number("5 EUR"), number("inf")
-    (-12.5, 1000.0, None, None)
-    """
-    found = _NUMBER.fullmatch(text)
-    return None if found is None else float(found[1])
-
-
 def holds(comparisons: Comparisons, value: str | None) -> bool:
     """Whether all comparisons hold on a value; None is no value.
 
-    >>> holds((Comparison(">", 5.0), Comparison("<>", "7.0")), "7")
+    >>> holds((Comparison(">", Decimal(5)), Comparison("<>", "7.0")), "7")
     True
     """
     return all(_holds(comparison, value) for comparison in comparisons)
@@ -95,7 +81,7 @@ def _holds(comparison: Comparison, value: str | None) -> bool:
 def holds_each(comparisons: Comparisons, values: pa.Array) -> Bools:
     """On which of an Arrow array's texts all comparisons hold; NULL is no value.
 
-    >>> holds_each((Comparison(">=", 5.0),), pa.array(["7", "3", "x", None]))
+    >>> holds_each((Comparison(">=", Decimal(5)),), pa.array(["7", "3", "x", None]))
     array([ True, False, False, False])
     """
     kept = np.ones(len(values), np.bool_)
@@ -103,29 +89,15 @@ def holds_each(comparisons: Comparisons, values: pa.Array) -> Bools:
         return kept
     if values.null_count:
         kept &= values.is_valid().to_numpy(zero_copy_only=False)
-    numbers = None
+    texts = Texts.of(values)
     for comparison in comparisons:
         if isinstance(comparison.literal, str):
             kept &= _texts_hold(comparison.operator, values, comparison.literal)
         else:
-            if numbers is None:
-                numbers = numbers_of(Texts.of(values))
-            kept &= _TESTS[comparison.operator](numbers, comparison.literal) & ~np.isnan(numbers)
+            literal = np.frombuffer(numeral(comparison.literal).encode(), np.uint8)
+            found = orders(texts.data, texts.offsets[:-1], texts.offsets[1:], literal)
+            kept &= _TESTS[comparison.operator](found, 0) & (found != NO_NUMBER)
     return kept
-
-
-def numbers_of(texts: Texts) -> Float64s:
-    """The number that each text is; NaN for what is none.
-
-    >>> numbers_of(Texts.of(pa.array(["7", "x", "0.1234567890123456789"])))
-    array([7.        ,        nan, 0.12345679])
-    """
-    starts, ends = texts.offsets[:-1], texts.offsets[1:]
-    numbers, unsure = doubles(texts.data, starts, ends)
-    for i in np.flatnonzero(unsure):
-        # A numeral of digits, a point and an exponent: `float` reads it from bytes.
-        numbers[i] = float(texts.data[starts[i] : ends[i]].tobytes())
-    return numbers
 
 
 def _texts_hold(operator: str, values: pa.Array, literal: str) -> Bools:
@@ -143,21 +115,22 @@ def implies(left: Comparisons, right: Comparisons) -> bool:
 
     Exact if all literals are of one kind. Of both kinds: true is right, false may be wrong.
 
-    >>> implies((Comparison(">", 5.0),), (Comparison(">=", 5.0), Comparison("<>", 0.0)))
+    >>> five = Decimal(5)
+    >>> implies((Comparison(">", five),), (Comparison(">=", five), Comparison("<>", Decimal(0))))
     True
-    >>> implies((), (Comparison("<>", 5.0),))
+    >>> implies((), (Comparison("<>", five),))
     False
     """
     if not right:
         return True
     if not left:
         return False
-    numbers, texts = _numbers(left), _texts(left)
+    numbers, texts = number_set(left), _texts(left)
     if _empty(numbers, texts):
         return True
     if texts.only is not None:
         return holds(right, texts.only)
-    wanted, read = _numbers(right), _texts(right)
+    wanted, read = number_set(right), _texts(right)
     numeric = not wanted.asked or (numbers.asked and numbers.within(wanted))
     return numeric and texts.within(read)
 
@@ -165,7 +138,8 @@ def implies(left: Comparisons, right: Comparisons) -> bool:
 def equivalent(left: Comparisons, right: Comparisons) -> bool:
     """Whether both hold on the same values.
 
-    >>> equivalent((Comparison(">=", 5.0), Comparison("<=", 5.0)), (Comparison("=", 5.0),))
+    >>> five = Decimal(5)
+    >>> equivalent((Comparison(">=", five), Comparison("<=", five)), (Comparison("=", five),))
     True
     """
     return implies(left, right) and implies(right, left)
@@ -177,10 +151,10 @@ def unsatisfiable(comparisons: Comparisons) -> bool:
     >>> unsatisfiable((Comparison(">", "b"), Comparison("<", "a")))
     True
     """
-    return _empty(_numbers(comparisons), _texts(comparisons))
+    return _empty(number_set(comparisons), _texts(comparisons))
 
 
-def _empty(numbers: "_Numbers", texts: "_Texts") -> bool:
+def _empty(numbers: "NumberSet", texts: "_Texts") -> bool:
     if numbers.empty or texts.empty:
         return True
     if texts.only is None or not numbers.asked:
@@ -189,50 +163,53 @@ def _empty(numbers: "_Numbers", texts: "_Texts") -> bool:
     return read is None or not numbers.has(read)
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbers:
-    """`[low, high]` without some points within; neither end is excluded. `asked` if it must be a number at all."""
+Cut = tuple[Decimal, int]
+"""A place between numbers: below one (0) or above it (1)."""
 
-    low: float
-    high: float
-    without: frozenset[float]
+LOWEST, HIGHEST = (Decimal("-Infinity"), 0), (Decimal("Infinity"), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSet:
+    """The numbers from one cut to another without some in between. `asked` if it must be a number at all."""
+
+    low: Cut
+    high: Cut
+    without: frozenset[Decimal]
     asked: bool
 
     @property
     def empty(self) -> bool:
-        return self.low > self.high
+        return self.low >= self.high
 
-    def has(self, value: float) -> bool:
-        return self.low <= value <= self.high and value not in self.without
+    def has(self, value: Decimal) -> bool:
+        return self.low <= (value, 0) and (value, 1) <= self.high and value not in self.without
 
-    def within(self, other: "_Numbers") -> bool:
+    def within(self, other: "NumberSet") -> bool:
         ends = other.low <= self.low and self.high <= other.high
         return ends and not any(self.has(point) for point in other.without)
 
 
-def _numbers(comparisons: Comparisons) -> _Numbers:
-    low, high, asked = -math.inf, math.inf, False
+def number_set(comparisons: Comparisons) -> NumberSet:
+    """The numbers that fulfil all comparisons with numbers."""
+    low, high, asked = LOWEST, HIGHEST, False
     without = set()
     for comparison in comparisons:
-        if isinstance(comparison.literal, str):
+        literal, operator = comparison.literal, comparison.operator
+        if isinstance(literal, str):
             continue
-        asked, literal, operator = True, float(comparison.literal), comparison.operator
-        if math.isnan(literal):
-            low, high = math.inf, -math.inf
-        elif operator == "<>":
+        asked = True
+        if operator == "<>":
             without.add(literal)
-        else:
-            if operator in ("=", ">", ">="):
-                low = max(low, math.nextafter(literal, math.inf) if operator == ">" else literal)
-            if operator in ("=", "<", "<="):
-                high = min(high, math.nextafter(literal, -math.inf) if operator == "<" else literal)
-            if (operator, literal) in ((">", math.inf), ("<", -math.inf)):
-                low, high = math.inf, -math.inf
-    while low <= high and low in without:
-        low, high = (math.nextafter(low, math.inf), high) if low < high else (math.inf, -math.inf)
-    while low <= high and high in without:
-        high = math.nextafter(high, -math.inf)
-    return _Numbers(low, high, frozenset(without), asked)
+        if operator in ("=", ">", ">="):
+            low = max(low, (literal, int(operator == ">")))
+        if operator in ("=", "<", "<="):
+            high = min(high, (literal, int(operator != "<")))
+    if low[1] == 0 and low[0] in without:
+        low = (low[0], 1)
+    if high[1] == 1 and high[0] in without:
+        high = (high[0], 0)
+    return NumberSet(low, high, frozenset(without), asked)
 
 
 @dataclass(frozen=True, slots=True)

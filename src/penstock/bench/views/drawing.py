@@ -34,6 +34,7 @@ from itertools import accumulate
 from penstock.bench.views.schema import ROOT, Kind, below, element, is_frame, is_leaf, values_of
 from penstock.bench.workloads.draws import Draws
 from penstock.errors import PenstockError
+from penstock.views.numerals import number
 from penstock.views.tree_pattern import ANY, DOCUMENT, Comparison, PatternNode, Returns, TreePattern
 
 SEED = 20_13
@@ -231,14 +232,13 @@ class _Artist:
     def _comparison(self, label: str, parent: str) -> Comparison:
         values = values_of(label, parent)
         value = values[_among(_steps(len(values), self.recipe.value_skew), next(self.chance))]
-        try:
-            number = float(value)
-        except ValueError:
+        read = number(value)
+        if read is None:
             return Comparison("=", value)
         kind = next(self.chance)
         if kind < self.recipe.ranges:
-            return Comparison(">=" if kind < self.recipe.ranges / 2 else "<=", number)
-        return Comparison("=", number)
+            return Comparison(">=" if kind < self.recipe.ranges / 2 else "<=", read)
+        return Comparison("=", read)
 
     def _kept(
         self,

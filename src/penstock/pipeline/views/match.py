@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 
 from penstock.errors import PipelineError, SchemaError
 from penstock.language.tree_patterns import parse_pattern
+from penstock.pipeline.dead_letters import readable
 from penstock.pipeline.letters import write_letters
 from penstock.pipeline.views.levels import LevelFigures, write_levels
 from penstock.pipeline.views.rows import exploded, rows_of
@@ -39,6 +40,7 @@ from penstock.views.dissemination import Dissemination, LevelTuples
 from penstock.views.documents.documents import Documents
 from penstock.views.documents.json_documents import read_json
 from penstock.views.documents.xml_documents import read_xml
+from penstock.views.extraction.extraction import DeadLetter
 from penstock.views.plan_file import ViewsPlan, read_plan, write_plan
 
 FORMATS = ("xml", "json")
@@ -177,11 +179,11 @@ class _Work:
             for some in _portions(batch, max(1, _PAIRS // max(1, len(network.fed)))):
                 documents = self._read(some, letters)
                 for level in network.run(documents):
-                    letters += _lost(network, level, some)
-                    figures.append(_figures(network, level, len(documents)))
-                    rows = rows_of(network, level, some.column("id"))
-                    if rows.num_rows:
-                        yield exploded(rows) if self.explode else rows
+                    figures.append(_figures(network, level))
+                    dropped = list(level.dead_letters)
+                    for rows in rows_of(network, level, some.column("id"), dropped):
+                        yield from exploded(rows) if self.explode else (rows,)
+                    letters += _lost(network, dropped, some)
         if letters and self.dead_letters is not None:
             write_letters(Path(self.dead_letters), "views", letters)
         if self.levels is not None:
@@ -211,16 +213,20 @@ def _portions(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
         start = past
 
 
-def _figures(network: Dissemination, level: LevelTuples, documents: int) -> LevelFigures:
+def _figures(network: Dissemination, level: LevelTuples) -> LevelFigures:
     views = sum(len(network.fed[place].views) for place in level.places)
     tuples = sum(batch.num_rows for batch in level.tuples)
-    return LevelFigures(level.level, len(level.places), views, tuples, documents, level.seconds)
+    return LevelFigures(
+        level.level, len(level.places), views, tuples, level.documents, level.seconds
+    )
 
 
-def _lost(network: Dissemination, level: LevelTuples, batch: pa.RecordBatch) -> Iterator[str]:
-    """A letter for each document that some views of the level don't get."""
+def _lost(
+    network: Dissemination, dropped: Iterable[DeadLetter], batch: pa.RecordBatch
+) -> Iterator[str]:
+    """A letter for each document that some views of a level don't get."""
     found: dict[tuple[int, str], list[int]] = {}
-    for letter in level.dead_letters:
+    for letter in dropped:
         found.setdefault((letter.document, letter.reason), []).extend(
             network.fed[letter.pattern].views
         )
@@ -230,6 +236,6 @@ def _lost(network: Dissemination, level: LevelTuples, batch: pa.RecordBatch) -> 
 
 
 def _letter(reason: str, batch: pa.RecordBatch, place: int) -> str:
-    name, raw = batch.column("id")[place].as_py(), batch.column("text")[place].as_py()
-    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw or ""
-    return json.dumps({"reason": f"document {name}: {reason}", "raw": text, "encoding": "utf-8"})
+    name = batch.column("id")[place].as_py()
+    raw, encoding = readable(batch.column("text")[place].cast(pa.binary()).as_py())
+    return json.dumps({"reason": f"document {name}: {reason}", "raw": raw, "encoding": encoding})

@@ -8,27 +8,90 @@ Views differ in their columns, a DataFrame's rows don't; so cells are texts, and
 the view's pattern (`penstock.views.tuples.delivered_schema`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Int64s
+from penstock.views import text_columns
 from penstock.views.dissemination import Dissemination, LevelTuples
+from penstock.views.extraction.extraction import DeadLetter
+from penstock.views.text_columns import text_lengths
 from penstock.views.tuples import delivered
 
 CELLS = pa.list_(pa.list_(pa.string()))
+_TOGETHER = 256 << 20  # bytes of cells that go to Spark at once, if that is more than one row
+_ID_BYTES = 20  # of an ID as text, at most
 
 
-def rows_of(network: Dissemination, level: LevelTuples, ids: pa.Array) -> pa.RecordBatch:
-    """The rows of a level. Documents are numbered by their place in `ids`."""
-    documents, counts, patterns, widths, cells = [], [], [], [], [pa.array([], pa.string())]
+class _Piece(NamedTuple):
+    """What some documents have of a pattern."""
+
+    place: int
+    got: pa.RecordBatch
+    size: int
+
+
+def rows_of(
+    network: Dissemination, level: LevelTuples, ids: pa.Array, dropped: list[DeadLetter]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a level, so many at a time that they aren't too large.
+
+    Documents are numbered by their place in `ids`. A row that is too large alone is put to `dropped`.
+    """
+    waiting: list[_Piece] = []
+    size = 0
     for place, tuples in zip(level.places, level.tuples, strict=True):
         if not tuples.num_rows:
             continue
         got = delivered(network.fed[place].pattern, tuples)
+        for piece in _pieces(place, got, dropped):
+            if waiting and size + piece.size > _TOGETHER:
+                yield _batch(network, waiting, ids)
+                waiting, size = [], 0
+            waiting.append(piece)
+            size += piece.size
+    if waiting:
+        yield _batch(network, waiting, ids)
+
+
+def _pieces(place: int, got: pa.RecordBatch, dropped: list[DeadLetter]) -> Iterator[_Piece]:
+    """A pattern's tuples, so many documents at a time as may go together."""
+    numbers = got.column("document").to_numpy()
+    sizes = np.zeros(len(numbers), np.int64)
+    for column in got.columns[1:]:
+        sizes += text_lengths(column) if pa.types.is_string(column.type) else _ID_BYTES
+    if int(sizes.sum()) <= _TOGETHER:
+        yield _Piece(place, got, int(sizes.sum()))
+        return
+    begins = np.append(_begins(numbers), len(numbers))
+    before = np.concatenate([[0], np.cumsum(sizes)])[begins]
+    document = 0
+    while document < len(begins) - 1:
+        past = int(np.searchsorted(before, before[document] + _TOGETHER, "right")) - 1
+        past = max(past, document + 1)
+        rows = slice(int(begins[document]), int(begins[past]))
+        size = int(before[past] - before[document])
+        if size > text_columns.LARGEST_COLUMN:
+            reason = f"too large for one row: {size:,} bytes of text"
+            dropped.append(DeadLetter(place, int(numbers[rows.start]), reason))
+        else:
+            yield _Piece(place, got.slice(rows.start, rows.stop - rows.start), size)
+        document = past
+
+
+def _begins(numbers: Int64s) -> Int64s:
+    """The rows with which a document begins."""
+    return np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
+
+
+def _batch(network: Dissemination, pieces: Sequence[_Piece], ids: pa.Array) -> pa.RecordBatch:
+    documents, counts, patterns, widths, cells = [], [], [], [], [pa.array([], pa.string())]
+    for place, got, _ in pieces:
         numbers = got.column("document").to_numpy()
-        begins = np.flatnonzero(np.diff(numbers, prepend=-1))
+        begins = _begins(numbers)
         documents.append(numbers[begins])
         counts.append(np.diff(begins, append=len(numbers)))
         patterns.append(np.full(len(begins), place))
@@ -48,21 +111,36 @@ def rows_of(network: Dissemination, level: LevelTuples, ids: pa.Array) -> pa.Rec
     )
 
 
-def exploded(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """One row for each document and view."""
+def exploded(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """One row for each document and view, so many at a time that they aren't too large."""
     views = rows.column("views")
-    where = pa.array(np.repeat(np.arange(rows.num_rows), np.diff(views.offsets.to_numpy())))
-    called = rows.column("id").take(where)
+    where = np.repeat(np.arange(rows.num_rows), np.diff(views.offsets.to_numpy()))
+    ends = np.cumsum(_sizes(rows.column("tuples"))[where])
     single = views.flatten()
-    return pa.RecordBatch.from_arrays(
-        [
-            _notification_ids(called, single.to_numpy()),
-            called,
-            single,
-            rows.column("tuples").take(where),
-        ],
-        names=["notification_id", "id", "view", "tuples"],
-    )
+    start = 0
+    while start < len(where):
+        before = int(ends[start - 1]) if start else 0
+        past = max(int(np.searchsorted(ends, before + _TOGETHER, "right")), start + 1)
+        chosen = pa.array(where[start:past])
+        own = single.slice(start, past - start)
+        called = rows.column("id").take(chosen)
+        yield pa.RecordBatch.from_arrays(
+            [
+                _notification_ids(called, own.to_numpy()),
+                called,
+                own,
+                rows.column("tuples").take(chosen),
+            ],
+            names=["notification_id", "id", "view", "tuples"],
+        )
+        start = past
+
+
+def _sizes(tuples: pa.Array) -> Int64s:
+    """The bytes of the cells of each row."""
+    cells = np.concatenate([[0], np.cumsum(text_lengths(tuples.values.values))])
+    sizes: Int64s = np.diff(cells[tuples.values.offsets.to_numpy()][tuples.offsets.to_numpy()])
+    return sizes
 
 
 def _by_row(columns: Sequence[pa.Array]) -> pa.Array:

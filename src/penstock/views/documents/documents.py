@@ -10,16 +10,16 @@
     content   <news>…</news>  …  id="3"  …      a span of `content`, the canonical text of the whole document
 
 A subtree's text and its serialised form are pieces of those of the whole document, so they are written once, and a
-node has two pairs of places. Attributes' values aren't part of an element's value: they have the second half of
-`values` to themselves. No Python object is kept per node.
+node has two pairs of places. What a piece of XML lacks are the namespace declarations above it: `contents` puts them
+in. Attributes' values aren't part of an element's value: they have the second half of `values` to themselves. No
+Python object is kept per node.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.arrays import Bytes, Int32s, Int64s
 from penstock.jit import kernel
@@ -31,9 +31,9 @@ MOST_DEPTH = 1_000
 NO_VALUE = -1
 """Where a node's value begins if it has none: JSON's null."""
 
-LABEL, PARENT, LAST, LEVEL = range(4)
+LABEL, PARENT, LAST, LEVEL, SCOPE = range(5)
 VALUE_START, VALUE_END, CONTENT_START, CONTENT_END = range(4)
-NODES, TEXT, ATTRIBUTE_TEXT, CONTENT = range(4)
+NODES, TEXT, ATTRIBUTE_TEXT, CONTENT, SCOPES, DECLARATIONS = range(6)
 
 Document = bytes | str
 
@@ -43,6 +43,35 @@ class BadDocument(NamedTuple):
 
     place: int
     reason: str
+
+
+class Scopes(NamedTuple):
+    """Namespace declarations by the elements that make them: what is in scope at a node is its scope's own, and what
+    its scope's parents have of other prefixes. Scope 0 has none; a scope has no more than it needs."""
+
+    parent: Int32s
+    first: Int64s
+    """Scope -> its own declarations first[s] .. first[s + 1]."""
+    own: Int64s
+    """Scope -> the bytes of its own declarations in the content, where they follow the name of their element."""
+    size: Int64s
+    """Scope -> the bytes of all declarations in scope, as an outermost element writes them."""
+    texts: Int64s
+    """Declaration -> where it begins and ends in `content`: ` xmlns:x="urn:u"`."""
+    names: Int64s
+    """Declaration -> where its namespace begins and ends in `values`."""
+
+
+def scopes_of(declarations: int) -> Scopes:
+    """Room for so many declarations."""
+    return Scopes(
+        np.zeros(declarations + 1, np.int32),
+        np.zeros(declarations + 2, np.int64),
+        np.zeros(declarations + 1, np.int64),
+        np.zeros(declarations + 1, np.int64),
+        np.zeros((declarations, 2), np.int64),
+        np.zeros((declarations, 2), np.int64),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,10 +86,13 @@ class Documents:
     parents: Int32s
     last: Int32s
     levels: Int32s
+    scope: Int32s
+    """Node -> the namespace declarations in scope, in `scopes`."""
     spans: Int64s
     """Rows `VALUE_START`, `VALUE_END`, `CONTENT_START` and `CONTENT_END`, one column per node."""
     values: Bytes
     content: Bytes
+    scopes: Scopes
     names: tuple[str, ...]
     bad: tuple[BadDocument, ...]
 
@@ -71,11 +103,6 @@ class Documents:
         """A node's value."""
         start, end = self.spans[VALUE_START, node], self.spans[VALUE_END, node]
         return None if start == NO_VALUE else self.values[start:end].tobytes().decode()
-
-    def cont(self, node: int) -> str:
-        """A node's subtree, serialised."""
-        start, end = self.spans[CONTENT_START, node], self.spans[CONTENT_END, node]
-        return self.content[start:end].tobytes().decode()
 
     def part(self, start: int, past: int) -> "Documents":
         """The documents from one place up to another; the texts are shared."""
@@ -91,6 +118,7 @@ class Documents:
             parents=parents.astype(np.int32),
             last=last.astype(np.int32),
             levels=self.levels[low:high],
+            scope=self.scope[low:high],
             spans=np.ascontiguousarray(self.spans[:, low:high]),
             bad=tuple(
                 b._replace(place=b.place - start) for b in self.bad if start <= b.place < past
@@ -105,28 +133,31 @@ class Draft(NamedTuple):
     """
 
     links: Int32s
-    """Rows `LABEL`, `PARENT`, `LAST` and `LEVEL`, one column per node."""
+    """Rows `LABEL`, `PARENT`, `LAST`, `LEVEL` and `SCOPE`, one column per node."""
     spans: Int64s
     """Rows `VALUE_START`, `VALUE_END`, `CONTENT_START` and `CONTENT_END`, one column per node."""
     values: Bytes
     content: Bytes
     used: Int64s
-    """How much of it is: `NODES`, `TEXT`, `ATTRIBUTE_TEXT` and `CONTENT`."""
+    """How much of it is: `NODES`, `TEXT`, `ATTRIBUTE_TEXT`, `CONTENT`, `SCOPES` and `DECLARATIONS`."""
     table: LabelTable
+    scopes: Scopes
 
 
-def draft(nodes: int, size: int, content: int) -> Draft:
-    """Room for so many nodes, in so many bytes of documents."""
-    used = np.zeros(4, np.int64)
+def draft(nodes: int, size: int, content: int, declarations: int = 0) -> Draft:
+    """Room for so many nodes and namespace declarations, in so many bytes of documents."""
+    used = np.zeros(6, np.int64)
     used[ATTRIBUTE_TEXT] = size
+    used[SCOPES] = 1  # scope 0
     # Pages that aren't written to take no memory.
     return Draft(
-        links=np.empty((4, nodes), np.int32),
+        links=np.empty((5, nodes), np.int32),
         spans=np.empty((4, nodes), np.int64),
         values=np.empty(2 * size, np.uint8),
         content=np.empty(content, np.uint8),
         used=used,
         table=label_table(nodes, size + nodes),
+        scopes=scopes_of(declarations),
     )
 
 
@@ -141,6 +172,7 @@ def open_node(
     links[PARENT, node] = parent
     links[LAST, node] = node
     links[LEVEL, node] = level
+    links[SCOPE, node] = 0
     spans[VALUE_START, node] = spans[VALUE_END, node] = used[TEXT]
     spans[CONTENT_START, node] = spans[CONTENT_END, node] = used[CONTENT]
     return node
@@ -160,7 +192,7 @@ def finished(
     """The documents that were read; `ends` says where the nodes of each end."""
     nodes = int(out.used[NODES])
     named = np.arange(len(ends)) if numbers is None else np.asarray(numbers, np.int64)
-    labels, parents, last, levels = (row[:nodes] for row in out.links)
+    labels, parents, last, levels, scope = (row[:nodes] for row in out.links)
     return Documents(
         named,
         np.concatenate([np.zeros(1, np.int64), ends]),
@@ -168,9 +200,11 @@ def finished(
         parents,
         last,
         levels,
+        scope,
         np.ascontiguousarray(out.spans[:, :nodes]),
         out.values,
         out.content[: out.used[CONTENT]],
+        out.scopes,
         out.table.names(),
         tuple(sorted(bad)),
     )
@@ -190,10 +224,3 @@ def node_ids(documents: Documents) -> Int64s:
     ids = np.empty(len(documents.labels), np.int64)
     ids_of(documents.first, documents.last, documents.levels, ids)
     return ids
-
-
-def encoded(documents: Sequence[Document] | pa.Array) -> Iterator[Document]:
-    """The documents of a list or of an Arrow column; a missing one is empty."""
-    if isinstance(documents, pa.Array | pa.ChunkedArray):
-        return (scalar.as_py() or b"" for scalar in documents)
-    return iter(documents)

@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Int64s
+from penstock.views.documents.document_bytes import RefusedDocument, utf8_documents
 from penstock.views.documents.documents import (
-    MOST_BYTES,
     MOST_DEPTH,
     BadDocument,
     Document,
     Documents,
     draft,
-    encoded,
     finished,
 )
 from penstock.views.documents.json_scan import (
@@ -43,7 +42,6 @@ _REASONS = {
     TOO_MANY_NODES: f"too many nodes: fewer than {MOST_NODES:,} in one document",
     TRAILING: "something stands behind the object",
 }
-_MARK = b"\xef\xbb\xbf"
 
 
 def read_json(
@@ -51,19 +49,19 @@ def read_json(
 ) -> Documents:
     """A batch of documents, as bytes or as text. What can't be read is in `bad`, and the others go on.
 
+    >>> from penstock.views.documents.contents import cont
     >>> batch = read_json(['{"a": [1, {"b": "x"}]}', "[1]"])
-    >>> [(batch.names[batch.labels[node]], batch.value(node), batch.cont(node)) for node in range(3)]
+    >>> [(batch.names[batch.labels[node]], batch.value(node), cont(batch, node)) for node in range(3)]
     [('a', '1', '1'), ('a', 'x', '{"b":"x"}'), ('b', 'x', '"x"')]
     >>> batch.bad
     (BadDocument(place=1, reason="not an object: send an array's elements as documents, or under a key, at byte 0"),)
     """
-    pieces = []
+    pieces: list[bytes] = []
     bad = []
-    for place, document in enumerate(encoded(documents)):
-        data, reason = _utf8(document)
-        pieces.append(data)
-        if reason is not None:
-            bad.append(BadDocument(place, reason))
+    for place, found in enumerate(utf8_documents(documents)):
+        if isinstance(found, RefusedDocument):
+            bad.append(BadDocument(place, str(found)))
+        pieces.append(b"" if isinstance(found, RefusedDocument) else found)
     offsets = np.zeros(len(pieces) + 1, np.int64)
     offsets[1:] = np.cumsum([len(piece) for piece in pieces])
     data = b"".join(pieces)
@@ -71,7 +69,7 @@ def read_json(
     out = draft(nodes, len(data), len(data))
     ends, places = np.zeros(len(pieces), np.int64), np.zeros(len(pieces), np.int64)
     faults = np.zeros(len(pieces), np.int32)
-    faults[[found.place for found in bad]] = UNEXPECTED
+    faults[[refused.place for refused in bad]] = UNEXPECTED
     known = set(np.flatnonzero(faults).tolist())
     scan_documents(np.frombuffer(data, np.uint8), offsets, out, ends, faults, places)
     for place in np.flatnonzero(faults != OK).tolist():
@@ -79,16 +77,3 @@ def read_json(
             reason = f"{_REASONS[int(faults[place])]}, at byte {places[place]}"
             bad.append(BadDocument(place, reason))
     return finished(out, ends, numbers, bad)
-
-
-def _utf8(document: Document) -> tuple[bytes, str | None]:
-    """The document's bytes, and why they can't be read if they can't."""
-    if len(document) > MOST_BYTES:
-        return b"", f"too large: {len(document):,} bytes, at most {MOST_BYTES:,} are read"
-    try:
-        data = document.encode() if isinstance(document, str) else document
-        data = data.removeprefix(_MARK)
-        data.decode()  # only to see whether it can be
-    except UnicodeError as error:
-        return b"", f"not UTF-8: {error}"
-    return data, None

@@ -10,6 +10,9 @@
 
 Objects and arrays that are open stand on a stack: for both the node that is the parent of what they contain, for arrays
 the label that their elements get.
+
+No loop looks past a document's end. Each node is paid for by a colon, comma or bracket, each label by a colon; text and
+content have no more bytes than they are read from.
 """
 
 import numpy as np
@@ -97,10 +100,11 @@ def _scan(data: Bytes, at: int, past: int, out: Draft, frames: Int64s) -> tuple[
             end, size = _string(data, at, past, values, content, used)
             if end < 0:
                 return BAD_STRING, at
-            label = label_number(out.table, values, key, key + size, False)
             at = _skip_space(data, end, past)
             if at == past or data[at] != _COLON:
                 return UNEXPECTED, at
+            # A label is paid for by a colon, so there is room for it.
+            label = label_number(out.table, values, key, key + size, False)
             _put(content, used, _COLON)
             at = _skip_space(data, at + 1, past)
             if at == past:

@@ -5,10 +5,12 @@ Building the tree from expat's callbacks, or walking lxml's, costs several Pytho
 expat with empty callbacks took 1.5 to 1.8 times as long as expat without any, lxml's parse with a walk over its nodes
 four to five times as long; the kernel takes about as long as expat without callbacks.
 
+Both see the same bytes: `document_bytes` settles the encoding before.
+
 What isn't read: a document type with declarations of its own (entities that expand or fetch, default values), other
 encodings than those below, and what is beyond the bounds. A reference to an external document type is allowed, and
-never followed. Names are taken as they are written, prefix included; `xmlns` is kept in the content, and is no
-attribute.
+never followed. Names are taken as they are written, prefix included, whether or not the prefix is declared; `xmlns` is
+kept in the content, and is no attribute.
 """
 
 import re
@@ -19,21 +21,23 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Int64s
+from penstock.views.documents.contents import MOST_DECLARATIONS
+from penstock.views.documents.document_bytes import RefusedDocument, utf8_documents
 from penstock.views.documents.documents import (
-    MOST_BYTES,
     MOST_DEPTH,
     BadDocument,
     Document,
     Documents,
     draft,
-    encoded,
     finished,
 )
 from penstock.views.documents.xml_scan import (
+    MALFORMED,
     MOST_ATTRIBUTES,
     OK,
     TOO_DEEP,
     TOO_MANY_ATTRIBUTES,
+    TOO_MANY_DECLARATIONS,
     TOO_MANY_NODES,
     UNKNOWN_ENTITY,
     scan_documents,
@@ -45,15 +49,15 @@ _REASONS = {
     TOO_DEEP: f"nested too deeply: at most {MOST_DEPTH:,} levels",
     TOO_MANY_ATTRIBUTES: f"too many attributes: at most {MOST_ATTRIBUTES} at one element",
     TOO_MANY_NODES: f"too many nodes: fewer than {MOST_NODES:,} in one document",
+    TOO_MANY_DECLARATIONS: f"too many namespace declarations: at most {MOST_DECLARATIONS} down to one element",
+    MALFORMED: "not well-formed",
     UNKNOWN_ENTITY: "an entity that isn't known: only lt, gt, amp, quot, apos and numbers are",
 }
 _ENCODINGS = ("utf-8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "iso-8859-15", "windows-1252")
-_DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
-_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-
-
-class _Refused(Exception):
-    """A document that Penstock doesn't read: why."""
+_DECLARED = re.compile(
+    rb"""<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(?:"[^"]*"|'[^']*')"""
+    rb"""[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z][A-Za-z0-9._-]*)["']"""
+)
 
 
 def read_xml(
@@ -61,24 +65,24 @@ def read_xml(
 ) -> Documents:
     """A batch of documents, as bytes or as text. What can't be read is in `bad`, and the others go on.
 
+    >>> from penstock.views.documents.contents import cont
     >>> batch = read_xml(["<a x='1'>5<b/></a>", "<a>"])
-    >>> [batch.names[label] for label in batch.labels], batch.value(0), batch.cont(0)
+    >>> [batch.names[label] for label in batch.labels], batch.value(0), cont(batch, 0)
     (['a', '@x', 'b'], '5', '<a x="1">5<b></b></a>')
     >>> batch.bad
     (BadDocument(place=1, reason='no element found: line 1, column 3'),)
     """
     pieces, bad = [], []
-    for place, document in enumerate(encoded(documents)):
-        try:
-            pieces.append(_checked(document))
-        except _Refused as refusal:
-            pieces.append(b"")
+    for place, found in enumerate(utf8_documents(documents, _declared)):
+        refusal = found if isinstance(found, RefusedDocument) else _malformed(found)
+        if refusal is not None:
             bad.append(BadDocument(place, str(refusal)))
+        pieces.append(b"" if isinstance(found, RefusedDocument) or refusal is not None else found)
     offsets = np.zeros(len(pieces) + 1, np.int64)
     offsets[1:] = np.cumsum([len(piece) for piece in pieces])
     data = b"".join(pieces)
     nodes = data.count(b"<") + data.count(b"=")
-    out = draft(nodes, len(data), LONGEST_ESCAPE * len(data))
+    out = draft(nodes, len(data), LONGEST_ESCAPE * len(data), data.count(b"xmlns"))
     ends = np.zeros(len(pieces), np.int64)
     faults = np.zeros(len(pieces), np.int32)
     scan_documents(np.frombuffer(data, np.uint8), offsets, out, ends, faults)
@@ -86,40 +90,30 @@ def read_xml(
     return finished(out, ends, numbers, bad)
 
 
-def _checked(document: Document) -> bytes:
-    """The document in UTF-8, known to be well-formed."""
-    if len(document) > MOST_BYTES:
-        raise _Refused(f"too large: {len(document):,} bytes, at most {MOST_BYTES:,} are read")
-    data = _utf8(document)
+def _malformed(data: bytes) -> Exception | None:
+    """Why UTF-8 isn't well-formed XML, None if it is."""
     parser = expat.ParserCreate("utf-8")  # whatever the declaration says: it isn't true any more
     parser.StartDoctypeDeclHandler = _doctype
     parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
     try:
         parser.Parse(data, True)
-    except expat.ExpatError as error:
-        raise _Refused(str(error)) from None
-    return data
+    except (expat.ExpatError, RefusedDocument) as error:
+        return error
+    return None
 
 
 def _doctype(_name: str, _system: str | None, _public: str | None, has_subset: int) -> None:
     if has_subset:
-        raise _Refused("a document type with declarations of its own isn't read: leave it out")
+        reason = "a document type with declarations of its own isn't read: leave it out"
+        raise RefusedDocument(reason)
 
 
-def _utf8(document: Document) -> bytes:
-    try:
-        if isinstance(document, str):
-            return document.removeprefix("\ufeff").encode()
-        for mark, encoding in _MARKS:
-            if document.startswith(mark):
-                return document[len(mark) :].decode(encoding).encode()
-        declared = _DECLARED.match(document)
-        encoding = declared[1].decode().lower() if declared else "utf-8"
-        if encoding not in _ENCODINGS:
-            known = ", ".join(_ENCODINGS)
-            raise _Refused(f"encoding {encoding!r} isn't read: only UTF-16 with a mark, {known}")
-        if encoding == "utf-8":
-            return document  # expat checks it
-        return document.decode(encoding).encode()
-    except UnicodeError as error:
-        raise _Refused(f"not the text it says it is: {error}") from None
+def _declared(document: bytes) -> str:
+    """The encoding that a document without a mark says that it is in."""
+    found = _DECLARED.match(document)
+    encoding = found[1].decode().lower() if found else "utf-8"
+    if encoding not in _ENCODINGS:
+        known = ", ".join(_ENCODINGS)
+        reason = f"encoding {encoding!r} isn't read: only UTF-16 and UTF-32 with a mark, {known}"
+        raise RefusedDocument(reason)
+    return encoding

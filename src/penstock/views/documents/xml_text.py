@@ -1,6 +1,9 @@
 """Text and attribute values of XML: what they say, and how canonical text writes it.
 
 Values have references replaced and line ends made equal; content has them escaped again, always in the same way.
+
+Nothing here looks past the end that it is given, whatever the bytes are. What it writes fits as well: a value has no
+more bytes than what it is read from, a content at most `LONGEST_ESCAPE` times as many.
 """
 
 import numpy as np
@@ -13,7 +16,7 @@ LONGEST_ESCAPE = 6
 """How many bytes of content one byte of a document can become."""
 
 _TAB, _LF, _CR, _SPACE, _QUOTE, _HASH, _AMP, _SLASH = 9, 10, 13, 32, 34, 35, 38, 47
-_SEMICOLON, _LT, _EQUALS, _GT = 59, 60, 61, 62
+_NINE, _SEMICOLON, _LT, _EQUALS, _GT = 57, 59, 60, 61, 62
 
 
 def _bytes(text: str) -> Bytes:
@@ -101,14 +104,8 @@ def attribute_value(data: Bytes, at: int, past: int, values: Bytes, used: Int64s
 @kernel
 def _reference(data: Bytes, at: int, past: int) -> int:
     """The character that a reference between & and ; stands for; -1 if it isn't known."""
-    if data[at] == _HASH:
-        base, at = (16, at + 2) if data[at + 1] == 120 else (10, at + 1)
-        code = 0
-        for place in range(at, past):
-            byte = data[place] | 32
-            digit = byte - 87 if byte >= 97 else data[place] - 48
-            code = min(code * base + digit, 0x110000)
-        return code
+    if at < past and data[at] == _HASH:
+        return _numbered(data, at + 1, past)
     for entity in range(len(_ENTITIES)):
         if past - at == _ENTITY_LENGTHS[entity]:
             place = 0
@@ -117,6 +114,25 @@ def _reference(data: Bytes, at: int, past: int) -> int:
             if place == past - at:
                 return int(_ENTITY_CODES[entity])
     return -1
+
+
+@kernel
+def _numbered(data: Bytes, at: int, past: int) -> int:
+    """The character with the number between &# and ;, in base 16 behind an x; -1 if there is none."""
+    base = 10
+    if at < past and data[at] == 120:
+        base = 16
+        at += 1
+    code = 0 if at < past else -1
+    while at < past and code >= 0:
+        byte = int(data[at])
+        digit = (byte | 32) - 87 if byte > _NINE else byte - 48
+        if 0 <= digit < base and (byte <= _NINE or digit > 9):
+            code = min(code * base + digit, 0x110000)
+        else:
+            code = -1
+        at += 1
+    return -1 if code == 0 or 0xD800 <= code < 0xE000 or code >= 0x110000 else code
 
 
 @kernel
@@ -214,23 +230,27 @@ def find(data: Bytes, at: int, past: int, byte: int) -> int:
 
 
 @kernel
-def behind_both(data: Bytes, at: int, one: int, two: int) -> int:
-    """Behind the first place where two bytes stand one behind the other."""
-    while data[at] != one or data[at + 1] != two:
+def behind_both(data: Bytes, at: int, past: int, one: int, two: int) -> int:
+    """Behind the first place where two bytes stand one behind the other; -1 if there is none."""
+    while at + 1 < past:
+        if data[at] == one and data[at + 1] == two:
+            return at + 2
         at += 1
-    return at + 2
+    return -1
 
 
 @kernel
-def name_end_of(data: Bytes, at: int) -> int:
-    while not is_space(data[at]) and data[at] != _GT and data[at] != _SLASH and data[at] != _EQUALS:
+def name_end_of(data: Bytes, at: int, past: int) -> int:
+    while at < past and not is_space(data[at]):
+        if data[at] == _GT or data[at] == _SLASH or data[at] == _EQUALS:
+            break
         at += 1
     return at
 
 
 @kernel
-def skip_space(data: Bytes, at: int) -> int:
-    while is_space(data[at]):
+def skip_space(data: Bytes, at: int, past: int) -> int:
+    while at < past and is_space(data[at]):
         at += 1
     return at
 

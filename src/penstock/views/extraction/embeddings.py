@@ -35,8 +35,8 @@ class Forest(NamedTuple):
     first: Int64s
     parents: Int32s
     last: Int32s
-    sizes: Int32s
-    """Per node the bytes of its value, and of its content: side by side, they cost one access to memory."""
+    sizes: Int64s
+    """Per node the bytes of its value, and of its content."""
 
 
 class Limits(NamedTuple):
@@ -88,6 +88,7 @@ class _Search(NamedTuple):
 @kernel
 def embeddings(
     low: int,
+    past: int,
     most_cells: int,
     most_bytes: int,
     patterns: Patterns,
@@ -98,9 +99,9 @@ def embeddings(
     limits: Limits,
     room: Room,
 ) -> Embeddings:
-    """The embeddings of the patterns from one on, up to the one with which there are so many cells or bytes of text."""
+    """The embeddings of the patterns from `low` up to `past`, or up to the one with which there are so many cells or
+    bytes of text."""
     search = _Search(patterns, state_label, holds, lists, forest, limits)
-    past = len(patterns.first) - 1
     widest = 0
     for pattern in range(low, past):
         widest = max(widest, patterns.first[pattern + 1] - patterns.first[pattern])

@@ -6,7 +6,8 @@
               ─▶ Arrow                         (`tuple_columns`, one batch per pattern that differs)
 
 Tuples are made for a run of patterns at a time, as many as have some MB of them. Documents are taken so many at a time
-that the bits of all states stay within `_WORDS`.
+that the bits of all states stay within `_WORDS`, and fewer where the texts of one pattern are more than a column can
+have; of one document they never are (`Limits`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.views import text_columns
 from penstock.views.documents.documents import VALUE_END, VALUE_START, Documents, node_ids
 from penstock.views.extraction.embeddings import Embeddings, Forest, Limits, Room, embeddings
 from penstock.views.extraction.pattern_holds import (
@@ -25,8 +27,9 @@ from penstock.views.extraction.pattern_holds import (
     where_states_hold,
 )
 from penstock.views.extraction.pattern_states import ANY_LABEL, Compiled, compiled
-from penstock.views.extraction.tuple_columns import Columns, Cutter, columns_of
+from penstock.views.extraction.tuple_columns import Columns, Cutter, columns_of, node_texts
 from penstock.views.numerals import doubles
+from penstock.views.text_columns import ColumnTooLarge, check_columns
 from penstock.views.tree_pattern import TreePattern
 from penstock.views.tuples import tuple_schema
 
@@ -72,7 +75,8 @@ class Extractor:
 
     def __init__(self, patterns: Sequence[TreePattern], limits: Limits | None = None) -> None:
         self.patterns = tuple(patterns)
-        self.limits = limits or Limits()
+        asked = limits or Limits()
+        self.limits = asked._replace(bytes=min(asked.bytes, text_columns.LARGEST_COLUMN))
         distinct: dict[TreePattern, int] = {}
         self.place = np.array(
             [distinct.setdefault(pattern, len(distinct)) for pattern in self.patterns], np.int64
@@ -84,7 +88,7 @@ class Extractor:
         self._uses = _uses(self.compiled)
 
     def extract(self, documents: Documents) -> Extracted:
-        """All tuples of all patterns."""
+        """All tuples of all patterns; `ColumnTooLarge` if they are more than fit into one batch for each."""
         parts: list[list[pa.RecordBatch]] = [[] for _ in self.distinct]
         dead: list[tuple[int, int, str]] = []
         for part in self.extractions(documents):
@@ -160,12 +164,13 @@ class Extraction:
             )
             return
         self._ids = node_ids(documents)
+        self._texts = node_texts(documents)
         self._room = Room(np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32))
         self._forest = Forest(
             documents.first,
             documents.parents,
             documents.last,
-            _sizes(documents),
+            self._texts.sizes,
         )
         made = extractor.compiled
         asked, is_element = extractor.labels_of(documents)
@@ -181,22 +186,36 @@ class Extraction:
             _numbers(made, self._lists, documents),
         )
 
-    def runs(self) -> Iterator["Run"]:
-        """The patterns' tuples, so many patterns at a time that they aren't too many."""
-        place = 0
-        while place < len(self.extractor.distinct):
-            run = Run(self, place)
-            yield run
-            place = run.past
+    def runs(self, low: int = 0, past: int | None = None) -> Iterator["Run"]:
+        """The patterns' tuples, so many patterns at a time that they aren't too many.
 
-    def embeddings(self, low: int) -> Embeddings:
-        """The document nodes that some patterns are embedded into; `low` is a place among those that differ.
+        A pattern's run comes once, or once for each of several parts of the documents, in their order.
+        """
+        past = len(self.extractor.distinct) if past is None else past
+        while low < past:
+            found = self.embeddings(low, past)
+            try:
+                runs = iter([Run(self, low, found)])
+            except ColumnTooLarge:
+                runs = self._runs_of_halves(low, int(found.past))
+            low = int(found.past)
+            yield from runs
+
+    def _runs_of_halves(self, low: int, past: int) -> Iterator["Run"]:
+        count = len(self.documents)
+        for start, end in ((0, count // 2), (count // 2, count)):
+            half = Extraction(self.extractor, self.documents.part(start, end), None)
+            yield from half.runs(low, past)
+
+    def embeddings(self, low: int, past: int) -> Embeddings:
+        """The document nodes that some patterns are embedded into; `low` and `past` are places among those that differ.
 
         The next call writes over them.
         """
         made = self.extractor.compiled
         found: Embeddings = embeddings(
             low,
+            past,
             _CELLS,
             _BYTES,
             made.patterns,
@@ -213,15 +232,14 @@ class Extraction:
     def columns(self, low: int, found: Embeddings) -> Columns:
         """The same as columns."""
         patterns = self.extractor.compiled.patterns
-        return columns_of(found, low, patterns.first, patterns.returns, self.documents, self._ids)
+        return columns_of(found, low, patterns, self.documents, self._ids, self._texts)
 
 
 class Run:
     """The tuples of the patterns from `low` up to `past`, as places among those that differ."""
 
-    def __init__(self, extraction: Extraction, low: int) -> None:
+    def __init__(self, extraction: Extraction, low: int, found: Embeddings) -> None:
         self._extractor = extraction.extractor
-        found = extraction.embeddings(low)
         self.low, self.past = low, int(found.past)
         self.counts: Int64s = np.diff(found.first_row)
         pairs = found.overflowing.reshape(-1, 2)
@@ -239,6 +257,7 @@ class Run:
 def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
+    check_columns(batches)
     return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema)
 
 
@@ -249,13 +268,6 @@ def _uses(made: Compiled) -> Float64s:
     uses += np.bincount(made.states.edge_label, minlength=count)
     uses += np.bincount(made.tests.label, minlength=count)
     return uses.astype(np.float64)
-
-
-def _sizes(documents: Documents) -> Int32s:
-    """The bytes of every node's value and content."""
-    sizes = np.diff(documents.spans, axis=0)[::2].T.astype(np.int32)
-    sizes[documents.spans[VALUE_START] < 0, 0] = 0
-    return np.ascontiguousarray(sizes)
 
 
 def _numbers(made: Compiled, lists: LabelLists, documents: Documents) -> Float64s:

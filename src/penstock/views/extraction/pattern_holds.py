@@ -21,6 +21,7 @@ from penstock.arrays import Bools, Bytes, Float64s, Int32s, Int64s, UInt64s
 from penstock.jit import kernel
 from penstock.views.documents.documents import VALUE_END, VALUE_START
 from penstock.views.extraction.pattern_states import ANY_LABEL, NO_TEST, States, Tests
+from penstock.views.numerals import order_of_numerals
 
 NOWHERE = -1
 _UNKNOWN = -2
@@ -315,6 +316,15 @@ def _test(
                     break
                 literal = tests.number[comparison]
                 order = -1 if number < literal else 1 if number > literal else 0
+                if order == 0:
+                    order = order_of_numerals(
+                        values,
+                        spans[VALUE_START, node],
+                        spans[VALUE_END, node],
+                        tests.text,
+                        tests.text_at[comparison],
+                        tests.text_at[comparison + 1],
+                    )
             if not _fits(tests.operator[comparison], order):
                 held = False
                 break

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import Bools, Bytes, Float64s, Int8s, Int32s, Int64s
+from penstock.views.numerals import numeral
 from penstock.views.tree_pattern import ANY, DOCUMENT, OPERATORS, PatternNode, TreePattern
 from penstock.views.values import Comparisons
 
@@ -46,8 +47,9 @@ class Tests(NamedTuple):
     """A place in `OPERATORS`."""
     is_text: Bools
     number: Float64s
+    """The double nearest to a number, NaN instead of a text."""
     text_at: Int64s
-    """Comparison c's text is text[text_at[c]:text_at[c + 1]]."""
+    """Comparison c's literal is text[text_at[c]:text_at[c + 1]]: a text, or a number with all its digits."""
     text: Bytes
 
 
@@ -143,8 +145,11 @@ class _Maker:
 
     def tests(self) -> Tests:
         comparisons = [comparison for _, value in self._tests for comparison in value]
-        texts = [c.literal.encode() if isinstance(c.literal, str) else b"" for c in comparisons]
-        numbers = [np.nan if isinstance(c.literal, str) else c.literal for c in comparisons]
+        texts = [
+            (c.literal if isinstance(c.literal, str) else numeral(c.literal)).encode()
+            for c in comparisons
+        ]
+        numbers = [np.nan if isinstance(c.literal, str) else float(c.literal) for c in comparisons]
         first = np.zeros(len(self._tests) + 1, np.int64)
         first[1:] = np.cumsum([len(value) for _, value in self._tests])
         text_at = np.zeros(len(texts) + 1, np.int64)

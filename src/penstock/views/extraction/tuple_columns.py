@@ -11,14 +11,35 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Bytes, Int8s, Int32s, Int64s
-from penstock.errors import PenstockError
 from penstock.jit import kernel
-from penstock.views.documents.documents import Documents
+from penstock.views.documents.contents import (
+    MOST_DECLARATIONS,
+    Contents,
+    contents,
+    text_sizes,
+    write_content,
+)
+from penstock.views.documents.documents import VALUE_START, Documents
 from penstock.views.extraction.embeddings import Embeddings
+from penstock.views.extraction.pattern_states import Patterns
+from penstock.views.text_columns import check_column
 from penstock.views.tree_pattern import Returns, TreePattern
 
 _VAL, _CONT = int(Returns.VAL), int(Returns.CONT)
-_LARGEST_COLUMN = (1 << 31) - 1
+
+
+class NodeTexts(NamedTuple):
+    """The values and contents of document nodes."""
+
+    values: Bytes
+    contents: Contents
+    sizes: Int64s
+    """Per node the bytes of its value, and of its content: side by side, they cost one access to memory."""
+
+
+def node_texts(documents: Documents) -> NodeTexts:
+    """Those of a batch of documents."""
+    return NodeTexts(documents.values, contents(documents), text_sizes(documents))
 
 
 class Columns(NamedTuple):
@@ -60,10 +81,11 @@ def number_columns(found: Embeddings, numbers: Int64s, ids: Int64s, columns: Int
 
 @kernel
 def text_offsets(
-    found: Embeddings, low: int, first_node: Int64s, returns: Int8s, spans: Int64s
+    found: Embeddings, low: int, first_node: Int64s, returns: Int8s, nodes: NodeTexts
 ) -> tuple[Int32s, Int64s, Int64s, Int64s, bool]:
     """Offsets of all text columns, where those of each begin, where its texts do, each pattern's first column; and
-    whether any is missing. `spans` has rows for the start and end of values and of content."""
+    whether any is missing."""
+    starts, sizes = nodes.contents.spans[VALUE_START], nodes.sizes
     patterns = len(found.first_row) - 1
     columns = places = 0
     for pattern in range(patterns):
@@ -84,15 +106,12 @@ def text_offsets(
             for kind in range(2):
                 if not returns[first_node[low + pattern] + place] & (_CONT if kind else _VAL):
                     continue
-                start, end = spans[2 * kind], spans[2 * kind + 1]
                 at = first_offset[column]
                 size = np.int64(0)
                 for row in range(rows):
                     node = found.nodes[found.first_cell[pattern] + row * width + place]
-                    if start[node] >= 0:
-                        size += end[node] - start[node]
-                    else:
-                        missing = True
+                    size += sizes[node, kind]
+                    missing |= kind == 0 and starts[node] < 0
                     offsets[at + row + 1] = size
                 column += 1
                 first_offset[column] = at + rows + 1
@@ -107,9 +126,7 @@ def text_bytes(
     low: int,
     first_node: Int64s,
     returns: Int8s,
-    spans: Int64s,
-    values: Bytes,
-    content: Bytes,
+    nodes: NodeTexts,
     offsets: Int32s,
     first_offset: Int64s,
     first_text: Int64s,
@@ -130,12 +147,15 @@ def text_bytes(
                 at = first_offset[column]
                 ends = offsets[at + 1 : at + rows + 1]
                 target = texts[first_text[column] : first_text[column + 1]]
-                start = spans[2 * kind]
+                column += 1
+                if kind:
+                    _write_contents(target, ends, cells, place, width, nodes.contents)
+                    continue
+                start = nodes.contents.spans[VALUE_START]
                 if missing:
                     for row in range(rows):
                         valid[at + row] = start[cells[row * width + place]] >= 0
-                _copy(target, ends, cells, place, width, start, content if kind else values)
-                column += 1
+                _copy(target, ends, cells, place, width, start, nodes.values)
     return valid
 
 
@@ -154,34 +174,43 @@ def _copy(
         at += size
 
 
+@kernel
+def _write_contents(
+    target: Bytes, ends: Int32s, nodes: Int32s, place: int, width: int, source: Contents
+) -> None:
+    """The contents of one column, one behind the other; a scope is copied from the row before if it is the same."""
+    order = np.empty(MOST_DECLARATIONS, np.int64)
+    at, written, scope = 0, -1, -1
+    for row in range(len(ends)):
+        node = nodes[row * width + place]
+        known = written if source.scope[node] == scope else -1
+        scope = int(source.scope[node])
+        written = write_content(source, node, target, at, known, order)
+        at = int(ends[row])
+
+
 def columns_of(
     found: Embeddings,
     low: int,
-    first_node: Int64s,
-    returns: Int8s,
+    patterns: Patterns,
     documents: Documents,
     ids: Int64s,
+    nodes: NodeTexts,
 ) -> Columns:
-    """The columns of a run of patterns that begins with `low`."""
+    """The columns of a run of patterns that begins with `low`; `ColumnTooLarge` if one is."""
     numbers = _room(8 * (len(found.documents) + len(found.nodes))).view(np.int64)
     first_number = number_columns(found, documents.numbers, ids, numbers)
-    spans = documents.spans
     offsets, first_offset, first_text, first_column, missing = text_offsets(
-        found, low, first_node, returns, spans
+        found, low, patterns.first, patterns.returns, nodes
     )
-    if len(first_text) > 1 and int(np.diff(first_text).max()) > _LARGEST_COLUMN:
-        size = f"{int(np.diff(first_text).max()):,} bytes"
-        reason = f"a column of {size} is too large for Arrow: extract fewer documents at a time"
-        raise PenstockError(reason)
+    check_column(int(np.diff(first_text).max(initial=0)))
     texts = _room(int(first_text[-1]))
     valid = text_bytes(
         found,
         low,
-        first_node,
-        returns,
-        spans,
-        documents.values,
-        documents.content,
+        patterns.first,
+        patterns.returns,
+        nodes,
         offsets,
         first_offset,
         first_text,

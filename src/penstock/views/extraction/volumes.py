@@ -19,13 +19,8 @@ import numpy as np
 
 from penstock.arrays import Bools, Float64s, Int32s, Int64s
 from penstock.jit import kernel
-from penstock.views.documents.documents import (
-    CONTENT_END,
-    CONTENT_START,
-    VALUE_END,
-    VALUE_START,
-    Documents,
-)
+from penstock.views.documents.contents import text_sizes
+from penstock.views.documents.documents import Documents
 from penstock.views.tree_pattern import ANY, Comparison, TreePattern
 from penstock.views.values import holds
 
@@ -66,9 +61,7 @@ def volumes(views: Sequence[TreePattern], documents: Documents) -> Volumes:
     flat = _flatten(views, numbers, predicates)
     lists_start, lists = _candidates(documents)
     allowed = _allowed(documents, numbers, predicates, lists_start, lists)
-    length = (
-        documents.spans[[VALUE_END, CONTENT_END]] - documents.spans[[VALUE_START, CONTENT_START]]
-    )
+    length = np.ascontiguousarray(text_sizes(documents).T)
     found = np.zeros((3, len(views)))
     _measure(
         *flat, lists_start, lists, allowed, documents.first, documents.last, documents.parents,

@@ -118,7 +118,7 @@ def implies_predicate(known: Implications, left: int, right: int) -> bool:
     if left == right or right == NO_PREDICATE or known.kind[left] == NEVER:
         return True
     if known.kind[right] == RANGE and known.kind[left] != OTHER:
-        # A NaN, of a text that is no number, lies nowhere.
+        # What has no cuts, as a text that is no number, lies in no range: see `predicate_table`.
         return bool(known.low[right] <= known.low[left] and known.high[left] <= known.high[right])
     low, high = known.start[left], known.start[left + 1]
     while low < high:

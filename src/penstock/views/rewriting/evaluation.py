@@ -4,7 +4,8 @@
 
 What is joined are IDs; for each step there is an array of row numbers of its input, all of one length. Columns are
 taken once at the end: texts are copied only for rows that come out. Many documents are dealt with at once, and joins
-never leave a document. A rewriting that only picks columns copies nothing.
+never leave a document. A rewriting that only picks columns copies nothing. `ColumnTooLarge` if texts are more than one
+column can have.
 
 The result is sorted by document and IDs, and no two rows are equal, as the inputs are (`planning` says why).
 """
@@ -43,6 +44,7 @@ from penstock.views.rewriting.rewriting_plan import (
     RewritingPlan,
     Step,
 )
+from penstock.views.text_columns import check_column, text_lengths
 from penstock.views.tree_pattern import PatternNode, Returns, TreePattern
 from penstock.views.tuples import cont_column, id_column, tuple_schema, val_column
 from penstock.views.values import holds, holds_each
@@ -290,9 +292,11 @@ class _Joined:
         source = self.sources[column.step]
         if column.source == TEXT:
             length = len(source.document) if rows is None else len(rows)
+            check_column(length * len(column.text.encode()))
             return pa.repeat(pa.scalar(column.text), length)
         name = val_column if column.source == VAL else cont_column
         (found,) = _columns(source.batch, [name(column.place)])
         if rows is not None:
+            check_column(int(text_lengths(found)[rows].sum()))
             found = found.take(pa.array(rows))
         return values_in(found) if column.source != wanted else found

@@ -3,9 +3,11 @@
 An embedding asks whether the predicate of a node implies that of another, millions of times over. Most predicates are
 simple, and two numbers for each decide:
 
-    RANGE    comparisons with numbers, no `<>`      low .. high, both included (doubles have neighbours)
-    TEXT     `= 'text'` alone                       low = high = the number that the text is, or NaN
+    RANGE    comparisons with numbers, no `<>`      low, high: the cuts where it begins and ends, by number
+    TEXT     `= 'text'` alone                       those around the number that the text is, or `_NOWHERE`
     NEVER    contradicts itself                     implies everything
+
+Cuts (`values`) are numbered in their order, over all predicates: so they are compared exactly, whatever their digits.
 
     a RANGE or TEXT implies a RANGE if its low and high lie in it; TEXTs imply no other TEXT, and RANGEs none
 
@@ -18,16 +20,16 @@ So thousands of prices on one label cost nothing. Where too many predicates that
 equal ones imply each other, which loses rewritings and never a tuple.
 """
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int8s, Int32s, Int64s
+from penstock.arrays import Bools, Int8s, Int32s, Int64s
 from penstock.matching.sharing import offsets
+from penstock.views.numerals import number
 from penstock.views.tree_pattern import ANY
-from penstock.views.values import Comparisons, implies, number, unsatisfiable
+from penstock.views.values import Comparisons, Cut, implies, number_set, unsatisfiable
 
 NO_PREDICATE = 0
 """The number of the predicate that asks nothing."""
@@ -42,8 +44,8 @@ class Implications(NamedTuple):
     """The arrays drawn above, by predicate; `known_text`: whether it leaves one text, so that the value is known."""
 
     kind: Int8s
-    low: Float64s
-    high: Float64s
+    low: Int64s
+    high: Int64s
     known_text: Bools
     start: Int64s
     implied: Int32s
@@ -52,9 +54,10 @@ class Implications(NamedTuple):
 class PredicateTable:
     """Predicates as they come, each distinct one once.
 
+    >>> from decimal import Decimal
     >>> from penstock.views.tree_pattern import Comparison
-    >>> table = PredicateTable()
-    >>> table.number("price", (Comparison(">", 5.0),)), table.number("price", (Comparison("<>", 5.0),))
+    >>> table, five = PredicateTable(), Decimal(5)
+    >>> table.number("price", (Comparison(">", five),)), table.number("price", (Comparison("<>", five),))
     (1, 2)
     >>> found = table.implications()
     >>> found.kind.tolist(), found.implied[found.start[1] : found.start[2]].tolist()
@@ -79,7 +82,8 @@ class PredicateTable:
     def implications(self) -> Implications:
         """Which predicates imply which, as far as they can meet."""
         simple = [_simple(predicate) for predicate in self.predicates]
-        kind = np.array([k for k, _, _ in simple], np.int8)
+        kind = np.array([k for k, _ in simple], np.int8)
+        places = _places([cuts for _, cuts in simple])
         pairs: set[tuple[int, int]] = set()
         everywhere = self._on_label.get(ANY, set())
         for label, here in self._on_label.items():
@@ -88,8 +92,8 @@ class PredicateTable:
         found = np.array(sorted(pairs), np.int64).reshape(-1, 2)
         return Implications(
             kind=kind,
-            low=np.array([low for _, low, _ in simple], np.float64),
-            high=np.array([high for _, _, high in simple], np.float64),
+            low=np.ascontiguousarray(places[:, 0]),
+            high=np.ascontiguousarray(places[:, 1]),
             known_text=np.array([_has_text(p) for p in self.predicates], np.bool_),
             start=offsets(np.bincount(found[:, 0], minlength=len(kind))),
             implied=found[:, 1].astype(np.int32),
@@ -100,25 +104,34 @@ def _has_text(predicate: Comparisons) -> bool:
     return any(c.operator == "=" and isinstance(c.literal, str) for c in predicate)
 
 
-def _simple(predicate: Comparisons) -> tuple[int, float, float]:
-    """The kind of a predicate, and its low and high."""
+_Cuts = tuple[Cut, Cut]
+_NOWHERE = None
+"""The cuts of what has none: no range is as wide as the numbers that stand for them."""
+
+
+def _simple(predicate: Comparisons) -> tuple[int, _Cuts | None]:
+    """The kind of a predicate, and where it begins and ends."""
     if not predicate:
-        return OTHER, math.nan, math.nan
+        return OTHER, _NOWHERE
     if unsatisfiable(predicate):
-        return NEVER, math.nan, math.nan
+        return NEVER, _NOWHERE
     if len(predicate) == 1 and _has_text(predicate):
         read = number(str(predicate[0].literal))
-        return TEXT, *((math.nan, math.nan) if read is None else (read, read))
-    low, high = -math.inf, math.inf
-    for comparison in predicate:
-        literal, operator = comparison.literal, comparison.operator
-        if isinstance(literal, str) or operator == "<>":
-            return OTHER, math.nan, math.nan
-        if operator in ("=", ">", ">="):
-            low = max(low, math.nextafter(literal, math.inf) if operator == ">" else literal)
-        if operator in ("=", "<", "<="):
-            high = min(high, math.nextafter(literal, -math.inf) if operator == "<" else literal)
-    return RANGE, low, high
+        return TEXT, _NOWHERE if read is None else ((read, 0), (read, 1))
+    if any(c.operator == "<>" or isinstance(c.literal, str) for c in predicate):
+        return OTHER, _NOWHERE
+    found = number_set(predicate)
+    return RANGE, (found.low, found.high)
+
+
+def _places(cuts: Sequence[_Cuts | None]) -> Int64s:
+    """The cuts by number, in their order."""
+    ordered = sorted({cut for both in cuts if both is not None for cut in both})
+    place = {cut: number for number, cut in enumerate(ordered)}
+    found = [
+        (-1, len(place)) if both is None else (place[both[0]], place[both[1]]) for both in cuts
+    ]
+    return np.array(found, np.int64).reshape(-1, 2)
 
 
 def _implied(

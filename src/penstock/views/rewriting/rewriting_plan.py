@@ -14,9 +14,11 @@ first, the second, and so on.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from penstock.errors import PenstockError
+from penstock.views.numerals import number, numeral
 from penstock.views.tree_pattern import OPERATORS, Comparison
 from penstock.views.values import Comparisons
 
@@ -119,13 +121,21 @@ class RewritingPlan:
 
 
 def _step_to_json(step: Step) -> list[Any]:
-    filters = [[f.node, f.source, [list(c) for c in _pairs(f.value)], f.text] for f in step.filters]
+    filters = [
+        [f.node, f.source, [list(c) for c in _written(f.value)], f.text] for f in step.filters
+    ]
     within, checks = [list(c) for c in step.within], [list(c) for c in step.checks]
     return [step.input, list(step.images), within, filters, step.join, list(step.on), checks]
 
 
-def _pairs(value: Comparisons) -> list[tuple[str, str | float]]:
-    return [(comparison.operator, comparison.literal) for comparison in value]
+def _written(value: Comparisons) -> list[tuple[str, str, bool]]:
+    """Operators with the texts of literals, and whether these are numbers."""
+    return [
+        (c.operator, c.literal, False)
+        if isinstance(c.literal, str)
+        else (c.operator, numeral(c.literal), True)
+        for c in value
+    ]
 
 
 def _step_from_json(found: Sequence[Any]) -> Step:
@@ -152,12 +162,13 @@ def _check(found: Sequence[Any]) -> Check:
 
 def _filter(node: int, source: str, value: Sequence[Sequence[Any]], text: str) -> Filter:
     comparisons = []
-    for operator, literal in value:
+    for operator, literal, is_number in value:
         if operator not in OPERATORS:
             raise ValueError(f"{operator!r} is no operator")
-        comparisons.append(
-            Comparison(operator, literal if isinstance(literal, str) else float(literal))
-        )
+        read = number(str(literal)) if is_number else str(literal)
+        if read is None:
+            raise ValueError(f"{literal!r} is no number")
+        comparisons.append(Comparison(operator, read))
     return Filter(int(node), str(source), tuple(comparisons), str(text))
 
 
@@ -177,7 +188,7 @@ def explain(plan: RewritingPlan, names: Sequence[str] = ()) -> str:
         how = "read" if step.join == FIRST else "join"
         lines.append(f"{how} {name(at)}: {read}{_joined(plan, step)}")
         for found in step.filters:
-            value = " and ".join(f"{c.operator} {c.literal!r}" for c in found.value)
+            value = " and ".join(f"{c.operator} {_shown(c.literal)}" for c in found.value)
             node = _label(plan, step.images[found.node])
             lines.append(f"  keep where {node}.{found.source} {value}")
         inner = [Check(c.kind, step.images[c.upper], step.images[c.lower]) for c in step.within]
@@ -189,6 +200,10 @@ def explain(plan: RewritingPlan, names: Sequence[str] = ()) -> str:
         for c in found
     ]
     return "\n".join([*lines, *([f"return {', '.join(columns)}"] if columns else [])])
+
+
+def _shown(literal: str | Decimal) -> str:
+    return repr(literal) if isinstance(literal, str) else numeral(literal)
 
 
 def _label(plan: RewritingPlan, node: int) -> str:

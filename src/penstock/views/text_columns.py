@@ -1,0 +1,49 @@
+"""How large a column of texts may be: its offsets have 32 bits.
+
+Whoever makes a column asks first. `ColumnTooLarge` goes to whoever chose the documents, who takes half as many at a
+time; of one document alone it is the reason why a view doesn't get it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+
+LARGEST_COLUMN = (1 << 31) - 1
+"""Bytes of a column of texts."""
+
+
+class ColumnTooLarge(PenstockError):
+    """The texts of some documents are more than a column can have: take fewer documents at a time."""
+
+
+def check_column(size: int) -> None:
+    """Refuse a column of so many bytes if that is too many."""
+    if size > LARGEST_COLUMN:
+        raise ColumnTooLarge(
+            f"a column of {size:,} bytes is too large: at most {LARGEST_COLUMN:,}; take fewer documents at a time"
+        )
+
+
+def check_columns(batches: Sequence[pa.RecordBatch]) -> None:
+    """Refuse to join batches if a column of texts would be too large."""
+    for column, field in enumerate(batches[0].schema if batches else ()):
+        if pa.types.is_string(field.type):
+            check_column(sum(int(text_lengths(batch.column(column)).sum()) for batch in batches))
+
+
+def text_lengths(texts: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The bytes of each text of an array.
+
+    >>> text_lengths(pa.array(["ab", None, "é"]))
+    array([2, 0, 2])
+    """
+    if not len(texts):
+        return np.zeros(0, np.int64)
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1]
+    lengths = np.diff(offsets).astype(np.int64)
+    if texts.null_count:
+        lengths[texts.is_null().to_numpy(zero_copy_only=False)] = 0
+    return lengths
