@@ -312,13 +312,33 @@ def test_what_only_a_merger_covers_comes_back_with_its_parts():
 @pytest.mark.parametrize("policy", [None, MergePolicy(growth=0.5)])
 def test_one_part_that_leaves_a_large_merger_is_answered_by_one_entry(policy):
     table = RoutingTable({"price": "int"}, policy=policy)
-    table.load((n, region(f"price = {n}", {"price": "int"})) for n in range(2_000))
+    table.load((n, region(f"price = {n}", {"price": "int"})) for n in range(5_000))
     table.merge()
+    assert len(table) == 5  # a merger has at most 1,024 parts
     for gone in (1_000, 1_001, 7, 0):
         change = table.unsubscribe(gone)
-        assert len(change.entered) == len(change.left) == len(table) == 1
+        assert len(change.entered) == len(change.left) == 1
     assert len(table.unsubscribe_all(range(100, 900)).entered) == 1
-    assert len(table.parts(*dict(table.entries()))) == 1_196
+    assert sum(len(table.parts(merger)) for merger, _ in table.entries()) == 4_196
+
+
+def test_a_merger_gets_only_so_large():
+    table = RoutingTable({"x": "int", "y": "int"})
+    schema = {"x": "int", "y": "int"}
+    apart = [f"x = {2 * n}" for n in range(3_000)]
+    found, _ = merged(apart, schema=schema)
+    assert sorted(len(values.intervals) for ((_, values),) in (r.boxes[0] for r in found)) == [
+        952,
+        1024,
+        1024,
+    ]
+    long = f"x IN ({', '.join(str(2 * n + 1) for n in range(2_000))})"
+    (found,), _ = merged([long, "x = 0"], schema=schema)  # it was as long before
+    assert len(found.boxes[0][0][1].intervals) <= 2_000
+    several = [f"x = {n} AND y < {n} OR y = {n} AND x > 5000" for n in range(1, 100)]
+    table.load((text, region(text, schema)) for text in several)
+    table.merge()
+    assert all(len(found.boxes) <= 32 for _, found in table.entries())
 
 
 def test_what_comes_back_when_a_cover_leaves_is_merged_at_once():

@@ -7,8 +7,9 @@
 A box that has joined another has that one's place in `into`, and its region is united with the other's. A test gets new
 ranges by putting them behind all others, so no array of a test ever moves.
 
-How large a merger may get is bounded: by `MOST_RANGES` in one test and by `MOST_BOXES` in one region. Past these an
-entry takes as long to tell as those it stands for. What is larger to begin with may stay as large as it is.
+How large a merger may get is bounded: by `MOST_RANGES` in one test and by `MOST_BOXES` in one region, past which an
+entry takes as long to tell as those it stands for (what is larger to begin with may stay so); and by `MOST_PARTS`
+subscriptions, since they are all asked again when one of them leaves.
 """
 
 from typing import NamedTuple
@@ -22,15 +23,17 @@ from penstock.matching.sharing import offsets
 
 MOST_RANGES = 1_024
 MOST_BOXES = 32
+MOST_PARTS = 1_024
 
 
 class Pool(NamedTuple):
     """The arrays drawn above.
 
     `into` and `region_into` lead from what has joined something to that. `boxes_in` counts the boxes of a region that
-    have joined none. `loss` is the mass of announced events in a box that are in none of the boxes it is made of;
-    `is_perfect` says that there can't be any, whatever is announced. `hashes` of tests add up to `whole` of their box.
-    `free` are the attributes of which a test that accepts every number asks nothing: all but the hidden ones.
+    have joined none, `parts_in` the subscriptions it is made of. `loss` is the mass of announced events in a box that
+    are in none of the boxes it is made of; `is_perfect` says that there can't be any, whatever is announced. `hashes`
+    of tests add up to `whole` of their box. `free` are the attributes of which a test that accepts every number asks
+    nothing: all but the hidden ones.
     """
 
     start: Int64s
@@ -43,6 +46,7 @@ class Pool(NamedTuple):
     region: Int64s
     region_into: Int64s
     boxes_in: Int64s
+    parts_in: Int64s
     loss: Float64s
     is_perfect: Bools
     hashes: UInt64s
@@ -73,8 +77,8 @@ class Pool(NamedTuple):
         return found
 
 
-def pool_of(boxes: Boxes, regions: Int64s, free: Bools) -> Pool:
-    """Some regions of many, to be merged with each other."""
+def pool_of(boxes: Boxes, regions: Int64s, parts: Int64s, free: Bools) -> Pool:
+    """Some regions of many, to be merged with each other; each is made of so many parts."""
     sizes = boxes.region_start[regions + 1] - boxes.region_start[regions]
     chosen = runs(boxes.region_start[regions], sizes)
     lengths = boxes.box_start[chosen + 1] - boxes.box_start[chosen]
@@ -106,6 +110,7 @@ def pool_of(boxes: Boxes, regions: Int64s, free: Bools) -> Pool:
         region=np.repeat(np.arange(len(regions)), sizes),
         region_into=np.arange(len(regions)),
         boxes_in=sizes.copy(),
+        parts_in=parts.copy(),
         loss=np.zeros(len(chosen)),
         is_perfect=np.ones(len(chosen), np.bool_),
         hashes=np.zeros(len(tests), np.uint64),
@@ -195,8 +200,16 @@ def may_join(pool: Pool, b: int, c: int) -> bool:
     r, s = region_of(pool, b), region_of(pool, c)
     if r == s:
         return True
+    if pool.parts_in[r] + pool.parts_in[s] > MOST_PARTS:
+        return False
     larger = max(pool.boxes_in[r], pool.boxes_in[s])
     return bool(pool.boxes_in[r] + pool.boxes_in[s] - 1 <= max(larger, MOST_BOXES))
+
+
+@kernel
+def is_full(pool: Pool, b: int) -> bool:
+    """Whether the region of a box has as many parts as it may."""
+    return bool(pool.parts_in[region_of(pool, b)] >= MOST_PARTS)
 
 
 @kernel
@@ -207,6 +220,7 @@ def join(pool: Pool, b: int, c: int) -> None:
     if r != s:
         pool.region_into[s] = r
         pool.boxes_in[r] += pool.boxes_in[s]
+        pool.parts_in[r] += pool.parts_in[s]
     pool.boxes_in[r] -= 1
 
 

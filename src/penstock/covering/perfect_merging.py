@@ -23,6 +23,7 @@ from penstock.covering.boxes import HIGHEST
 from penstock.covering.merge_pool import (
     MOST_RANGES,
     Pool,
+    is_full,
     is_too_long,
     join,
     may_join,
@@ -79,87 +80,98 @@ def _tests_of(pool: Pool, attribute: int) -> tuple[Int64s, Int64s]:
     return tests[:count], owners[:count]
 
 
+class _Room(NamedTuple):
+    """Ranges on their way: those of the merger that is being made, a union of them, and all that are done."""
+
+    low: Int64s
+    high: Int64s
+    union_low: Int64s
+    union_high: Int64s
+    done_low: Int64s
+    done_high: Int64s
+
+
 @kernel
 def _join_all(pool: Pool, work: _Sweep) -> tuple[Int64s, Int64s, int]:
     """Merge what can be; the new ranges, and how many boxes have joined others."""
-    room = 0
+    size = 0
     for t in work.tests:
-        room += pool.past[t] - pool.first[t]
-    out_low, out_high = np.empty(room, np.int64), np.empty(room, np.int64)
-    a_low, a_high = np.empty(room, np.int64), np.empty(room, np.int64)
-    b_low, b_high = np.empty(room, np.int64), np.empty(room, np.int64)
+        size += pool.past[t] - pool.first[t]
+    room = _Room(
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+    )
     used = joined = first = 0
     while first < len(work.tests):
         past = first + 1
         while past < len(work.tests) and work.rest[past] == work.rest[first]:
             past += 1
-        head = first
-        while head < past - 1:
-            # Merge into the head what can be; the first that can't is the next head.
-            c, t = work.owners[head], work.tests[head]
-            size = pool.past[t] - pool.first[t]
-            a_low[:size] = pool.low[pool.first[t] : pool.past[t]]
-            a_high[:size] = pool.high[pool.first[t] : pool.past[t]]
-            following, members = past, 0
-            for place in range(head + 1, past):
-                b, u = work.owners[place], work.tests[place]
-                if pool.into[b] != b:
-                    continue
-                fits = may_join(pool, c, b) and _same_rest(pool, c, t, b, u)
-                if (
-                    fits
-                    and pool.past[u] - pool.first[u] == 1
-                    and _is_behind(pool, u, a_high[size - 1])
-                ):
-                    fits = size < MOST_RANGES
-                    if fits:
-                        a_low[size], a_high[size] = (
-                            pool.low[pool.first[u]],
-                            pool.high[pool.first[u]],
-                        )
-                        size += 1
-                elif fits:
-                    other = pool.past[u] - pool.first[u]
-                    together = unite(
-                        a_low,
-                        a_high,
-                        size,
-                        pool.low,
-                        pool.high,
-                        pool.first[u],
-                        pool.past[u],
-                        b_low,
-                        b_high,
-                    )
-                    fits = not is_too_long(together, size, other)
-                    if fits:
-                        a_low, b_low = b_low, a_low
-                        a_high, b_high = b_high, a_high
-                        size = together
-                if fits:
-                    join(pool, c, b)
-                    pool.loss[c] += pool.loss[b]
-                    pool.is_perfect[c] &= pool.is_perfect[b]
-                    members += 1
-                elif following == past:
-                    following = place
-                if size >= MOST_RANGES and following < past:
-                    break
-            if members:
-                set_test(pool, c, t, a_low, a_high, size, len(pool.low) + used)
-                out_low[used : used + size] = a_low[:size]
-                out_high[used : used + size] = a_high[:size]
-                used += size
-                joined += members
-            head = following
+        while first < past - 1:
+            following, members, used = _join_to(pool, work, first, past, room, used)
+            joined += members
+            first = following
         first = past
-    return out_low[:used].copy(), out_high[:used].copy(), joined
+    return room.done_low[:used].copy(), room.done_high[:used].copy(), joined
 
 
 @kernel
-def _is_behind(pool: Pool, t: int, high: int) -> bool:
-    """Whether a test begins behind a range, with a number between the two."""
-    return bool(high != HIGHEST and pool.low[pool.first[t]] > high + 1)
+def _join_to(
+    pool: Pool, work: _Sweep, head: int, past: int, room: _Room, used: int
+) -> tuple[int, int, int]:
+    """Merge into the first of a group what can be; the first that can't, how many joined, how many ranges are done."""
+    b, t = work.owners[head], work.tests[head]
+    size = pool.past[t] - pool.first[t]
+    room.low[:size] = pool.low[pool.first[t] : pool.past[t]]
+    room.high[:size] = pool.high[pool.first[t] : pool.past[t]]
+    following, members = past, 0
+    for place in range(head + 1, past):
+        c, u = work.owners[place], work.tests[place]
+        if pool.into[c] != c:
+            continue
+        together = 0
+        if may_join(pool, b, c) and _same_rest(pool, b, t, c, u):
+            together = _add_ranges(pool, u, room, size)
+        if together:
+            size = together
+            join(pool, b, c)
+            pool.loss[b] += pool.loss[c]
+            pool.is_perfect[b] &= pool.is_perfect[c]
+            members += 1
+        elif following == past:
+            following = place
+        if following < past and (size >= MOST_RANGES or is_full(pool, b)):
+            break
+    if members:
+        set_test(pool, b, t, room.low, room.high, size, len(pool.low) + used)
+        room.done_low[used : used + size] = room.low[:size]
+        room.done_high[used : used + size] = room.high[:size]
+        used += size
+    return following, members, used
+
+
+@kernel
+def _add_ranges(pool: Pool, t: int, room: _Room, size: int) -> int:
+    """Unite the ranges of a merger with those of one more test; how many there are then, 0 if these are too many."""
+    first, past = pool.first[t], pool.past[t]
+    last = room.high[size - 1]
+    if past == first + 1 and last != HIGHEST and pool.low[first] > last + 1:
+        # By far the most, since they come in order.
+        if size >= MOST_RANGES:
+            return 0
+        room.low[size], room.high[size] = pool.low[first], pool.high[first]
+        return size + 1
+    together = unite(
+        room.low, room.high, size, pool.low, pool.high, first, past, room.union_low, room.union_high
+    )
+    if is_too_long(together, size, past - first):
+        return 0
+    room.low[:together] = room.union_low[:together]
+    room.high[:together] = room.union_high[:together]
+    return together
 
 
 @kernel

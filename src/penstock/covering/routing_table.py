@@ -369,7 +369,11 @@ class RoutingTable(Generic[Id]):
         # The advertisements first: constants of theirs may move the numbers of all others.
         announced = None if is_perfect else frontier.flatten(self._announced.plain())
         free = [not path[0].startswith(HIDDEN) for path in frontier.coordinates.paths()]
-        pool = pool_of(frontier.boxes.boxes, numbers, np.array(free, np.bool_))
+        ids = [frontier.id(number) for number in numbers.tolist()]
+        parts = [len(self._mergers[i].parts) if isinstance(i, Merger) else 1 for i in ids]
+        pool = pool_of(
+            frontier.boxes.boxes, numbers, np.array(parts, np.int64), np.array(free, np.bool_)
+        )
         if announced is None:
             pool = merge_perfectly(pool)
         else:
@@ -377,7 +381,7 @@ class RoutingTable(Generic[Id]):
             limit = max(self._threshold * self._mass() - self._loss(), 0.0)
             found = chances(pool, announced, frontier.coordinates, statistics)
             pool = merge_imperfectly(pool, found, limit)
-        return self._put_mergers(pool, [frontier.id(n) for n in numbers.tolist()], names)
+        return self._put_mergers(pool, ids, names)
 
     def _put_mergers(
         self, pool: Pool, ids: list[Id | Merger], names: dict[Region, Merger]
