@@ -5,7 +5,7 @@ same link, so that a link is about some things and not about others: were they m
 on every link, and nothing would be let through in vain. With advertisements, what is announced are some ranges of the
 attributes that subscriptions have for themselves, and events are drawn from these.
 
-The paper's threshold is about each merger; ours is about the whole table of a link, so that the same number allows less.
+The paper's threshold is about each merger, ours about the whole table of a link: the same number allows less.
 """
 
 import time
