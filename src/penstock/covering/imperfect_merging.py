@@ -302,12 +302,11 @@ def _join_cheapest(
     small: float,
 ) -> tuple[Int64s, Int64s, int, float]:
     """Join pairs that come cheapest first, each box once; the new ranges, how many joined, and the loss of all."""
-    room = 0
-    for i in range(len(one)):
-        room += _ranges_of(pool, one[i]) + _ranges_of(pool, other[i])
-    most = 0
+    room = most = 0  # each box is used once at most
     for b in range(len(pool.into)):
-        most = max(most, _ranges_of(pool, b))
+        if pool.into[b] == b:
+            room += _ranges_of(pool, b)
+            most = max(most, _ranges_of(pool, b))
     a_low, a_high = np.empty(2 * most, np.int64), np.empty(2 * most, np.int64)
     out_low, out_high = np.empty(room, np.int64), np.empty(room, np.int64)
     is_taken = np.zeros(len(pool.into), np.bool_)

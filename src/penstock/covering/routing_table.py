@@ -285,30 +285,29 @@ class RoutingTable(Generic[Id]):
         ):  # nothing comes that didn't before
             return Change()
         self._announced = Announced.of(self.advertisements())
-        if is_first:
-            return self._merged_if_due(self._within_threshold())
-        met = [m for m in self._imperfect() if not is_disjoint(self.region(m), region)]
-        return self._merged_if_due(self._made_anew(met).then(self._within_threshold()))
+        imperfect = [] if is_first else self._imperfect()
+        met = [merger for merger in imperfect if not is_disjoint(self.region(merger), region)]
+        return self._merged_if_due(self._within_threshold(met))
 
     def withdraw(self, id_: Id) -> Change[Id]:
         """Such events are no longer announced, unless others do. KeyError if it isn't here."""
         self._advertised.remove(id_)
         self._announced = Announced.of(self.advertisements())
-        if not len(self._advertised):
-            return self._merged_if_due(self._made_anew(self._imperfect()))
-        return self._merged_if_due(self._within_threshold())
+        is_last = not len(self._advertised)
+        return self._merged_if_due(self._within_threshold(self._imperfect() if is_last else []))
 
     def advertisements(self) -> list[Region]:
         """What is announced: of the advertisements those that no other covers."""
         return [self._advertised.region(id_) for id_ in self._advertised.frontier()]
 
-    def _within_threshold(self) -> Change[Id]:
-        """Make imperfect mergers anew if they let through too much by now."""
+    def _within_threshold(self, unsure: list[Merger]) -> Change[Id]:
+        """Make mergers anew whose losses are unknown, and all imperfect ones if the others let through too much."""
         imperfect = self._imperfect()
-        mass = self._mass() if imperfect else 1.0
-        if mass and self._loss() <= self._threshold * mass * _ROUNDING:
+        if not imperfect:
             return Change()
-        return self._made_anew(imperfect)
+        mass, loss = self._mass(), self._loss() - sum(self._mergers[m].loss for m in unsure)
+        is_enough = mass > 0 and loss <= self._threshold * mass * _ROUNDING
+        return self._made_anew(unsure if is_enough else imperfect)
 
     def _made_anew(self, old: list[Merger]) -> Change[Id]:
         """Take mergers apart and merge what comes back; those that come out the same are the same."""
