@@ -32,6 +32,7 @@ from penstock.covering.merge_pool import (
     is_too_long,
     join,
     may_join,
+    region_of,
     set_test,
     unite,
     with_ranges,
@@ -316,6 +317,8 @@ def _join_cheapest(
         if cost[i] > most_cost or spent + cost[i] > left:
             break
         b, c = one[i], other[i]
+        if region_of(pool, b) == region_of(pool, c):
+            continue  # would save no entry
         if is_taken[b] or is_taken[c]:
             if most_cost == np.inf:
                 most_cost = max(cost[i] * _PATIENCE, small)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.covering.merge_pool import Pool, region_of
+from penstock.arrays import Int64s
+from penstock.covering.merge_pool import Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +33,27 @@ class Joined:
 
 def mergers(pool: Pool) -> Iterator[Joined]:
     """What has been made of several regions."""
-    boxes = np.flatnonzero(pool.into == np.arange(len(pool.into)))
-    of_region: dict[int, list[int]] = {}
-    for box in boxes.tolist():
-        of_region.setdefault(region_of(pool, box), []).append(box)
-    members = _members(pool)
-    for region, kept in of_region.items():
-        if len(members[region]) > 1:
-            yield Joined(
-                members[region],
-                kept,
-                float(pool.loss[kept].sum()),
-                bool(pool.is_perfect[kept].all()),
-            )
-
-
-def _members(pool: Pool) -> dict[int, list[int]]:
     into = pool.region_into
     while not np.array_equal(into[into], into):
         into = into[into]
-    found: dict[int, list[int]] = {}
-    for place, region in enumerate(into.tolist()):
-        found.setdefault(region, []).append(place)
-    return found
+    sizes = np.bincount(into, minlength=len(into))
+    members = np.flatnonzero(sizes[into] > 1)
+    boxes = np.flatnonzero(pool.into == np.arange(len(pool.into)))
+    boxes = boxes[sizes[into[pool.region[boxes]]] > 1]
+    groups = _grouped(members, into[members])
+    for region, kept in _grouped(boxes, into[pool.region[boxes]]).items():
+        yield Joined(
+            groups[region],
+            kept,
+            float(pool.loss[kept].sum()),
+            bool(pool.is_perfect[kept].all()),
+        )
+
+
+def _grouped(items: Int64s, keys: Int64s) -> dict[int, list[int]]:
+    """The items of each key."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first = np.flatnonzero(np.diff(ordered, prepend=-1))
+    groups = np.split(items[order], first[1:])
+    return {int(key): group.tolist() for key, group in zip(ordered[first], groups, strict=False)}

@@ -32,7 +32,7 @@ a time.
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -121,13 +121,20 @@ class _Made(Generic[Id]):
     is_perfect: bool
 
 
+_ALONE: _Made[Any] = _Made({None}, 0.0, is_perfect=True)  # a subscription, which stands for itself
+
+
 @dataclass(slots=True)
 class _Since:
-    """The last merging: how many entries more there are since, how many there were then, and when that was."""
+    """The last merging: how many entries more there are since, how many there were then, and when that was.
+
+    And how many there were when all imperfect mergers were made anew.
+    """
 
     more: int
     entries: int
     time: float
+    anew: int
 
 
 class RoutingTable(Generic[Id]):
@@ -173,7 +180,7 @@ class RoutingTable(Generic[Id]):
         self._advertised: Frontier[Id] = Frontier()
         self._announced = Announced.of([])
         self._next = 0
-        self._since = _Since(0, 0, clock())
+        self._since = _Since(0, 0, clock(), 0)
 
     def __len__(self) -> int:
         """How many entries there are."""
@@ -341,18 +348,31 @@ class RoutingTable(Generic[Id]):
             self._assumed = None
         imperfect = self._imperfect()
         names = {self.region(merger): merger for merger in imperfect}
-        change = self._apart(imperfect)
-        change = change.then(self._join(self._frontier.roots(), names, is_perfect=True))
+        change = self._apart(imperfect).then(self._join_roots(names))
+        self._since = _Since(0, len(self), self._clock(), len(self))
+        return change
+
+    def _merge_more(self) -> Change[Id]:
+        """Merge what has come since with each other and with mergers, as they are until the table is twice as large."""
+        if len(self) > 2 * self._since.anew:
+            return self.merge()
+        change = self._join_roots({})
+        self._since = _Since(0, len(self), self._clock(), self._since.anew)
+        return change
+
+    def _join_roots(self, names: dict[Region, Merger]) -> Change[Id]:
+        change = self._join(self._frontier.roots(), names, is_perfect=True)
         if self._may_be_imperfect():
             change = change.then(self._join(self._frontier.roots(), names, is_perfect=False))
-        self._since = _Since(0, len(self), self._clock())
         return change
 
     def _mended(self, change: Change[Id], names: dict[Region, Merger] | None = None) -> Change[Id]:
         """Merge what has come back, with each other."""
+        back = Change(change.entered)
         for is_perfect in (True, False) if self._may_be_imperfect() else (True,):
-            roots = [self._frontier.number(id_) for id_ in change.entered]
-            change = change.then(self._join(np.array(roots, np.int64), names or {}, is_perfect))
+            numbers = [self._frontier.number(id_) for id_ in back.entered]
+            joined = self._join(np.array(numbers, np.int64), names or {}, is_perfect)
+            back, change = back.then(joined), change.then(joined)
         return change
 
     def _may_be_imperfect(self) -> bool:
@@ -369,10 +389,18 @@ class RoutingTable(Generic[Id]):
         announced = None if is_perfect else frontier.flatten(self._announced.plain())
         free = [not path[0].startswith(HIDDEN) for path in frontier.coordinates.paths()]
         ids = [frontier.id(number) for number in numbers.tolist()]
-        parts = [len(self._mergers[i].parts) if isinstance(i, Merger) else 1 for i in ids]
+        made = [self._mergers[id_] if isinstance(id_, Merger) else _ALONE for id_ in ids]
         pool = pool_of(
-            frontier.boxes.boxes, numbers, np.array(parts, np.int64), np.array(free, np.bool_)
+            frontier.boxes.boxes,
+            numbers,
+            np.array([len(one.parts) for one in made]),
+            np.array(free, np.bool_),
         )
+        first = np.unique(pool.region, return_index=True)[
+            1
+        ]  # of each region's boxes, stands for all
+        pool.loss[first] = [one.loss for one in made]
+        pool.is_perfect[first] = [one.is_perfect for one in made]
         if announced is None:
             pool = merge_perfectly(pool)
         else:
@@ -388,9 +416,8 @@ class RoutingTable(Generic[Id]):
         made: dict[Merger, _Made[Id]] = {}
         regions: list[tuple[Id | Merger, Region]] = []
         for one in mergers(pool):
-            region = of_boxes(
-                self._frontier.coordinates.box_of(pool.tests(box)) for box in one.boxes
-            )
+            boxes = [self._frontier.coordinates.box_of(pool.tests(box)) for box in one.boxes]
+            region = of_boxes(boxes) if len(boxes) > 1 else Region((boxes[0],))
             merger = names.pop(region, None)
             if merger is None:
                 merger = Merger(self._next)
@@ -433,4 +460,4 @@ class RoutingTable(Generic[Id]):
         late = policy.every is not None and (
             self._clock() - since.time >= microseconds(policy.every) / 1e6
         )
-        return change.then(self.merge()) if grown or late else change
+        return change.then(self._merge_more()) if grown or late else change
