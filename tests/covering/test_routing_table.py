@@ -350,6 +350,20 @@ def test_what_comes_back_when_a_cover_leaves_is_merged_at_once():
     assert len(table.unsubscribe("all").entered) == 1
 
 
+@pytest.mark.parametrize("count", [2, 100])
+def test_a_load_with_a_known_id_takes_in_nothing_and_an_unknown_one_lets_nothing_go(count):
+    table = RoutingTable(TRADES)
+    table.subscribe(count, region("price = 1", TRADES))
+    regions = [(n, region(f"price = {n}", TRADES)) for n in range(count + 1)]
+    with pytest.raises(ValueError, match=f"subscription {count} is already here"):
+        table.load(regions)
+    assert table.subscriptions == 1
+    with pytest.raises(KeyError):
+        table.unsubscribe_all([count, "unknown"])
+    assert table.subscriptions == 1
+    assert table.unsubscribe_all([count, count]) == Change((), (count,))
+
+
 # --- policy ---------------------------------------------------------------------------------------
 
 

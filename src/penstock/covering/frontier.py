@@ -187,10 +187,7 @@ class Frontier(Generic[Id]):
         """Take in many at once: the same frontier as one by one, and much faster."""
         pairs = list(subscriptions)
         if len(pairs) <= _FEW or len(pairs) * 8 < self._roots:
-            known = set[Id]()
-            for id_, _ in pairs:
-                self._refuse_known(id_, known)
-                known.add(id_)
+            self.refuse_known(id_ for id_, _ in pairs)
             for id_, region in pairs:
                 self.add(id_, region)
             return
@@ -211,10 +208,7 @@ class Frontier(Generic[Id]):
 
     def _append(self, ids: list[Id], regions: list[Region]) -> int:
         """Store subscriptions that are in the frontier, as far as anybody knows; the number of the first."""
-        known = set[Id]()
-        for id_ in ids:
-            self._refuse_known(id_, known)
-            known.add(id_)
+        self.refuse_known(ids)
         flat = self.flatten(regions)
         first = self._store.append(flat)
         past = first + len(ids)
@@ -232,11 +226,15 @@ class Frontier(Generic[Id]):
                 self._alone[first + n] = region
         return first
 
-    def _refuse_known(self, id_: Id, more: set[Id]) -> None:
-        if id_ in self._numbers or id_ in more:
-            raise ValueError(
-                f"subscription {id_!r} is already here: remove it before it is added again"
-            )
+    def refuse_known(self, ids: Iterable[Id]) -> None:
+        """ValueError if an id is already here, or comes twice."""
+        known = set[Id]()
+        for id_ in ids:
+            if id_ in self._numbers or id_ in known:
+                raise ValueError(
+                    f"subscription {id_!r} is already here: remove it before it is added again"
+                )
+            known.add(id_)
 
     def _apply_moves(self) -> None:
         moved = self._coordinates.moves()

@@ -6,9 +6,7 @@
     x = 2 AND y = 2  ┴▶  x IN (1, 2) AND y IN (1, 2)                         x = 1 AND y = 2 is let through for nobody
 
 The paper drops the tests that differ; the box around both is smaller and saves the same. Its *loss* is the mass of the
-announced events that are in it and in neither of the two, which independent attributes give exactly:
-
-    mass of the box around both - mass of one - mass of the other + mass of what is in both
+announced events that are in it and in neither of the two (`merge_loss`).
 
 The losses of all mergers of a table add up to no less than what the table lets through for nobody: an event that passes
 and that nobody wants is in the loss of some merger. So there is one *limit* for the sum, and it is spent where it saves
@@ -24,8 +22,8 @@ cheaper.
 import numpy as np
 
 from penstock.arrays import Float64s, Int64s, UInt64s
-from penstock.covering.boxes import HIGHEST, NULL
-from penstock.covering.chances import Chances, share
+from penstock.covering.chances import Chances
+from penstock.covering.merge_loss import costs, lies_outside
 from penstock.covering.merge_pool import (
     Pool,
     drop_test,
@@ -52,7 +50,7 @@ def merge_imperfectly(pool: Pool, chances: Chances, limit: float) -> Pool:
     left = limit
     for _ in range(_ROUNDS):
         one, other = _pairs(pool)
-        cost = _costs(pool, chances, one, other, limit > 0)
+        cost = costs(pool, chances, one, other, limit > 0)
         kept = np.flatnonzero(cost <= left)
         order = kept[np.argsort(cost[kept], kind="stable")]
         low, high, joined, spent = _join_cheapest(
@@ -108,187 +106,6 @@ def _keys(pool: Pool) -> tuple[UInt64s, Int64s, Int64s]:
     return keys[:count], boxes[:count], begins[:count]
 
 
-# --- what a pair costs ----------------------------------------------------------------------------
-
-
-@kernel
-def _costs(pool: Pool, chances: Chances, one: Int64s, other: Int64s, is_chance: bool) -> Float64s:
-    """The loss of the box around each pair; if chances don't count, 0 or infinite."""
-    found = np.zeros(len(one))
-    for i in range(len(one)):
-        b, c = one[i], other[i]
-        for piece in range(chances.announcements):
-            if is_chance:
-                found[i] += _loss(pool, chances, b, c, piece)
-            elif _outside(pool, chances, b, c, piece) == 2:
-                found[i] = np.inf
-                break
-    return found
-
-
-@kernel
-def _loss(pool: Pool, chances: Chances, b: int, c: int, piece: int) -> float:
-    """The chance of an event of an announced piece that is in the box around two boxes, and in neither."""
-    announced = chances.announced
-    t, t_past = pool.start[b], pool.start[b + 1]
-    u, u_past = pool.start[c], pool.start[c + 1]
-    v, v_past = announced.box_start[piece], announced.box_start[piece + 1]
-    around = in_b = in_c = in_both = 1.0
-    while True:
-        while t < t_past and pool.attribute[t] < 0:
-            t += 1
-        while u < u_past and pool.attribute[u] < 0:
-            u += 1
-        a = _next_attribute(pool, t, t_past, u, u_past)
-        if v < v_past and (a < 0 or announced.attribute[v] < a):
-            a = announced.attribute[v]
-        if a < 0:
-            break
-        low, high, whole = NULL, HIGHEST, 1.0
-        if v < v_past and announced.attribute[v] == a:
-            low, high = announced.low[v], announced.high[v]
-            whole = share(chances, a, low, high)
-            v += 1
-        has_b = t < t_past and pool.attribute[t] == a
-        has_c = u < u_past and pool.attribute[u] == a
-        of_b = _share_of(pool, chances, a, t, low, high) if has_b else whole
-        of_c = _share_of(pool, chances, a, u, low, high) if has_c else whole
-        if has_b and has_c:
-            both = _share_of_both(pool, chances, a, t, u, low, high)
-            around *= of_b + of_c - both
-        else:
-            both = of_b if has_b else of_c
-            around *= whole
-        in_b *= of_b
-        in_c *= of_c
-        in_both *= both
-        t += has_b
-        u += has_c
-    return max(around - in_b - in_c + in_both, 0.0)
-
-
-@kernel
-def _next_attribute(pool: Pool, t: int, t_past: int, u: int, u_past: int) -> int:
-    """The lower of the attributes of two tests, -1 if both boxes are at their ends."""
-    if t == t_past:
-        return -1 if u == u_past else int(pool.attribute[u])
-    if u == u_past:
-        return int(pool.attribute[t])
-    return int(min(pool.attribute[t], pool.attribute[u]))
-
-
-@kernel
-def _share_of(pool: Pool, chances: Chances, a: int, t: int, low: int, high: int) -> float:
-    """The chance of a number that a test accepts, from low to high."""
-    found = 0.0
-    for i in range(pool.first[t], pool.past[t]):
-        found += share(chances, a, max(pool.low[i], low), min(pool.high[i], high))
-    return found
-
-
-@kernel
-def _share_of_both(
-    pool: Pool, chances: Chances, a: int, t: int, u: int, low: int, high: int
-) -> float:
-    """The chance of a number that two tests accept, from low to high."""
-    found = 0.0
-    i, j = pool.first[t], pool.first[u]
-    while i < pool.past[t] and j < pool.past[u]:
-        begin = max(pool.low[i], pool.low[j], low)
-        end = min(pool.high[i], pool.high[j], high)
-        found += share(chances, a, begin, end)
-        if pool.high[i] < pool.high[j]:
-            i += 1
-        else:
-            j += 1
-    return found
-
-
-# --- whether anything is lost, be it ever so unlikely ---------------------------------------------
-
-
-@kernel
-def _outside(pool: Pool, chances: Chances, b: int, c: int, piece: int) -> int:
-    """Where the box around two boxes lies, as far as it is in an announced piece (-1: anywhere).
-
-    0: within one of the two; 1: within both together; 2: some of it is in neither. What is outside of b has another
-    value of an attribute that b tests. So if there are two such attributes, or c has others, some of it isn't in c.
-    """
-    announced = chances.announced
-    t, t_past = pool.start[b], pool.start[b + 1]
-    u, u_past = pool.start[c], pool.start[c + 1]
-    v = v_past = 0
-    if piece >= 0:
-        v, v_past = announced.box_start[piece], announced.box_start[piece + 1]
-    beside_b = beside_c = 0  # attributes of which the box around both accepts more
-    are_same = True
-    while True:
-        while t < t_past and pool.attribute[t] < 0:
-            t += 1
-        while u < u_past and pool.attribute[u] < 0:
-            u += 1
-        a = _next_attribute(pool, t, t_past, u, u_past)
-        if a < 0:
-            break
-        while v < v_past and announced.attribute[v] < a:
-            v += 1
-        low, high, is_tested = NULL, HIGHEST, False
-        if v < v_past and announced.attribute[v] == a:
-            low, high, is_tested = announced.low[v], announced.high[v], True
-        has_b = t < t_past and pool.attribute[t] == a
-        has_c = u < u_past and pool.attribute[u] == a
-        if has_b and has_c:
-            if not (_meets(pool, t, low, high) or _meets(pool, u, low, high)):
-                return 0  # nothing of it is announced
-            more_b = not _includes(pool, t, u, low, high)
-            more_c = not _includes(pool, u, t, low, high)
-        else:
-            can_fail = not (pool.free[a] or is_tested)
-            more_b = has_b and (can_fail or not _spans(pool, t, low, high))
-            more_c = has_c and (can_fail or not _spans(pool, u, low, high))
-        beside_b += more_b
-        beside_c += more_c
-        are_same &= more_b == more_c
-        t += has_b
-        u += has_c
-    if beside_b == 0 or beside_c == 0:
-        return 0
-    return 1 if beside_b == 1 and beside_c == 1 and are_same else 2
-
-
-@kernel
-def _meets(pool: Pool, t: int, low: int, high: int) -> bool:
-    """Whether a test accepts a number from low to high."""
-    for i in range(pool.first[t], pool.past[t]):  # noqa: SIM110 -- kernels have no generators
-        if pool.low[i] <= high and pool.high[i] >= low:
-            return True
-    return False
-
-
-@kernel
-def _spans(pool: Pool, t: int, low: int, high: int) -> bool:
-    """Whether a test accepts every number from low to high."""
-    for i in range(pool.first[t], pool.past[t]):  # noqa: SIM110 -- kernels have no generators
-        if pool.low[i] <= low and pool.high[i] >= high:
-            return True
-    return False
-
-
-@kernel
-def _includes(pool: Pool, t: int, u: int, low: int, high: int) -> bool:
-    """Whether test t accepts what test u does, from low to high."""
-    i = pool.first[t]
-    for j in range(pool.first[u], pool.past[u]):
-        begin, end = max(pool.low[j], low), min(pool.high[j], high)
-        if begin > end:
-            continue
-        while i < pool.past[t] and pool.high[i] < begin:
-            i += 1
-        if i == pool.past[t] or pool.low[i] > begin or pool.high[i] < end:
-            return False
-    return True
-
-
 # --- joining --------------------------------------------------------------------------------------
 
 
@@ -326,7 +143,7 @@ def _join_cheapest(
         is_taken[b] = is_taken[c] = True
         if not may_join(pool, b, c) or not _fits(pool, b, c, a_low, a_high):
             continue
-        where = _outside(pool, chances, b, c, -1)
+        where = lies_outside(pool, chances, b, c, -1)
         used = _widen(pool, b, c, a_low, a_high, out_low, out_high, used)
         join(pool, b, c)
         pool.loss[b] += pool.loss[c] + cost[i]

@@ -41,13 +41,15 @@ from penstock.covering.chances import Announced, chances
 from penstock.covering.distributions import Statistics
 from penstock.covering.frontier import Frontier
 from penstock.covering.imperfect_merging import merge_imperfectly
+from penstock.covering.merge_policy import LastMerging, MergePolicy
 from penstock.covering.merge_pool import Pool, pool_of
 from penstock.covering.merging import mergers
 from penstock.covering.perfect_merging import merge_perfectly
 from penstock.covering.regions import HIDDEN, Region, is_disjoint, of_boxes
-from penstock.durations import microseconds
 from penstock.errors import PenstockError
 from penstock.language.schema import Schema, SchemaLike
+
+__all__ = ["Change", "MergePolicy", "Merger", "RoutingTable"]
 
 Id = TypeVar("Id", bound=Hashable)
 
@@ -60,34 +62,6 @@ class Merger:
     """Stands in the table in place of its parts."""
 
     number: int
-
-
-@dataclass(frozen=True, slots=True)
-class MergePolicy:
-    """When to merge what has come: once the table has grown by a share since the last time, or after a while.
-
-    Neither: when told. Time is looked at when something changes: a table that nobody touches needs no merging. What
-    comes back because something has left is merged at once, whatever the policy.
-
-    >>> MergePolicy(growth=0.25, every="10 minutes")
-    MergePolicy(growth=0.25, every='10 minutes')
-    """
-
-    growth: float | None = None
-    every: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.growth is not None and not self.growth > 0:
-            raise PenstockError(
-                f"growth is a share above 0, like 0.1 for a tenth, not {self.growth}"
-            )
-        if self.every is not None:
-            try:
-                microseconds(self.every)
-            except ValueError as error:
-                raise PenstockError(
-                    f"every {self.every!r} {error}: write it like '10 minutes'"
-                ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +96,6 @@ class _Made(Generic[Id]):
 
 
 _ALONE: _Made[Any] = _Made({None}, 0.0, is_perfect=True)  # a subscription, which stands for itself
-
-
-@dataclass(slots=True)
-class _Since:
-    """The last merging: how many entries more there are since, how many there were then, and when that was.
-
-    And how many there were when all imperfect mergers were made anew.
-    """
-
-    more: int
-    entries: int
-    time: float
-    anew: int
 
 
 class RoutingTable(Generic[Id]):
@@ -180,7 +141,7 @@ class RoutingTable(Generic[Id]):
         self._advertised: Frontier[Id] = Frontier()
         self._announced = Announced.of([])
         self._next = 0
-        self._since = _Since(0, 0, clock(), 0)
+        self._since = LastMerging(0, 0, clock(), 0)
 
     def __len__(self) -> int:
         """How many entries there are."""
@@ -262,6 +223,7 @@ class RoutingTable(Generic[Id]):
             )
         else:
             change = Change()
+            self._frontier.refuse_known(id_ for id_, _ in regions)
             for id_, region in regions:
                 added = self._frontier.add(id_, region)
                 entered = () if added.covered_by is not None else (id_,)
@@ -349,7 +311,7 @@ class RoutingTable(Generic[Id]):
         imperfect = self._imperfect()
         names = {self.region(merger): merger for merger in imperfect}
         change = self._apart(imperfect).then(self._join_roots(names))
-        self._since = _Since(0, len(self), self._clock(), len(self))
+        self._since = LastMerging(0, len(self), self._clock(), len(self))
         return change
 
     def _merge_more(self) -> Change[Id]:
@@ -357,7 +319,7 @@ class RoutingTable(Generic[Id]):
         if len(self) > 2 * self._since.anew:
             return self.merge()
         change = self._join_roots({})
-        self._since = _Since(0, len(self), self._clock(), self._since.anew)
+        self._since = LastMerging(0, len(self), self._clock(), self._since.anew)
         return change
 
     def _join_roots(self, names: dict[Region, Merger]) -> Change[Id]:
@@ -454,10 +416,6 @@ class RoutingTable(Generic[Id]):
 
     def _merged_if_due(self, change: Change[Id]) -> Change[Id]:
         """What has changed, merging included if the policy says so."""
-        since, policy = self._since, self._policy
-        since.more += len(change.entered) - len(change.left)
-        grown = policy.growth is not None and since.more > policy.growth * max(since.entries, 1)
-        late = policy.every is not None and (
-            self._clock() - since.time >= microseconds(policy.every) / 1e6
-        )
-        return change.then(self._merge_more()) if grown or late else change
+        self._since.more += len(change.entered) - len(change.left)
+        is_due = self._policy.is_due(self._since, self._clock())
+        return change.then(self._merge_more()) if is_due else change
