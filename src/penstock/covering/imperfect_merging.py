@@ -14,9 +14,8 @@ most: each two boxes that join save one, so the least loss comes first. Within a
 no announced event can lie between them; whether a chance is 0 says nothing of that.
 
 Which two: those that have all tests but one or two in common. Hashes of a box less each one and each two of its tests
-put them together in a sort, and neighbours there are looked at. A *round* joins as many pairs as it can, the cheapest
-first, but leaves a pair for the next round that is dearer than one which had to wait, since what that becomes may be
-cheaper.
+put them together in a sort, and neighbours there are looked at. A *round* joins each box once, the cheapest pairs first.
+It ends at pairs that cost much more than one whose box was taken already: in the next round that may be cheaper.
 """
 
 import numpy as np
@@ -40,8 +39,8 @@ from penstock.jit import kernel
 
 _PAIRS = 8  # tests of a box up to which each two of them may differ, beyond it only each one
 _NEAR = 3  # boxes behind each in the sort that it is paired with
-_PATIENCE = 2.0  # how much dearer than one that waits a pair may be
-_SMALL = 0.01  # of the limit: below that, what is dearer doesn't matter
+_PATIENCE = 2.0  # how many times the cost of the first pair that waits another one may have
+_SMALL = 0.01  # of the limit: pairs that cost less never wait
 _ROUNDS = 200
 
 
