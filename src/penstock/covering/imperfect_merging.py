@@ -14,8 +14,8 @@ most: each two boxes that join save one, so the least loss comes first. Within a
 no announced event can lie between them; whether a chance is 0 says nothing of that.
 
 Which two: those that have all tests but one or two in common. Hashes of a box less each one and each two of its tests
-put them together in a sort, and neighbours there are looked at. A *round* joins each box once, the cheapest pairs first.
-It ends at pairs that cost much more than one whose box was taken already: in the next round that may be cheaper.
+put them together in a sort, and neighbours there are looked at. A *round* joins each box once, the cheapest pairs
+first. It ends at pairs that cost much more than one whose box was taken already: in the next round that may be cheaper.
 """
 
 import numpy as np
