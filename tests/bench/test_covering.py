@@ -37,7 +37,9 @@ def test_a_set_is_always_the_same_one_and_has_so_many_distinct_predicates(drawn)
 
 def test_a_region_and_its_filter_match_the_same_events(drawn):
     events = drawn.events(200)
-    found = Matcher(sets.plan_of(drawn.regions), "naive").match_batch(events).to_pylist()
+    found = (
+        Matcher(sets.plan_of(drawn.regions, SMALL.values), "naive").match_batch(events).to_pylist()
+    )
     columns = np.stack([column.to_numpy() for column in events.columns])
     for event in range(0, 200, 7):
         values = columns[drawn.attribute, event]

@@ -105,6 +105,25 @@ def test_many_at_once_are_the_same_as_one_by_one(first, second, removals):
             check(frontier, present)
 
 
+@settings(max_examples=70, deadline=None)
+@given(
+    st.lists(REGIONS, max_size=14),
+    st.lists(st.sets(st.integers(0, 13), min_size=1), max_size=4),
+)
+def test_many_that_leave_at_once_are_the_same_as_one_by_one(regions, leaving):
+    frontier, present = Frontier(), dict(enumerate(regions))
+    frontier.load(present.items())
+    for numbers in leaving:
+        gone = [n for n in numbers if n in present]
+        before = set(frontier.frontier())
+        back = frontier.remove_all(gone)
+        for n in gone:
+            del present[n]
+        assert len(back) == len(set(back))
+        assert set(back) == set(frontier.frontier()) - before
+        check(frontier, present)
+
+
 def below(price, symbol=None):
     """Prices up to one, of one symbol or any."""
     tests = [(("price",), Values(((0, price),)))]
@@ -175,6 +194,6 @@ def test_an_id_comes_once_and_leaves_once():
     with pytest.raises(ValueError, match="subscription 2 is already here"):
         frontier.load([(2, below(6)), (2, below(7))])
     with pytest.raises(KeyError, match="no subscription 3"):
-        frontier.remove(3)
+        frontier.remove_all([1, 3])  # and the other stays
     assert len(frontier) == 1
     assert list(frontier.frontier()) == [1]

@@ -19,7 +19,7 @@ import numpy as np
 from penstock.arrays import Int64s
 from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, Flat
 from penstock.covering.regions import Box, Path, Region
-from penstock.covering.values import Key, Values, any_of
+from penstock.covering.values import Key, Values
 from penstock.matching.labels import HIGHEST as HIGHEST_LABEL
 from penstock.matching.labels import Labels, NoRoomError
 
@@ -112,26 +112,30 @@ class Coordinates:
         self._labels[attribute].keep(used)
 
     def region(self, boxes: Boxes, number: int) -> Region:
-        """What `flatten` made a region's boxes of; those that have been merged since have wider ranges."""
+        """What `flatten` made a region's boxes of."""
         first, past = boxes.region_start[number : number + 2].tolist()
         return Region(tuple(self.box(boxes, b) for b in range(first, past)))
 
     def box(self, boxes: Boxes, number: int) -> Box:
-        paths, tests = self.paths(), []
+        tests = []
         first, past = boxes.box_start[number : number + 2].tolist()
         for t in range(first, past):
-            attribute, several = int(boxes.attribute[t]), int(boxes.several[t])
-            if attribute < 0:
-                continue
+            several = int(boxes.several[t])
             if several < 0:
                 ranges = [(int(boxes.low[t]), int(boxes.high[t]))]
             else:
                 ends = slice(*boxes.set_start[several : several + 2].tolist())
                 lows, highs = boxes.set_low[ends].tolist(), boxes.set_high[ends].tolist()
                 ranges = list(zip(lows, highs, strict=True))
-            found = any_of([self.values(attribute, low, high) for low, high in ranges])
-            tests.append((paths[attribute], found))
-        return tuple(sorted(tests, key=itemgetter(0)))
+            tests.append((int(boxes.attribute[t]), ranges))
+        return self.box_of(tests)
+
+    def box_of(self, tests: Iterable[tuple[int, list[tuple[int, int]]]]) -> Box:
+        """A box from its attributes, each with its ranges: ascending, and with numbers between them."""
+        paths = self.paths()
+        return tuple(
+            sorted(((paths[a], self._values(a, ranges)) for a, ranges in tests), key=itemgetter(0))
+        )
 
     def paths(self) -> list[Path]:
         """The attributes, in the order of their numbers."""
@@ -142,20 +146,17 @@ class Coordinates:
         labels = self._labels.get(attribute)
         return number if labels is None else labels.key(number)
 
-    def values(self, attribute: int, low: int, high: int) -> Values:
-        """What `flatten` made this range of.
-
-        >>> from penstock.covering.values import Values
-        >>> coordinates, tests = Coordinates(), Values(((b"a", b"k"),), null=True)
-        >>> flat = coordinates.flatten([Region((((("s",), tests),),))])
-        >>> coordinates.values(0, flat.set_low[1], flat.set_high[1])
-        Values(intervals=((b'a', b'k'),), null=False)
-        """
-        if high == NULL:
-            return Values((), null=True)
-        first = None if low <= LOWEST else self.key(attribute, low)
-        past = None if high == HIGHEST else self.key(attribute, high + 1)
-        return Values(((first, past),), null=low == NULL)
+    def _values(self, attribute: int, ranges: list[tuple[int, int]]) -> Values:
+        """What `flatten` made these ranges of."""
+        intervals = tuple(
+            (
+                None if low <= LOWEST else self.key(attribute, low),
+                None if high == HIGHEST else self.key(attribute, high + 1),
+            )
+            for low, high in ranges
+            if high != NULL
+        )
+        return Values(intervals, null=ranges[0][0] == NULL)
 
     def _flatten(self, regions: list[Region]) -> Flat:
         flat = Flat()

@@ -26,7 +26,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from penstock.arrays import Int64s
-from penstock.covering.boxes import BoxStore, region_includes
+from penstock.covering.boxes import BoxStore, Flat, region_includes
 from penstock.covering.bulk import covers_of, frontier_of
 from penstock.covering.coordinates import Coordinates
 from penstock.covering.cover_index import CoverIndex, build_index, relate, relate_each
@@ -128,6 +128,10 @@ class Frontier(Generic[Id]):
             return self._only_nothing() == [number]
         return bool(self._cover[number] == _ROOT)
 
+    def number(self, id_: Id) -> int:
+        """The number of a subscription, until another one leaves."""
+        return self._numbers[id_]
+
     def id(self, number: int) -> Id:
         return self._ids[number]
 
@@ -183,10 +187,7 @@ class Frontier(Generic[Id]):
         """Take in many at once: the same frontier as one by one, and much faster."""
         pairs = list(subscriptions)
         if len(pairs) <= _FEW or len(pairs) * 8 < self._roots:
-            known = set[Id]()
-            for id_, _ in pairs:
-                self._refuse_known(id_, known)
-                known.add(id_)
+            self.refuse_known(id_ for id_, _ in pairs)
             for id_, region in pairs:
                 self.add(id_, region)
             return
@@ -198,16 +199,17 @@ class Frontier(Generic[Id]):
         self._root(asked, frontier_of(self._store.boxes, asked, threads))
         self._rebuild()
 
-    def _append(self, ids: list[Id], regions: list[Region]) -> int:
-        """Store subscriptions that are in the frontier, as far as anybody knows; the number of the first."""
-        known = set[Id]()
-        for id_ in ids:
-            self._refuse_known(id_, known)
-            known.add(id_)
+    def flatten(self, regions: Iterable[Region]) -> Flat:
+        """Other regions in the numbers of these; one that has a boundary without a number has no boxes there."""
         try:
-            flat = self._coordinates.flatten(regions)
+            return self._coordinates.flatten(regions)
         finally:
             self._apply_moves()
+
+    def _append(self, ids: list[Id], regions: list[Region]) -> int:
+        """Store subscriptions that are in the frontier, as far as anybody knows; the number of the first."""
+        self.refuse_known(ids)
+        flat = self.flatten(regions)
         first = self._store.append(flat)
         past = first + len(ids)
         if past > len(self._cover):
@@ -224,11 +226,15 @@ class Frontier(Generic[Id]):
                 self._alone[first + n] = region
         return first
 
-    def _refuse_known(self, id_: Id, more: set[Id]) -> None:
-        if id_ in self._numbers or id_ in more:
-            raise ValueError(
-                f"subscription {id_!r} is already here: remove it before it is added again"
-            )
+    def refuse_known(self, ids: Iterable[Id]) -> None:
+        """ValueError if an id is already here, or comes twice."""
+        known = set[Id]()
+        for id_ in ids:
+            if id_ in self._numbers or id_ in known:
+                raise ValueError(
+                    f"subscription {id_!r} is already here: remove it before it is added again"
+                )
+            known.add(id_)
 
     def _apply_moves(self) -> None:
         moved = self._coordinates.moves()
@@ -241,31 +247,47 @@ class Frontier(Generic[Id]):
 
     def remove(self, id_: Id) -> list[Id]:
         """Let a subscription go; those that come back into the frontier. KeyError if it isn't here."""
-        if id_ not in self._numbers:
-            raise KeyError(f"there is no subscription {id_!r} to remove")
+        return self.remove_all([id_])
+
+    def remove_all(self, ids: Iterable[Id]) -> list[Id]:
+        """Let many go at once: the same frontier as one by one. KeyError if one isn't here, and none has gone then."""
+        leaving = list(dict.fromkeys(ids))
+        for id_ in leaving:
+            if id_ not in self._numbers:
+                raise KeyError(f"there is no subscription {id_!r} to remove")
         lone_nothing = self._only_nothing()
-        number = self._numbers.pop(id_)
+        orphans: set[int] = set()
+        for id_ in leaving:
+            orphans |= self._unhook(self._numbers.pop(id_))
+        orphans = {n for n in orphans if self._cover[n] != _GONE}
+        back = self._settle(np.array(sorted(orphans), np.int64))
+        back += [n for n in self._only_nothing() if n not in lone_nothing]
+        found = [self._ids[n] for n in back]
+        if len(self._ids) - len(self._numbers) > max(_GARBAGE, len(self._numbers)):
+            self._compact()
+        return found
+
+    def _unhook(self, number: int) -> set[int]:
+        """Take a subscription out of the forest; those that have lost their cover by that."""
         cover = int(self._cover[number])
+        self._cover[number] = _GONE
         self._nothing.pop(number, None)
         self._alone.pop(number, None)
         below = self._below.pop(number, set())
-        back: list[int] = []
-        if cover >= 0:
-            beside = self._below[cover]
-            beside.discard(number)
-            beside |= below
-            self._cover[list(below)] = cover
-            if not beside:
-                del self._below[cover]
-        elif self._live[number]:
-            self._leave(number)
-            back = self._settle(np.array(sorted(below), np.int64))
-        self._cover[number] = _GONE
-        back += [n for n in self._only_nothing() if n not in lone_nothing]
-        ids = [self._ids[n] for n in back]
-        if len(self._ids) - len(self._numbers) > max(_GARBAGE, len(self._numbers)):
-            self._compact()
-        return ids
+        if cover < 0:
+            if self._live[number]:
+                self._leave(number)
+            return below
+        # Its cover may have left in the same breath: then it is among the orphans, and no more.
+        beside = self._below.get(cover)
+        if beside is None:
+            return below
+        beside.discard(number)
+        beside |= below
+        self._cover[list(below)] = cover
+        if not beside:
+            del self._below[cover]
+        return set()
 
     def _settle(self, numbers: Int64s) -> list[int]:
         """Ask those again that have lost their cover; the ones that are in the frontier now."""

@@ -1,18 +1,29 @@
 """A routing table: the fewest filters that let through whatever some subscription matches, kept while they come and go.
 
     subscriptions ──▶ frontier ──▶ mergers         entries: what no other covers, mergers in place of their parts
-    advertisements ─▶ frontier ──▶ chances         how likely an event is that only a merger matches
+    advertisements ─▶ announced ─▶ chances         how likely an event is that only a merger matches
 
 A merger is one more subscription in the frontier: it covers its parts, so they hang below it, and whatever else it
-covers does, too. When a part leaves, the merger leaves with it, and what hung below it is asked again, as it is for any
-cover that leaves. When a subscription comes that covers the merger, the merger goes, and its parts hang below the new
+covers does, too. When a subscription comes that covers the merger, the merger goes, and its parts hang below the new
 one (section 5.1.2 of the paper). Mergers of mergers are mergers of all their parts.
 
-When to merge is a policy: after every few subscriptions it would cost more than it saves. What advertisements do to
-mergers: one more may announce events that an imperfect merger lets through for nobody, so those that meet it are taken
-apart, to be merged again, or not, when the policy says so. When one is withdrawn, the others are a larger part of what
-is announced; those whose loss is now too large are taken apart. The last one withdrawn means that nothing is known
-again, and any event may come.
+When a part leaves, the merger leaves with it, and what hung below it is asked again, as it is for any cover that
+leaves. The paper tells the neighbours all parts that are left; of a merger of thousands that is a storm. Here *what
+comes back is merged at once*, with each other, before anybody is told. So one that leaves is answered by the few
+entries that merging leaves, and a policy is only about subscriptions that come: to merge after each of them would cost
+more than it saves.
+
+The threshold is about the whole table: of the events that come, the share that some entry lets through and no
+subscription matches. Each imperfect merger has a *loss*, the mass of announced events that it matches and none of its
+parts does, and the sum of all losses never exceeds the threshold's share of the announced mass (imperfect_merging).
+What advertisements do to that:
+
+    one more             announces events that were none of any loss: the mergers it meets are made anew
+    the first, one less  less is announced: the same losses are a larger share. If that is too large, all are made anew
+    the last one less    nothing is known, any event may come: all are made anew
+
+A merger that is made anew and comes out the same keeps its name, and nobody is told. If what is announced has no mass
+at all, no chance says anything, and only mergers stay that let no announced event through for nobody.
 
 An entry leaves or comes; `Change` says which, since in a network that is what is told to the neighbours. One writer at
 a time.
@@ -21,20 +32,29 @@ a time.
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from penstock.covering.chances import announced_mass, chances
+from penstock.arrays import Int64s
+from penstock.covering.chances import Announced, chances
 from penstock.covering.distributions import Statistics
 from penstock.covering.frontier import Frontier
-from penstock.covering.merging import merge
-from penstock.covering.regions import HIDDEN, Region, is_disjoint
-from penstock.durations import microseconds
+from penstock.covering.imperfect_merging import merge_imperfectly
+from penstock.covering.merge_policy import LastMerging, MergePolicy
+from penstock.covering.merge_pool import Pool, pool_of
+from penstock.covering.merging import mergers
+from penstock.covering.perfect_merging import merge_perfectly
+from penstock.covering.regions import HIDDEN, Region, is_disjoint, of_boxes
 from penstock.errors import PenstockError
 from penstock.language.schema import Schema, SchemaLike
 
+__all__ = ["Change", "MergePolicy", "Merger", "RoutingTable"]
+
 Id = TypeVar("Id", bound=Hashable)
+
+_FEW = 32  # mergers that are put into the table one by one
+_ROUNDING = 1 + 1e-9  # sums of losses are as exact as floats are
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,38 +65,25 @@ class Merger:
 
 
 @dataclass(frozen=True, slots=True)
-class MergePolicy:
-    """When to merge: once the table has grown by a share since the last time, or after a while, or when told (neither).
-
-    Time is looked at when something changes: a table that nobody touches needs no merging.
-
-    >>> MergePolicy(growth=0.25, every="10 minutes")
-    MergePolicy(growth=0.25, every='10 minutes')
-    """
-
-    growth: float | None = None
-    every: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.growth is not None and not self.growth > 0:
-            raise PenstockError(
-                f"growth is a share above 0, like 0.1 for a tenth, not {self.growth}"
-            )
-        if self.every is not None:
-            try:
-                microseconds(self.every)
-            except ValueError as error:
-                raise PenstockError(
-                    f"every {self.every!r} {error}: write it like '10 minutes'"
-                ) from None
-
-
-@dataclass(frozen=True, slots=True)
 class Change(Generic[Id]):
     """Entries that have come into a table, and those that have left it."""
 
     entered: tuple[Id | Merger, ...] = ()
     left: tuple[Id | Merger, ...] = ()
+
+    def then(self, later: "Change[Id]") -> "Change[Id]":
+        """This change and a later one as one: what comes and goes in between is in neither.
+
+        >>> Change((1, 2), (3,)).then(Change((3, 4), (1,)))
+        Change(entered=(2, 4), left=())
+        """
+        passing = {*self.entered}.intersection(later.left) | {*self.left}.intersection(
+            later.entered
+        )
+        return Change(
+            tuple(id_ for id_ in (*self.entered, *later.entered) if id_ not in passing),
+            tuple(id_ for id_ in (*self.left, *later.left) if id_ not in passing),
+        )
 
 
 @dataclass(slots=True)
@@ -88,21 +95,15 @@ class _Made(Generic[Id]):
     is_perfect: bool
 
 
-@dataclass(slots=True)
-class _Since:
-    """The last merging: how many entries more there are since, how many there were then, and when that was."""
-
-    more: int
-    entries: int
-    time: float
+_ALONE: _Made[Any] = _Made({None}, 0.0, is_perfect=True)  # a subscription, which stands for itself
 
 
 class RoutingTable(Generic[Id]):
     """Subscriptions by id, behind as few entries as covering and merging allow.
 
-    `threshold` is the paper's IMT: the largest share of events that a merger may let through for nobody. With 0, only
-    perfect mergers are made. `statistics` say what events are like; without them every value between the constants of
-    the subscriptions is taken to be equally likely.
+    `threshold` is the largest share of events that the whole table may let through for nobody; the paper's IMT is that
+    of a single merger. With 0, only perfect mergers are made. `statistics` say what events are like; without them every
+    value between the constants of the subscriptions is taken to be equally likely.
 
     >>> from penstock.covering.reading import region
     >>> schema = {"symbol": "string", "price": "int"}
@@ -130,16 +131,17 @@ class RoutingTable(Generic[Id]):
             raise PenstockError(f"a merging threshold is a share from 0 to 1, not {threshold}")
         self._schema = Schema.of(schema)
         self._threshold = threshold
-        self._statistics = statistics
+        self._given = statistics
+        self._assumed = statistics  # when last merged
         self._policy = policy or MergePolicy()
         self._clock = clock
         self._frontier: Frontier[Id | Merger] = Frontier()
         self._mergers: dict[Merger, _Made[Id]] = {}
         self._merger_of: dict[Id, Merger] = {}
-        self._announced: Frontier[Id] = Frontier()
-        self._assumed = statistics or Statistics()  # when last merged
+        self._advertised: Frontier[Id] = Frontier()
+        self._announced = Announced.of([])
         self._next = 0
-        self._since = _Since(0, 0, clock())
+        self._since = LastMerging(0, 0, clock(), 0)
 
     def __len__(self) -> int:
         """How many entries there are."""
@@ -167,135 +169,231 @@ class RoutingTable(Generic[Id]):
         """What a subscription or a merger matches. KeyError if it isn't here."""
         return self._frontier.region(id_)
 
-    def imperfection(self, merger: Merger) -> float:
-        """A bound on a merger's IMT: of the events that come, the share that it lets through and none of its parts."""
-        loss = self._mergers[merger].loss
-        return loss and min(loss / announced_mass(self.advertisements(), self._assumed), 1.0)
+    def imperfection(self, merger: Merger | None = None) -> float:
+        """A bound on the share of the events that come that pass for nobody: by one merger, or by the whole table.
+
+        If what is announced has no mass, no share is known, and whatever could be let through counts as 1.
+        """
+        loss = self._loss() if merger is None else self._mergers[merger].loss
+        mass = self._mass() if loss else 1.0
+        return min(loss / mass, 1.0) if mass else 1.0
 
     # --- subscriptions ----------------------------------------------------------------------------
 
     def subscribe(self, id_: Id, region: Region) -> Change[Id]:
         """Take in a subscription. ValueError if its id is already here."""
         added = self._frontier.add(id_, region)
-        for covered in added.covers:
-            if isinstance(covered, Merger):
-                self._take_apart(covered)
+        self._forget(covered for covered in added.covers if isinstance(covered, Merger))
         entered = () if added.covered_by is not None else (id_,)
         return self._merged_if_due(Change(entered, added.covers))
 
     def load(self, subscriptions: Iterable[tuple[Id, Region]]) -> Change[Id]:
         """Take in many at once. ValueError if an id is already here."""
-        before = dict.fromkeys(self._frontier.frontier())
-        self._frontier.load(subscriptions)
-        self._drop_covered()
-        return self._merged_if_due(self._change_since(before))
+        return self._merged_if_due(self._put(list(subscriptions)))
 
     def unsubscribe(self, id_: Id) -> Change[Id]:
-        """Let a subscription go, and the merger that it is part of. KeyError if it isn't here."""
-        left: list[Id | Merger] = [id_] if self._frontier.has_root(id_) else []
-        merger = self._merger_of.get(id_)
-        entered = self._frontier.remove(id_)
-        if merger is not None:
-            entered += self._take_apart(merger)
-            left.append(merger)
-        return self._merged_if_due(Change(tuple(entered), tuple(left)))
+        """Let a subscription go, and the merger that it is part of; what comes back is merged at once.
 
-    def _take_apart(self, merger: Merger) -> list[Id | Merger]:
-        """Remove a merger; what comes into the table for it."""
-        for part in self._mergers.pop(merger).parts:
-            self._merger_of.pop(part, None)
-        return self._frontier.remove(merger)
+        KeyError if it isn't here.
+        """
+        return self.unsubscribe_all([id_])
 
-    def _drop_covered(self) -> None:
-        """Remove the mergers that something covers."""
-        for merger in [m for m in self._mergers if not self._frontier.has_root(m)]:
-            self._take_apart(merger)
-
-    def _change_since(self, before: dict[Id | Merger, None]) -> Change[Id]:
-        after = dict.fromkeys(self._frontier.frontier())
-        return Change(
-            tuple(id_ for id_ in after if id_ not in before),
-            tuple(id_ for id_ in before if id_ not in after),
+    def unsubscribe_all(self, ids: Iterable[Id]) -> Change[Id]:
+        """Let many go at once: mergers that lose several parts are made anew once. KeyError if one isn't here."""
+        leaving: dict[Id | Merger, None] = dict.fromkeys(ids)
+        mine = [self._merger_of[id_] for id_ in leaving if id_ in self._merger_of]
+        left = [id_ for id_ in leaving if self._frontier.has_root(id_)]
+        leaving |= dict.fromkeys(mine)
+        entered = self._frontier.remove_all(leaving)
+        return self._merged_if_due(
+            self._mended(Change(tuple(entered), (*left, *self._drop(dict.fromkeys(mine)))))
         )
+
+    def _put(
+        self, regions: list[tuple[Id | Merger, Region]] | list[tuple[Id, Region]]
+    ) -> Change[Id]:
+        """Load the frontier; older mergers that are covered then are forgotten."""
+        if len(regions) > _FEW:
+            before = dict.fromkeys(self._frontier.frontier())
+            self._frontier.load(regions)
+            after = dict.fromkeys(self._frontier.frontier())
+            change: Change[Id] = Change(
+                tuple(id_ for id_ in after if id_ not in before),
+                tuple(id_ for id_ in before if id_ not in after),
+            )
+        else:
+            change = Change()
+            self._frontier.refuse_known(id_ for id_, _ in regions)
+            for id_, region in regions:
+                added = self._frontier.add(id_, region)
+                entered = () if added.covered_by is not None else (id_,)
+                change = change.then(Change(entered, added.covers))
+        self._forget(id_ for id_ in change.left if isinstance(id_, Merger))
+        return change
+
+    def _forget(self, covered: Iterable[Merger]) -> None:
+        """Remove mergers that something covers."""
+        self._frontier.remove_all(self._drop(covered))
+
+    def _drop(self, gone: Iterable[Merger]) -> list[Merger]:
+        """Let mergers stand for nothing; which these are."""
+        dropped = list(gone)
+        for merger in dropped:
+            for part in self._mergers.pop(merger).parts:
+                if self._merger_of.get(part) == merger:
+                    del self._merger_of[part]
+        return dropped
 
     # --- advertisements ---------------------------------------------------------------------------
 
     def advertise(self, id_: Id, region: Region) -> Change[Id]:
         """From now on events like these may come, too. ValueError if its id is already here."""
-        is_first = not len(self._announced)
-        covered = self._announced.add(id_, region).covered_by is not None
-        if is_first or covered:  # nothing comes now that didn't before
+        is_first = not len(self._advertised)
+        if (
+            self._advertised.add(id_, region).covered_by is not None
+        ):  # nothing comes that didn't before
             return Change()
-        met = [
-            merger
-            for merger, made in self._mergers.items()
-            if not (made.is_perfect or is_disjoint(self._frontier.region(merger), region))
-        ]
-        return self._merged_if_due(self._all_apart(met))
+        self._announced = Announced.of(self.advertisements())
+        imperfect = [] if is_first else self._imperfect()
+        met = [merger for merger in imperfect if not is_disjoint(self.region(merger), region)]
+        return self._merged_if_due(self._within_threshold(met))
 
     def withdraw(self, id_: Id) -> Change[Id]:
         """Such events are no longer announced, unless others do. KeyError if it isn't here."""
-        self._announced.remove(id_)
-        if not len(self._announced):
-            return self._merged_if_due(self._all_apart(self._imperfect()))
-        limit = self._threshold * announced_mass(self.advertisements(), self._assumed)
-        worse = [merger for merger in self._imperfect() if self._mergers[merger].loss > limit]
-        return self._merged_if_due(self._all_apart(worse))
+        self._advertised.remove(id_)
+        self._announced = Announced.of(self.advertisements())
+        is_last = not len(self._advertised)
+        return self._merged_if_due(self._within_threshold(self._imperfect() if is_last else []))
 
     def advertisements(self) -> list[Region]:
         """What is announced: of the advertisements those that no other covers."""
-        return [self._announced.region(id_) for id_ in self._announced.frontier()]
+        return [self._advertised.region(id_) for id_ in self._advertised.frontier()]
+
+    def _within_threshold(self, unsure: list[Merger]) -> Change[Id]:
+        """Make mergers anew whose losses are unknown, and all imperfect ones if the others let through too much."""
+        imperfect = self._imperfect()
+        if not imperfect:
+            return Change()
+        mass, loss = self._mass(), self._loss() - sum(self._mergers[m].loss for m in unsure)
+        is_enough = mass > 0 and loss <= self._threshold * mass * _ROUNDING
+        return self._made_anew(unsure if is_enough else imperfect)
+
+    def _made_anew(self, old: list[Merger]) -> Change[Id]:
+        """Take mergers apart and merge what comes back; those that come out the same are the same."""
+        names = {self.region(merger): merger for merger in old}
+        return self._mended(self._apart(old), names)
+
+    def _apart(self, old: list[Merger]) -> Change[Id]:
+        return Change(tuple(self._frontier.remove_all(self._drop(old))), tuple(old))
 
     def _imperfect(self) -> list[Merger]:
         return [merger for merger, made in self._mergers.items() if not made.is_perfect]
 
-    def _all_apart(self, mergers: list[Merger]) -> Change[Id]:
-        before = dict.fromkeys(self._frontier.frontier())
-        for merger in mergers:
-            self._take_apart(merger)
-        return self._change_since(before)
+    def _loss(self) -> float:
+        """A bound on the mass of announced events that pass for nobody."""
+        return sum(made.loss for made in self._mergers.values())
+
+    def _mass(self) -> float:
+        """How likely an event is that is announced."""
+        return self._announced.mass(self._statistics())
+
+    def _statistics(self) -> Statistics:
+        if self._assumed is None:
+            self._assumed = self._assume()
+        return self._assumed
 
     # --- merging ----------------------------------------------------------------------------------
 
     def merge(self) -> Change[Id]:
-        """Merge what can be, whatever the policy says."""
-        before = dict.fromkeys(self._frontier.frontier())
-        made = self._merge_roots()
-        self._mergers |= made
-        self._drop_covered()  # older mergers that are parts now, and what else mergers cover
-        for merger in made.keys() & self._mergers.keys():
-            self._merger_of.update(dict.fromkeys(made[merger].parts, merger))
-        self._since = _Since(0, len(self), self._clock())
-        return self._change_since(before)
+        """Merge what can be, whatever the policy says. Imperfect mergers are made anew, from what there is now."""
+        if self._given is None:
+            self._assumed = None
+        imperfect = self._imperfect()
+        names = {self.region(merger): merger for merger in imperfect}
+        change = self._apart(imperfect).then(self._join_roots(names))
+        self._since = LastMerging(0, len(self), self._clock(), len(self))
+        return change
 
-    def _merge_roots(self) -> dict[Merger, _Made[Id]]:
-        """Put mergers into the frontier; what they are made of."""
+    def _merge_more(self) -> Change[Id]:
+        """Merge what has come since with each other and with mergers, as they are until the table is twice as large."""
+        if len(self) > 2 * self._since.anew:
+            return self.merge()
+        change = self._join_roots({})
+        self._since = LastMerging(0, len(self), self._clock(), self._since.anew)
+        return change
+
+    def _join_roots(self, names: dict[Region, Merger]) -> Change[Id]:
+        change = self._join(self._frontier.roots(), names, is_perfect=True)
+        if self._may_be_imperfect():
+            change = change.then(self._join(self._frontier.roots(), names, is_perfect=False))
+        return change
+
+    def _mended(self, change: Change[Id], names: dict[Region, Merger] | None = None) -> Change[Id]:
+        """Merge what has come back, with each other."""
+        back = Change(change.entered)
+        for is_perfect in (True, False) if self._may_be_imperfect() else (True,):
+            numbers = [self._frontier.number(id_) for id_ in back.entered]
+            joined = self._join(np.array(numbers, np.int64), names or {}, is_perfect)
+            back, change = back.then(joined), change.then(joined)
+        return change
+
+    def _may_be_imperfect(self) -> bool:
+        return self._threshold > 0 or len(self._advertised) > 0
+
+    def _join(self, numbers: Int64s, names: dict[Region, Merger], is_perfect: bool) -> Change[Id]:
+        """Merge some roots with each other and put the mergers in; those of a known region get its name."""
         frontier = self._frontier
-        self._assumed = self._statistics or self._assume()
-        found = chances(frontier.boxes, frontier.coordinates, self._assumed, self.advertisements())
-        boxes, roots = frontier.boxes.boxes, frontier.roots()
-        roots = roots[boxes.region_start[roots + 1] - boxes.region_start[roots] == 1]
-        ids = [frontier.id(number) for number in roots.tolist()]
-        before = [self._mergers.get(id_) if isinstance(id_, Merger) else None for id_ in ids]
-        merged = merge(
-            boxes,
-            boxes.region_start[roots],
-            found,
-            self._threshold * found.mass,
-            np.array([one.loss if one else 0.0 for one in before]),
-            np.array([one.is_perfect if one else True for one in before], np.bool_),
-            np.array([not p[0].startswith(HIDDEN) for p in frontier.coordinates.paths()], np.bool_),
+        starts = frontier.boxes.boxes.region_start
+        numbers = numbers[starts[numbers] < starts[numbers + 1]]
+        if len(numbers) < 2:
+            return Change()
+        # The advertisements first: constants of theirs may move the numbers of all others.
+        announced = None if is_perfect else frontier.flatten(self._announced.plain())
+        free = [not path[0].startswith(HIDDEN) for path in frontier.coordinates.paths()]
+        ids = [frontier.id(number) for number in numbers.tolist()]
+        made = [self._mergers[id_] if isinstance(id_, Merger) else _ALONE for id_ in ids]
+        pool = pool_of(
+            frontier.boxes.boxes,
+            numbers,
+            np.array([len(one.parts) for one in made]),
+            np.array(free, np.bool_),
         )
+        first = np.unique(pool.region, return_index=True)[
+            1
+        ]  # of each region's boxes, stands for all
+        pool.loss[first] = [one.loss for one in made]
+        pool.is_perfect[first] = [one.is_perfect for one in made]
+        if announced is None:
+            pool = merge_perfectly(pool)
+        else:
+            statistics = self._statistics()
+            limit = max(self._threshold * self._mass() - self._loss(), 0.0)
+            found = chances(pool, announced, frontier.coordinates, statistics)
+            pool = merge_imperfectly(pool, found, limit)
+        return self._put_mergers(pool, ids, names)
+
+    def _put_mergers(
+        self, pool: Pool, ids: list[Id | Merger], names: dict[Region, Merger]
+    ) -> Change[Id]:
         made: dict[Merger, _Made[Id]] = {}
         regions: list[tuple[Id | Merger, Region]] = []
-        for place, members in merged.members().items():
-            merger = Merger(self._next)
-            self._next += 1
-            parts = self._subscriptions_of(ids[member] for member in members)
-            made[merger] = _Made(parts, float(merged.loss[place]), bool(merged.is_perfect[place]))
-            regions.append((merger, Region((frontier.coordinates.box(merged.boxes, place),))))
-        frontier.load(regions)
-        return made
+        for one in mergers(pool):
+            boxes = [self._frontier.coordinates.box_of(pool.tests(box)) for box in one.boxes]
+            region = of_boxes(boxes) if len(boxes) > 1 else Region((boxes[0],))
+            merger = names.pop(region, None)
+            if merger is None:
+                merger = Merger(self._next)
+                self._next += 1
+            parts = self._subscriptions_of(ids[member] for member in one.members)
+            made[merger] = _Made(parts, one.loss, one.is_perfect)
+            regions.append((merger, region))
+        change = self._put(regions)
+        entered = made.keys() & {*change.entered}
+        self._mergers |= {merger: made[merger] for merger in made if merger in entered}
+        for merger in entered:
+            self._merger_of.update(dict.fromkeys(made[merger].parts, merger))
+        self._frontier.remove_all(made.keys() - entered)  # something covers them
+        return change
 
     def _subscriptions_of(self, ids: Iterable[Id | Merger]) -> set[Id]:
         found: set[Id] = set()
@@ -318,17 +416,6 @@ class RoutingTable(Generic[Id]):
 
     def _merged_if_due(self, change: Change[Id]) -> Change[Id]:
         """What has changed, merging included if the policy says so."""
-        since, policy = self._since, self._policy
-        since.more += len(change.entered) - len(change.left)
-        grown = policy.growth is not None and since.more > policy.growth * max(since.entries, 1)
-        late = policy.every is not None and (
-            self._clock() - since.time >= microseconds(policy.every) / 1e6
-        )
-        if not (grown or late):
-            return change
-        merged = self.merge()
-        passing = set(change.entered).intersection(merged.left)
-        return Change(
-            tuple(id_ for id_ in (*change.entered, *merged.entered) if id_ not in passing),
-            tuple(id_ for id_ in (*change.left, *merged.left) if id_ not in passing),
-        )
+        self._since.more += len(change.entered) - len(change.left)
+        is_due = self._policy.is_due(self._since, self._clock())
+        return change.then(self._merge_more()) if is_due else change

@@ -16,7 +16,6 @@ from penstock.covering.diagram.diagram import Diagram
 from penstock.covering.diagram.order import order_by_statistics, random_order
 from penstock.covering.frontier import Frontier
 from penstock.covering.routing_table import RoutingTable
-from penstock.covering.values import any_of
 
 NAME = "orders"
 SEEDS = (1, 2, 3)
@@ -70,11 +69,8 @@ def orders(step: Step, recipe: Recipe = A) -> Iterator[Ordered]:
 
 
 def _merged_away(diagram: Diagram[int]) -> int:
-    """How many fewer there are once each group's values are one set of ranges, each range an entry."""
-    return sum(
-        len(group.members) - len(any_of([values for values, _ in group.members]).intervals)
-        for group in diagram.groups()
-    )
+    """How many fewer there are once each group is one entry, whose values are those of all members."""
+    return sum(len(group.members) - 1 for group in diagram.groups())
 
 
 def order_sheet(found: Sequence[Ordered]) -> Sheet:

@@ -139,26 +139,32 @@ def _some(random: np.random.Generator, count: int, attributes: int) -> Int64s:
     return chosen
 
 
-def plan_of(regions: Sequence[Region]) -> Plan:
-    """Regions of one box of ranges each, compiled; their ids are their places."""
-    rows = Rows.of([(n, "", filter_text(r.boxes[0]), FOREVER) for n, r in enumerate(regions)])
+def plan_of(regions: Sequence[Region], values: int) -> Plan:
+    """Regions compiled, of integers below some number; their ids are their places."""
+    texts = (" OR ".join(filter_text(box, values) for box in r.boxes) for r in regions)
+    rows = Rows.of([(n, "", text, FOREVER) for n, text in enumerate(texts)])
     plan, errors = compile_plan(rows, SCHEMA)
     if errors:
         raise AssertionError(f"filters that can't be read: {errors}")
     return plan
 
 
-def filter_text(box: Box) -> str:
-    """A box of integers as a filter.
+def filter_text(box: Box, values: int) -> str:
+    """A box of integers below some number as a filter: several ranges are a list of all their values.
 
-    >>> filter_text(((("a01",), Values(((None, 8),))), (("a02",), Values(((3, 4),)))))
+    >>> filter_text(((("a01",), Values(((None, 8),))), (("a02",), Values(((3, 4),)))), 100)
     'a01 < 8 AND a02 = 3'
+    >>> filter_text(((("a01",), Values(((2, 4), (98, None)))),), 100)
+    'a01 IN (2, 3, 98, 99)'
     """
-    return " AND ".join(_predicate(path[0], values) for path, values in box)
+    return " AND ".join(_predicate(path[0], found, values) for path, found in box) or "TRUE"
 
 
-def _predicate(name: str, values: Values) -> str:
-    ((first, past),) = values.intervals
+def _predicate(name: str, found: Values, values: int) -> str:
+    if len(found.intervals) > 1:
+        listed = (n for n in range(values) if found.contains(n))
+        return f"{name} IN ({', '.join(map(str, listed))})"
+    ((first, past),) = found.intervals
     assert not isinstance(first, bytes)
     assert not isinstance(past, bytes)
     if first is None:

@@ -80,7 +80,7 @@ def _entries(drawn: Drawn, method: str) -> list[Region]:
 
 
 def _measured(drawn: Drawn, method: str, entries: Sequence[Region], seconds: float) -> Table:
-    plan = plan_of(entries)
+    plan = plan_of(entries, drawn.recipe.values)
     auto, mbd, scan = (Matcher(plan, engine) for engine in ("auto", "mbd", "naive"))
     events = drawn.events(EVENTS)
     auto_us, matches = _us_per_event(auto, events)

@@ -1,0 +1,227 @@
+"""Imperfect mergers: boxes that differ in a test or two become the box around both (section 5 of the paper).
+
+    symbol = 'A' AND price < 100   ┐
+    symbol = 'A' AND volume > 900  ┴▶  symbol = 'A'                          tests of different attributes are dropped
+    x = 1 AND y = 1  ┐
+    x = 2 AND y = 2  ┴▶  x IN (1, 2) AND y IN (1, 2)                         x = 1 AND y = 2 is let through for nobody
+
+The paper drops the tests that differ; the box around both is smaller and saves the same. Its *loss* is the mass of the
+announced events that are in it and in neither of the two (`merge_loss`).
+
+The losses of all mergers of a table add up to no less than what the table lets through for nobody: an event that passes
+and that nobody wants is in the loss of some merger. So there is one *limit* for the sum, and it is spent where it saves
+most: each two boxes that join save one, so the least loss comes first. Within a limit of 0, two boxes join only if
+no announced event can lie between them; whether a chance is 0 says nothing of that.
+
+Which two: those that have all tests but one or two in common. Hashes of a box less each one and each two of its tests
+put them together in a sort, and neighbours there are looked at. A *round* joins each box once, the cheapest pairs
+first. It ends at pairs that cost much more than one whose box was taken already: in the next round that may be cheaper.
+"""
+
+import numpy as np
+
+from penstock.arrays import Float64s, Int64s, UInt64s
+from penstock.covering.chances import Chances
+from penstock.covering.merge_loss import costs, lies_outside
+from penstock.covering.merge_pool import (
+    Pool,
+    drop_test,
+    is_too_long,
+    join,
+    may_join,
+    region_of,
+    set_test,
+    unite,
+    with_ranges,
+)
+from penstock.covering.perfect_merging import merge_perfectly
+from penstock.jit import kernel
+
+_PAIRS = 8  # tests of a box up to which each two of them may differ, beyond it only each one
+_NEAR = 3  # boxes behind each in the sort that it is paired with
+_PATIENCE = 2.0  # how many times the cost of the first pair that waits another one may have
+_SMALL = 0.01  # of the limit: pairs that cost less never wait
+_ROUNDS = 200
+
+
+def merge_imperfectly(pool: Pool, chances: Chances, limit: float) -> Pool:
+    """Join boxes as long as the sum of the losses stays within a limit."""
+    left = limit
+    for _ in range(_ROUNDS):
+        one, other = _pairs(pool)
+        cost = costs(pool, chances, one, other, limit > 0)
+        kept = np.flatnonzero(cost <= left)
+        order = kept[np.argsort(cost[kept], kind="stable")]
+        low, high, joined, spent = _join_cheapest(
+            pool, chances, one[order], other[order], cost[order], left, _SMALL * limit
+        )
+        if not joined:
+            break
+        left -= spent
+        pool = merge_perfectly(with_ranges(pool, low, high))
+    return pool
+
+
+def _pairs(pool: Pool) -> tuple[Int64s, Int64s]:
+    """Boxes that have all tests but one or two in common, each pair once."""
+    keys, boxes, begins = _keys(pool)
+    order = np.lexsort((begins, keys))
+    keys, boxes = keys[order], boxes[order]
+    found = [np.empty(0, np.int64)]
+    for step in range(1, _NEAR + 1):
+        same = np.flatnonzero(keys[step:] == keys[:-step])
+        one, other = boxes[same], boxes[same + step]
+        pair = np.minimum(one, other) * len(pool.into) + np.maximum(one, other)
+        found.append(pair[one != other])
+    pairs = np.unique(np.concatenate(found))
+    return pairs // max(len(pool.into), 1), pairs % max(len(pool.into), 1)
+
+
+@kernel
+def _keys(pool: Pool) -> tuple[UInt64s, Int64s, Int64s]:
+    """Of each box, the hashes of all but one or two of its tests; the box; and where the first of those begins."""
+    room = 0
+    for b in range(len(pool.into)):
+        n = pool.start[b + 1] - pool.start[b]
+        room += n + (n * (n - 1) // 2 if n <= _PAIRS else 0)
+    keys, boxes = np.empty(room, np.uint64), np.empty(room, np.int64)
+    begins = np.empty(room, np.int64)
+    count = 0
+    for b in range(len(pool.into)):
+        if pool.into[b] != b:
+            continue
+        first, past = pool.start[b], pool.start[b + 1]
+        for t in range(first, past):
+            if pool.attribute[t] < 0:
+                continue
+            begin = pool.low[pool.first[t]]
+            rest = pool.whole[b] - pool.hashes[t]
+            keys[count], boxes[count], begins[count] = rest, b, begin
+            count += 1
+            for u in range(t + 1, past):
+                if pool.attribute[u] >= 0 and past - first <= _PAIRS:
+                    keys[count], boxes[count], begins[count] = rest - pool.hashes[u], b, begin
+                    count += 1
+    return keys[:count], boxes[:count], begins[:count]
+
+
+# --- joining --------------------------------------------------------------------------------------
+
+
+@kernel
+def _join_cheapest(
+    pool: Pool,
+    chances: Chances,
+    one: Int64s,
+    other: Int64s,
+    cost: Float64s,
+    left: float,
+    small: float,
+) -> tuple[Int64s, Int64s, int, float]:
+    """Join pairs that come cheapest first, each box once; the new ranges, how many joined, and the loss of all."""
+    room = most = 0  # each box is used once at most
+    for b in range(len(pool.into)):
+        if pool.into[b] == b:
+            room += _ranges_of(pool, b)
+            most = max(most, _ranges_of(pool, b))
+    a_low, a_high = np.empty(2 * most, np.int64), np.empty(2 * most, np.int64)
+    out_low, out_high = np.empty(room, np.int64), np.empty(room, np.int64)
+    is_taken = np.zeros(len(pool.into), np.bool_)
+    used = joined = 0
+    spent, most_cost = 0.0, np.inf
+    for i in range(len(one)):
+        if cost[i] > most_cost or spent + cost[i] > left:
+            break
+        b, c = one[i], other[i]
+        if region_of(pool, b) == region_of(pool, c):
+            continue  # would save no entry
+        if is_taken[b] or is_taken[c]:
+            if most_cost == np.inf:
+                most_cost = max(cost[i] * _PATIENCE, small)
+            continue
+        is_taken[b] = is_taken[c] = True
+        if not may_join(pool, b, c) or not _fits(pool, b, c, a_low, a_high):
+            continue
+        where = lies_outside(pool, chances, b, c, -1)
+        used = _widen(pool, b, c, a_low, a_high, out_low, out_high, used)
+        join(pool, b, c)
+        pool.loss[b] += pool.loss[c] + cost[i]
+        pool.is_perfect[b] &= pool.is_perfect[c] and where < 2
+        spent += cost[i]
+        joined += 1
+    return out_low[:used].copy(), out_high[:used].copy(), joined, spent
+
+
+@kernel
+def _ranges_of(pool: Pool, b: int) -> int:
+    found = 0
+    for t in range(pool.start[b], pool.start[b + 1]):
+        if pool.attribute[t] >= 0:
+            found += pool.past[t] - pool.first[t]
+    return found
+
+
+@kernel
+def _test_of(pool: Pool, b: int, attribute: int) -> int:
+    """The test that a box has of an attribute, or -1."""
+    for t in range(pool.start[b], pool.start[b + 1]):
+        if pool.attribute[t] == attribute:
+            return int(t)
+    return -1
+
+
+@kernel
+def _fits(pool: Pool, b: int, c: int, a_low: Int64s, a_high: Int64s) -> bool:
+    """Whether no test of the box around both has too many ranges."""
+    for t in range(pool.start[b], pool.start[b + 1]):
+        u = _test_of(pool, c, pool.attribute[t]) if pool.attribute[t] >= 0 else -1
+        if u >= 0:
+            one, other = pool.past[t] - pool.first[t], pool.past[u] - pool.first[u]
+            size = _unite_tests(pool, t, u, a_low, a_high)
+            if is_too_long(size, one, other):
+                return False
+    return True
+
+
+@kernel
+def _widen(
+    pool: Pool,
+    b: int,
+    c: int,
+    a_low: Int64s,
+    a_high: Int64s,
+    out_low: Int64s,
+    out_high: Int64s,
+    used: int,
+) -> int:
+    """Make b the box around b and c; how many new ranges there are now."""
+    for t in range(pool.start[b], pool.start[b + 1]):
+        if pool.attribute[t] < 0:
+            continue
+        u = _test_of(pool, c, pool.attribute[t])
+        if u < 0:
+            drop_test(pool, b, t)
+            continue
+        size = _unite_tests(pool, t, u, a_low, a_high)
+        set_test(pool, b, t, a_low, a_high, size, len(pool.low) + used)
+        out_low[used : used + size] = a_low[:size]
+        out_high[used : used + size] = a_high[:size]
+        used += size
+    return used
+
+
+@kernel
+def _unite_tests(pool: Pool, t: int, u: int, a_low: Int64s, a_high: Int64s) -> int:
+    """The ranges of two tests together; how many these are."""
+    first, past = pool.first[t], pool.past[t]
+    return unite(
+        pool.low[first:past],
+        pool.high[first:past],
+        past - first,
+        pool.low,
+        pool.high,
+        pool.first[u],
+        pool.past[u],
+        a_low,
+        a_high,
+    )

@@ -1,0 +1,259 @@
+"""Boxes on their way into mergers: flat arrays in which boxes join others, and the unions of ranges this takes.
+
+    region r    one entry of a table, or a merger of several: regions that have a box in common merger are one
+    box b       tests start[b] .. start[b + 1], ascending by attribute; a dropped test has the attribute -1
+    test t      ranges first[t] .. past[t], ascending, disjoint, and with numbers between them
+
+A box that has joined another has that one's place in `into`, and its region is united with the other's. A test gets new
+ranges by putting them behind all others, so no array of a test ever moves.
+
+How large a merger may get is bounded: by `MOST_RANGES` in one test and by `MOST_BOXES` in one region, past which an
+entry takes as long to tell as those it stands for (what is larger to begin with may stay so); and by `MOST_PARTS`
+subscriptions, since they are all asked again when one of them leaves.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import Bools, Float64s, Int32s, Int64s, UInt64s
+from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, runs
+from penstock.jit import kernel
+from penstock.matching.sharing import offsets
+
+MOST_RANGES = 1_024
+MOST_BOXES = 32
+MOST_PARTS = 1_024
+
+
+class Pool(NamedTuple):
+    """The arrays drawn above.
+
+    `into` and `region_into` lead from what has joined something to that. `boxes_in` counts the boxes of a region that
+    have joined none, `parts_in` the subscriptions it is made of. `loss` is the mass of announced events in a box that
+    are in none of the boxes it is made of; `is_perfect` says that there can't be any, whatever is announced. `hashes`
+    of tests add up to `whole` of their box. `free` are the attributes of which a test that accepts every number asks
+    nothing: all but the hidden ones.
+    """
+
+    start: Int64s
+    attribute: Int32s
+    first: Int64s
+    past: Int64s
+    low: Int64s
+    high: Int64s
+    into: Int64s
+    region: Int64s
+    region_into: Int64s
+    boxes_in: Int64s
+    parts_in: Int64s
+    loss: Float64s
+    is_perfect: Bools
+    hashes: UInt64s
+    whole: UInt64s
+    free: Bools
+
+    def numbers_in_use(self, attribute: int) -> Int64s:
+        """The numbers where ranges of an attribute begin, and those behind where they end; ascending."""
+        tests = np.flatnonzero(self.attribute == attribute)
+        places = runs(self.first[tests], self.past[tests] - self.first[tests])
+        begins, ends = self.low[places], self.high[places]
+        inner = (ends != NULL) & (ends != HIGHEST)
+        return np.unique(np.concatenate([begins[begins > LOWEST], ends[inner] + 1]))
+
+    def attributes(self) -> list[int]:
+        """Those that some box has a test of."""
+        found: list[int] = np.unique(self.attribute[self.attribute >= 0]).tolist()
+        return found
+
+    def tests(self, box: int) -> list[tuple[int, list[tuple[int, int]]]]:
+        """What a box asks for: attributes, each with its ranges."""
+        found = []
+        for t in range(int(self.start[box]), int(self.start[box + 1])):
+            if self.attribute[t] >= 0:
+                span = slice(int(self.first[t]), int(self.past[t]))
+                ranges = zip(self.low[span].tolist(), self.high[span].tolist(), strict=True)
+                found.append((int(self.attribute[t]), list(ranges)))
+        return found
+
+
+def pool_of(boxes: Boxes, regions: Int64s, parts: Int64s, free: Bools) -> Pool:
+    """Some regions of many, to be merged with each other; each is made of so many parts."""
+    sizes = boxes.region_start[regions + 1] - boxes.region_start[regions]
+    chosen = runs(boxes.region_start[regions], sizes)
+    lengths = boxes.box_start[chosen + 1] - boxes.box_start[chosen]
+    tests = runs(boxes.box_start[chosen], lengths)
+    several = boxes.several[tests]
+    is_set = several >= 0
+    counts = np.ones(len(tests), np.int64)
+    sets = several[is_set]
+    counts[is_set] = boxes.set_start[sets + 1] - boxes.set_start[sets]
+    ends = offsets(counts)
+    low, high = np.empty(ends[-1], np.int64), np.empty(ends[-1], np.int64)
+    low[ends[:-1][~is_set]], high[ends[:-1][~is_set]] = (
+        boxes.low[tests][~is_set],
+        boxes.high[tests][~is_set],
+    )
+    into, out_of = (
+        runs(ends[:-1][is_set], counts[is_set]),
+        runs(boxes.set_start[sets], counts[is_set]),
+    )
+    low[into], high[into] = boxes.set_low[out_of], boxes.set_high[out_of]
+    pool = Pool(
+        start=offsets(lengths),
+        attribute=boxes.attribute[tests].copy(),
+        first=ends[:-1].copy(),
+        past=ends[1:].copy(),
+        low=low,
+        high=high,
+        into=np.arange(len(chosen)),
+        region=np.repeat(np.arange(len(regions)), sizes),
+        region_into=np.arange(len(regions)),
+        boxes_in=sizes.copy(),
+        parts_in=parts.copy(),
+        loss=np.zeros(len(chosen)),
+        is_perfect=np.ones(len(chosen), np.bool_),
+        hashes=np.zeros(len(tests), np.uint64),
+        whole=np.zeros(len(chosen), np.uint64),
+        free=free,
+    )
+    _hash_all(pool)
+    return pool
+
+
+def with_ranges(pool: Pool, low: Int64s, high: Int64s) -> Pool:
+    """The same pool with more ranges behind the others."""
+    if not len(low):
+        return pool
+    return pool._replace(
+        low=np.concatenate([pool.low, low]), high=np.concatenate([pool.high, high])
+    )
+
+
+# --- hashes ---------------------------------------------------------------------------------------
+
+
+@kernel
+def _hash_all(pool: Pool) -> None:
+    for b in range(len(pool.into)):
+        for t in range(pool.start[b], pool.start[b + 1]):
+            pool.hashes[t] = _hash_test(
+                pool.attribute[t], pool.low, pool.high, pool.first[t], pool.past[t]
+            )
+            pool.whole[b] += pool.hashes[t]
+
+
+@kernel
+def set_test(pool: Pool, b: int, t: int, low: Int64s, high: Int64s, size: int, place: int) -> None:
+    """Give a test of box b other ranges, which stand at a place behind all others; it is dropped if it accepts all."""
+    is_all = size == 1 and low[0] == NULL and high[0] == HIGHEST
+    if is_all and pool.free[pool.attribute[t]]:
+        drop_test(pool, b, t)
+        return
+    found = _hash_test(pool.attribute[t], low, high, 0, size)
+    pool.whole[b] += found - pool.hashes[t]
+    pool.hashes[t] = found
+    pool.first[t], pool.past[t] = place, place + size
+
+
+@kernel
+def drop_test(pool: Pool, b: int, t: int) -> None:
+    """Let box b ask nothing of an attribute."""
+    pool.whole[b] -= pool.hashes[t]
+    pool.hashes[t] = 0
+    pool.attribute[t] = -1
+
+
+@kernel
+def _hash_test(attribute: int, low: Int64s, high: Int64s, first: int, past: int) -> np.uint64:
+    found = np.uint64(attribute) + np.uint64(1)
+    for i in range(first, past):
+        found = _mix(found, np.uint64(low[i]))
+        found = _mix(found, np.uint64(high[i]))
+    return found
+
+
+@kernel
+def _mix(hashed: np.uint64, number: np.uint64) -> np.uint64:
+    """A hash of both, by multiplications and shifts that lose nothing."""
+    mixed = (hashed ^ number) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return mixed ^ (mixed >> np.uint64(29))
+
+
+# --- joining --------------------------------------------------------------------------------------
+
+
+@kernel
+def region_of(pool: Pool, b: int) -> int:
+    """The region that a box belongs to now."""
+    r = pool.region[b]
+    while pool.region_into[r] != r:
+        pool.region_into[r] = pool.region_into[pool.region_into[r]]
+        r = pool.region_into[r]
+    return int(r)
+
+
+@kernel
+def may_join(pool: Pool, b: int, c: int) -> bool:
+    """Whether the regions of two boxes would not get too large together."""
+    r, s = region_of(pool, b), region_of(pool, c)
+    if r == s:
+        return True
+    if pool.parts_in[r] + pool.parts_in[s] > MOST_PARTS:
+        return False
+    larger = max(pool.boxes_in[r], pool.boxes_in[s])
+    return bool(pool.boxes_in[r] + pool.boxes_in[s] - 1 <= max(larger, MOST_BOXES))
+
+
+@kernel
+def is_full(pool: Pool, b: int) -> bool:
+    """Whether the region of a box has as many parts as it may."""
+    return bool(pool.parts_in[region_of(pool, b)] >= MOST_PARTS)
+
+
+@kernel
+def join(pool: Pool, b: int, c: int) -> None:
+    """Let box c be part of box b, which accepts what it does, and the regions of the two be one."""
+    r, s = region_of(pool, b), region_of(pool, c)
+    pool.into[c] = b
+    if r != s:
+        pool.region_into[s] = r
+        pool.boxes_in[r] += pool.boxes_in[s]
+        pool.parts_in[r] += pool.parts_in[s]
+    pool.boxes_in[r] -= 1
+
+
+@kernel
+def unite(
+    low: Int64s,
+    high: Int64s,
+    size: int,
+    others_low: Int64s,
+    others_high: Int64s,
+    first: int,
+    past: int,
+    out_low: Int64s,
+    out_high: Int64s,
+) -> int:
+    """The union of two lists of ranges, the first 'size' of one and first .. past of another; how many it has."""
+    i, j, count = 0, first, 0
+    while i < size or j < past:
+        if j == past or (i < size and low[i] <= others_low[j]):
+            begin, end = low[i], high[i]
+            i += 1
+        else:
+            begin, end = others_low[j], others_high[j]
+            j += 1
+        if count and (out_high[count - 1] == HIGHEST or begin <= out_high[count - 1] + 1):
+            out_high[count - 1] = max(out_high[count - 1], end)
+        else:
+            out_low[count], out_high[count] = begin, end
+            count += 1
+    return count
+
+
+@kernel
+def is_too_long(size: int, one: int, other: int) -> bool:
+    """Whether a union of two lists of ranges has too many for one test."""
+    return size > MOST_RANGES and size > max(one, other)
