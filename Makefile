@@ -23,12 +23,12 @@ stocks-and-reviews: $(READY)
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations=20
 
 test: $(READY)
-	@$(MAKE) --no-print-directory -j2 lint kernels
+	@$(MAKE) --no-print-directory --output-sync -j2 lint kernels test-bounds ARGS=
 	@$(WITH_JAVA) $(PYTEST) $(ARGS)
 
 # The same tests with larger numbers, from another seed each time: about an hour or two.
 test-long: $(READY)
-	@$(MAKE) --no-print-directory -j2 lint kernels
+	@$(MAKE) --no-print-directory --output-sync -j2 lint kernels test-bounds ARGS="tests/views tests/language"
 	@$(WITH_JAVA) PENSTOCK_LONG=20 PENSTOCK_SEED=$$(date +%s) $(PYTEST) -o timeout=14400 $(ARGS)
 
 lint: $(READY)
@@ -44,7 +44,7 @@ kernels: $(READY)
 # Compiled code is kept apart, since checks aren't part of what a cache goes by. ARGS: other tests than these few.
 BOUNDS = tests/views/test_hostile_documents.py tests/language/test_texts_stand_alone.py
 test-bounds: $(READY)
-	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/bounds $(BIN)/python -m pytest -n 0 $(or $(ARGS),$(BOUNDS))
+	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/bounds $(BIN)/python -m pytest -q --no-header -n 0 $(or $(ARGS),$(BOUNDS))
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
