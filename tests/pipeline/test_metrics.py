@@ -154,6 +154,7 @@ def test_with_connect_reports_travel_in_a_ring_and_old_ones_are_not_taken_for_ne
     class Session:
         def __init__(self):
             self.conf = self
+            self.session_id = "mine"
             self.values = {}
 
         def set(self, key, value):
@@ -162,7 +163,7 @@ def test_with_connect_reports_travel_in_a_ring_and_old_ones_are_not_taken_for_ne
         def get(self, key, default):
             return self.values.get(key, default)
 
-    session, ring = Session(), ConnectReports("token")
+    session, ring = Session(), ConnectReports("token", "mine")
     for number in range(RING + 1):
         ring.put(session, report(number))
     assert ring.take(session, RING).batch == RING

@@ -10,8 +10,10 @@ Latency is from the event's own time to the moment its notification had been wri
 time; else from the trigger to the commit. It is kept as quantiles, so that those of many batches can be put together.
 """
 
+import functools
 import json
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -272,12 +274,19 @@ class LocalReports:
 
 @dataclass(frozen=True)
 class ConnectReports:
-    """Reports of a batch function that runs on a Spark Connect server: a ring in the session's configuration."""
+    """Reports of a batch function that runs on a Spark Connect server: a ring in the configuration of the session.
+
+    That is the session of the client. Since Spark 4.3 micro-batches run in a clone of it, whose configuration nobody
+    else sees.
+    """
 
     token: str
+    session: str
 
     def put(self, spark: SparkSession, report: Report) -> None:
-        spark.conf.set(self._key(report.batch), report.to_json())
+        is_own = spark.session_id == self.session  # type: ignore[attr-defined]  # of Connect's sessions
+        own = spark if is_own else _server_session(self.session)
+        own.conf.set(self._key(report.batch), report.to_json())
 
     def take(self, spark: SparkSession, batch: int) -> Report | None:
         text = spark.conf.get(self._key(batch), None)
@@ -286,6 +295,13 @@ class ConnectReports:
 
     def _key(self, batch: int) -> str:
         return f"spark.penstock.{self.token}.{batch % RING}"
+
+
+@functools.cache
+def _server_session(session: str) -> SparkSession:
+    """In a process of a Connect server: a session of that server by its id."""
+    url = f"{os.environ['SPARK_CONNECT_LOCAL_URL']};session_id={session}"
+    return SparkSession.builder.remote(url).create()
 
 
 def refusals(errors: Sequence[tuple[int | None, Exception]]) -> tuple[str, ...]:

@@ -93,9 +93,7 @@ class Pipeline:
         frame = source if isinstance(source, DataFrame) else source.read(spark)
         schema = event_schema(frame)
         self._check(spark, schema)
-        reports: Reports = (
-            ConnectReports(uuid.uuid4().hex[:12]) if is_connect(spark) else LocalReports()
-        )
+        reports = _reports(spark)
         metrics = Metrics(self.metrics)
         listener = Listener(metrics, lambda batch: reports.take(spark, batch))
         with ExitStack() as at_the_end:
@@ -210,3 +208,10 @@ def _has(schema: StructType, path: str) -> bool:
             return False
         inside = inside[step].dataType
     return True
+
+
+def _reports(spark: SparkSession) -> Reports:
+    if not is_connect(spark):
+        return LocalReports()
+    session = spark.session_id  # type: ignore[attr-defined]  # Connect's sessions have one
+    return ConnectReports(uuid.uuid4().hex[:12], session)
