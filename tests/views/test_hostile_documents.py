@@ -223,10 +223,10 @@ def _check(
 
 
 def _by_lxml(document: bytes) -> list[Node] | None:
-    """None if lxml refuses, as it does for more reasons: prefixes that nobody declares, URIs that are none."""
+    """None if lxml refuses, as it does for more reasons: prefixes that nobody declares, relative URIs."""
     try:
         return xml_nodes(document)
-    except (etree.XMLSyntaxError, ValueError, LookupError):
+    except (etree.XMLSyntaxError, etree.C14NError, ValueError, LookupError):
         return None
 
 
