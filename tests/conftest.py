@@ -13,12 +13,14 @@ from tests.sizes import LONG
 # Short lives: code that is compiled quickly beats code that runs fast.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SHARED = "spark"  # the group of the tests that share one session
+CONNECT = "connect"  # of those with Connect servers, which all take the same port
 
 
 def pytest_report_header() -> str:
     return f"sizes: {LONG} x (PENSTOCK_LONG)"
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups as soon as its own turn comes
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two processes run the tests; a group stays in one of them, and the longest groups come first."""
     groups = {item: _group(item) for item in items}
@@ -36,6 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _group(item: pytest.Item) -> str:
     """Tests that share a Spark session; a file whose tests share a process of their own; a room, and so its kernels."""
+    if item.get_closest_marker("connect"):
+        return CONNECT
     if "spark" in getattr(item, "fixturenames", ()):
         return SHARED
     path = item.path.relative_to(item.config.rootpath)

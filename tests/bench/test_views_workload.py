@@ -205,7 +205,8 @@ def path_of(view: TreePattern, place: int = 0) -> str:
     else:
         axis = ".//" if node.descendant else ""
     inside = [n for n, other in enumerate(view.nodes) if other.parent == place]
-    tests = [f". {c.operator} {c.literal!r}" for c in node.value]
+    literals = [repr(c.literal) if isinstance(c.literal, str) else c.literal for c in node.value]
+    tests = [f". {c.operator} {value}" for c, value in zip(node.value, literals, strict=True)]
     return (
         axis + node.label + "".join(f"[{t}]" for t in [*tests, *(path_of(view, n) for n in inside)])
     )
