@@ -4,12 +4,15 @@
 programs it finds (PATH, `/usr/lib/postgresql/*/bin`), installs them with apt where that is
 possible, and else raises `NoServer` with the reason.
 
+`connect_port()` is held while a Spark Connect server runs, which takes a port that it can't be told.
+
 `kafka()` gives the address of a Kafka broker of its own, and the jars that Spark reads it with. Maven fetches both,
 from wherever it is set up to fetch; without Maven, or without the jars, `NoServer` is raised with the reason.
 """
 
 import base64
 import contextlib
+import fcntl
 import os
 import pwd
 import shutil
@@ -155,6 +158,17 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+# --- Spark Connect ------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def connect_port() -> Iterator[None]:
+    """The port that a Connect server for `local` takes: runs of the tests on one machine take turns."""
+    with (Path(tempfile.gettempdir()) / f"penstock-connect-{os.getuid()}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 # --- Kafka --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.servers import connect_port
 
 from .elsewhere import found_by
 
@@ -11,7 +12,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return found_by("connect_script", tmp_path_factory.mktemp("connect"))
+    with connect_port():
+        return found_by("connect_script", tmp_path_factory.mktemp("connect"))
 
 
 def test_it_really_is_a_connect_session(found):

@@ -17,6 +17,7 @@ from tests.differential.events import SCHEMA as EVERY_TYPE
 from tests.differential.events import random_events
 from tests.differential.filters import RandomFilters
 from tests.differential.oracle import TRUE, Oracle
+from tests.servers import connect_port
 from tests.sizes import PATIENCE
 
 import penstock
@@ -203,9 +204,10 @@ def test_the_market_archive_is_read_in_part_and_matched_as_a_whole(spark, tmp_pa
 def test_the_market_archive_on_spark_connect():
     """Column, plan and the scan's figures come from the server."""
     command = [sys.executable, "-m", "examples.market_archive", "--connect", "--days", "5"]
-    run = subprocess.run(
-        [*command, "--subscriptions", "200"], capture_output=True, text=True, timeout=PATIENCE
-    )
+    with connect_port():
+        run = subprocess.run(
+            [*command, "--subscriptions", "200"], capture_output=True, text=True, timeout=PATIENCE
+        )
     assert run.returncode == 0, run.stderr[-2_000:]
     rows = [line.split("│") for line in run.stdout.splitlines() if line.startswith("│")]
     assert [row[5].strip() for row in rows[:2]] == ["100,000", "80,000"]
