@@ -20,7 +20,7 @@ stocks-and-reviews: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.stocks_and_reviews $(ARGS)
 
 # A group of tests (see tests/conftest.py) runs in one process, long groups first.
-PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --durations=20
+PYTEST = $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --durations=20
 
 test: $(READY)
 	@$(MAKE) --no-print-directory --output-sync -j2 kernels lint test-bounds ARGS=

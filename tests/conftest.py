@@ -1,6 +1,8 @@
 """Fixtures that several rooms share, the order in which files are run, and how long a run is."""
 
+import functools
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,25 +11,22 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 from tests.sizes import LONG
+from xdist.scheduler import LoadScopeScheduling
 
 # Short lives: code that is compiled quickly beats code that runs fast.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SHARED = "spark"  # the group of the tests that share one session
-CONNECT = "connect"  # of those with Connect servers, which all take the same port
 
 
 def pytest_report_header() -> str:
     return f"sizes: {LONG} x (PENSTOCK_LONG)"
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups as soon as its own turn comes
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two processes run the tests; a group stays in one of them, and the longest groups come first."""
-    groups = {item: _group(item) for item in items}
+    """The longest groups come first."""
+    groups = {item: group_of(item.nodeid) for item in items}
     slow = {groups[item] for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (groups[item] != SHARED, groups[item] not in slow, groups[item]))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(groups[item]))
     if LONG > 1:
         tests = {
             getattr(item.obj, "__func__", item.obj): item for item in items if hasattr(item, "obj")
@@ -36,16 +35,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             _multiply_examples(test, item)
 
 
-def _group(item: pytest.Item) -> str:
-    """Tests that share a Spark session; a file whose tests share a process of their own; a room, and so its kernels."""
-    if item.get_closest_marker("connect"):
-        return CONNECT
-    if "spark" in getattr(item, "fixturenames", ()):
+class Groups(LoadScopeScheduling):
+    """Two processes run the tests; a group stays in one of them. (xdist's own groups are marks in names of tests.)"""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    return Groups(config, log)
+
+
+def group_of(nodeid: str) -> str:
+    """Files that share a Spark session; a file whose tests share a process of their own; a room, and so its kernels."""
+    return _group(nodeid.partition("::")[0])
+
+
+@functools.cache
+def _group(file: str) -> str:
+    text = (Path(__file__).parent.parent / file).read_text(encoding="utf-8")
+    if re.search(r"^def \w+\([^)]*\bspark\b", text, re.MULTILINE):
         return SHARED
-    path = item.path.relative_to(item.config.rootpath)
-    if item.get_closest_marker("slow"):
-        return str(path)
-    return "/".join(path.parts[: 3 if path.parts[0] == "src" else 2])
+    if "mark.slow" in text:
+        return file
+    parts = Path(file).parts
+    return "/".join(parts[: 3 if parts[0] == "src" else 2])
 
 
 def _multiply_examples(test: Any, item: pytest.Item) -> None:
