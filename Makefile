@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 # Resolved when a recipe runs, so that `make format` and `make clean` need no Java.
 WITH_JAVA = java_home=$$(tools/java) && JAVA_HOME="$$java_home"
 
-.PHONY: demo city-watch market-archive stocks-and-reviews test test-long test-bounds lint kernels kernels-filters kernels-others bench format clean
+.PHONY: demo city-watch market-archive stocks-and-reviews test test-long test-bounds lint kernels kernels-filters kernels-others classes bench format clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/penstock demo
@@ -23,12 +23,12 @@ stocks-and-reviews: $(READY)
 PYTEST = $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --durations=20
 
 test: $(READY)
-	@$(MAKE) --no-print-directory --output-sync -j2 kernels lint test-bounds ARGS=
+	@$(MAKE) --no-print-directory --output-sync -j2 classes kernels lint test-bounds ARGS=
 	@$(WITH_JAVA) $(PYTEST) $(ARGS)
 
 # The same tests with larger numbers, from another seed each time: about an hour or two.
 test-long: $(READY)
-	@$(MAKE) --no-print-directory --output-sync -j2 kernels lint test-bounds ARGS="tests/views tests/language"
+	@$(MAKE) --no-print-directory --output-sync -j2 classes kernels lint test-bounds ARGS="tests/views tests/language"
 	@$(WITH_JAVA) PENSTOCK_LONG=20 PENSTOCK_SEED=$$(date +%s) $(PYTEST) -o timeout=14400 $(ARGS)
 
 lint: $(READY)
@@ -42,6 +42,12 @@ kernels-filters: $(READY)
 	@$(BIN)/python tools/kernels filters
 kernels-others: $(READY)
 	@$(BIN)/python tools/kernels views joins
+
+# What Spark loads, archived once: every Spark of the tests starts from it.
+CLASSES := $(VENV)/spark.jsa
+classes: $(CLASSES)
+$(CLASSES): $(READY) tools/classes
+	@$(WITH_JAVA) $(BIN)/python tools/classes $@
 
 # Kernels that read outside data, compiled with bounds checks: a wrong index fails instead of reading what lies there.
 # Compiled code is kept apart, since checks aren't part of what a cache goes by. ARGS: other tests than these few.

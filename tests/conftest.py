@@ -3,6 +3,7 @@
 import functools
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,14 @@ from pyspark.sql import SparkSession
 from tests.sizes import LONG
 from xdist.scheduler import LoadScopeScheduling
 
-# Short lives: code that is compiled quickly beats code that runs fast.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SHARED = "spark"  # the group of the tests that share one session
+
+
+def pytest_configure() -> None:
+    """Every Spark of the tests has a short life: code that is compiled quickly beats code that runs fast."""
+    archive = Path(sys.prefix) / "spark.jsa"  # of tools/classes
+    shared = f" -Xlog:disable -XX:SharedArchiveFile={archive}" if archive.exists() else ""
+    os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC{shared}"
 
 
 def pytest_report_header() -> str:
@@ -92,7 +98,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
             "spark.driver.memory": "2g",
-            "spark.driver.extraJavaOptions": QUICK,
         },
     )
     yield session

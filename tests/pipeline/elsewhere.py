@@ -23,13 +23,9 @@ def command(script: str, *arguments: object) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Where a script finds its like; and a JVM for a short life: quickly compiled code beats fast code."""
+    """Where a script finds its like."""
     paths = [*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)]
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def found_by(script: str, *arguments: object) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def test_changes_without_versions_are_taken_as_they_come(tmp_path):
 
 def test_a_log_is_merged_when_it_outgrows_its_base(tmp_path):
     """A bucket that sees many micro-batches keeps its state short, and loses nothing."""
-    run("binary", 4, tmp_path, batches=60, buckets=1)
+    run("binary", 4, tmp_path, batches=40, buckets=1)
 
 
 def test_a_tuple_leaves_when_its_window_ends(tmp_path):
