@@ -46,7 +46,7 @@ kernels-others: $(READY)
 # What Spark loads, archived once: every Spark of the tests starts from it.
 CLASSES := $(VENV)/spark.jsa
 classes: $(CLASSES)
-$(CLASSES): $(READY) tools/classes
+$(CLASSES): $(READY) tools/classes | kernels-others
 	@$(WITH_JAVA) $(BIN)/python tools/classes $@
 
 # Kernels that read outside data, compiled with bounds checks: a wrong index fails instead of reading what lies there.

@@ -1,9 +1,13 @@
 """The structures that semijoins stand on, each against its definition."""
 
+import itertools
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sizes import SEEDS
 
 from penstock.joins.coordinates import BEYOND, NOWHERE
 from penstock.joins.envelopes import anchors, envelope
@@ -125,6 +129,31 @@ def test_runs_are_sorted_and_know_their_neighbours(steps, together):
             if left is not None:
                 left.remove(value)
                 assert (lost_near[i, 0] == value) == (value in left) or lost_near[i, 1] == value
+        for key, mine in model.items():
+            assert list(zip(*(x.tolist() for x in runs.run(key)), strict=True)) == sorted(mine)
+
+
+@pytest.mark.parametrize("seed", range(5 * SEEDS))
+def test_runs_that_empty_and_fill_again(seed):
+    """Join keys lose all their tuples and get others later, whatever else moves in the pool meanwhile."""
+    rng = random.Random(seed)
+    runs, model, places = Runs(), {key: [] for key in range(6)}, itertools.count()
+    for _ in range(60):
+        changes = []
+        fullest = rng.choice([0, 3, 12])  # a batch fills the runs up to here, or empties them
+        for _ in range(rng.randrange(1, 40)):
+            mine = model[key := rng.randrange(6)]
+            nobody = (-1, 0, 0)
+            goes = (key, *mine.pop(rng.randrange(len(mine)))) if len(mine) > fullest else nobody
+            comes = (key, rng.randrange(9), next(places)) if len(mine) < fullest else nobody
+            if comes != nobody:
+                mine.append(comes[1:])
+            changes.append((goes, comes))
+        lost, gained = (
+            tuple(np.array(column, np.int64) for column in zip(*side, strict=True))
+            for side in zip(*changes, strict=True)
+        )
+        runs.change(lost, gained)
         for key, mine in model.items():
             assert list(zip(*(x.tolist() for x in runs.run(key)), strict=True)) == sorted(mine)
 

@@ -166,7 +166,9 @@ class Runs:
             return
         moved, room = distinct[short], 2 * needed[short] + 2
         if self._end + room.sum() > len(self.values):
-            self._pack(moved, room)
+            self._room[np.setdiff1d(np.flatnonzero(self.length == 0), distinct)] = 0
+            self._room[moved] = room
+            self._pack()
         else:
             self._end = _move(self.arrays, moved, room, self._end)
             self._room[moved] = room
@@ -178,10 +180,8 @@ class Runs:
             for name in ("start", "length", "_room"):
                 setattr(self, name, np.concatenate([getattr(self, name), more]))
 
-    def _pack(self, moved: Int64s, room: Int64s) -> None:
-        """All runs into a new pool without holes, with room for as much again."""
-        self._room = np.where(self.length > 0, self._room, 0)
-        self._room[moved] = room
+    def _pack(self) -> None:
+        """All runs into a new pool without holes, each with its room, and room for as much again."""
         size = int(self._room.sum())
         values, tuples = self.values, self.tuples
         begin = np.cumsum(self._room) - self._room
