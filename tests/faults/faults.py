@@ -1,0 +1,160 @@
+"""The faults: what happens to a life, how the life must end, and what an operator does then.
+
+A fault says what a life does to itself (`fate`), and `strike`s it from outside. `strike` asserts how the life took it:
+some must be survived, some end it, and then it must have said why.
+"""
+
+import os
+import random
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.faults.lives import Fate, Life
+from tests.faults.worlds import World
+
+
+class Fault:
+    """What happens to a life."""
+
+    @property
+    def fate(self) -> Fate:
+        """What the life does to itself."""
+        return Fate()
+
+    def prepare(self, world: World) -> None:
+        """What is done before the life begins."""
+
+    def strike(self, world: World, life: Life) -> None:
+        """What is done to the life, and how it must have ended."""
+        assert life.wait() == 0, life.log()
+
+
+@dataclass(frozen=True)
+class KilledAt(Fault):
+    """The whole group dies at a chosen moment of a micro-batch."""
+
+    moment: str
+    batch: int
+
+    @property
+    def fate(self) -> Fate:
+        return Fate(self.moment, self.batch)
+
+    def strike(self, world: World, life: Life) -> None:
+        assert life.wait() == -signal.SIGKILL, life.log()
+
+
+@dataclass(frozen=True)
+class Killed(Fault):
+    """A process dies at a random moment after the next micro-batch has begun: 'group', 'driver' or 'java'."""
+
+    who: str
+    rng: random.Random
+
+    @property
+    def fate(self) -> Fate:
+        return Fate(stays=True)
+
+    def strike(self, world: World, life: Life) -> None:
+        _await_micro_batch(world, life)
+        time.sleep(self.rng.uniform(0, 1.5))
+        if self.who == "java":
+            os.kill(life.processes("org.apache.spark")[0], signal.SIGKILL)
+            assert life.wait() != 0, life.log()  # without its JVM it can't go on, and says so
+        elif self.who == "driver":
+            os.kill(life.process.pid, signal.SIGKILL)
+        life.kill()
+
+
+@dataclass(frozen=True)
+class WorkerKilled(Fault):
+    """Python workers die in the middle of their task: the micro-batch is tried again, the life goes on."""
+
+    rng: random.Random
+    times: int = 2
+
+    @property
+    def fate(self) -> Fate:
+        return Fate(stays=True)
+
+    def strike(self, world: World, life: Life) -> None:
+        for _ in range(self.times):
+            _await_micro_batch(world, life)
+            life.await_progress(lambda: bool(life.processes("pyspark.daemon")[1:]))
+            for worker in life.processes("pyspark.daemon")[
+                1:
+            ]:  # the first is the daemon, their parent
+                os.kill(worker, signal.SIGKILL)
+        _await_micro_batch(world, life)
+        life.kill()
+
+
+@dataclass(frozen=True)
+class WrongClock(Fault):
+    """The clock is wrong for a life."""
+
+    seconds: int
+
+    @property
+    def fate(self) -> Fate:
+        return Fate(clock=self.seconds)
+
+
+@dataclass(frozen=True)
+class FullDisk(Fault):
+    """There is no room left; later there is again. Needs a world on a disk of its own (`small_disk`)."""
+
+    left: int
+    """Bytes that can still be written."""
+
+    def prepare(self, world: World) -> None:
+        room = os.statvfs(world.folder)
+        with _ballast(world).open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize - self.left)
+
+    def strike(self, world: World, life: Life) -> None:
+        assert life.wait() != 0, "it ended well without room"
+        _ballast(world).unlink()
+        assert "No space left" in life.log(), life.log()
+
+
+def _ballast(world: World) -> Path:
+    return world.folder / "ballast"
+
+
+class FlippedBit(Fault):
+    """A bit of a file of ours is wrong: what comes out is right all the same, or the life ends and names the file.
+
+    Then the file is put back, as from a copy of the disk.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.path, self.before = Path(), b""
+
+    def prepare(self, world: World) -> None:
+        ours = world.folder / "checkpoint/penstock"
+        files = [path for path in ours.rglob("*") if path.is_file() and path.stat().st_size]
+        self.path = self.rng.choice(sorted(files))
+        self.before = self.path.read_bytes()
+        changed = bytearray(self.before)
+        changed[self.rng.randrange(len(changed))] ^= 1 << self.rng.randrange(8)
+        self.path.write_bytes(changed)
+
+    def strike(self, world: World, life: Life) -> None:
+        if life.wait() != 0:
+            assert self.path.name in life.log(), life.log()
+            self.path.write_bytes(self.before)
+
+
+def _await_micro_batch(world: World, life: Life) -> None:
+    """Wait until the next micro-batch has begun."""
+    before = _planned(world.folder)
+    world.publish()
+    life.await_progress(lambda: _planned(world.folder) > before)
+
+
+def _planned(folder: Path) -> int:
+    return len(list((folder / "checkpoint/offsets").glob("[0-9]*")))

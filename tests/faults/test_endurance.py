@@ -1,0 +1,96 @@
+"""Pipelines of every kind endure every fault: nothing lost, nothing doubled, bad records are dead letters."""
+
+import contextlib
+import random
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import sizes
+from tests.faults.faults import (
+    Fault,
+    FlippedBit,
+    FullDisk,
+    Killed,
+    KilledAt,
+    WorkerKilled,
+    WrongClock,
+)
+from tests.faults.lives import Life
+from tests.faults.worlds import EVENTS, WORLDS, Filters, World
+
+from penstock.pipeline import FileSink
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+DAY = 24 * 3600
+DISK = 256 << 20
+CHOSEN: dict[str, list[Fault]] = {
+    "filters": [KilledAt("pinned", 1), KilledAt("written", 5), WrongClock(2 * DAY)],
+    "joins": [KilledAt("pinned", 1), KilledAt("written", 2)],
+    "views": [KilledAt("written", 1)],
+}
+
+
+def endure(name: str, folder: Path, seed: int, faults: Sequence[Fault], spark: Any) -> World:
+    """A life for each fault, a last one without, and the oracle."""
+    world = WORLDS[name](folder, seed)
+    try:
+        for fault in faults:
+            world.publish()
+            fault.prepare(world)
+            with Life(name, folder, fault.fate) as life:
+                fault.strike(world, life)
+        world.publish()
+        last = world.pipeline(folder, spark, FileSink(folder / "out"), "available-now")
+        assert last.start().await_termination(sizes.PATIENCE)
+    finally:
+        world.close()
+    world.check()
+    return world
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A disk that can be filled."""
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_most_delicate_moments(spark, tmp_path, name):
+    """Killed between a pin and the sink, and between the sink and Spark's commit."""
+    world = endure(name, tmp_path, sizes.SEED, CHOSEN[name], spark)
+    if isinstance(world, Filters):
+        replays = world.replays()
+        assert replays[1] == 2 * EVENTS  # it had only been pinned: run again
+        assert replays[5] is None  # it had been written: nothing left to do
+
+
+@pytest.mark.skipif(sizes.LONG == 1, reason="random faults are for make test-long")
+@pytest.mark.parametrize("name", WORLDS)
+def test_faults_at_random(spark, tmp_path, name):
+    """Everything that can happen, in any order, on a disk that can be full."""
+    rng = random.Random(sizes.SEED)
+    with small_disk(tmp_path) as folder:
+        endure(name, folder, sizes.SEED, [_random_fault(rng) for _ in range(sizes.LONG)], spark)
+
+
+def _random_fault(rng: random.Random) -> Fault:
+    return rng.choice(
+        [
+            Killed(rng.choice(["group", "driver", "java"]), rng),
+            WorkerKilled(rng),
+            WrongClock(rng.choice([-DAY, -60, 60, 2 * DAY])),
+            FullDisk(rng.choice([0, 50_000, 500_000])),
+            FlippedBit(rng),
+        ]
+    )

@@ -1,0 +1,294 @@
+"""Pipelines of every kind, what goes into them, and the oracles that say what must have come out."""
+
+import json
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from tests.faults.hostile import BAD_DOCUMENTS, BAD_RECORDS
+from tests.faults.subscribers import Subscribers
+from tests.pipeline import joins_scenes
+from tests.pipeline.joins_scenes import notifications, view_of
+from tests.pipeline.scenes import delivered, write_events
+from tests.views.document_model import Node, embeddings, xml_nodes
+
+import penstock
+from penstock.language.tree_patterns import parse_pattern
+from penstock.pipeline import FileSink, Pipeline, Source, ViewPipeline
+from penstock.pipeline.pins import Pins
+from penstock.views.tree_pattern import Returns, TreePattern
+
+EVENTS = 60  # of a file
+SYMBOLS = ["AAPL", "GOOG", "MSFT", "NVDA", None]
+
+
+class World(ABC):
+    """A pipeline of one kind, its input so far, and what must come out of it."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.rng, self.files = folder, random.Random(seed), 0
+
+    @staticmethod
+    @abstractmethod
+    def pipeline(folder: Path, spark: Any, sink: Any, trigger: str) -> Any:
+        """The pipeline, not started, in whatever process."""
+
+    @abstractmethod
+    def publish(self) -> None:
+        """Publish something more, bad records among it, and let subscriptions change where they can."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Compare all that was delivered, and the dead letters, with the oracle's."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let nothing change any more."""
+
+    def letters(self) -> list[str]:
+        """The records that became dead letters, as they came."""
+        return [
+            json.loads(line)["raw"]
+            for path in sorted((self.folder / "dead").glob("batch=*/*.json"))
+            for line in path.read_text().splitlines()
+        ]
+
+
+class Filters(World):
+    """Events in JSON files, filters that come, go, are renewed and end all the time. The oracle is DuckDB.
+
+    Which events are in which micro-batch is read from Spark's own log; what each was matched with, from the pins: the
+    subscriptions as they stood at a sequence number and the leases that hadn't ended at a time.
+    """
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        super().__init__(folder, seed)
+        self.events: list[tuple[Any, ...]] = []
+        self.bad: list[str] = []
+        url = f"sqlite:///{folder}/subs.db"
+        schema = {"id": "bigint", "symbol": "string", "price": "double", "size": "int"}
+        penstock.Subscriptions.open(url, schema).close()
+        self.subscribers = Subscribers(url, seed)
+        self.subscribers.start()
+
+    @staticmethod
+    def pipeline(folder: Path, spark: Any, sink: Any, trigger: str) -> Pipeline:
+        columns = "id bigint, symbol string, price double, size int"
+        return Pipeline(
+            source=Source("json", str(folder / "in"), columns, options={"maxFilesPerTrigger": 2}),
+            subscriptions=f"sqlite:///{folder}/subs.db",
+            sink=sink,
+            dead_letter=FileSink(folder / "dead", "json"),
+            checkpoint=folder / "checkpoint",
+            trigger=trigger,
+            metrics=folder / "metrics.jsonl",
+            spark=spark,
+        )
+
+    def publish(self) -> None:
+        for _ in range(8):
+            self._write_file()
+
+    def _write_file(self) -> None:
+        lines: list[Any] = []
+        for _ in range(EVENTS):
+            price = self.rng.choice([None, self.rng.uniform(0, 100)])
+            event = (len(self.events), self.rng.choice(SYMBOLS), price, self.rng.randrange(10))
+            self.events.append((*event, self.files))
+            lines.append(dict(zip(("id", "symbol", "price", "size"), event, strict=True)))
+        bad = self.rng.choice(BAD_RECORDS)
+        self.bad.append(bad)
+        lines.insert(self.rng.randrange(EVENTS), bad)
+        write_events(self.folder / "in", f"{self.files}.json", lines)
+        self.files += 1
+
+    def close(self) -> None:
+        self.subscribers.close()
+
+    def check(self) -> None:
+        batches = self._batches()
+        assert sorted(file for files in batches.values() for file in files) == [*range(self.files)]
+        found, expected = delivered(self.folder / "out"), self._expected(batches)
+        assert len(found) == len(expected) > 1000
+        assert found == expected
+        assert sorted(self.letters()) == sorted(self.bad)
+        pins = Pins(self.folder / "checkpoint")
+        sequences = {pins.find(batch).snapshot.sequence for batch in batches}
+        assert len(sequences) > len(batches) // 2, "subscriptions hardly changed"
+
+    def replays(self) -> dict[int, int | None]:
+        """The micro-batches that were run again, with their events; None: nothing was left to do."""
+        lines = (self.folder / "metrics.jsonl").read_text().splitlines()
+        return {m["batch"]: m["events"] for m in map(json.loads, lines) if m["replayed"]}
+
+    def _expected(self, batches: dict[int, list[int]]) -> list[tuple[int, int, int]]:
+        """(micro-batch, event, subscription) of every notification there should be."""
+        database = duckdb.connect()
+        database.execute(
+            "CREATE TABLE events (id BIGINT, symbol VARCHAR, price DOUBLE, size INT, file INT)"
+        )
+        database.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", self.events)
+        matching = {
+            text: database.execute(f"SELECT id, file FROM events WHERE {text}").fetchall()
+            for text in self.subscribers.texts()
+        }
+        pins = Pins(self.folder / "checkpoint")
+        found = []
+        for batch, files in batches.items():
+            pin = pins.find(batch)
+            assert pin is not None
+            for sid, text in self.subscribers.alive(pin.snapshot.sequence, pin.now).items():
+                found += [(batch, event, sid) for event, file in matching[text] if file in files]
+        return sorted(found)
+
+    def _batches(self) -> dict[int, list[int]]:
+        """Which input files Spark read in which micro-batch, by its own logs."""
+        checkpoint = self.folder / "checkpoint"
+        files: dict[int, list[int]] = {}
+        for path in (checkpoint / "sources/0").iterdir():
+            if not path.name.startswith("."):
+                for line in path.read_text().splitlines()[1:]:
+                    entry = json.loads(line)
+                    number = int(Path(entry["path"]).stem)
+                    if number not in files.setdefault(entry["batchId"], []):
+                        files[entry["batchId"]].append(number)
+        batches, read = {}, -1
+        for path in sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda p: int(p.name)):
+            end = json.loads(path.read_text().splitlines()[-1])["logOffset"]
+            batches[int(path.name)] = [
+                n for i in range(read + 1, end + 1) for n in files.get(i, [])
+            ]
+            read = end
+        return batches
+
+
+class Joins(World):
+    """Changes of two tables, select-joins that come and go. The oracle is DuckDB's result of each SELECT at the end."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        super().__init__(folder, seed)
+        self.market = joins_scenes.Market(folder / "in", seed)
+        self.subs = penstock.Subscriptions.open(
+            f"sqlite:///{folder}/subs.db", catalog=joins_scenes.CATALOG
+        )
+        self.texts: dict[int, str] = {}
+
+    @staticmethod
+    def pipeline(folder: Path, spark: Any, sink: Any, trigger: str) -> Any:
+        url = f"sqlite:///{folder}/subs.db"
+        dead = FileSink(folder / "dead", "json")
+        return joins_scenes.pipeline(
+            folder, spark, url, sink=sink, trigger=trigger, dead_letter=dead
+        )
+
+    def publish(self) -> None:
+        for _ in range(5):
+            text = joins_scenes.random_text(self.rng)
+            self.texts[self.subs.subscribe("someone", text, lease="forever")[0]] = text
+        sid = self.rng.choice(list(self.texts))
+        self.subs.remove(sid)
+        del self.texts[sid]
+        for _ in range(4):
+            self.market.changes(30)
+
+    def close(self) -> None:
+        self.subs.close()
+
+    def check(self) -> None:
+        batches = notifications(self.folder / "out")
+        for sid, text in self.texts.items():
+            view = Counter(map(tuple, view_of(text, sid, batches)))
+            wanted = self.market.result(text)
+            assert view == wanted, (text, view - wanted, wanted - view)
+        ids = [row["notification_id"] for rows in batches.values() for row in rows]
+        assert len(set(ids)) == len(ids) > 100
+        assert sorted(batches) == list(range(max(batches) + 1))
+
+
+class Views(World):
+    """XML documents, views fed by views. The oracle is lxml and nested loops over the definition of embeddings."""
+
+    TEXTS = (
+        "//item[topic{val}]",
+        "//item[author{val}]",
+        "//item[topic = 'ACME'][author{val}]",
+        "//headline{cont}",
+    )
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        super().__init__(folder, seed)
+        self.documents: list[str] = []
+        self.bad: list[str] = []
+
+    @staticmethod
+    def pipeline(folder: Path, spark: Any, sink: Any, trigger: str) -> ViewPipeline:
+        documents = spark.readStream.schema("id long, document string").option(
+            "maxFilesPerTrigger", 2
+        )
+        return ViewPipeline(
+            documents=documents.json(str(folder / "in")),
+            views=penstock.plan_views(list(Views.TEXTS)).plan,
+            sink=sink,
+            dead_letter=FileSink(folder / "dead", "json"),
+            checkpoint=folder / "checkpoint",
+            trigger=trigger,
+        )
+
+    def close(self) -> None:
+        """Views are those of the plan, and don't change."""
+
+    def publish(self) -> None:
+        for _ in range(4):
+            rows = []
+            for _ in range(20):
+                rows.append({"id": len(self.documents), "document": self._document()})
+                self.documents.append(rows[-1]["document"])
+            bad = self.rng.choice(BAD_DOCUMENTS)
+            self.bad.append(bad)
+            rows.insert(self.rng.randrange(20), {"id": -1, "document": bad})
+            write_events(self.folder / "in", f"{self.files}.json", rows)
+            self.files += 1
+
+    def _document(self) -> str:
+        items = [
+            f"<item><topic>{self.rng.choice(['ACME', 'Other'])}</topic>"
+            + "".join(
+                f"<author>{self.rng.choice('ABC')}</author>" for _ in range(self.rng.randrange(3))
+            )
+            + "<headline>Up &amp; away</headline></item>"
+            for _ in range(self.rng.randrange(4))
+        ]
+        return f"<news>{''.join(items)}</news>"
+
+    def check(self) -> None:
+        expected: Counter[Any] = Counter()
+        for number, document in enumerate(self.documents):
+            nodes = xml_nodes(document)
+            for view, text in enumerate(self.TEXTS):
+                for values in _tuples(parse_pattern(text), nodes):
+                    expected[number, view, values] += 1
+        found: Counter[Any] = Counter()
+        for rows in notifications(self.folder / "out").values():
+            for row in rows:
+                for view in row["views"]:
+                    for values in row["tuples"]:
+                        found[row["id"], view, tuple(values)] += 1
+        assert found == expected
+        assert sorted(self.letters()) == sorted(self.bad)
+
+
+def _tuples(pattern: TreePattern, nodes: list[Node]) -> Iterator[tuple[str | None, ...]]:
+    for embedding in embeddings(pattern, nodes):
+        chosen = zip(embedding, pattern.nodes, strict=True)
+        yield tuple(
+            nodes[number].value if Returns.VAL in wanted.returns else nodes[number].cont
+            for number, wanted in chosen
+            if wanted.returns != Returns.NOTHING
+        )
+
+
+WORLDS: dict[str, type[World]] = {"filters": Filters, "joins": Joins, "views": Views}
