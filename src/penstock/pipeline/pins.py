@@ -13,17 +13,14 @@ batch does anything; it is written to a temporary file, synced, and given its na
 Pins stay for a while after their batch is committed, as a record of what was matched with what.
 """
 
-import contextlib
 import json
-import os
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.durable import create_file, make_folder
 from penstock.errors import PipelineError
 from penstock.matching import SnapshotRef
-from penstock.matching.folders import sync_folder, write_file
 
 KEPT = 1000
 """Pins kept: ten times the batches whose logs Spark keeps."""
@@ -74,8 +71,8 @@ class Pins:
         if (found := self.find(batch)) is not None:
             self._check_owner(found)
             return found, True
-        self.folder.mkdir(parents=True, exist_ok=True)
-        create_atomically(self._path(batch), make().to_json() + "\n")
+        make_folder(self.folder)
+        create_file(self._path(batch), make().to_json() + "\n")
         pin = self.find(batch)
         assert pin is not None, "just written, by us or by another driver that was faster"
         return pin, False
@@ -147,16 +144,3 @@ def local_path(path: str | Path, what: str) -> Path:
 def is_remote(path: str | Path) -> bool:
     """Whether a path is a URI of an object store or of HDFS."""
     return "://" in str(path) and not str(path).startswith("file:")
-
-
-def create_atomically(path: Path, text: str) -> None:
-    """Make a file that is there whole or not at all, whatever happens meanwhile. One that is there already stays: of
-    two writers, the first wins."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        write_file(temporary, text)
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)

@@ -1,0 +1,108 @@
+"""Power cuts: what was delivered stays delivered, what wasn't is delivered, nothing comes twice.
+
+A pipeline runs, the power goes at several moments (`power`), and for each of them the pipeline is started again on what
+the disk has kept. All events must then have been delivered exactly once.
+"""
+
+import random
+import shutil
+from dataclasses import dataclass, field
+
+import pytest
+from tests.pipeline.scenes import SCHEMA, delivered, market, pipeline, run, tick, write_events
+from tests.sizes import LONG, SEED
+
+from penstock.pipeline import FileSink, Source
+from penstock.pipeline.pins import Pins
+
+from .power import MODES, Disk, Image
+
+pytestmark = pytest.mark.spark
+
+FILES, EVENTS = 4, 5
+MOMENTS = [("pinned", 0), ("written", 0), ("pinned", 2), ("written", 2)]
+DISKS = {"one disk": (), "checkpoint on another": ("checkpoint",), "sink on another": ("out",)}
+CUTS = [
+    (moment, batch, mode, disks) for moment, batch in MOMENTS for mode in MODES for disks in DISKS
+]
+CHOSEN = [
+    ("pinned", 2, "empty", "checkpoint on another"),  # 0 bytes of what Spark takes for delivered
+    ("written", 2, "lost", "sink on another"),  # a folder whose offsets might be lost
+    ("pinned", 2, "mixed", "one disk"),
+    ("written", 0, "empty", "one disk"),
+]
+
+
+@dataclass(frozen=True)
+class FailingPower:
+    """A file sink; before and after each micro-batch it looks what a power cut would leave."""
+
+    sink: FileSink
+    disk: Disk
+    images: dict[tuple[str, int, str, str], Image] = field(default_factory=dict)
+
+    @property
+    def guarantee(self):
+        return self.sink.guarantee
+
+    def check(self, spark, columns):
+        self.sink.check(spark, columns)
+
+    def write(self, rows, batch):
+        self.cut("pinned", batch.id)
+        ran = self.sink.write(rows, batch)
+        self.cut("written", batch.id)
+        return ran
+
+    def cut(self, moment, batch):
+        for mode in MODES:
+            for disks, safe in DISKS.items():
+                rng = random.Random(f"{SEED} {moment} {batch} {mode} {disks}")
+                self.images[moment, batch, mode, disks] = self.disk.cut(mode, rng, frozenset(safe))
+
+
+@pytest.fixture(scope="module")
+def world(spark, tmp_path_factory):
+    """A run whose power goes at many moments: how to start it again, and what was left at each of them."""
+    folder = tmp_path_factory.mktemp("power")
+    root = folder / "disk"
+    root.mkdir()
+    subs = market()
+    subs.subscribe("alice", "price > 0")
+    for number in range(FILES):
+        events = [tick(number * EVENTS + n) for n in range(EVENTS)]
+        write_events(folder / "in", f"{number}.json", [*events, "not JSON"])
+
+    def again(sink):
+        source = Source("json", str(folder / "in"), SCHEMA, options={"maxFilesPerTrigger": 1})
+        return pipeline(root, spark, subs, source=source, sink=sink)
+
+    sink = FailingPower(FileSink(root / "out"), Disk(root, folder / "vault"))
+    with sink.disk.watched():
+        run(again(sink))
+    return root, lambda: run(again(FileSink(root / "out"))), sink.images
+
+
+@pytest.mark.parametrize(("moment", "batch", "mode", "disks"), CUTS if LONG > 1 else CHOSEN)
+def test_every_event_is_delivered_once_whatever_the_disk_kept(world, moment, batch, mode, disks):
+    root, start_again, images = world
+    images[moment, batch, mode, disks].restore(root)
+    start_again()
+    found = delivered(root / "out")
+    assert sorted(event for _, event, _ in found) == list(range(FILES * EVENTS))
+    letters = (root / "checkpoint/penstock/dead-letters").glob("batch=*/*.json")
+    assert sum(len(path.read_text().splitlines()) for path in letters) == FILES
+    pins = Pins(root / "checkpoint")
+    assert [pins.find(n).batch for n in pins.batches()] == list(range(len(pins.batches())))
+
+
+def test_a_cut_before_anything_was_synced_leaves_a_pipeline_that_starts(world):
+    """Spark's files of a query that never got to a micro-batch are there, without content."""
+    root, start_again, images = world
+    images["pinned", 0, "lost", "one disk"].restore(root)
+    shutil.rmtree(root / "checkpoint/penstock")
+    for path in (root / "checkpoint").rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"")
+    start_again()
+    assert sorted(event for _, event, _ in delivered(root / "out")) == list(range(FILES * EVENTS))
