@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from penstock.checked_files import Kind
 from penstock.durable import create_file, make_folder
 from penstock.durations import microseconds
 from penstock.errors import PipelineError, SchemaError
@@ -35,6 +36,11 @@ from penstock.pipeline.joins.watch import FORMAT, ROW, WINDOWS, SelectJoinSource
 from penstock.pipeline.pins import local_path
 from penstock.registry import Subscriptions
 
+_STAGES = Kind(
+    {"stages": dict},
+    PipelineError,
+    "restore the checkpoint folder from a backup, or start anew with an empty one",
+)
 BUCKETS = 32
 """Buckets of each stage, unless told otherwise: enough for some dozens of tasks."""
 
@@ -308,9 +314,8 @@ def _recorded(stages: Stages, home: Path, keep: bool) -> Stages:
     path = home / "stages.json"
     if not path.exists():
         make_folder(home)
-        create_file(path, json.dumps(stages.to_dict()) + "\n")
-    text = path.read_text(encoding="utf-8")
-    recorded = read_stages(text)
+        create_file(path, _STAGES.to_text({"stages": stages.to_dict()}))
+    recorded = read_stages(json.dumps(_STAGES.read(path)["stages"]))
     given = {**stages.to_dict(), "partitions": recorded.partitions}  # as Spark keeps to its own
     if keep:
         given["buckets"] = recorded.buckets
