@@ -28,3 +28,5 @@ KILLS = LONG // 2
 """Of a running pipeline, at random moments, besides those at chosen ones."""
 FLIPS = 150 * LONG
 """Of bits, in each kind of file."""
+FORGERIES = 60 * LONG
+"""Plans with a changed array."""

@@ -39,8 +39,9 @@ from penstock.checked_files import Type
 from penstock.errors import PenstockError, SnapshotError
 from penstock.language.schema import Schema, SchemaLike
 from penstock.matching.compile import Errors, Progress, compile_plan
-from penstock.matching.engines import choose
+from penstock.matching.engines import check_index, choose
 from penstock.matching.folders import REMEDY, read_folder, write_folder
+from penstock.matching.invariants import check_numbers
 from penstock.matching.layers import Layer
 from penstock.matching.matcher import Matcher
 from penstock.matching.plan import Plan
@@ -369,8 +370,15 @@ def _open_matcher(ref: SnapshotRef, engine: str, strategy: str) -> Matcher:
     layers = [Layer.of(base)]
     if content["overlay"] is not None:
         overlay, more = open_plan(store._plans / content["overlay"], content["overlay_checksum"])
-        layers = [Layer.of(base, more["removed"]), Layer.of(overlay)]
+        layers = [Layer.of(base, _removed(more)), Layer.of(overlay)]
     return Matcher(layers, engine, strategy=strategy, learned=latest(store.learned), health=_HEALTH)
+
+
+def _removed(arrays: dict[str, Any]) -> Int64s:
+    """The ids that an overlay takes out of its base."""
+    removed: Int64s = arrays.get("removed", np.empty((0, 0), np.int64))
+    check_numbers(np.int64, removed=removed)
+    return removed
 
 
 def _check_sequence(content: dict[str, Any], ref: SnapshotRef) -> None:
@@ -388,8 +396,10 @@ def open_plan(folder: Path, checksum: int) -> tuple[Plan, dict[str, Any]]:
     header, arrays = read_folder(folder, checksum)
     try:
         plan = Plan.assemble(header, arrays)
-    except PenstockError:
-        raise
+        plan.check()
+        check_index(plan)
+    except PenstockError as error:
+        raise SnapshotError(f"{folder} is damaged: {error}. {REMEDY.capitalize()}") from error
     except Exception as error:  # whatever a header that isn't ours makes of it
         raise SnapshotError(f"{folder} isn't a plan ({error!r}): {REMEDY}") from error
     _opened.add(str(folder))
