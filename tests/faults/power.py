@@ -86,8 +86,11 @@ class Disk:
             self.contents[inode] = path.read_bytes()
 
     def cut(self, mode: str, rng: random.Random, safe: frozenset[str] = frozenset()) -> "Image":
-        """What is left if the power goes now; `safe` folders of the root are on another disk, which goes on."""
-        return Image(dict(_Cut(self, mode, rng).left(self.root, safe)))
+        """What is left if the power goes now; `safe` folders are on another disk, which goes on.
+
+        Or they are written by another process, which isn't watched.
+        """
+        return Image(dict(_Cut(self, mode, rng, safe).left(self.root)))
 
 
 @dataclass(frozen=True)
@@ -109,8 +112,8 @@ class Image:
 
 
 class _Cut:
-    def __init__(self, disk: Disk, mode: str, rng: random.Random) -> None:
-        self.disk, self.mode, self.rng = disk, mode, rng
+    def __init__(self, disk: Disk, mode: str, rng: random.Random, safe: frozenset[str]) -> None:
+        self.disk, self.mode, self.rng, self.safe = disk, mode, rng, safe
         self.live: dict[Inode, Path] = {}
         for folder, folders, files in os.walk(disk.root):
             for name in ("", *folders, *files):
@@ -118,17 +121,18 @@ class _Cut:
                 if path.exists():
                     self.live[path.stat().st_ino] = path
 
-    def left(self, root: Path, safe: frozenset[str]) -> Iterator[tuple[str, bytes | None]]:
-        for name in safe:
+    def left(self, root: Path) -> Iterator[tuple[str, bytes | None]]:
+        for name, entry in sorted(Names.of(root).entries.items()):
+            yield from self._left_of(name, *entry)
+        for name in self.safe:
             for path in (root / name).rglob("*"):
                 yield str(path.relative_to(root)), None if path.is_dir() else path.read_bytes()
-        for name, entry in sorted(Names.of(root).entries.items()):
-            if name not in safe:
-                yield from self._left_of(name, *entry)
 
     def _left_of(
         self, name: str, inode: Inode, is_folder: bool
     ) -> Iterator[tuple[str, bytes | None]]:
+        if name in self.safe:
+            return
         if not is_folder:
             yield name, self._content(inode)
             return

@@ -179,7 +179,7 @@ def test_whatever_flips_gives_the_same_answer_or_our_error(tmp_path, kind):
 def test_an_error_names_the_file_and_says_what_to_do(tmp_path):
     world = Subscriptions(tmp_path)
     for path in tmp_path.rglob("*"):
-        if path.is_file() and path.name != "source.json" and "0000000001" not in path.name:
+        if path.is_file() and path.name != "owner.json" and "0000000001" not in path.name:
             content = path.read_bytes()
             path.write_bytes(content[:-2])
             with pytest.raises(PenstockError, match=re.escape(str(path))) as raised:

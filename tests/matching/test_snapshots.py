@@ -347,6 +347,22 @@ def test_a_damaged_snapshot_is_made_again(published, name, damage):
         assert fresh(ref).match({"a": 2, "s": "x"}) == [1]
 
 
+def test_a_folder_of_an_older_penstock_is_gone_on_with(tmp_path):
+    """Its versions have another format: nothing of them is read, and theirs are followed by ours."""
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "source.json").write_text('{"format": 2, "identity": "source"}')
+    (tmp_path / "versions/0000000007.json").write_text('{"format": 2, "base": "x", "sequence": 1}')
+    source, store = Source(), SnapshotStore(tmp_path)
+    source.put(1, "a = 1")
+    ref = store.publish(source, SCHEMA).ref
+    assert (ref.version, fresh(ref).match({"a": 1})) == (8, [1])
+    store.prune(keep=1)
+    assert [p.name for p in (tmp_path / "versions").iterdir()] == ["0000000008.json"]
+    (tmp_path / "versions/0000000007.json").write_text('{"format": 2}')
+    with pytest.raises(SnapshotError, match="has format 2, this Penstock reads format 3: start"):
+        open_matcher(SnapshotRef(str(tmp_path), 7, 1))
+
+
 def test_a_version_that_the_registry_has_left_behind_is_not_made_again(published):
     """It would be another one under its number."""
     ref, plan = published

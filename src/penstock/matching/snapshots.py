@@ -1,7 +1,7 @@
 """Snapshots: immutable, numbered versions of "all subscriptions up to change N", in files that workers map.
 
     <folder>/
-      source.json               whose subscriptions these are, and for which schema
+      owner.json               whose subscriptions these are, and for which schema
       plans/<name>/             a compiled plan (see `folders`); a base serves many versions
       versions/0000000012.json  a version: base plan, overlay plan, their checksums, sequence number
       errors/<name>.json        subscriptions that were left out (`refusals`)

@@ -1,6 +1,6 @@
 """Numbered versions in a folder of snapshots, and whose they are.
 
-    <folder>/source.json                whose subscriptions these are, and what else a folder has one of
+    <folder>/owner.json                whose subscriptions these are, and what else a folder has one of
     <folder>/versions/0000000012.json   a version: what it consists of
 
 Both are documents (`checked_files`). A version is linked under its number, whole and synced: of two who publish at the
@@ -67,7 +67,7 @@ class VersionFiles:
 
     def claim(self, identity: str, **mine: Any) -> dict[str, Any]:
         """Say whose this folder is, unless it has been said; what was said first. SnapshotError if it is another's."""
-        path = self.folder / "source.json"
+        path = self.folder / "owner.json"
         if not path.exists():
             _create(path, _SOURCE, {"identity": identity} | mine)
         try:

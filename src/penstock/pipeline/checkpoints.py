@@ -99,14 +99,14 @@ class SyncedTree:
         for entry in os.scandir(folder):
             if entry.name == without:
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                self.sync(Path(entry.path))
-                now[entry.name] = (entry.inode(),)
-            else:
-                try:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    self.sync(Path(entry.path))
+                    now[entry.name] = (entry.inode(),)
+                else:
                     now[entry.name] = _sync_entry(entry, before.get(entry.name, ()))
-                except FileNotFoundError:
-                    continue  # a draft of Spark's, renamed meanwhile, or an old file that it has deleted
+            except FileNotFoundError:
+                continue  # a draft of Spark's, renamed meanwhile, or an old file that it has deleted
         if known is None or {(n, s[0]) for n, s in before.items()} != {
             (n, s[0]) for n, s in now.items()
         }:

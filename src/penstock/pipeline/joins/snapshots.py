@@ -1,7 +1,7 @@
 """Snapshots of the select-joins: numbered versions in files, as those of filters are (`matching.snapshots`).
 
     <folder>/
-      source.json               whose subscriptions these are
+      owner.json               whose subscriptions these are
       pieces/<version>/         what came and went with a version: ids, texts; ids that went  (`matching.folders`)
       versions/0000000012.json  a version: its sequence number, and the pieces that make it up, a full one first
       set_aside/<version>.json  subscriptions that don't fit; a version names the one that holds for it
