@@ -71,7 +71,7 @@ def test_what_is_torn_after_the_last_sync_goes(checkpoint, name, kept):
 @pytest.mark.parametrize("name", ["offsets/1", "metadata"])
 def test_what_is_torn_though_it_was_synced_is_named(checkpoint, name):
     (checkpoint / name).write_bytes(b"")
-    with pytest.raises(PipelineError, match=rf"{name} is damaged: .*\. Restore the checkpoint"):
+    with pytest.raises(PipelineError, match=rf"{name} is torn.*restore the checkpoint"):
         recover(checkpoint)
 
 
@@ -120,6 +120,21 @@ def test_a_file_is_synced_once_and_again_if_it_has_changed(tmp_path, monkeypatch
     (tmp_path / "deep/b").write_text("all of it")  # in its place, as RocksDB's files are copied
     tree.sync(tmp_path)
     assert synced == ["a", "b", "b"]
+
+
+def test_what_an_earlier_process_left_is_synced_at_once(checkpoint, monkeypatch):
+    """A thousand files that a process finds at its start aren't synced one by one."""
+    synced = []
+    monkeypatch.setattr(
+        "penstock.pipeline.checkpoints.sync_file", lambda path: synced.append(path.name)
+    )
+    recover(checkpoint)  # as at every start
+    write(checkpoint / "offsets/2")
+    begin(checkpoint, 2)
+    assert synced == []
+    write(checkpoint / "offsets/3")
+    begin(checkpoint, 3)
+    assert sorted(synced) == [".3.crc", "3"]
 
 
 HOLDER = """

@@ -22,6 +22,7 @@ Where workers write to a shared file system from other machines, these must writ
 does.
 """
 
+import contextlib
 import json
 import os
 import zlib
@@ -40,7 +41,11 @@ _REMEDY = (
     "restore the checkpoint folder from a backup, or start anew with an empty one and another folder "
     "for the sink"
 )
-_BEGUN = Kind({"batch": int, "sources": dict}, PipelineError, _REMEDY)
+_BEGUN = Kind(
+    {"batch": int, "sources": dict},
+    PipelineError,
+    f"unless the power went, delete this file: it is written again. If it did, {_REMEDY}",
+)
 _OWN = "penstock"
 _STATE = "state"
 _CHUNK = 512  # bytes that Hadoop takes a checksum of
@@ -63,11 +68,11 @@ class DurableBatches:
 
 def begin(checkpoint: Path, batch: int) -> None:
     """Bring to the disk what Spark has planned: from now on something may be delivered of this batch."""
-    synced = _synced.get(checkpoint)
-    if synced is None:
-        sync_disk(checkpoint)  # what earlier processes have left
-        synced = _synced[checkpoint] = SyncedTree()
-    synced.sync(checkpoint, without=_OWN)
+    if checkpoint not in _synced:
+        found = SyncedTree.of(checkpoint)
+        sync_disk(checkpoint)  # what earlier processes have left, all at once
+        _synced[checkpoint] = found
+    _synced[checkpoint].sync(checkpoint, without=_OWN)
     sources = {path.parent.name: number for path, number in _source_logs(checkpoint)}  # ascending
     make_folder(checkpoint / _OWN)
     replace_file(
@@ -90,6 +95,17 @@ class SyncedTree:
     """
 
     _folders: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(folder: Path) -> "SyncedTree":
+        """All that is there now, for a caller who syncs it next."""
+        found = SyncedTree()
+        for path, _, names in os.walk(folder):
+            known = found._folders[path] = {}
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):  # a draft of Spark's
+                    known[name] = _signature(os.stat(os.path.join(path, name)))
+        return found
 
     def sync(self, folder: Path, without: str = "") -> None:
         """Contents first, then names."""
@@ -118,12 +134,15 @@ def _sync_entry(entry: "os.DirEntry[str]", before: tuple[int, ...]) -> tuple[int
     """What a file is known by: its inode; when it has just been synced, also time and size."""
     if before == (entry.inode(),):
         return before
-    found = entry.stat(follow_symlinks=False)
-    signature = (found.st_ino, found.st_mtime_ns, found.st_size)
+    signature = _signature(entry.stat(follow_symlinks=False))
     if signature == before:
-        return (found.st_ino,)
+        return signature[:1]
     sync_file(Path(entry.path))
     return signature
+
+
+def _signature(found: os.stat_result) -> tuple[int, int, int]:
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 _synced: dict[Path, SyncedTree] = {}  # of the checkpoints that this process works on
@@ -154,7 +173,7 @@ def recover(checkpoint: Path) -> list[Path]:
     metadata = checkpoint / "metadata"
     if metadata.exists() and is_torn(metadata):
         if last != -1:
-            raise _BEGUN.damaged(metadata, "it is torn, and micro-batches have run")
+            raise PipelineError(f"{metadata} is torn, and micro-batches have run: {_REMEDY}")
         gone.append(metadata)
     for path in gone:
         path.unlink(missing_ok=True)
@@ -179,7 +198,9 @@ def _line(checkpoint: Path) -> tuple[int | None, dict[str, int]]:
     last = max([found["batch"], *committed, *pinned])
     offsets = checkpoint / "offsets" / str(last)
     if not offsets.exists() or is_torn(offsets):
-        raise _BEGUN.damaged(offsets, f"it is torn or missing, and micro-batch {last} has begun")
+        raise PipelineError(
+            f"{offsets} is torn or missing, and micro-batch {last} has begun: {_REMEDY}"
+        )
     return last, found["sources"]
 
 

@@ -110,10 +110,11 @@ class FileSink:
             rows.write.mode("overwrite").format(self.format).save(f"{self.path}/{name}")
             return True
         root = local_path(self.path, "sink").absolute()
-        if is_complete(root / name):
-            return False
         for left in root.glob(f".{batch.id}.*"):  # by a crash
             shutil.rmtree(left)
+        if is_complete(root / name):
+            sync_folder(root)  # a process that was killed may not have come to that
+            return False
         hidden = root / f".{batch.id}.{uuid.uuid4().hex[:8]}"
         rows.write.format(self.format).save(str(hidden))
         seal(hidden)
