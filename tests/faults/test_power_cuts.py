@@ -134,8 +134,8 @@ def test_select_joins_keep_their_state(spark, tmp_path):
     with sink.disk.watched():
         started = joins_scenes.pipeline(tmp_path, spark, url, sink=sink, **places).start()
         started.await_termination()
-    for cut, image in sink.images.items():
-        image.restore(root)
+    for cut in rng.sample(sorted(sink.images), min(3 * LONG, len(sink.images))):
+        sink.images[cut].restore(root)
         again = joins_scenes.pipeline(tmp_path, spark, url, sink=sink.sink, **places).start()
         again.await_termination()
         batches = joins_scenes.notifications(root / "out")
