@@ -26,3 +26,7 @@ SEEDS = 2 * LONG
 """Of small worlds that are drawn from one: select-joins, their stages."""
 KILLS = LONG // 2
 """Of a running pipeline, at random moments, besides those at chosen ones."""
+FLIPS = 150 * LONG
+"""Of bits, in each kind of file."""
+FORGERIES = 60 * LONG
+"""Plans with a changed array."""

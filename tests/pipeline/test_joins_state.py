@@ -96,7 +96,7 @@ def test_a_log_with_a_hole_is_told():
     log.append(b"1", 1, lambda: (b"", 0))
     log.close()
     entries.clear()
-    with pytest.raises(PipelineError, match="lacks entry 0"):
+    with pytest.raises(PipelineError, match="entry 0 is missing"):
         BucketLog(Value(head), Values(entries)).since(None)
 
 

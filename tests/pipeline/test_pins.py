@@ -4,10 +4,10 @@ import os
 
 import pytest
 
+from penstock.durable import create_file
 from penstock.errors import PipelineError
 from penstock.matching import SnapshotRef
-from penstock.pipeline import pins as module
-from penstock.pipeline.pins import Pin, Pins, create_atomically, local_path, query_id
+from penstock.pipeline.pins import Pin, Pins, local_path, query_id
 
 REF = SnapshotRef("/snapshots", 3, 17)
 
@@ -33,7 +33,7 @@ def test_a_pin_is_made_once_and_found_by_the_replay(checkpoint):
 
 
 def test_a_pin_survives_its_journey_through_json():
-    assert Pin.from_json(pin(9).to_json()) == pin(9)
+    assert Pin.from_json(pin(9).to_json(), "9.json") == pin(9)
 
 
 def test_a_crash_before_it_has_its_name_leaves_no_pin(checkpoint, monkeypatch):
@@ -41,7 +41,7 @@ def test_a_crash_before_it_has_its_name_leaves_no_pin(checkpoint, monkeypatch):
         raise OSError("crash")
 
     with monkeypatch.context() as patched:
-        patched.setattr(module.os, "link", crash)
+        patched.setattr(os, "link", crash)
         with pytest.raises(OSError, match="crash"):
             Pins(checkpoint).find_or_make(0, lambda: pin(0))
     assert Pins(checkpoint).find(0) is None
@@ -53,9 +53,9 @@ def test_a_full_disk_leaves_no_half_a_file(tmp_path, monkeypatch):
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        create_atomically(tmp_path / "file", "text")
+        create_file(tmp_path / "file", "text")
     assert os.listdir(tmp_path) == []
 
 
@@ -67,11 +67,11 @@ def test_of_two_drivers_that_pin_the_same_batch_the_first_wins(checkpoint):
     assert Pins(checkpoint).find_or_make(0, slow)[0] == pin(0, now=1)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"batch": 0}', '{"batch": "x"}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"batch": 0}', '{"format": 3}', '{"format": 1}'])
 def test_a_pin_that_penstock_did_not_write_stops_the_pipeline_with_its_path(checkpoint, text):
     Pins(checkpoint).find_or_make(0, lambda: pin(0))
     (checkpoint / "penstock/batches/0.json").write_text(text)
-    with pytest.raises(PipelineError, match=r"batches/0\.json is not a pin"):
+    with pytest.raises(PipelineError, match=r"batches/0\.json (is damaged|has format)"):
         Pins(checkpoint).find_or_make(0, refuse)
 
 

@@ -56,6 +56,27 @@ def test_a_replay_of_a_complete_micro_batch_is_skipped(spark, rows, tmp_path, fo
     assert contents(spark, tmp_path, format_) == [(0, 1), (0, 2), (1, 1)]
 
 
+@pytest.mark.parametrize("damage", ["cut short", "changed", "lost", "no manifest"])
+def test_a_replay_writes_a_folder_again_that_is_not_as_it_was(spark, rows, tmp_path, damage):
+    """A power cut may leave the folder's name and nothing, or half, of what is in it."""
+    sink = FileSink(str(tmp_path))
+    sink.write(rows, Batch("q", 0))
+    part = next((tmp_path / "batch=0").glob("*.parquet"))
+    content = part.read_bytes()
+    match damage:
+        case "cut short":
+            part.write_bytes(b"")
+        case "changed":
+            part.write_bytes(content[:9] + bytes([content[9] ^ 1]) + content[10:])
+        case "lost":
+            part.unlink()
+        case "no manifest":
+            (tmp_path / "batch=0/_manifest").unlink()
+    assert sink.write(rows, Batch("q", 0)) is True
+    assert contents(spark, tmp_path) == [(0, 1), (0, 2)]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["_penstock.json", "batch=0"]
+
+
 def test_half_a_micro_batch_is_not_seen_and_its_replay_starts_over(spark, rows, tmp_path):
     broken = rows.selectExpr("raise_error('crash') as id", "subscription")
     sink = FileSink(str(tmp_path))

@@ -167,19 +167,24 @@ def test_a_registry_that_cannot_be_read_at_the_first_batch_is_an_error(spark, tm
         run(pipeline(tmp_path, spark, registry))
 
 
-def test_a_lost_snapshot_stops_a_replay_instead_of_changing_it(spark, tmp_path):
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_lost_snapshot_is_made_again_or_stops_the_replay(spark, tmp_path, changed):
+    """As long as the registry is as it was, it has the same subscriptions. Else the replay would be another one."""
     subs = market()
     subs.subscribe("alice", "price > 0")
     write_events(tmp_path / "in", "1.json", [tick(1)])
     run(pipeline(tmp_path, spark, subs))
     forget_commit(tmp_path, 0)
-    # As if it had been lost: the pin names a version that isn't there.
-    path = tmp_path / "checkpoint/penstock/batches/0.json"
-    pin = json.loads(path.read_text())
-    pin["snapshot"]["version"] = 99
-    path.write_text(json.dumps(pin))
-    with pytest.raises(PipelineError, match="SnapshotError"):
-        run(pipeline(tmp_path, spark, subs, sink=CallableSink(print)))
+    (version,) = (tmp_path / "checkpoint/penstock/snapshots").glob("*/versions/*.json")
+    version.unlink()
+    again: list = []
+    if changed:
+        subs.subscribe("bob", "price > 0")
+        with pytest.raises(PipelineError, match="it was of change 1, and the registry is at 2"):
+            run(pipeline(tmp_path, spark, subs, sink=CallableSink(again.append)))
+    else:
+        run(pipeline(tmp_path, spark, subs, sink=CallableSink(again.append)))
+    assert [row["subscription"] for row in again] == ([] if changed else [1])
 
 
 def test_a_sink_that_fails_stops_the_pipeline_with_its_reason_and_loses_nothing(spark, tmp_path):
@@ -255,7 +260,9 @@ def test_old_snapshots_go_but_not_those_still_needed(spark, tmp_path, monkeypatc
             write_events(tmp_path / "in", f"{number}.json", [tick(number)])
             running.process_available()
     versions = (tmp_path / "checkpoint/penstock/snapshots").glob("*/versions/*.json")
-    assert sorted(int(path.stem) for path in versions) == [4, 5]  # the last, and the last committed
+    assert sorted(int(path.stem) for path in versions) == [
+        5
+    ]  # all before are committed, and on the disk
     forget_commit(tmp_path, 4)
     again: list = []
     run(pipeline(tmp_path, spark, subs, sink=CallableSink(again.append)))

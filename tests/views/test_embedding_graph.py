@@ -69,7 +69,7 @@ def test_mapped_from_files(tmp_path):
         assert not ours.flags.writeable
     found, whole = embedded_into(mapped, trie, 0, 3), embedding_graph(flat)
     assert found.views.tolist() == whole.views.tolist() == [1, 2, 0, 1]
-    (tmp_path / "views" / "trie.skip.npy").unlink()
+    (tmp_path / "views" / "arrays").unlink()
     with pytest.raises(SnapshotError, match="missing"):
         map_views(tmp_path / "views")
 

@@ -21,6 +21,7 @@ from penstock.language.patterns import to_regex
 from penstock.language.schema import Attribute, Schema
 from penstock.language.types import Kind, Scalar
 from penstock.matching.domains import ByteStrings, Domain, key_column
+from penstock.matching.invariants import check_alike, check_numbers, check_within, require
 
 UNKNOWN, FALSE, TRUE = 0, 1, 2
 
@@ -129,6 +130,14 @@ class DerivedAttributes:
             order = np.argsort(self.low[mine], kind="stable")
             mine = mine[order]
             _mark(cells, events, self.low[mine], self.high[mine], mine, members)
+
+    def check(self) -> None:
+        """Memberships are of arrays that there are; tests compare in an order that there is."""
+        check_numbers(np.int32, array=self.array, low=self.low, high=self.high)
+        check_alike(len(self.array), low=self.low, high=self.high)
+        check_within(0, len(self.elements), array=self.array)
+        orders = {test.order for test in self.plain if isinstance(test, AttributeTest)}
+        require(orders <= _ORDERS.keys(), f"orders {orders}")
 
     def header(self) -> dict[str, Any]:
         return {"plain": [test.header() for test in self.plain]}

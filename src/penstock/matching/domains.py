@@ -19,6 +19,13 @@ from penstock.errors import SchemaError
 from penstock.language.literals import Bounds, double_keys
 from penstock.language.types import Kind, Scalar, Type
 from penstock.matching import kernels
+from penstock.matching.invariants import (
+    check_alike,
+    check_numbers,
+    check_starts,
+    check_within,
+    require,
+)
 
 _ALL_VALID = np.empty(0, np.bool_)
 _DICTIONARY_ROWS = 256  # from here on, strings are looked up once per distinct value of a batch
@@ -51,6 +58,14 @@ class ByteStrings:
     def from_arrays(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "ByteStrings":
         """What `arrays` gave."""
         return ByteStrings(arrays[f"{name}.offsets"], arrays[f"{name}.data"])
+
+    def check(self, count: int) -> None:
+        """As many strings, all within the data, which may have more before and after them."""
+        check_numbers(np.int64, offsets=self.offsets)
+        check_numbers(np.uint8, data=self.data)
+        check_alike(count + 1, offsets=self.offsets)
+        check_within(0, len(self.data) + 1, offsets=self.offsets)
+        require((self.offsets[1:] >= self.offsets[:-1]).all(), "offsets of texts go back")
 
 
 Keys = Int64s | ByteStrings
@@ -196,6 +211,18 @@ class Cuts:
             ByteStrings.from_arrays(f"{name}.texts", arrays),
             arrays[f"{name}.text_start"],
         )
+
+    def check(self) -> None:
+        """Domains end to end. (Who knows their types counts them: `domains`.)"""
+        check_numbers(
+            np.int64,
+            numbers=self.numbers,
+            number_start=self.number_start,
+            text_start=self.text_start,
+        )
+        self.texts.check(len(self.texts.offsets) - 1)
+        check_starts(len(self.number_start) - 1, len(self.numbers), number_start=self.number_start)
+        check_starts(len(self.text_start) - 1, len(self.texts), text_start=self.text_start)
 
     def domains(self, kinds: Sequence[tuple[tuple[str, ...], Type]]) -> tuple[Domain, ...]:
         """The domains again, as views: for each its path and type, in the order of `of`."""

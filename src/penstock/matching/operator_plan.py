@@ -41,6 +41,14 @@ from penstock.language.schema import Attribute
 from penstock.language.signatures import Signatures
 from penstock.language.types import from_json, to_json
 from penstock.matching.domains import Cuts, Domain
+from penstock.matching.invariants import (
+    check_alike,
+    check_cells,
+    check_numbers,
+    check_starts,
+    check_within,
+    require,
+)
 from penstock.operators.chains import Chains
 
 _MOST_RIVALS = (
@@ -184,6 +192,50 @@ class OperatorPlan:
             mixed=np.concatenate([p.mixed for p in plans]),
         )
 
+    def check(self, subscriptions: int) -> None:
+        """What the module says of the arrays, if there are so many subscriptions.
+
+        Predicates stand in the order of their invocations, none is of a joint, and every chain is somebody's.
+        """
+        mine = {f.name: getattr(self, f.name) for f in fields(self)}
+        numbers = {n: a for n, a in mine.items() if isinstance(a, np.ndarray) and n != "mixed"}
+        check_numbers(np.int32, **numbers)
+        check_numbers(np.bool_, mixed=self.mixed)
+        count, sets, predicates = (
+            len(self.attributes),
+            len(self.set_attribute),
+            len(self.predicate_low),
+        )
+        check_within(0, count, set_attribute=self.set_attribute, joint=self.joint)
+        check_starts(sets, len(self.set_low), set_start=self.set_start)
+        check_alike(len(self.set_low), set_high=self.set_high)
+        check_alike(
+            predicates, predicate_high=self.predicate_high, attribute=self.predicate_attribute
+        )
+        check_within(-sets, count, predicate_attribute=self.predicate_attribute)
+        last = np.array([d.last for d in self.domains], np.int64)
+        check_cells(
+            last[self.tested_attribute],
+            self.predicate_low,
+            self.predicate_high,
+            "predicates of calls",
+        )
+        of_ranges = np.repeat(self.set_attribute, np.diff(self.set_start))
+        check_cells(last[of_ranges], self.set_low, self.set_high, "sets of calls")
+        deciding = _invocation_of(self.attributes, self.number)[self.tested_attribute]
+        require(
+            (np.diff(deciding, prepend=0) >= 0).all(), "predicates aren't in order of invocation"
+        )
+        check_starts(len(self), len(self.chain_predicate), chain_start=self.chain_start)
+        check_within(0, predicates, chain_predicate=self.chain_predicate)
+        check_starts(len(self), len(self.rival), rival_start=self.rival_start)
+        check_within(0, len(self), rival=self.rival)
+        check_starts(len(self), len(self.joint), joint_start=self.joint_start)
+        check_starts(len(self), len(self.fan_subscription), fan_start=self.fan_start)
+        require((np.diff(self.fan_start) > 0).all(), "a chain is nobody's")
+        check_within(0, subscriptions, fan_subscription=self.fan_subscription)
+        check_alike(len(self), mixed=self.mixed)
+
     # --- as files ------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -216,6 +268,7 @@ class OperatorPlan:
             for a in header["attributes"]
         )
         cuts = Cuts.from_arrays("cuts", mine)
+        cuts.check()
         return OperatorPlan(
             signatures=Signatures.from_json(json.dumps(header["signatures"])),
             attributes=attributes,

@@ -34,6 +34,14 @@ from penstock.language.schema import Attribute, Schema
 from penstock.language.types import Array
 from penstock.matching.derived import DerivedAttributes
 from penstock.matching.domains import ByteStrings, Cuts, Domain
+from penstock.matching.invariants import (
+    check_alike,
+    check_cells,
+    check_numbers,
+    check_starts,
+    check_within,
+    require,
+)
 from penstock.matching.operator_plan import OperatorPlan
 
 AnyArray = npt.NDArray[Any]
@@ -141,6 +149,38 @@ class Plan:
         self.derived.cells(batch, cells[len(self.domains) :])
         return cells
 
+    def check(self) -> None:
+        """What the module says of the arrays; a SnapshotError if it isn't so. The index is for its engine to check."""
+        numbers = {f.name: getattr(self, f.name) for f in fields(self)}
+        numbers = {n: a for n, a in numbers.items() if isinstance(a, np.ndarray)}
+        check_numbers(np.int64, ids=numbers.pop("ids"), expires=numbers.pop("expires"))
+        check_numbers(np.int32, **numbers)
+        self.derived.check()
+        count, sets, predicates = self.attributes, len(self.set_attribute), len(self.predicate_low)
+        check_starts(self.conjunctions, predicates, conjunction_start=self.conjunction_start)
+        check_alike(
+            predicates, predicate_high=self.predicate_high, attribute=self.predicate_attribute
+        )
+        check_within(-sets, count, predicate_attribute=self.predicate_attribute)
+        check_within(0, count, set_attribute=self.set_attribute)
+        check_starts(sets, len(self.set_low), set_start=self.set_start)
+        check_alike(len(self.set_low), set_high=self.set_high)
+        last = self.last_cells
+        check_cells(
+            last[self.tested_attribute], self.predicate_low, self.predicate_high, "predicates"
+        )
+        of_ranges = np.repeat(self.set_attribute, np.diff(self.set_start))
+        check_cells(last[of_ranges], self.set_low, self.set_high, "sets")
+        check_starts(self.conjunctions, len(self.fan_subscription), fan_start=self.fan_start)
+        check_within(0, self.targets, fan_subscription=self.fan_subscription)
+        require((self.ids[1:] > self.ids[:-1]).all(), "ids don't ascend")
+        check_alike(len(self.ids), expires=self.expires)
+        self.subscribers.check(len(self.ids))
+        self.filters.check(len(self.ids))
+        self.subscriber_column.validate(full=True)
+        if self.operators is not None:
+            self.operators.check(len(self.ids))
+
     # --- as files ------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -181,7 +221,10 @@ class Plan:
         domains = [(tuple(p), _attribute(schema, tuple(p)).type) for p in header["domains"]]
         arrays_of = [(tuple(p), _attribute(schema, tuple(p)).type) for p in header["elements"]]
         cuts = Cuts.from_arrays("domains", arrays)
-        elements = Cuts.from_arrays("elements", arrays).domains(
+        cuts.check()
+        of_elements = Cuts.from_arrays("elements", arrays)
+        of_elements.check()
+        elements = of_elements.domains(
             [(path, t.element if isinstance(t, Array) else t) for path, t in arrays_of]
         )
         plain = {

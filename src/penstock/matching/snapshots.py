@@ -1,9 +1,10 @@
 """Snapshots: immutable, numbered versions of "all subscriptions up to change N", in files that workers map.
 
     <folder>/
-      source.json               whose subscriptions these are, and for which schema
+      owner.json               whose subscriptions these are, and for which schema
       plans/<name>/             a compiled plan (see `folders`); a base serves many versions
-      versions/0000000012.json  a version: base plan, overlay plan, ids removed from the base, sequence number
+      versions/0000000012.json  a version: base plan, overlay plan, their checksums, sequence number
+      errors/<name>.json        subscriptions that were left out (`refusals`)
       learned/                  how often operators' predicates hold, and what calls cost (`operators.learning`)
 
 A small change is an overlay: what was added or renewed since the base is compiled into a small plan of its own, what
@@ -13,6 +14,10 @@ the background: whoever publishes meanwhile gets a larger overlay, not a pause, 
 
 A version is published by linking its finished file to the next free number: of two publishers one wins, the other takes
 the next number unless what it has is older by now, and no reader ever sees half of one or goes back in time.
+
+A version that is damaged is made again. `publish` takes a newest version that can't be opened for none, and compiles a
+new base. `restore` is for one that a micro-batch must be replayed with: if the registry hasn't changed since, it is
+compiled again under its number; if it has, nobody can.
 """
 
 import functools
@@ -22,6 +27,7 @@ import shutil
 import threading
 import time
 import uuid
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,17 +35,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.arrays import Int64s
-from penstock.errors import FilterError, SnapshotError
+from penstock.checked_files import Type
+from penstock.errors import PenstockError, SnapshotError
 from penstock.language.schema import Schema, SchemaLike
 from penstock.matching.compile import Errors, Progress, compile_plan
-from penstock.matching.engines import choose
-from penstock.matching.folders import (
-    read_folder,
-    write_folder,
-)
+from penstock.matching.engines import check_index, choose
+from penstock.matching.folders import REMEDY, read_folder, write_folder
+from penstock.matching.invariants import check_numbers
 from penstock.matching.layers import Layer
 from penstock.matching.matcher import Matcher
 from penstock.matching.plan import Plan
+from penstock.matching.refusals import delete_errors, read_errors, write_errors
 from penstock.matching.rows import Changes, SubscriptionSource
 from penstock.matching.versions import VersionFiles
 from penstock.operators.invoke import Health
@@ -50,10 +56,27 @@ _OVERLAY_SHARE = 10  # a new base when the overlay exceeds one tenth of it …
 _OVERLAY_LEAST = 10_000  # … and this many changes
 _OVERLAY_MOST = 4  # past so many times that the publisher waits for the new base: it is faster than the compaction
 
+_FIELDS: dict[str, Type] = {
+    "base": str,
+    "base_checksum": int,
+    "base_sequence": int,
+    "base_size": int,
+    "base_errors": str | None,
+    "overlay": str | None,
+    "overlay_checksum": int | None,
+    "overlay_errors": str | None,
+    "sequence": int,
+}
+_PLANS, _ERRORS = ("base", "overlay"), ("base_errors", "overlay_errors")
+_UNNAMED = (
+    3600.0  # seconds after which a plan that no version names isn't about to be published any more
+)
+
 _HEALTH = Health()  # of operators: a breaker that is open stays so when the next version is opened
 _log = logging.getLogger(__name__)
 _compacting: set[Path] = set()  # the folders that this process is compacting
 _compacting_lock = threading.Lock()
+_opened: set[str] = set()  # the plans that this process has written or opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +117,7 @@ class SnapshotStore:
     def __init__(self, folder: str | Path, engine: str = "auto") -> None:
         self.folder = Path(folder).absolute()
         self.engine = engine
-        self._versions = VersionFiles(self.folder)
+        self._versions = VersionFiles(self.folder, _FIELDS, REMEDY)
 
     def latest(self) -> SnapshotRef | None:
         """The newest version, if there is any."""
@@ -110,14 +133,14 @@ class SnapshotStore:
         """The snapshot of the source as it is now: the newest version if nothing has changed, else a new one."""
         schema = Schema.of(schema)
         self._claim(source.identity, schema)
-        latest = self.latest()
-        if latest is None:
+        newest = self._newest()
+        if newest is None:
             return self._publish(self._base(source, schema, progress))
-        current = self._versions.read(latest.version)
+        version, current = newest
         sequence = source.sequence()
-        if sequence == latest.sequence:
-            return Published(latest, _read_errors(current))
-        if sequence < latest.sequence:
+        if sequence == current["sequence"]:
+            return self._published(version, current)
+        if sequence < current["sequence"]:
             # The registry went back, as one restored from a backup does: the base may be of a past that isn't.
             return self._publish(self._base(source, schema, progress), back=True)
         changes = source.changes(current["base_sequence"])
@@ -145,21 +168,61 @@ class SnapshotStore:
             if self._versions.read(published.ref.version)["base"] == base["base"]:
                 return published
 
+    def damage(self, ref: SnapshotRef) -> SnapshotError | None:
+        """What is wrong with a version; None if it can be opened. Plans are looked at once per process."""
+        try:
+            content = self._versions.read(ref.version)
+            _check_sequence(content, ref)
+            self._check(content)
+        except SnapshotError as error:
+            return error
+        return None
+
+    def restore(
+        self, ref: SnapshotRef, source: SubscriptionSource, schema: SchemaLike, now: int
+    ) -> None:
+        """Compile a damaged version again, as it was at `now`. A SnapshotError if the registry has changed since."""
+        content = self._base(source, Schema.of(schema), None, now)
+        if content["sequence"] != ref.sequence:
+            raise SnapshotError(
+                f"version {ref.version} of {self.folder} is damaged and can't be made again: it was of change "
+                f"{ref.sequence}, and the registry is at {content['sequence']}. Restore the folder from a backup, or "
+                "start anew with another checkpoint folder and another folder for the sink"
+            )
+        self._versions.replace(ref.version, content)
+        _open_matcher.cache_clear()
+
     def prune(self, keep: int = 10, in_use: frozenset[int] = frozenset()) -> int:
         """Delete all but the newest versions and those in use, and the plans that no version needs. How many went."""
         numbers = self._versions.numbers()
         kept = set(numbers[-keep:]) | (in_use & set(numbers))
-        needed: set[str] = set()
-        for number in kept:
-            version = self._versions.read(number)
-            needed |= {version["base"], version["overlay"] or version["base"]}
-        for number in set(numbers) - kept:
+        old = sorted(set(numbers) - kept)
+        plans, errors = self._named(kept)
+        old_plans, old_errors = self._named(old)
+        for number in old:
             self._versions.delete(number)
+        delete_errors(self.folder, old_errors - errors)
+        for name in old_plans - plans:
+            shutil.rmtree(self._plans / name, ignore_errors=True)
+            _opened.discard(str(self._plans / name))
         for plan in self._plans.glob("*"):
-            # A plan without a version may be one whose version is just being published: give it an hour.
-            if plan.name not in needed and time.time() - plan.stat().st_mtime > 3600:
+            # A plan that no version has named may be one whose version is just being published.
+            if plan.name not in plans and _age(plan) > _UNNAMED:
                 shutil.rmtree(plan, ignore_errors=True)
-        return len(set(numbers) - kept)
+        return len(old)
+
+    def _named(self, numbers: Iterable[int]) -> tuple[set[str], set[str]]:
+        """The plans and the files of errors that versions name."""
+        found: tuple[set[str], set[str]] = set(), set()
+        for number in numbers:
+            try:
+                version = self._versions.read(number)
+            except SnapshotError as error:
+                _log.warning("what a version needs can't be known: %s", error)
+                continue
+            for names, keys in zip(found, (_PLANS, _ERRORS), strict=True):
+                names.update(version[key] for key in keys if version[key] is not None)
+        return found
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -185,33 +248,68 @@ class SnapshotStore:
                     f"{self.folder} has snapshots for {kind}: use a folder of its own for each"
                 )
 
+    def _newest(self) -> tuple[int, dict[str, Any]] | None:
+        """The newest version; None if there is none, or if it is damaged: then it is made again."""
+        numbers = self._versions.numbers()
+        if not numbers:
+            return None
+        try:
+            content = self._versions.read(numbers[-1])
+            self._check(content)
+        except SnapshotError as error:
+            _log.warning("version %d is made again: %s", numbers[-1], error)
+            return None
+        return numbers[-1], content
+
+    def _check(self, content: dict[str, Any]) -> None:
+        """Open the plans of a version, unless this process has done so; a SnapshotError if they are damaged."""
+        for which in _PLANS:
+            if content[which] is not None and str(self._plans / content[which]) not in _opened:
+                open_plan(self._plans / content[which], content[f"{which}_checksum"])
+        self._errors(content)
+
+    def _errors(self, content: dict[str, Any]) -> Errors:
+        return read_errors(self.folder, *(content[key] for key in _ERRORS))
+
+    def _published(self, version: int, content: dict[str, Any]) -> Published:
+        ref = SnapshotRef(str(self.folder), version, content["sequence"])
+        return Published(ref, self._errors(content))
+
     def _base(
-        self, source: SubscriptionSource, schema: Schema, progress: Progress | None
+        self,
+        source: SubscriptionSource,
+        schema: Schema,
+        progress: Progress | None,
+        now: int | None = None,
     ) -> dict[str, Any]:
         """The content of a version that is a base only."""
-        rows = source.active()
+        rows = source.active(now)
         plan, errors = compile_plan(rows, schema, progress)
-        written = _write_errors(errors)
+        name, checksum = self._store(plan, {})
         return {
-            "base": self._store(plan, {}),
+            "base": name,
+            "base_checksum": checksum,
             "base_sequence": rows.sequence,
             "base_size": len(rows),
-            "base_errors": written,
+            "base_errors": write_errors(self.folder, errors),
             "overlay": None,
+            "overlay_checksum": None,
+            "overlay_errors": None,
             "sequence": rows.sequence,
-            "errors": written,
         }
 
     def _overlay(self, base: dict[str, Any], changes: Changes, schema: Schema) -> dict[str, Any]:
         """The content of a version that is a base, of this or of another version, and what changed since."""
         overlay, errors = compile_plan(changes.upserts, schema)
         gone = np.union1d(changes.removed, changes.upserts.ids)
-        replaced = set(gone.tolist())
-        kept = [e for e in base["base_errors"] if e[0] not in replaced]
+        known = {sid for sid, _ in read_errors(self.folder, base["base_errors"], None)}
+        replaced = {sid for sid in gone.tolist() if sid in known}
+        name, checksum = self._store(overlay, {"removed": gone})
         return {name: base[name] for name in base if name.startswith("base")} | {
-            "overlay": self._store(overlay, {"removed": gone}),
+            "overlay": name,
+            "overlay_checksum": checksum,
+            "overlay_errors": write_errors(self.folder, errors, replaced),
             "sequence": changes.sequence,
-            "errors": kept + _write_errors(errors),
         }
 
     def _compact_aside(self, source: SubscriptionSource, schema: Schema) -> None:
@@ -233,23 +331,24 @@ class SnapshotStore:
             _compacting.add(self.folder)
         threading.Thread(target=work, name="penstock-compaction", daemon=True).start()
 
-    def _store(self, plan: Plan, more: dict[str, Int64s]) -> str:
+    def _store(self, plan: Plan, more: dict[str, Int64s]) -> tuple[str, int]:
+        """Write a plan; its name and its checksum."""
         choice = choose(self.engine, plan)
         index = {f"index.{choice.label}.{n}": a for n, a in choice.index(plan).items()}
         name = uuid.uuid4().hex
-        write_folder(self._plans / name, plan.header(), plan.arrays() | index | more)
-        return name
+        checksum = write_folder(self._plans / name, plan.header(), plan.arrays() | index | more)
+        _opened.add(str(self._plans / name))
+        return name, checksum
 
     def _publish(self, content: dict[str, Any], back: bool = False) -> Published:
         """Make this the newest version, unless another publisher has a later one by now: then that one serves."""
         while True:
-            latest = self.latest()
-            if latest is not None and latest.sequence > content["sequence"] and not back:
-                return Published(latest, _read_errors(self._versions.read(latest.version)))
-            number = latest.version + 1 if latest else 1
+            newest = self._newest()
+            if newest is not None and newest[1]["sequence"] > content["sequence"] and not back:
+                return self._published(*newest)
+            number = max(self._versions.numbers(), default=0) + 1
             if self._versions.write(number, content):
-                ref = SnapshotRef(str(self.folder), number, content["sequence"])
-                return Published(ref, _read_errors(content))
+                return self._published(number, content)
 
 
 def open_matcher(
@@ -259,35 +358,57 @@ def open_matcher(
 
     Operators are imported from where their signatures say.
     """
-    return _open_matcher(ref.path, ref.version, engine, strategy)
+    return _open_matcher(ref, engine, strategy)
 
 
 @functools.lru_cache(maxsize=4)
-def _open_matcher(folder: str, version: int, engine: str, strategy: str) -> Matcher:
-    store = SnapshotStore(folder)
-    content = store._versions.read(version)
-    base, _ = _open_plan(str(store._plans / content["base"]))
+def _open_matcher(ref: SnapshotRef, engine: str, strategy: str) -> Matcher:
+    store = SnapshotStore(ref.path)
+    content = store._versions.read(ref.version)
+    _check_sequence(content, ref)
+    base, _ = open_plan(store._plans / content["base"], content["base_checksum"])
     layers = [Layer.of(base)]
     if content["overlay"] is not None:
-        overlay, more = _open_plan(str(store._plans / content["overlay"]))
-        layers = [Layer.of(base, more["removed"]), Layer.of(overlay)]
+        overlay, more = open_plan(store._plans / content["overlay"], content["overlay_checksum"])
+        layers = [Layer.of(base, _removed(more)), Layer.of(overlay)]
     return Matcher(layers, engine, strategy=strategy, learned=latest(store.learned), health=_HEALTH)
 
 
+def _removed(arrays: dict[str, Any]) -> Int64s:
+    """The ids that an overlay takes out of its base."""
+    removed: Int64s = arrays.get("removed", np.empty((0, 0), np.int64))
+    check_numbers(np.int64, removed=removed)
+    return removed
+
+
+def _check_sequence(content: dict[str, Any], ref: SnapshotRef) -> None:
+    """A file that was removed leaves its number to another."""
+    if content["sequence"] != ref.sequence:
+        raise SnapshotError(
+            f"version {ref.version} of {ref.path} is of change {content['sequence']}, and was of {ref.sequence} when a "
+            f"micro-batch was pinned to it: {REMEDY}"
+        )
+
+
 @functools.lru_cache(maxsize=8)
-def _open_plan(folder: str) -> tuple[Plan, dict[str, Any]]:
-    """A plan is checked once per process: the versions that share a base share the check."""
-    header, arrays = read_folder(Path(folder))
-    return Plan.assemble(header, arrays), arrays
+def open_plan(folder: Path, checksum: int) -> tuple[Plan, dict[str, Any]]:
+    """A plan, and its arrays by name. Checked once per process: versions that share a base share the check."""
+    header, arrays = read_folder(folder, checksum)
+    try:
+        plan = Plan.assemble(header, arrays)
+        plan.check()
+        check_index(plan)
+    except PenstockError as error:
+        raise SnapshotError(f"{folder} is damaged: {error}. {REMEDY.capitalize()}") from error
+    except Exception as error:  # whatever a header that isn't ours makes of it
+        raise SnapshotError(f"{folder} isn't a plan ({error!r}): {REMEDY}") from error
+    _opened.add(str(folder))
+    return plan, arrays
 
 
-def _write_errors(errors: Errors) -> list[list[Any]]:
-    return [[sid, e.text[:1000], e.reason, e.start, e.end, e.expected, e.found, e.hint]
-            for sid, e in errors]  # fmt: skip
-
-
-def _read_errors(content: dict[str, Any]) -> Errors:
-    return [
-        (sid, FilterError(text, reason, start, end, expected=expected, found=found, hint=hint))
-        for sid, text, reason, start, end, expected, found, hint in content["errors"]
-    ]
+def _age(path: Path) -> float:
+    """Seconds since a folder was written; none if it is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -1,29 +1,33 @@
 """Numbered versions in a folder of snapshots, and whose they are.
 
-    <folder>/source.json                whose subscriptions these are, and what else a folder has one of
+    <folder>/owner.json                whose subscriptions these are, and what else a folder has one of
     <folder>/versions/0000000012.json   a version: what it consists of
 
-A version is linked under its number, whole and synced: of two who publish at the same time one gets the number, the
-other is told. Nobody ever sees a half-written one.
+Both are documents (`checked_files`). A version is linked under its number, whole and synced: of two who publish at the
+same time one gets the number, the other is told. Nobody ever sees a half-written one.
 """
 
-import contextlib
-import json
-import os
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock.checked_files import Kind, Type
+from penstock.durable import create_file, make_folder, replace_file
 from penstock.errors import SnapshotError
-from penstock.matching.folders import FORMAT, read_manifest, sync_folder, write_file
+
+_SOURCE = Kind(
+    {"identity": str},
+    SnapshotError,
+    "delete this file if the folder is that of your registry: it is written again",
+)
+_DIGITS = 10
 
 
 class VersionFiles:
-    """The versions of one folder.
+    """The versions of one folder; `fields` are what each of them must have.
 
     >>> import tempfile; folder = tempfile.TemporaryDirectory()
-    >>> versions = VersionFiles(Path(folder.name))
+    >>> versions = VersionFiles(Path(folder.name), {"sequence": int}, "publish it again")
     >>> versions.write(1, {"sequence": 5}), versions.write(1, {"sequence": 6})
     (True, False)
     >>> versions.numbers(), versions.read(1)["sequence"]
@@ -31,30 +35,45 @@ class VersionFiles:
     >>> folder.cleanup()
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, fields: Mapping[str, Type], remedy: str) -> None:
         self.folder = folder
+        self._kind = Kind(fields, SnapshotError, remedy)
 
     def numbers(self) -> list[int]:
-        """Those that there are, ascending."""
-        return sorted(int(path.stem) for path in self._path(0).parent.glob("[0-9]*.json"))
+        """Those that there are, ascending. Files with other names aren't ours."""
+        names = [path.stem for path in self._path(0).parent.glob("*.json")]
+        return sorted(int(n) for n in names if len(n) == _DIGITS and n.isascii() and n.isdigit())
 
     def read(self, number: int) -> dict[str, Any]:
         """What a version consists of. SnapshotError if it isn't there, or isn't whole."""
-        return read_manifest(self._path(number))
+        path = self._path(number)
+        try:
+            return self._kind.read(path)
+        except FileNotFoundError:
+            raise SnapshotError(
+                f"{path} is missing: no snapshot of Penstock, or not visible from this machine"
+            ) from None
 
     def write(self, number: int, content: Mapping[str, Any]) -> bool:
         """Publish a version; False if there is one of this number."""
-        return _link(self._path(number), content)
+        return _create(self._path(number), self._kind, content)
+
+    def replace(self, number: int, content: Mapping[str, Any]) -> None:
+        """Put another content in place of one that is damaged. It must say the same."""
+        replace_file(self._path(number), self._kind.to_text(content))
 
     def delete(self, number: int) -> None:
         self._path(number).unlink(missing_ok=True)
 
     def claim(self, identity: str, **mine: Any) -> dict[str, Any]:
         """Say whose this folder is, unless it has been said; what was said first. SnapshotError if it is another's."""
-        path = self.folder / "source.json"
+        path = self.folder / "owner.json"
         if not path.exists():
-            _link(path, {"identity": identity} | mine)
-        claimed = read_manifest(path)
+            _create(path, _SOURCE, {"identity": identity} | mine)
+        try:
+            claimed = _SOURCE.read(path)
+        except FileNotFoundError:
+            raise SnapshotError(f"{path} was removed meanwhile") from None
         if claimed["identity"] != identity:
             raise SnapshotError(
                 f"{self.folder} has the snapshots of another registry ({claimed['identity']}): "
@@ -63,22 +82,13 @@ class VersionFiles:
         return claimed
 
     def _path(self, number: int) -> Path:
-        return self.folder / "versions" / f"{number:010d}.json"
+        return self.folder / "versions" / f"{number:0{_DIGITS}d}.json"
 
 
-def _link(path: Path, content: Mapping[str, Any]) -> bool:
-    """Put a JSON file under a name that nobody has taken; False if somebody has."""
-    draft = path.parent / f".draft-{uuid.uuid4().hex}"
+def _create(path: Path, kind: Kind, content: Mapping[str, Any]) -> bool:
+    """Put a document under a name that nobody has taken; False if somebody has."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(draft, json.dumps({"format": FORMAT} | dict(content)))
-        os.link(draft, path)
-        sync_folder(path.parent)
-        return True
-    except FileExistsError:
-        return False
+        make_folder(path.parent)
+        return create_file(path, kind.to_text(content))
     except OSError as error:
         raise SnapshotError(f"can't write {path}: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()

@@ -4,6 +4,8 @@ frames          `match`: a DataFrame of events in, the same with their subscript
 streaming       `Pipeline`: a streaming query that follows the registry
 batch           one micro-batch, from events to notifications
 queries         starting a streaming query, and what is in hand once it runs
+checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one driver at a time
+sealed_folders  what a file sink has written is on the disk, with a list of what must be there
 pins            what each micro-batch was matched with, for replays
 sources         where events come from; records that aren't events become dead_letters
 sinks           where notifications go, and what each sink guarantees

@@ -55,7 +55,7 @@ ADDED = (NOTIFICATION_ID, *PAIR)
 """The columns that a notification has before those of its event."""
 
 UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts if a sink can't tell whether it ran
-_PRUNE_EVERY = 50  # micro-batches
+_PRUNE_EVERY = 10  # micro-batches
 _SNAPSHOTS_KEPT = 10  # besides those that are still needed
 
 
@@ -97,6 +97,8 @@ class MicroBatches:
     def __call__(self, frame: DataFrame, number: int) -> None:
         query = query_id(self.checkpoint)
         pin, replayed = Pins(self.checkpoint).find_or_make(number, lambda: self._pin(query, number))
+        if replayed:
+            self._restore(pin)
         counted = _Counts(self.event_time)
         notifications = self._notifications(counted.events(frame), pin, query)
         ran = self.sink.write(counted.matches(notifications), Batch(query, number))
@@ -129,6 +131,13 @@ class MicroBatches:
             log.warning("%d subscriptions set aside: %s", len(errors), "; ".join(lines))
         self._state.refused, self._state.refusals = len(errors), lines
         return Pin(query, number, ref, utc_now())
+
+    def _restore(self, pin: Pin) -> None:
+        """A snapshot that is damaged since it was pinned is made again, if the registry still allows for it."""
+        store = SnapshotStore(pin.snapshot.path, self.engine)
+        if (damage := store.damage(pin.snapshot)) is not None:
+            log.warning("the snapshot of micro-batch %d is compiled again: %s", pin.batch, damage)
+            store.restore(pin.snapshot, self._source(), self._event_schema(), pin.now)
 
     def _notifications(self, frame: DataFrame, pin: Pin, query: str) -> DataFrame:
         names = self.schema.names
@@ -201,7 +210,7 @@ class MicroBatches:
         pins = Pins(self.checkpoint)
         pins.prune(committed=number - 1)
         store = self._store(query)
-        in_use = [pins.find(n) for n in pins.batches() if n >= number - 1]
+        in_use = [pins.find(n) for n in pins.batches() if n >= number]
         store.prune(_SNAPSHOTS_KEPT, frozenset(p.snapshot.version for p in in_use if p is not None))
 
     # --- what it opens --------------------------------------------------------------------------

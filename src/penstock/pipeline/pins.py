@@ -13,20 +13,25 @@ batch does anything; it is written to a temporary file, synced, and given its na
 Pins stay for a while after their batch is committed, as a record of what was matched with what.
 """
 
-import contextlib
 import json
-import os
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.checked_files import Kind
+from penstock.durable import create_file, make_folder
 from penstock.errors import PipelineError
 from penstock.matching import SnapshotRef
-from penstock.matching.folders import sync_folder, write_file
 
 KEPT = 1000
 """Pins kept: ten times the batches whose logs Spark keeps."""
+
+_PIN = Kind(
+    {"query": str, "batch": int, "snapshot": dict, "now": int},
+    PipelineError,
+    "its micro-batch can't be replayed as it was: restore the file, or start anew with another checkpoint folder and "
+    "another folder for the sink",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,8 @@ class Pin:
     now: int
 
     def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(
+        """A document (`checked_files`), in one line."""
+        return _PIN.to_text(
             {
                 "query": self.query,
                 "batch": self.batch,
@@ -50,15 +55,14 @@ class Pin:
         )
 
     @staticmethod
-    def from_json(text: str) -> "Pin":
-        """Read what `to_json` wrote."""
-        value = json.loads(text)
-        return Pin(
-            query=str(value["query"]),
-            batch=int(value["batch"]),
-            snapshot=SnapshotRef.from_dict(value["snapshot"]),
-            now=int(value["now"]),
-        )
+    def from_json(text: str, place: Path | str) -> "Pin":
+        """Read what `to_json` wrote; a PipelineError that names the place if it is anything else."""
+        value = _PIN.from_text(text, place)
+        try:
+            snapshot = SnapshotRef.from_dict(value["snapshot"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise _PIN.damaged(place, f"it names no snapshot ({error!r})") from error
+        return Pin(value["query"], value["batch"], snapshot, value["now"])
 
 
 class Pins:
@@ -74,8 +78,8 @@ class Pins:
         if (found := self.find(batch)) is not None:
             self._check_owner(found)
             return found, True
-        self.folder.mkdir(parents=True, exist_ok=True)
-        create_atomically(self._path(batch), make().to_json() + "\n")
+        make_folder(self.folder)
+        create_file(self._path(batch), make().to_json())
         pin = self.find(batch)
         assert pin is not None, "just written, by us or by another driver that was faster"
         return pin, False
@@ -84,14 +88,12 @@ class Pins:
         """The pin of a micro-batch, if it has one."""
         path = self._path(batch)
         try:
-            return Pin.from_json(path.read_text(encoding="utf-8"))
+            found = Pin.from_json(path.read_bytes().decode(errors="replace"), path)
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise PipelineError(
-                f"{path} is not a pin that Penstock wrote ({error!r}): without it micro-batch {batch} can't be "
-                "replayed as it was. Restore the file, or start anew with another checkpoint folder."
-            ) from error
+        if found.batch != batch:
+            raise _PIN.damaged(path, f"it is the pin of micro-batch {found.batch}")
+        return found
 
     def batches(self) -> list[int]:
         """The micro-batches that have a pin, in order."""
@@ -147,16 +149,3 @@ def local_path(path: str | Path, what: str) -> Path:
 def is_remote(path: str | Path) -> bool:
     """Whether a path is a URI of an object store or of HDFS."""
     return "://" in str(path) and not str(path).startswith("file:")
-
-
-def create_atomically(path: Path, text: str) -> None:
-    """Make a file that is there whole or not at all, whatever happens meanwhile. One that is there already stays: of
-    two writers, the first wins."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        write_file(temporary, text)
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)

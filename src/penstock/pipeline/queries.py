@@ -5,10 +5,12 @@ JVM of what it couldn't store. So a query is stopped between two micro-batches: 
 holds the next one before it has begun anything.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PipelineError
+from penstock.pipeline.checkpoint_locks import CheckpointLock, hold
+from penstock.pipeline.checkpoints import DurableBatches, recover
 from penstock.pipeline.session import is_connect
 from penstock.pipeline.sinks import Sink
 from penstock.pipeline.triggers import Trigger
@@ -24,6 +28,7 @@ from penstock.pipeline.triggers import Trigger
 Deliver = Callable[[DataFrame, int], None]
 """What is done to a micro-batch: its rows, and its number."""
 
+_log = logging.getLogger("penstock.pipeline")
 _INTERRUPTED_AFTER = 60.0  # seconds that a held micro-batch waits for Spark to interrupt it
 
 
@@ -68,28 +73,42 @@ def _wait_for_interruption(spark: SparkSession) -> None:
 
 @dataclass(frozen=True)
 class StartedQuery:
-    """A query, and the gate of its micro-batches: None if they run in another process (Spark Connect)."""
+    """A query, the gate of its micro-batches, and its checkpoint's lock: None if they run in another process (Spark
+    Connect), which locks it there."""
 
     query: StreamingQuery
     gate: Gate | None
+    lock: CheckpointLock | None
 
 
 def start_query(
     frame: DataFrame, deliver: Deliver, checkpoint: str, trigger: Trigger, name: str | None
 ) -> StartedQuery:
     """Start what delivers each micro-batch of a frame. PipelineError if Spark can't."""
-    gate = None if is_connect(frame.sparkSession) else Gate(deliver)
+    remote = is_connect(frame.sparkSession)
+    durable = DurableBatches(deliver, checkpoint)
+    gate = None if remote else Gate(durable)
+    lock = None if remote else hold(Path(checkpoint))
     writer = (
-        frame.writeStream.foreachBatch(gate or deliver)
+        frame.writeStream.foreachBatch(gate or durable)
         .option("checkpointLocation", checkpoint)
         .trigger(**trigger.arguments())
     )
     if name is not None:
         writer = writer.queryName(name)
     try:
-        return StartedQuery(writer.start(), gate)
-    except PySparkException as error:
+        if lock is not None and (gone := recover(Path(checkpoint))):
+            _log.warning("taken back after a power cut: %s", ", ".join(map(str, gone)))
+        query = writer.start()
+    except BaseException as error:
+        if lock is not None:
+            lock.release()
+        if not isinstance(error, PySparkException):
+            raise
         raise PipelineError(f"the pipeline can't start: {str(error).splitlines()[0]}") from error
+    if lock is not None:
+        lock.in_use = lambda: bool(query.isActive)
+    return StartedQuery(query, gate, lock)
 
 
 class RunningQuery:
@@ -98,6 +117,7 @@ class RunningQuery:
     def __init__(self, started: StartedQuery) -> None:
         self.query = started.query
         self._gate = started.gate
+        self._lock = started.lock
 
     def __enter__(self) -> Self:
         return self
@@ -120,7 +140,7 @@ class RunningQuery:
         replayed when the pipeline is started again."""
         self._wait_until_idle(timeout)
         self.query.stop()
-        self._finish()
+        self._end()
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until it ends, or `timeout` seconds; whether it has ended. A `PipelineError` if it failed."""
@@ -129,7 +149,7 @@ class RunningQuery:
         except PySparkException as error:
             raise self._failed(error) from error
         if timeout is None or ended:
-            self._finish()
+            self._end()
             return True
         return False
 
@@ -154,8 +174,13 @@ class RunningQuery:
         return bool(self.query.status["isTriggerActive"])
 
     def _failed(self, error: PySparkException) -> PipelineError:
-        self._finish()
+        self._end()
         return PipelineError(f"the pipeline failed: {cause(error)}")
+
+    def _end(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+        self._finish()
 
     def _finish(self) -> None:
         """It has ended: give back what it held."""

@@ -24,8 +24,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.durable import create_file, make_folder, sync_disk, sync_folder
 from penstock.errors import PipelineError
-from penstock.pipeline.pins import create_atomically, is_remote, local_path
+from penstock.pipeline.pins import is_remote, local_path
+from penstock.pipeline.sealed_folders import is_complete, seal
 
 EXACTLY_ONCE = "exactly once"
 AT_LEAST_ONCE = "at least once"
@@ -66,9 +68,10 @@ class Sink(Protocol):
 class FileSink:
     """Parquet or JSON files, one folder per micro-batch: `batch=<number>`, which readers see as a column `batch`.
 
-    A folder is written under a hidden name and renamed when it is complete, so a reader never sees half a batch, and a
-    replay that finds the folder has nothing to do: it would write the same. In an object store, where nothing can be
-    renamed at once, a replay overwrites instead.
+    A folder is written under a hidden name, synced, and renamed when it is complete, so a reader never sees half a
+    batch. `_manifest` in it has the size and the checksum of every file: a replay that finds the folder as that says
+    has nothing to do, because it would write the same; one that finds anything else writes it again. In an object
+    store, where nothing can be renamed at once, a replay overwrites instead.
 
     `_penstock.json` says whose folder it is: the micro-batches of two pipelines, or of a pipeline that lost its
     checkpoint, have the same numbers and other contents.
@@ -107,20 +110,31 @@ class FileSink:
             rows.write.mode("overwrite").format(self.format).save(f"{self.path}/{name}")
             return True
         root = local_path(self.path, "sink").absolute()
-        if (root / name).exists():
-            return False
         for left in root.glob(f".{batch.id}.*"):  # by a crash
             shutil.rmtree(left)
+        if is_complete(root / name):
+            sync_folder(root)  # a process that was killed may not have come to that
+            return False
         hidden = root / f".{batch.id}.{uuid.uuid4().hex[:8]}"
         rows.write.format(self.format).save(str(hidden))
+        seal(hidden)
+        if (root / name).exists():  # torn
+            (root / name).rename(hidden.with_name(f"{hidden.name}.torn"))
         hidden.rename(root / name)
+        sync_folder(root)
+        shutil.rmtree(hidden.with_name(f"{hidden.name}.torn"), ignore_errors=True)
         return True
 
 
 @dataclass(frozen=True)
 class DeltaSink:
     """A Delta table. Delta itself skips a micro-batch that the table has already: each write carries the id of the
-    pipeline and the number of the batch, which are committed with the data."""
+    pipeline and the number of the batch, which are committed with the data.
+
+    On a disk Delta syncs nothing. So the whole disk is synced after a write, before Spark may commit the micro-batch:
+    what Spark takes for delivered is there after a power cut. One while Delta writes may leave an entry in its log
+    whose files are lost, and a replay would be skipped; Delta then fails when the table is read.
+    """
 
     path: str
 
@@ -152,6 +166,8 @@ class DeltaSink:
             .option("txnVersion", batch.id)
             .save(self.path)
         )
+        if not is_remote(self.path):
+            sync_disk(local_path(self.path, "sink"))
 
 
 @dataclass(frozen=True)
@@ -227,8 +243,8 @@ def claim(spark: SparkSession, path: str, query: str) -> None:
             )
         else:
             file = local_path(path, "sink") / _CLAIM
-            file.parent.mkdir(parents=True, exist_ok=True)
-            create_atomically(file, text)
+            make_folder(file.parent.absolute())
+            create_file(file, text)
             owner = _local_owner(path)
     if owner not in (None, query):
         raise PipelineError(

@@ -2,16 +2,20 @@
 
     <folder>/<batch>/<name>-<part><suffix>        written whole when a task ends
 
+A file is synced before its task ends: a sink may have the micro-batch's rows on the disk soon after, and a replay that
+finds them there runs nothing, so what the tasks told beside them is looked for here.
+
 A task that is tried again overwrites its file, and a micro-batch that is replayed its folder: so each thing is told
 once. With Spark Connect workers don't know the number of their micro-batch, and in a frame at rest there is none; but
 only one runs at a time.
 """
 
 import shutil
-import uuid
 from pathlib import Path
 
 from pyspark import TaskContext
+
+from penstock.durable import make_folder, replace_file
 
 _UNNUMBERED = "batch"
 
@@ -27,11 +31,9 @@ def leave_in(folder: Path, name: str, text: str) -> None:
     """The same where the driver has said which folder is the micro-batch's."""
     context = TaskContext.get()
     part = 0 if context is None else context.partitionId()
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".{uuid.uuid4().hex}"
-    draft.write_text(text, encoding="utf-8")
+    make_folder(folder)
     stem, _, suffix = name.rpartition(".")
-    draft.replace(folder / f"{stem}-{part}.{suffix}")
+    replace_file(folder / f"{stem}-{part}.{suffix}", text)
 
 
 def left(folder: Path, pattern: str, batch: int | None = None) -> list[str]:

@@ -1,6 +1,6 @@
 """What a bucket knows, in Spark's state store: a base, and a log of what came after, so that little is written.
 
-    head      format, visits, snapshot version, entries: [number, token, rows] …       one small value
+    head      visits, snapshot version, entries: [number, token, rows, checksum] …     a document (`checked_files`)
     entries   number ─▶ bundle of parcels                                              a map; the first one is the base
 
 A micro-batch appends one entry: what changed. When the log has outgrown the base, all of it is merged into a new
@@ -12,15 +12,21 @@ replayed. So each entry has a *token* that was never used before. Whoever has de
 reads only what came after it; whoever has another one starts from the base.
 """
 
-import json
 import uuid
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from penstock.checked_files import Kind
 from penstock.errors import PipelineError
 
-FORMAT = 1
+_HEAD = Kind(
+    {"visits": int, "version": int, "entries": list},
+    PipelineError,
+    "start anew with an empty checkpoint folder, or restore that from a backup",
+)
+_PLACE = "the state of a bucket"
 _LEAST = 256  # rows of a log that aren't worth merging
 _MOST = 32  # entries: each one costs a round trip when it is read
 
@@ -42,11 +48,12 @@ class Cells(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of the log: its number, the token of the state with it, and how many rows it has."""
+    """An entry of the log: its number, the token of the state with it, how many rows it has, and its checksum."""
 
     number: int
     token: str
     rows: int
+    checksum: int
 
 
 @dataclass(slots=True)
@@ -91,40 +98,38 @@ class BucketLog:
         """Write the head. A bucket that isn't closed is as it was."""
         head = self.head
         head.visits += 1
-        text = json.dumps(
-            {
-                "format": FORMAT,
-                "visits": head.visits,
-                "version": head.version,
-                "entries": [[e.number, e.token, e.rows] for e in head.entries],
-            }
-        )
-        self._cell.update((text,))
+        content = {
+            "visits": head.visits,
+            "version": head.version,
+            "entries": [[e.number, e.token, e.rows, e.checksum] for e in head.entries],
+        }
+        self._cell.update((_HEAD.to_text(content),))
 
     def _write(self, bundle: bytes, rows: int, number: int | None = None) -> None:
         if number is None:
             number = self.head.entries[-1].number + 1 if self.head.entries else 0
         self._entries.updateValue((number,), (bundle,))
-        self.head.entries.append(Entry(number, uuid.uuid4().hex[:16], rows))
+        token = uuid.uuid4().hex[:16]
+        self.head.entries.append(Entry(number, token, rows, zlib.crc32(bundle)))
 
     def _read(self, entry: Entry) -> bytes:
         found = self._entries.getValue((entry.number,))
-        if found is None:
-            raise PipelineError(
-                f"the state of a bucket lacks entry {entry.number}: the checkpoint folder is damaged; start anew with "
-                "an empty one"
-            )
-        return bytes(found[0])
+        content = b"" if found is None else bytes(found[0])
+        if found is None or zlib.crc32(content) != entry.checksum:
+            reason = "is missing" if found is None else "has a wrong checksum"
+            raise _HEAD.damaged(_PLACE, f"entry {entry.number} {reason}")
+        return content
 
 
 def _read_head(value: tuple[Any, ...] | None) -> Head:
     if value is None:
         return Head()
-    found = json.loads(value[0])
-    if found["format"] != FORMAT:
-        raise PipelineError(
-            f"the checkpoint has state of format {found['format']}, this Penstock reads format {FORMAT}: start anew "
-            "with an empty checkpoint folder"
-        )
-    entries = [Entry(int(n), str(token), int(rows)) for n, token, rows in found["entries"]]
-    return Head(int(found["visits"]), int(found["version"]), entries)
+    found = _HEAD.from_text(str(value[0]), _PLACE)
+    try:
+        entries = [
+            Entry(int(n), str(token), int(rows), int(crc))
+            for n, token, rows, crc in found["entries"]
+        ]
+    except (TypeError, ValueError) as error:
+        raise _HEAD.damaged(_PLACE, f"its entries can't be read ({error})") from error
+    return Head(found["visits"], found["version"], entries)

@@ -20,6 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from penstock.checked_files import Kind
+from penstock.durable import create_file, make_folder
 from penstock.durations import microseconds
 from penstock.errors import PipelineError, SchemaError
 from penstock.joins.catalog import Catalog
@@ -31,9 +33,14 @@ from penstock.pipeline.joins.spread import by_bucket
 from penstock.pipeline.joins.stages import Stages, Window
 from penstock.pipeline.joins.stateful import SemijoinProcessor, TupleProcessor
 from penstock.pipeline.joins.watch import FORMAT, ROW, WINDOWS, SelectJoinSource, options_of
-from penstock.pipeline.pins import create_atomically, local_path
+from penstock.pipeline.pins import local_path
 from penstock.registry import Subscriptions
 
+_STAGES = Kind(
+    {"stages": dict},
+    PipelineError,
+    "restore the checkpoint folder from a backup, or start anew with an empty one",
+)
 BUCKETS = 32
 """Buckets of each stage, unless told otherwise: enough for some dozens of tasks."""
 
@@ -306,10 +313,9 @@ def _recorded(stages: Stages, home: Path, keep: bool) -> Stages:
     """The stages with which the query began; PipelineError if it can't go on with those that are given."""
     path = home / "stages.json"
     if not path.exists():
-        home.mkdir(parents=True, exist_ok=True)
-        create_atomically(path, json.dumps(stages.to_dict()) + "\n")
-    text = path.read_text(encoding="utf-8")
-    recorded = read_stages(text)
+        make_folder(home)
+        create_file(path, _STAGES.to_text({"stages": stages.to_dict()}))
+    recorded = read_stages(json.dumps(_STAGES.read(path)["stages"]))
     given = {**stages.to_dict(), "partitions": recorded.partitions}  # as Spark keeps to its own
     if keep:
         given["buckets"] = recorded.buckets

@@ -1,9 +1,10 @@
 """Snapshots of the select-joins: numbered versions in files, as those of filters are (`matching.snapshots`).
 
     <folder>/
-      source.json               whose subscriptions these are
+      owner.json               whose subscriptions these are
       pieces/<version>/         what came and went with a version: ids, texts; ids that went  (`matching.folders`)
       versions/0000000012.json  a version: its sequence number, and the pieces that make it up, a full one first
+      set_aside/<version>.json  subscriptions that don't fit; a version names the one that holds for it
 
 A version is the sum of its pieces. Who has an earlier version of the same sum reads only the pieces that are new to
 it. A full piece is written when the others together have reached a tenth of it.
@@ -13,6 +14,7 @@ those that came after v. A lease that ends is a subscription that goes, at the n
 fit are set aside: a version says which, since when, and why.
 """
 
+import functools
 import itertools
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.checked_files import Kind
+from penstock.durable import make_folder, replace_file
 from penstock.errors import SnapshotError
 from penstock.joins.catalog import Catalog
 from penstock.joins.subscription import SelectJoin
@@ -34,6 +38,9 @@ from penstock.matching.versions import VersionFiles
 _SHARE = 10  # a new full piece when the others have a tenth of it …
 _LEAST = 10_000  # … and so many subscriptions
 _KEPT = 10  # versions, besides those in use
+_REMEDY = "restore the folder from a backup, or start anew with an empty checkpoint folder"
+_FIELDS = {"sequence": int, "pieces": list, "set_aside": int | None}
+_SET_ASIDE = Kind({"set_aside": list}, SnapshotError, _REMEDY)
 
 
 class Newcomer(NamedTuple):
@@ -53,6 +60,7 @@ class Version:
     set_aside: Mapping[int, tuple[int, str]] = field(
         default_factory=dict
     )  # by id: since which version, and why
+    set_aside_in: int | None = None  # the file that says so
 
 
 class JoinSnapshots:
@@ -70,7 +78,7 @@ class JoinSnapshots:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).absolute()
-        self._versions = VersionFiles(self.folder)
+        self._versions = VersionFiles(self.folder, _FIELDS, _REMEDY)
 
     # --- writing -------------------------------------------------------------------------------
 
@@ -109,11 +117,15 @@ class JoinSnapshots:
             else (number, reason)
             for sid, reason in (set_aside or {}).items()
         }
-        version = Version(number, sequence, (*pieces, number), aside)
+        said_in = None if latest is None else latest.set_aside_in
+        if aside != known_aside:
+            said_in = number
+            self._write_set_aside(number, aside)
+        version = Version(number, sequence, (*pieces, number), aside, said_in)
         content = {
             "sequence": version.sequence,
             "pieces": version.pieces,
-            "set_aside": [[sid, since, reason] for sid, (since, reason) in aside.items()],
+            "set_aside": said_in,
         }
         if not self._versions.write(number, content):
             raise SnapshotError(
@@ -125,15 +137,20 @@ class JoinSnapshots:
         """Delete versions before this one, but the last few, and the pieces that no version needs."""
         numbers = self._versions.numbers()
         kept = [n for n in numbers if n >= needed_from or n in numbers[-_KEPT:]]
-        needed = {piece for n in kept for piece in self.version(n).pieces}
+        found = [self._versions.read(n) for n in kept]
+        needed = {piece for version in found for piece in version["pieces"]}
+        said_in = {version["set_aside"] for version in found}
         for number in set(numbers) - set(kept):
             self._versions.delete(number)
         for piece in self._pieces.glob("[0-9]*"):
             if int(piece.name) not in needed and int(piece.name) < needed_from:
                 shutil.rmtree(piece, ignore_errors=True)
+        for path in self._set_aside(0).parent.glob("[0-9]*.json"):
+            if int(path.stem) not in said_in and int(path.stem) < needed_from:
+                path.unlink(missing_ok=True)
 
     def _outgrown(self, latest: Version, more: int) -> bool:
-        sizes = [_size(read_manifest(self._piece(p) / "manifest.json")) for p in latest.pieces]
+        sizes = [_size(read_manifest(self._piece(p), _REMEDY)) for p in latest.pieces]
         return sum(sizes[1:]) + more > max(_LEAST, sizes[0] // _SHARE)
 
     def _write_piece(self, number: int, added: Mapping[int, Newcomer], gone: list[int]) -> None:
@@ -151,13 +168,27 @@ class JoinSnapshots:
         )  # of a publisher that crashed before its version was there
         write_folder(target, {"size": len(added) + len(gone)}, arrays)
 
+    def _write_set_aside(self, number: int, aside: Mapping[int, tuple[int, str]]) -> None:
+        path = self._set_aside(number)
+        rows = [[sid, since, reason] for sid, (since, reason) in aside.items()]
+        try:
+            make_folder(path.parent)
+            replace_file(path, _SET_ASIDE.to_text({"set_aside": rows}))
+        except OSError as error:
+            raise SnapshotError(f"can't write {path}: {error.strerror or error}") from error
+
     # --- reading -------------------------------------------------------------------------------
 
     def version(self, number: int) -> Version:
         """What a version consists of."""
         found = self._versions.read(number)
-        aside = {int(s): (int(since), str(why)) for s, since, why in found.get("set_aside", [])}
-        return Version(number, int(found["sequence"]), tuple(map(int, found["pieces"])), aside)
+        aside = (
+            {}
+            if found["set_aside"] is None
+            else _read_set_aside(self._set_aside(found["set_aside"]))
+        )
+        pieces = tuple(map(int, found["pieces"]))
+        return Version(number, int(found["sequence"]), pieces, aside, found["set_aside"])
 
     def subscriptions(self, number: int) -> dict[int, Newcomer]:
         """All subscriptions of a version, by id."""
@@ -168,15 +199,10 @@ class JoinSnapshots:
 
     def add_piece(self, piece: int, to: dict[int, Newcomer]) -> None:
         """Do to subscriptions what a piece says."""
-        _, arrays = read_folder(self._piece(piece))
-        data, ends = arrays["texts"].tobytes(), arrays["ends"].tolist()
-        for sid in arrays["gone"].tolist():
+        gone, come = _read_piece(self._piece(piece))
+        for sid in gone:
             to.pop(sid, None)
-        spans = itertools.pairwise(ends)
-        for sid, since, (a, b) in zip(
-            arrays["ids"].tolist(), arrays["since"].tolist(), spans, strict=True
-        ):
-            to[sid] = Newcomer(data[a:b].decode(), since)
+        to.update(come)
 
     @property
     def _pieces(self) -> Path:
@@ -184,6 +210,35 @@ class JoinSnapshots:
 
     def _piece(self, number: int) -> Path:
         return self._pieces / str(number)
+
+    def _set_aside(self, number: int) -> Path:
+        return self.folder / "set_aside" / f"{number}.json"
+
+
+def _read_piece(folder: Path) -> tuple[list[int], dict[int, Newcomer]]:
+    """Which ids a piece takes away, and what it brings."""
+    _, arrays = read_folder(folder, remedy=_REMEDY)
+    try:
+        gone = arrays["gone"].tolist()
+        data, ends = arrays["texts"].tobytes(), arrays["ends"].tolist()
+        columns = arrays["ids"].tolist(), arrays["since"].tolist(), itertools.pairwise(ends)
+        return gone, {
+            sid: Newcomer(data[a:b].decode(), since)
+            for sid, since, (a, b) in zip(*columns, strict=True)
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise SnapshotError(f"{folder} has no subscriptions ({error!r}): {_REMEDY}") from error
+
+
+@functools.lru_cache(maxsize=4)
+def _read_set_aside(path: Path) -> Mapping[int, tuple[int, str]]:
+    try:
+        rows = _SET_ASIDE.read(path)["set_aside"]
+        return {int(sid): (int(since), str(why)) for sid, since, why in rows}
+    except FileNotFoundError:
+        raise _SET_ASIDE.damaged(path, "it is missing") from None
+    except (TypeError, ValueError) as error:
+        raise _SET_ASIDE.damaged(path, f"it has no subscriptions ({error})") from error
 
 
 def _size(manifest: Mapping[str, Any]) -> int:

@@ -1,6 +1,6 @@
 """A view set as a folder of arrays that workers map into memory: one copy per host, nothing pickled.
 
-    folder/  patterns.*.npy  implications.*.npy  trie.*.npy  manifest.json
+    folder/   patterns.*  implications.*  trie.*     in the form of `matching.folders`
 
 A Spark task is given the folder's name and a range of views; `embedded_into` and `rewritings_of_range` do the rest.
 """

@@ -1,0 +1,78 @@
+"""One driver at a time on a checkpoint folder: a lock that goes with the process that holds it.
+
+    <checkpoint>/penstock/lock      locked with flock; says who has it
+
+Two drivers on one checkpoint would both plan micro-batch 17, with different events. Spark notices within one session
+only.
+"""
+
+import errno
+import fcntl
+import logging
+import os
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from penstock.durable import make_folder
+from penstock.errors import PipelineError
+
+_NOT_SUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+_log = logging.getLogger("penstock.pipeline")
+
+
+class CheckpointLock:
+    """A checkpoint that this process holds."""
+
+    def __init__(self, checkpoint: Path, file: TextIO) -> None:
+        self._checkpoint, self._file = checkpoint, file
+        self.in_use: Callable[[], bool] = lambda: True
+        """Whether its query still runs: if not, a new one may take its place without anybody having stopped it."""
+
+    def release(self) -> None:
+        """Let others have it. Once is enough."""
+        if _held.get(self._checkpoint) is self:
+            del _held[self._checkpoint]
+        self._file.close()
+
+
+_held: dict[Path, CheckpointLock] = {}
+
+
+def hold(checkpoint: Path) -> CheckpointLock:
+    """Take a checkpoint for this process; a PipelineError if somebody has it, which says who."""
+    held = _held.get(checkpoint)
+    if held is not None and not held.in_use():
+        held.release()
+    make_folder(checkpoint / "penstock")
+    path = checkpoint / "penstock" / "lock"
+    file = path.open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        owner = file.readline().strip() or "another process"
+        file.close()
+        raise PipelineError(
+            f"checkpoint {checkpoint} is in use by {owner}: two pipelines on it would read the same events. Stop that "
+            "one first, or give this one a checkpoint folder and a sink of its own"
+        ) from None
+    except OSError as error:
+        if error.errno not in _NOT_SUPPORTED:
+            file.close()
+            raise PipelineError(f"{path} can't be locked: {error.strerror}") from error
+        _log.warning("%s can't be locked here (%s): run one pipeline at a time on it", path, error)
+    file.truncate(0)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    file.write(f"process {os.getpid()} on {socket.gethostname()} since {now}\n")
+    file.flush()
+    _held[checkpoint] = CheckpointLock(checkpoint, file)
+    return _held[checkpoint]
+
+
+def hold_in_this_process(checkpoint: Path) -> None:
+    """The same where the query was started elsewhere (Spark Connect); nothing if this process holds it already."""
+    if checkpoint not in _held:
+        hold(checkpoint)

@@ -1,0 +1,249 @@
+"""A checkpoint folder that survives a power cut, though Spark syncs nothing of what it writes there.
+
+    Spark plans batch N     sources/…, offsets/N          not on the disk yet
+    begin                   sync them, and commits/N-1;   begun.json says: N, synced
+    pin, match, sink        each syncs what it writes
+    end                     sync state/                   the state with which batch N+1 begins
+    Spark commits           commits/N                     synced by the next `begin`
+
+A sink that finds the folder of batch N skips a replay of it. That is right only if the replay has the same events, so
+`offsets/N` is on the disk before anything is delivered. `begun.json` is the line: what Spark wrote up to it was
+synced, and what it wrote later may be torn or lost, in any order. When a pipeline starts, `recover` takes the latter
+back:
+
+- Offsets of batches that hadn't begun. Nothing was delivered of them, so Spark may plan them anew; and what they refer
+  to (the log of a file source) may be lost though they aren't.
+- A torn commit of the last batch: it is replayed, and a sink that has it skips it.
+- Torn logs of sources, and torn snapshots of state, past the line: Spark makes them again from what is before it.
+
+A torn file before the line can't come from a power cut: that is an error.
+
+Where workers write to a shared file system from other machines, these must write through when a file is closed, as NFS
+does.
+"""
+
+import contextlib
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from penstock.checked_files import Kind
+from penstock.durable import make_folder, replace_file, sync_disk, sync_file, sync_folder
+from penstock.errors import PipelineError
+from penstock.pipeline.checkpoint_locks import hold_in_this_process
+
+_REMEDY = (
+    "restore the checkpoint folder from a backup, or start anew with an empty one and another folder "
+    "for the sink"
+)
+_BEGUN = Kind(
+    {"batch": int, "sources": dict},
+    PipelineError,
+    f"unless the power went, delete this file: it is written again. If it did, {_REMEDY}",
+)
+_OWN = "penstock"
+_STATE = "state"
+_CHUNK = 512  # bytes that Hadoop takes a checksum of
+
+
+@dataclass(frozen=True)
+class DurableBatches:
+    """Delivers micro-batches, and sees to it that what Spark knows of them is on the disk in time."""
+
+    deliver: Callable[[DataFrame, int], None]
+    checkpoint: str
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        checkpoint = Path(self.checkpoint)
+        hold_in_this_process(checkpoint)
+        begin(checkpoint, number)
+        self.deliver(frame, number)
+        end(checkpoint)
+
+
+def begin(checkpoint: Path, batch: int) -> None:
+    """Bring to the disk what Spark has planned: from now on something may be delivered of this batch."""
+    if checkpoint not in _synced:
+        found = SyncedTree.of(checkpoint)
+        sync_disk(checkpoint)  # what earlier processes have left, all at once
+        _synced[checkpoint] = found
+    _synced[checkpoint].sync(checkpoint, without=_OWN)
+    sources = {path.parent.name: number for path, number in _source_logs(checkpoint)}  # ascending
+    make_folder(checkpoint / _OWN)
+    replace_file(
+        checkpoint / _OWN / "begun.json", _BEGUN.to_text({"batch": batch, "sources": sources})
+    )
+
+
+def end(checkpoint: Path) -> None:
+    """Bring the state to the disk that a batch has left: Spark may commit it."""
+    if (checkpoint / _STATE).is_dir():
+        _synced[checkpoint].sync(checkpoint / _STATE)
+
+
+@dataclass
+class SyncedTree:
+    """What is known to be on the disk of the files below a folder: what is new is synced, the rest isn't looked at.
+
+    Spark renames files into place, but RocksDB's are copied, by a thread of its own. So a file is looked at again
+    until it was the same twice.
+    """
+
+    _folders: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(folder: Path) -> "SyncedTree":
+        """All that is there now, for a caller who syncs it next."""
+        found = SyncedTree()
+        for path, _, names in os.walk(folder):
+            known = found._folders[path] = {}
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):  # a draft of Spark's
+                    known[name] = _signature(os.stat(os.path.join(path, name)))
+        return found
+
+    def sync(self, folder: Path, without: str = "") -> None:
+        """Contents first, then names."""
+        known = self._folders.get(str(folder))
+        before = known or {}
+        now: dict[str, tuple[int, ...]] = {}
+        for entry in os.scandir(folder):
+            if entry.name == without:
+                continue
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    self.sync(Path(entry.path))
+                    now[entry.name] = (entry.inode(),)
+                else:
+                    now[entry.name] = _sync_entry(entry, before.get(entry.name, ()))
+            except FileNotFoundError:
+                continue  # a draft of Spark's, renamed meanwhile, or an old file that it has deleted
+        if known is None or {(n, s[0]) for n, s in before.items()} != {
+            (n, s[0]) for n, s in now.items()
+        }:
+            sync_folder(folder)
+        self._folders[str(folder)] = now
+
+
+def _sync_entry(entry: "os.DirEntry[str]", before: tuple[int, ...]) -> tuple[int, ...]:
+    """What a file is known by: its inode; when it has just been synced, also time and size."""
+    if before == (entry.inode(),):
+        return before
+    signature = _signature(entry.stat(follow_symlinks=False))
+    if signature == before:
+        return signature[:1]
+    sync_file(Path(entry.path))
+    return signature
+
+
+def _signature(found: os.stat_result) -> tuple[int, int, int]:
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+_synced: dict[Path, SyncedTree] = {}  # of the checkpoints that this process works on
+
+
+# --- after a power cut ---------------------------------------------------------------------------
+
+
+def recover(checkpoint: Path) -> list[Path]:
+    """Take back what a power cut has left half done, before Spark looks at it; which files went.
+
+    Does nothing to a checkpoint that wasn't interrupted, nor to one that an older Penstock has left.
+    """
+    if not checkpoint.is_dir():
+        return []
+    _synced.pop(checkpoint, None)
+    last, sources = _line(checkpoint)
+    gone = [
+        path
+        for path, number in _numbered(checkpoint / "offsets")
+        if last is not None and number > last
+    ]
+    gone += [path for path, _ in _numbered(checkpoint / "commits") if is_torn(path)]
+    for path, number in _source_logs(checkpoint):
+        if number > sources.get(path.parent.name, -1) and is_torn(path):
+            gone.append(path)
+    gone += [path for path in (checkpoint / _STATE).rglob("*.zip") if is_torn(path)]
+    metadata = checkpoint / "metadata"
+    if metadata.exists() and is_torn(metadata):
+        if last != -1:
+            raise PipelineError(f"{metadata} is torn, and micro-batches have run: {_REMEDY}")
+        gone.append(metadata)
+    for path in gone:
+        path.unlink(missing_ok=True)
+        _crc(path).unlink(missing_ok=True)
+    for folder in {path.parent for path in gone}:
+        sync_folder(folder)
+    return gone
+
+
+def _line(checkpoint: Path) -> tuple[int | None, dict[str, int]]:
+    """The last batch that has begun, -1 if none; None if that can't be known. And the last logs of its sources.
+
+    An older Penstock has no `begun.json`, but commits, and pins: what those have reached has begun, too.
+    """
+    committed = [n for path, n in _numbered(checkpoint / "commits") if not is_torn(path)]
+    pinned = [n for _, n in _numbered(checkpoint / _OWN / "batches")]
+    path = checkpoint / _OWN / "begun.json"
+    try:
+        found = _BEGUN.read(path)
+    except FileNotFoundError:
+        return (None if committed or pinned else -1), {}
+    last = max([found["batch"], *committed, *pinned])
+    offsets = checkpoint / "offsets" / str(last)
+    if not offsets.exists() or is_torn(offsets):
+        raise PipelineError(
+            f"{offsets} is torn or missing, and micro-batch {last} has begun: {_REMEDY}"
+        )
+    return last, found["sources"]
+
+
+def _source_logs(checkpoint: Path) -> list[tuple[Path, int]]:
+    """The logs that file sources keep: `sources/0/17`, and every now and then `sources/0/19.compact`."""
+    folder = checkpoint / "sources"
+    found = [entry for source in sorted(folder.glob("*")) for entry in _numbered(source)]
+    return sorted(found, key=lambda entry: entry[1])
+
+
+def _numbered(folder: Path) -> Iterator[tuple[Path, int]]:
+    for path in folder.glob("[0-9]*"):
+        number = path.name.partition(".")[0]
+        if number.isdigit():
+            yield path, int(number)
+
+
+def is_torn(path: Path) -> bool:
+    """Whether a file of Spark's isn't whole: by Hadoop's checksums beside it, if they are there."""
+    data = path.read_bytes()
+    if not data:
+        return True
+    try:
+        sums = _crc(path).read_bytes()
+    except FileNotFoundError:
+        sums = b""
+    if len(sums) > 8:
+        chunks = [data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK)]
+        return sums[8:] != b"".join(zlib.crc32(chunk).to_bytes(4, "big") for chunk in chunks)
+    return path.suffix != ".zip" and not _is_log(data)
+
+
+def _is_log(data: bytes) -> bool:
+    """Whether these are Spark's lines: a version, then JSON or a dash. `metadata` has no version."""
+    try:
+        lines = data.decode().splitlines()
+        for line in lines[1 if lines[0].startswith("v") else 0 :]:
+            if line != "-":
+                json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _crc(path: Path) -> Path:
+    return path.with_name(f".{path.name}.crc")

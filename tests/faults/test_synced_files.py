@@ -1,0 +1,119 @@
+"""What Penstock writes itself is on the disk when it says so: the power goes right after it (`power`)."""
+
+import random
+
+import pytest
+from tests.matching.test_snapshots import Source, fresh
+
+from penstock.durable import create_file, make_folder, replace_file
+from penstock.matching import SnapshotRef, SnapshotStore
+from penstock.pipeline.checkpoints import begin, recover
+from penstock.pipeline.joins.snapshots import JoinSnapshots
+from penstock.pipeline.pins import Pin, Pins
+from penstock.pipeline.sealed_folders import is_complete, seal
+from penstock.pipeline.task_files import leave_in, left
+
+from .power import MODES, Disk
+
+SCHEMA = {"a": "int"}
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "disk").mkdir()
+    return tmp_path / "disk"
+
+
+def after_a_cut(root, write, mode="lost"):
+    """Write something, and leave on the disk just what was synced."""
+    disk = Disk(root, root.parent / "vault")
+    with disk.watched():
+        write()
+        image = disk.cut(mode, random.Random(1))
+    image.restore(root)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_published_snapshot(root, mode):
+    source, store = Source(), SnapshotStore(root / "deep/snapshots")
+    refs = []
+
+    def publish():
+        source.put(0, "a = 1")
+        source.put(1, "nowhere = 1")
+        refs.append(store.publish(source, SCHEMA).ref)
+        source.put(2, "a = 1")
+        refs.append(store.publish(source, SCHEMA).ref)
+
+    after_a_cut(root, publish, mode)
+    assert fresh(refs[0]).match({"a": 1}) == [0]
+    assert fresh(refs[1]).match({"a": 1}) == [0, 2]
+    assert store.publish(source, SCHEMA).errors[0][0] == 1
+
+
+def test_snapshots_of_select_joins(root):
+    snapshots = JoinSnapshots(root / "joins")
+
+    def publish():
+        snapshots.publish("me", 1, {7: "SELECT * FROM A"}, [], {3: "no"})
+        snapshots.publish("me", 2, {9: "SELECT * FROM C"}, [7], {3: "no", 4: "neither"})
+
+    after_a_cut(root, publish)
+    assert list(snapshots.subscriptions(2)) == [9]
+    assert snapshots.latest().set_aside.keys() == {3, 4}
+
+
+def test_a_pin(root):
+    pin = Pin("query", 0, SnapshotRef("/snapshots", 3, 17), 5)
+    after_a_cut(root, lambda: Pins(root / "checkpoint").find_or_make(0, lambda: pin))
+    assert Pins(root / "checkpoint").find(0) == pin
+
+
+def test_what_a_task_leaves(root):
+    """A sink may have the rows of a task on the disk right after it; dead letters are found here then."""
+    after_a_cut(root, lambda: leave_in(root / "failures/17", "failed.jsonl", "letter"))
+    assert left(root / "failures", "*.jsonl", 17) == ["letter"]
+
+
+def test_a_sealed_folder(root):
+    def write():
+        (root / "out").mkdir()
+        (root / "out/part").write_text("rows")
+        seal(root / "out")
+        make_folder(root)
+
+    after_a_cut(root, write)
+    assert is_complete(root / "out")
+
+
+def test_offsets_of_a_batch_that_has_begun(root):
+    """Whatever Spark wrote before: what it writes later is lost, and what it has begun to write is taken back."""
+    checkpoint = root / "checkpoint"
+
+    def work():
+        for number in range(3):
+            for folder in ("offsets", "sources/0"):
+                (checkpoint / folder).mkdir(parents=True, exist_ok=True)
+                (checkpoint / folder / str(number)).write_text("v1\n{}")
+            if number < 2:
+                begin(checkpoint, number)
+
+    after_a_cut(root, work, "empty")
+    assert (checkpoint / "offsets/2").read_text() == ""
+    recover(checkpoint)
+    found = sorted(str(p.relative_to(checkpoint)) for p in checkpoint.rglob("[0-9]") if p.is_file())
+    assert found == ["offsets/0", "offsets/1", "sources/0/0", "sources/0/1"]
+
+
+def test_files_made_once_or_replaced(root):
+    def write():
+        make_folder(root / "a/b")
+        create_file(root / "a/b/once", "first")
+        create_file(root / "a/b/once", "second")
+        replace_file(root / "a/b/again", "first")
+        replace_file(root / "a/b/again", "second")
+
+    after_a_cut(root, write)
+    assert (root / "a/b/once").read_text() == "first"
+    assert (root / "a/b/again").read_text() == "second"
+    assert len(list((root / "a/b").iterdir())) == 2
