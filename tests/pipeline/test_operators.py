@@ -4,6 +4,7 @@ import json
 
 import pyarrow as pa
 import pytest
+from tests.operators.hostile_operators import days
 from tests.operators.worlds import WORLD
 
 import penstock
@@ -104,6 +105,26 @@ def test_a_pipeline_delivers_the_rest_and_tells_what_failed(spark, tmp_path):
     assert len(found) == len(failing) + 1
     assert metrics.last.report.dead_letters == len(found)
     assert not list((tmp_path / "checkpoint").rglob("failures/*"))
+
+
+def test_an_event_that_python_has_no_value_for_is_a_dead_letter(spark, tmp_path):
+    """A day after the year 9999, in an event that an operator fails on, or that a condition on answers looks at."""
+    schema = {**SCHEMA, "d": "date"}
+    filters = ["fragile(a) > 0", "days(a, :day) AND singles(b, :x) AND :day < d", "a > 3"]
+    subs = penstock.Subscriptions(schema, operators=[*WORLD, days])
+    subs.load(pa.table({"subscriber": ["ann"] * 3, "filter": filters}))
+    given = [{"id": n, "a": n, "b": 1, "s": "x", "d": "2020-01-01"} for n in range(8)]
+    given[3]["d"] = given[4]["d"] = "+12000-01-01"
+    write_events(tmp_path / "in", "1.json", given)
+    run(pipeline(tmp_path, spark, subs, schema=schema))
+    expected = {(n, 1) for n in range(8) if n % 3} | {(n, 3) for n in range(4, 8)}
+    expected |= {(n, 2) for n in range(8) if n not in (3, 4)}
+    assert set(pairs(tmp_path)) == expected
+    found = {json.loads(f["raw"])["id"]: f for f in letters(tmp_path)}
+    assert sorted(found) == [0, 3, 4, 6]
+    assert json.loads(found[4]["raw"])["d"] == "12000-01-01"
+    assert "operator days failed: OverflowError" in found[4]["reason"]
+    assert "operator fragile failed" in found[3]["reason"]
 
 
 def test_a_replay_tells_failures_once(spark, tmp_path):

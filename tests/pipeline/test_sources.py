@@ -22,7 +22,8 @@ pytestmark = pytest.mark.spark
 
 DDL = (
     "symbol string, price double, n int, big bigint, amount decimal(6,2), flag boolean, at timestamp, "
-    "day date, venue struct<country: string, k: int>, tags array<int>"
+    "day date, venue struct<country: string, k: int, bid: decimal(6,2)>, tags array<int>, "
+    "bids array<struct<bid: decimal(6,2)>>"
 )
 
 
@@ -74,9 +75,24 @@ BAD = [
     (b'{"flag":1}', "flag: expected boolean, found the number 1"),
     (b'{"at":"yesterday"}', "at: expected timestamp, found the string 'yesterday'"),
     (b'{"day":"2026-13-01"}', "day: expected date, found the string '2026-13-01'"),
-    (b'{"venue":"x"}', "venue: expected struct<country:string,k:int>, found the string 'x'"),
+    (
+        b'{"venue":"x"}',
+        "venue: expected struct<country:string,k:int,bid:decimal(6,2)>, found the string 'x'",
+    ),
     (b'{"venue":{"k":"bad"}}', "venue.k: expected int, found the string 'bad'"),
     (b'{"tags":[1,"x"]}', "tags[1]: expected int, found the string 'x'"),
+    (b'{"amount":NaN}', "amount: expected decimal(6,2), found the number nan"),
+    (b'{"amount":-Infinity}', "amount: expected decimal(6,2), found the number -inf"),
+    (b'{"amount":1e999999999}', "amount: expected decimal(6,2), found the number inf"),
+    (b'{"venue":{"bid":NaN}}', "venue.bid: expected decimal(6,2), found the number nan"),
+    (
+        b'{"bids":[{"bid":1},{"bid":NaN}]}',
+        "bids[1].bid: expected decimal(6,2), found the number nan",
+    ),
+    (b'{"symbol":"A"}],"e":[{"symbol":"B"}', "not JSON: Extra data at column 15"),
+    (b'{"symbol":"A"}],[{"symbol":"B"}', "not JSON: Extra data at column 15"),
+    (b'{"symbol":"A"}]],"e":[[{"symbol":"B"}', "not JSON: Extra data at column 15"),
+    (b'{"symbol":"A"}],[{"_penstock_end":1}]]} rest', "not JSON: Extra data at column 15"),
     (b'{"symbol":"\xff\xfe"}', "not valid UTF-8"),
     (b"\xff\xfe\x00", "not valid UTF-8"),
 ]
@@ -130,11 +146,14 @@ def test_csv_records_are_told_apart_in_the_same_way(spark, tmp_path):
         (b"G\xff,1,2", "not valid UTF-8"),
         (b"H,,", None),
         (b'"quoted, comma",1,2', None),
+        (b"," * 25_000, "expected 3 values, found 25001"),
+        (b"," * 300_000, "has 300,000 separators, inside quotes or not: maxColumns is 262,144"),
+        (b'"' + b"," * 25_000 + b'",1,2', None),
     ]
     text = lines(spark, tmp_path, [raw for raw, _ in records])
     parsed = parse(text, schema, "csv", {"header": "true"})
     good = [row.symbol for row in parsed.where(f"{REASON} is null").collect()]
-    assert good == ["A", "H", "quoted, comma"]
+    assert good == ["A", "H", "quoted, comma", "," * 25_000]
     letters = dead_letters(parsed, Records("csv", schema), batch=0, now=0).collect()
     assert [row.reason for row in letters] == [r for _, r in records if r not in (None, "header")]
 

@@ -144,7 +144,7 @@ class MicroBatches:
             explode=True,
             engine=self.engine,
             strategy=self.strategy,
-            failure_folder=failure_folder(pin.snapshot, pin.batch) if self.operators else None,
+            failure_folder=failure_folder(pin.snapshot, pin.batch),
         )
         parts = [F.lit(query), F.col(KEY), F.col("subscription").cast("string")]
         return pairs.select(
@@ -162,7 +162,7 @@ class MicroBatches:
         if self.records is not None and (counts is None or counts["dead_letters"]):
             letters.append(dead_letters(frame, self.records, pin.batch, pin.now))
         folder = failure_folder(pin.snapshot, pin.batch)
-        failed = failed_events(folder) if self.operators else []
+        failed = failed_events(folder)
         if failed:
             letters.append(failure_letters(frame.sparkSession, failed, pin.batch, pin.now))
         if letters:

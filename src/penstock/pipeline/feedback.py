@@ -25,6 +25,7 @@ from penstock.pipeline.dead_letters import SCHEMA
 from penstock.pipeline.letters import letter_of
 from penstock.pipeline.sources import KEY
 from penstock.pipeline.task_files import leave_in
+from penstock.row_values import row_dict
 
 _FAILED = "failed.jsonl"
 
@@ -61,15 +62,13 @@ class Feedback:
         for failure in failures:
             reasons.setdefault(failure.event, []).append(told(failure))
         for event, found in reasons.items():
-            (row,) = events.slice(event, 1).to_pylist()
+            row = row_dict(events, event)
             row.pop(KEY, None)
             self._letters.append(letter_of("; ".join(found), row))
 
     def close(self) -> None:
         """Write it down."""
-        if self._stage is None:
-            return
-        if self._told and (learned := self._stage.learned()):
+        if self._stage is not None and self._told and (learned := self._stage.learned()):
             publish(self._learned, learned)
         if self._failures is not None and self._letters:
             leave_in(Path(self._failures), _FAILED, "\n".join(self._letters))
@@ -81,6 +80,8 @@ def told(failure: Failure) -> str:
     >>> told(Failure(0, "crowd", "ValueError: no image", 2))
     'operator crowd failed: ValueError: no image (and 1 more)'
     """
+    if not failure.operator:
+        return f"can't be matched: {failure.reason}"
     more = f" (and {failure.calls - 1} more)" if failure.calls > 1 else ""
     return f"operator {failure.operator} failed: {failure.reason}{more}"
 

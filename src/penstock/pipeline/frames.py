@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
@@ -39,11 +40,14 @@ from pyspark.sql.types import (
 from penstock.durations import utc_now
 from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.language import Schema
-from penstock.matching import Failure, SnapshotRef, SnapshotStore, open_matcher
+from penstock.matching import Failure, Matcher, SnapshotRef, SnapshotStore, open_matcher
+from penstock.matching.layers import Matches
 from penstock.matching.rows import SubscriptionSource
 from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.feedback import Feedback, gather_learned, told
+from penstock.pipeline.halving import work_in_halves
+from penstock.row_values import row_dict
 
 SUBSCRIPTIONS = StructField(
     "subscriptions", ArrayType(LongType(), containsNull=False), nullable=False
@@ -257,19 +261,40 @@ class _Work:
             start = 0
             while start < batch.num_rows:
                 events = batch.slice(start, step)
-                found = matcher.matches(events, self.now)
-                feedback.failed(events, found.failures)
-                if self.explode:
-                    yield from _exploded(events, matcher.pairs(found))
-                else:
-                    added = [found.lists()]
-                    if self.failures:
-                        added.append(_failure_lists(events.num_rows, found.failures))
-                    names = [field.name for field in _added(False, self.failures)]
-                    yield _with_columns(events, added, names)
+                count = 0
+                for part, found in self._matched(matcher, events):
+                    feedback.failed(part, found.failures)
+                    yield from self._told(matcher, part, found)
+                    count += len(found.ids)
                 start += events.num_rows
-                step = _next_step(step, events.num_rows, len(found.ids))
+                step = _next_step(step, events.num_rows, count)
         feedback.close()
+
+    def _matched(
+        self, matcher: Matcher, events: pa.RecordBatch
+    ) -> Iterator[tuple[pa.RecordBatch, Matches]]:
+        """The matches of all events, or of parts of them, if one can't be matched: it matches nothing, and is told."""
+        return work_in_halves(events, lambda part: matcher.matches(part, self.now), self._unmatched)
+
+    def _unmatched(self, event: pa.RecordBatch, reason: str) -> Matches:
+        if self.failure_folder is None and not self.failures:
+            raise PipelineError(
+                f"an event can't be matched: {reason}: leave it out, or ask for failures: {row_dict(event, 0)}"
+            )
+        none = np.empty(0, np.int64)
+        return Matches(np.zeros(2, np.int64), none, none, (Failure(0, "", reason, 1),))
+
+    def _told(
+        self, matcher: Matcher, events: pa.RecordBatch, found: Matches
+    ) -> Iterator[pa.RecordBatch]:
+        if self.explode:
+            yield from _exploded(events, matcher.pairs(found))
+            return
+        added = [found.lists()]
+        if self.failures:
+            added.append(_failure_lists(events.num_rows, found.failures))
+        names = [field.name for field in _added(False, self.failures)]
+        yield _with_columns(events, added, names)
 
 
 def _failure_lists(events: int, failures: Iterable[Failure]) -> pa.ListArray:

@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import PipelineError
 from penstock.pipeline.pins import create_atomically, is_remote, local_path
+from penstock.row_values import row_dicts
 
 EXACTLY_ONCE = "exactly once"
 AT_LEAST_ONCE = "at least once"
@@ -169,7 +170,7 @@ class ConsoleSink:
 
     def write(self, rows: DataFrame, batch: Batch) -> bool:
         table = rows.toArrow()
-        lines = [json.dumps(row, default=str) for row in table.slice(0, self.rows).to_pylist()]
+        lines = [json.dumps(row, default=str) for row in row_dicts(table.slice(0, self.rows))]
         if more := table.num_rows - len(lines):
             lines.append(f"… and {more} more in micro-batch {batch.id}")
         if lines:
@@ -208,7 +209,7 @@ class CallableSink:
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    return [row for part in table.to_batches(max_chunksize=4096) for row in part.to_pylist()]
+    return [row for part in table.to_batches(max_chunksize=4096) for row in row_dicts(part)]
 
 
 # --- whose folder -------------------------------------------------------------------------------
