@@ -31,6 +31,7 @@ from penstock.operators.watch import HUNG, Runner, Step, Told
 MOST_STUCK = 4  # threads that hang in calls of one operator; then it isn't called until one returns
 MOST_AT_ONCE = 1024  # events in one call of a batch operator
 _LONGEST_REASON = 300
+_MAIN = threading.main_thread()
 _FORGET = 0.9  # of what calls took, at each call
 
 
@@ -196,7 +197,7 @@ class Desk:
                 arguments[place] = column.value(row)
             return self._check(self._function(*arguments))
         # Whatever an operator raises is its failure, and mustn't end the batch or the thread.
-        except (Exception, SystemExit) as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001
             return Failure(f"{prepared.text}: {_told(error)}")
 
     def _run(self, step: Step, told: Told, steps: int, text: Callable[[int], str]) -> list[Any]:
@@ -282,7 +283,7 @@ class Desk:
                 arguments[place] = column.values(rows)
             answers = elements(self._function(*arguments), self.signature, len(rows))
         # Whatever an operator raises is its failure, and mustn't end the batch or the thread.
-        except (Exception, SystemExit) as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001
             failure = Failure(f"{prepared.text}: {_told(error)}")
             # A shape that is wrong for many is wrong for few.
             return [failure] * len(rows) if isinstance(error, WrongAnswer) else _Raised(failure)
@@ -291,7 +292,7 @@ class Desk:
     def _checked(self, prepared: Prepared, answer: Any) -> Any:
         try:
             return self._check(answer)
-        except Exception as error:  # noqa: BLE001  (an answer may be a generator, which may raise anything)
+        except BaseException as error:  # noqa: BLE001  (an answer may be a generator, which may raise anything)
             return Failure(f"{prepared.text}: {_told(error)}")
 
 
@@ -307,9 +308,12 @@ class _Raised:
 
 
 def _told(error: BaseException) -> str:
+    """An error in one line; an interrupt of this process is none, and goes on its way."""
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is _MAIN:
+        raise error
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001  (an error of an operator's own may raise anything here)
+    except BaseException:  # noqa: BLE001  (an error of an operator's own may raise anything here)
         text = "(an error that can't be told)"
     if isinstance(error, WrongAnswer):
         return text

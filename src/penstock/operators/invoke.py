@@ -28,7 +28,7 @@ __all__ = ["Health", "Invoker", "OperatorStats"]
 class Health:
     """Breakers and threads of a process' operators, by name and source; shared by its invokers."""
 
-    def __init__(self, clock: Clock = time.time) -> None:
+    def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._lines: dict[tuple[str, str], Line] = {}
         self._lock = threading.Lock()
@@ -64,7 +64,7 @@ class Invoker:
         operators: Operators | None = None,
         *,
         health: Health | None = None,
-        clock: Clock = time.time,
+        clock: Clock = time.monotonic,
     ) -> None:
         health = health or Health(clock)
         self._desks: dict[str, Desk] = {}
