@@ -4,6 +4,7 @@ import json
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from tests.operators.hostile_operators import days
 from tests.operators.worlds import WORLD
 
@@ -125,6 +126,26 @@ def test_an_event_that_python_has_no_value_for_is_a_dead_letter(spark, tmp_path)
     assert json.loads(found[4]["raw"])["d"] == "12000-01-01"
     assert "operator days failed: OverflowError" in found[4]["reason"]
     assert "operator fragile failed" in found[3]["reason"]
+
+
+def test_who_can_write_the_snapshots_cannot_choose_what_workers_run(spark, tmp_path):
+    """A plan whose operator was replaced by a function of the system is refused, and that function isn't called."""
+    target = tmp_path / "touched"
+    subs = registry(["flag(s, 'y')"])
+    given = [{"id": 1, "a": 1, "b": 1, "s": f"touch {target}"}]
+    frame = spark.createDataFrame(pa.Table.from_pylist(given))
+    matched = penstock.match(frame, subs, snapshots=tmp_path / "snapshots")
+    forged = 0
+    for header in (tmp_path / "snapshots").rglob("*.json"):
+        text = header.read_text()
+        if "tests.operators.worlds:flag" in text:
+            header.chmod(0o644)
+            header.write_text(text.replace("tests.operators.worlds:flag", "os:system"))
+            forged += 1
+    assert forged
+    with pytest.raises(PySparkException, match="of os:system, which isn't among those"):
+        matched.collect()
+    assert not target.exists()
 
 
 def test_a_replay_tells_failures_once(spark, tmp_path):

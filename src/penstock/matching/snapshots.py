@@ -31,6 +31,7 @@ import numpy as np
 from penstock.arrays import Int64s
 from penstock.errors import FilterError, SnapshotError
 from penstock.language.schema import Schema, SchemaLike
+from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.matching.compile import Errors, Progress, compile_plan
 from penstock.matching.engines import choose
 from penstock.matching.folders import (
@@ -42,6 +43,7 @@ from penstock.matching.matcher import Matcher
 from penstock.matching.plan import Plan
 from penstock.matching.rows import Changes, SubscriptionSource
 from penstock.matching.versions import VersionFiles
+from penstock.operators.define import Operators
 from penstock.operators.invoke import Health
 from penstock.operators.learning import latest
 from penstock.operators.strategies import DEFAULT_STRATEGY
@@ -253,17 +255,22 @@ class SnapshotStore:
 
 
 def open_matcher(
-    ref: SnapshotRef, engine: str = "auto", strategy: str = DEFAULT_STRATEGY
+    ref: SnapshotRef,
+    engine: str = "auto",
+    strategy: str = DEFAULT_STRATEGY,
+    operators: Signatures = NO_OPERATORS,
 ) -> Matcher:
     """The matcher of a snapshot, its arrays mapped. Opened once per process, however often it is asked for.
 
-    Operators are imported from where their signatures say.
+    `operators` are those that the snapshot's filters may call, imported from where these signatures say.
     """
-    return _open_matcher(ref.path, ref.version, engine, strategy)
+    return _open_matcher(ref.path, ref.version, engine, strategy, operators)
 
 
 @functools.lru_cache(maxsize=4)
-def _open_matcher(folder: str, version: int, engine: str, strategy: str) -> Matcher:
+def _open_matcher(
+    folder: str, version: int, engine: str, strategy: str, operators: Signatures
+) -> Matcher:
     store = SnapshotStore(folder)
     content = store._versions.read(version)
     base, _ = _open_plan(str(store._plans / content["base"]))
@@ -271,7 +278,14 @@ def _open_matcher(folder: str, version: int, engine: str, strategy: str) -> Matc
     if content["overlay"] is not None:
         overlay, more = _open_plan(str(store._plans / content["overlay"]))
         layers = [Layer.of(base, more["removed"]), Layer.of(overlay)]
-    return Matcher(layers, engine, strategy=strategy, learned=latest(store.learned), health=_HEALTH)
+    return Matcher(
+        layers,
+        engine,
+        operators=Operators.imported(operators),
+        strategy=strategy,
+        learned=latest(store.learned),
+        health=_HEALTH,
+    )
 
 
 @functools.lru_cache(maxsize=8)

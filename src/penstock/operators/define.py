@@ -7,9 +7,11 @@ Types come from the annotations, or are told by SQL names as in a schema. What t
 operator it is: `bool`, a value (`crowd(image) > 50`), or a set of bindings (`set[int]`, `Iterable[tuple[str, int]]`),
 for which filters have variables (`objects(image, :kind, :count)`).
 
-A plan holds signatures only. The function travels to workers by its import path, `module:name`; functions that have no
-such path (of a notebook, of `__main__`, defined inside another function) work in this process, and `Operators.portable`
-refuses them before a cluster does. There is no global registry: `Operators` is a plain collection that is handed over.
+A plan holds signatures only, and says which operators its filters call; it doesn't say what is imported, as whoever can
+write a plan's files would decide what workers run. What may be called is the owner's list. It travels to workers with
+the job, as signatures with import paths, `module:name`; functions that have no such path (of a notebook, of `__main__`,
+defined inside another function) work in this process, and `Operators.portable` refuses them before a cluster does.
+There is no global registry: `Operators` is a plain collection that is handed over.
 """
 
 import functools
@@ -53,7 +55,7 @@ class Operator:
     def __reduce__(self) -> str | tuple[Any, ...]:
         # Plain pickle would look for the function under its name, and find this object there.
         if _unreachable(self.signature.source) is None:
-            return resolve, (self.signature,)
+            return import_operator, (self.signature,)
         return Operator, (self.signature, self.function)
 
     @property
@@ -188,6 +190,11 @@ class Operators:
             "a module, or an import path like 'package.module'"
         )
 
+    @staticmethod
+    def imported(signatures: Signatures) -> "Operators":
+        """On a worker: the operators of the owner's list, imported from where it says."""
+        return Operators(*(import_operator(signature) for signature in signatures))
+
     def portable(self) -> None:
         """Refuse operators that a worker couldn't import, all of them at once."""
         problems = []
@@ -195,7 +202,7 @@ class Operators:
             reason = _unreachable(one.signature.source)
             if reason is None:
                 try:
-                    resolve(one.signature)
+                    import_operator(one.signature)
                 except OperatorError as error:
                     reason = str(error)
             if reason is not None:
@@ -204,8 +211,8 @@ class Operators:
             raise OperatorError("\n".join(problems))
 
 
-def resolve(signature: Signature, known: Operators | None = None) -> Operator:
-    """The operator of a signature: from those that are known, else imported from its source.
+def resolve(signature: Signature, known: Operators) -> Operator:
+    """The operator that a plan names, from those that its owner has given; OperatorError if it isn't one of them.
 
     >>> @operator("odd")
     ... def odd(number: int) -> bool:
@@ -213,9 +220,18 @@ def resolve(signature: Signature, known: Operators | None = None) -> Operator:
     >>> resolve(odd.signature, Operators(odd))(3)
     True
     """
-    found = known.find(signature.name) if known is not None else None
-    if found is not None:
-        return _same(signature, found)
+    found = known.find(signature.name)
+    if found is None or found.signature.source != signature.source:
+        given = ", ".join(sorted(f"{o.name} ({o.signature.source})" for o in known)) or "none"
+        raise OperatorError(
+            f"a plan calls operator {signature.name!r} of {signature.source}, which isn't among those that were "
+            f"given: {given}. Give it (operators=…) if it is yours; if not, somebody has changed the snapshots"
+        )
+    return _same(signature, found)
+
+
+def import_operator(signature: Signature) -> Operator:
+    """The operator of a signature that the owner has given, imported from its source."""
     reason = _unreachable(signature.source)
     if reason is not None:
         raise OperatorError(f"operator {signature.name!r}: {reason}")

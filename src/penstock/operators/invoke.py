@@ -72,7 +72,7 @@ class Invoker:
             signature = signatures.find(name)
             if signature is None:
                 raise OperatorError(f"operator {name!r} isn't registered")
-            function = resolve(signature, operators).function
+            function = resolve(signature, operators or Operators()).function
             self._desks[name] = Desk(signature, function, health.line(signature))
         self._invocations = [
             Prepared(i, self._desks[i.operator.lower()].signature) for i in invocations

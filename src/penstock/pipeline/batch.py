@@ -143,6 +143,7 @@ class MicroBatches:
             now=pin.now,
             explode=True,
             engine=self.engine,
+            operators=self.operators,
             strategy=self.strategy,
             failure_folder=failure_folder(pin.snapshot, pin.batch),
         )

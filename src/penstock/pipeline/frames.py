@@ -40,10 +40,11 @@ from pyspark.sql.types import (
 from penstock.durations import utc_now
 from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.language import Schema
+from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.matching import Failure, Matcher, SnapshotRef, SnapshotStore, open_matcher
 from penstock.matching.layers import Matches
 from penstock.matching.rows import SubscriptionSource
-from penstock.operators.define import Operators
+from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.feedback import Feedback, gather_learned, told
 from penstock.pipeline.halving import work_in_halves
@@ -76,6 +77,7 @@ def match(
     strategy: str = DEFAULT_STRATEGY,
     failures: bool = False,
     snapshots: str | Path | None = None,
+    operators: OperatorsLike = None,
 ) -> DataFrame:
     """Add to each event the subscriptions that it matches.
 
@@ -87,7 +89,8 @@ def match(
     clock in a stream. `snapshots` is the folder where the snapshot is written; on a cluster it must be one that every
     worker can read, and by default it is a temporary one of this machine.
 
-    `strategy` is the order in which operators are called. An operator that fails on an event leaves those out that need
+    `operators` are those that filters may call; by default those of the registry, and of a snapshot none.
+    `strategy` is the order in which they are called. An operator that fails on an event leaves those out that need
     it; with `failures`, a column `operator_failures: array<string>` says which did, and why.
 
     Raises `SubscriptionErrors` with every subscription that doesn't fit the schema of the events.
@@ -99,13 +102,21 @@ def match(
         )
     check_columns(schema, _added(explode, failures))
     check_strategy(strategy)
+    known = operators_of(subscriptions) if operators is None else Operators.of(operators)
+    known.portable()
     if isinstance(subscriptions, SnapshotRef):
         ref = subscriptions
     else:
-        ref = _pin(subscriptions, Schema.of(schema), snapshots, engine)
-    now = None if df.isStreaming else utc_now()
+        ref = _pin(subscriptions, Schema.of(schema), known.signatures, snapshots, engine)
     return matched(
-        df, ref, now=now, explode=explode, engine=engine, strategy=strategy, failures=failures
+        df,
+        ref,
+        now=None if df.isStreaming else utc_now(),
+        explode=explode,
+        engine=engine,
+        operators=known.signatures,
+        strategy=strategy,
+        failures=failures,
     )
 
 
@@ -116,17 +127,19 @@ def matched(
     now: int | None,
     explode: bool,
     engine: str,
+    operators: Signatures = NO_OPERATORS,
     strategy: str = DEFAULT_STRATEGY,
     failures: bool = False,
     failure_folder: str | None = None,
 ) -> DataFrame:
     """`df` matched against one snapshot; `now` is what leases are compared with, None the worker's clock.
 
-    Workers leave the events that operators failed on in `failure_folder`, if there is one.
+    Workers import the `operators` that are given here, and no others, whatever the snapshot says. They leave the events
+    that operators failed on in `failure_folder`, if there is one.
     """
     new = _added(explode, failures)
     names = df.schema.names
-    work = _Work(ref, now, explode, engine, names, strategy, failures, failure_folder)
+    work = _Work(ref, now, explode, engine, names, operators, strategy, failures, failure_folder)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return work.run(batches)
@@ -189,15 +202,17 @@ _scratch_lock = threading.Lock()
 
 
 def _pin(
-    source: SubscriptionSource, schema: Schema, folder: str | Path | None, engine: str
+    source: SubscriptionSource,
+    schema: Schema,
+    operators: Signatures,
+    folder: str | Path | None,
+    engine: str,
 ) -> SnapshotRef:
     if not isinstance(source, SubscriptionSource):
         raise PipelineError(
             f"subscriptions can't be read from {type(source).__name__}: give a penstock.Subscriptions"
         )
-    operators = operators_of(source)
-    operators.portable()
-    schema = schema.with_operators(operators.signatures)
+    schema = schema.with_operators(operators)
     root = scratch_folder(source) if folder is None else Path(folder)
     store = snapshot_store(root, source, schema, engine)
     gather_learned(store)
@@ -248,12 +263,13 @@ class _Work:
     explode: bool
     engine: str
     names: list[str]
+    operators: Signatures = NO_OPERATORS
     strategy: str = DEFAULT_STRATEGY
     failures: bool = False
     failure_folder: str | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        matcher = open_matcher(self.ref, self.engine, self.strategy)
+        matcher = open_matcher(self.ref, self.engine, self.strategy, self.operators)
         feedback = Feedback(matcher, self.ref, self.failure_folder, told=self.now is not None)
         step = _FIRST_EVENTS
         for given in batches:
