@@ -18,7 +18,7 @@ import functools
 import importlib
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import OperatorError
@@ -41,10 +41,14 @@ _MOST_ARGUMENTS = 64  # of one call, variables included
 
 @dataclass(eq=False)
 class Operator:
-    """A function, and what filters know of it. Calling it calls the function."""
+    """A function, and what filters know of it. Calling it calls the function.
+
+    One to be isolated is called by filters in a process of its own.
+    """
 
     signature: Signature
     function: Callable[..., Any]
+    isolate: bool = False
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
@@ -56,7 +60,7 @@ class Operator:
         # Plain pickle would look for the function under its name, and find this object there.
         if _unreachable(self.signature.source) is None:
             return import_operator, (self.signature,)
-        return Operator, (self.signature, self.function)
+        return Operator, (self.signature, self.function, self.isolate)
 
     @property
     def name(self) -> str:
@@ -72,13 +76,17 @@ def operator(
     arguments: Sequence[TypeName] | None = None,
     result: TypeName | None = None,
     binds: Sequence[TypeName] | None = None,
+    isolate: bool = False,
 ) -> Callable[[Callable[..., Any]], Operator]:
     """Make a function an operator, called `name` in filters (by default as in Python).
 
     `cost` is what a call is expected to take, until it has been measured. A call that takes longer than `timeout` is
     given up, and its event fails; None: never. With `batch` the function gets Arrow arrays, one element per event, and
-    answers as many. An operator isn't called for events in which an attribute it is given is NULL: as of any function
-    in SQL, the answer then is unknown.
+    answers as many. With `isolate` it is called in a process of its own: if that ends (a library that crashes, no
+    memory left), or hangs, the call fails, and the next one gets a new process; a call costs about 0.1 ms more.
+
+    An operator isn't called for events in which an attribute it is given is NULL: as of any function in SQL, the answer
+    then is unknown.
 
     >>> @operator("longer", cost="50 us")
     ... def longer(text: str, than: int) -> bool:
@@ -103,6 +111,9 @@ def operator(
         if len(parameters) + len(bound) > _MOST_ARGUMENTS:
             raise OperatorError(f"operator {called!r} has more than {_MOST_ARGUMENTS} arguments")
         source = f"{function.__module__}:{getattr(function, '__qualname__', called)}"
+        reason = _unreachable(source) if isolate else None
+        if reason is not None:
+            raise OperatorError(f"operator {called!r} is to be isolated, but {reason}")
         return Operator(
             Signature(
                 name=called,
@@ -115,6 +126,7 @@ def operator(
                 batch=batch,
             ),
             function,
+            isolate,
         )
 
     return define
@@ -191,9 +203,11 @@ class Operators:
         )
 
     @staticmethod
-    def imported(signatures: Signatures) -> "Operators":
-        """On a worker: the operators of the owner's list, imported from where it says."""
-        return Operators(*(import_operator(signature) for signature in signatures))
+    def imported(signatures: Signatures, isolate: bool = False) -> "Operators":
+        """On a worker: the operators of the owner's list, imported from where it says; isolated, all of them, or those
+        that are defined so."""
+        found = (import_operator(signature) for signature in signatures)
+        return Operators(*(replace(o, isolate=True) if isolate else o for o in found))
 
     def portable(self) -> None:
         """Refuse operators that a worker couldn't import, all of them at once."""
@@ -251,7 +265,7 @@ def _same(signature: Signature, found: Any) -> Operator:
                 f"operator {signature.name!r} of {there.source} isn't the one that filters were read with: "
                 f"its {what} differ; give workers the same version, or compile again"
             )
-    return found if there == signature else Operator(signature, found.function)
+    return found if there == signature else replace(found, signature=signature)
 
 
 def _unreachable(source: str) -> str | None:
