@@ -1,9 +1,12 @@
 """Dead letters, without Spark: whatever a record holds, there is a sentence about it, and a row that can be shown."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import (
@@ -23,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.pipeline.dead_letters import Records, explain
-from penstock.pipeline.letters import letter_of
+from penstock.pipeline.letters import LetterFile, count_letters, letter_of
 from penstock.row_values import row_dicts, unreadable_rows
 
 _LEAVES = (
@@ -117,3 +120,27 @@ def test_every_row_can_be_shown(rows: list[tuple[int, int, bytes]]) -> None:
                 assert n in bad
             else:
                 assert n not in bad
+
+
+def test_letters_are_written_as_they_are_found(tmp_path: Path) -> None:
+    """A task keeps none of them; nobody sees them before it is done, and a second try replaces the first."""
+    with LetterFile(tmp_path, "failed") as letters:
+        letters.add(["{}"] * 3)
+        assert not list(tmp_path.glob("[!.]*"))
+        assert count_letters([tmp_path]) == 0
+    with LetterFile(tmp_path, "failed") as letters:
+        letters.add(iter(["{}"] * 2))
+    assert count_letters([tmp_path, tmp_path / "nowhere"]) == 2
+    assert (tmp_path / "failed-0.jsonl").read_text() == "{}\n{}\n"
+
+
+def test_a_task_that_fails_leaves_no_letters(tmp_path: Path) -> None:
+    def letters() -> Iterator[str]:
+        yield "{}"
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"), LetterFile(tmp_path, "failed") as file:
+        file.add(letters())
+    assert not list(tmp_path.iterdir())
+    with LetterFile(None, "failed") as file:
+        file.add(["{}"])  # nobody wants them

@@ -1,6 +1,7 @@
 """Operators on Spark: found by their import path, failing into the dead letters, learning from batch to batch."""
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -146,6 +147,31 @@ def test_who_can_write_the_snapshots_cannot_choose_what_workers_run(spark, tmp_p
     with pytest.raises(PySparkException, match="of os:system, which isn't among those"):
         matched.collect()
     assert not target.exists()
+
+
+def test_what_failed_goes_from_workers_to_the_sink(spark, tmp_path, monkeypatch):
+    """Large events, all of them failed, in a folder whose name is a pattern: the driver reads none of them."""
+    given = [{"id": n, "a": 0, "b": 0, "s": "é\n" * 500_000} for n in range(4)]
+    write_events(tmp_path / "in", "1.json", given)
+    home = tmp_path / "[a] {b}*"
+    monkeypatch.setattr(Path, "read_text", _refusing(Path.read_text, ".jsonl"))
+    made = pipeline(tmp_path, spark, registry(["fragile(a) > 0"]), schema=SCHEMA, checkpoint=home)
+    assert run(made).last.report.dead_letters == 4
+    folder = home / "penstock" / "dead-letters"
+    lines = [line for f in folder.glob("batch*/*.json") for line in f.open(encoding="utf-8")]
+    assert sorted((json.loads(json.loads(line)["raw"]) for line in lines), key=_by_id) == given
+
+
+def _by_id(row):
+    return row["id"]
+
+
+def _refusing(read_text, suffix):
+    def refusing(path, *arguments, **named):
+        assert path.suffix != suffix, f"the driver reads {path}"
+        return read_text(path, *arguments, **named)
+
+    return refusing
 
 
 def test_a_replay_tells_failures_once(spark, tmp_path):

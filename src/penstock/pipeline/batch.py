@@ -34,14 +34,9 @@ from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotStore
 from penstock.matching.rows import SubscriptionSource
 from penstock.pipeline.dead_letters import Records, dead_letters
-from penstock.pipeline.feedback import (
-    delivered,
-    failed_events,
-    failure_folder,
-    failure_letters,
-    gather_learned,
-)
+from penstock.pipeline.feedback import failure_folder, forget_failures, gather_learned
 from penstock.pipeline.frames import PAIR, matched, snapshot_store
+from penstock.pipeline.letters import count_letters, letter_rows
 from penstock.pipeline.metrics import QUANTILES, Report, Reports, refusals
 from penstock.pipeline.pins import Pin, Pins, query_id
 from penstock.pipeline.sinks import Batch, Sink
@@ -145,7 +140,7 @@ class MicroBatches:
             engine=self.engine,
             operators=self.operators,
             strategy=self.strategy,
-            failure_folder=failure_folder(pin.snapshot, pin.batch),
+            failure_folder=str(failure_folder(pin.snapshot, pin.batch)),
         )
         parts = [F.lit(query), F.col(KEY), F.col("subscription").cast("string")]
         return pairs.select(
@@ -163,15 +158,15 @@ class MicroBatches:
         if self.records is not None and (counts is None or counts["dead_letters"]):
             letters.append(dead_letters(frame, self.records, pin.batch, pin.now))
         folder = failure_folder(pin.snapshot, pin.batch)
-        failed = failed_events(folder)
+        failed = count_letters([folder])
         if failed:
-            letters.append(failure_letters(frame.sparkSession, failed, pin.batch, pin.now))
+            letters.append(letter_rows(frame.sparkSession, [folder], pin.batch, pin.now))
         if letters:
             together = functools.reduce(DataFrame.unionByName, letters)
             self.dead_letter.write(together, Batch(query, pin.batch))
         if failed:
-            delivered(folder)
-        return len(failed)
+            forget_failures(folder)
+        return failed
 
     def _report(
         self, frame: DataFrame, pin: Pin, replayed: bool, counts: dict[str, Any] | None, done: int

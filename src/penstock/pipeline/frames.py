@@ -270,7 +270,14 @@ class _Work:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         matcher = open_matcher(self.ref, self.engine, self.strategy, self.operators)
-        feedback = Feedback(matcher, self.ref, self.failure_folder, told=self.now is not None)
+        with Feedback(
+            matcher, self.ref, self.failure_folder, told=self.now is not None
+        ) as feedback:
+            yield from self._run(matcher, feedback, batches)
+
+    def _run(
+        self, matcher: Matcher, feedback: Feedback, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         step = _FIRST_EVENTS
         for given in batches:
             batch = given.rename_columns(self.names)
@@ -284,7 +291,6 @@ class _Work:
                     count += len(found.ids)
                 start += events.num_rows
                 step = _next_step(step, events.num_rows, count)
-        feedback.close()
 
     def _matched(
         self, matcher: Matcher, events: pa.RecordBatch

@@ -18,34 +18,46 @@ _UNNUMBERED = "batch"
 
 def leave(folder: Path, name: str, text: str) -> None:
     """On a worker: leave a file of a task; its suffix is that of the name."""
+    at = batch_folder(folder)
+    draft = new_draft(at)
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(task_file(at, name))
+
+
+def batch_folder(folder: Path) -> Path:
+    """On a worker: the micro-batch's share of a folder."""
     context = TaskContext.get()
     batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-    leave_in(folder / (batch or _UNNUMBERED), name, text)
+    return folder / (batch or _UNNUMBERED)
 
 
-def leave_in(folder: Path, name: str, text: str) -> None:
-    """The same where the driver has said which folder is the micro-batch's."""
+def task_file(folder: Path, name: str) -> Path:
+    """On a worker: the file of a task, which has its number before the suffix."""
     context = TaskContext.get()
     part = 0 if context is None else context.partitionId()
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".{uuid.uuid4().hex}"
-    draft.write_text(text, encoding="utf-8")
     stem, _, suffix = name.rpartition(".")
-    draft.replace(folder / f"{stem}-{part}.{suffix}")
+    return folder / f"{stem}-{part}.{suffix}"
+
+
+def new_draft(folder: Path) -> Path:
+    """On a worker: a file to write to, which nobody reads before it is renamed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f".{uuid.uuid4().hex}"
 
 
 def left(folder: Path, pattern: str, batch: int | None = None) -> list[str]:
     """On the driver: what tasks have left in a micro-batch, or in a frame at rest, which ran just now."""
-    files = [path for at in _folders(folder, batch) for path in sorted(at.glob(pattern))]
+    files = [path for at in folders_of(folder, batch) for path in sorted(at.glob(pattern))]
     return [path.read_text("utf-8") for path in files]
 
 
 def forget(folder: Path, batch: int) -> None:
     """Delete what was left of a micro-batch: it was dealt with, or is to run again."""
-    for at in _folders(folder, batch):
+    for at in folders_of(folder, batch):
         shutil.rmtree(at, ignore_errors=True)
 
 
-def _folders(folder: Path, batch: int | None) -> list[Path]:
+def folders_of(folder: Path, batch: int | None) -> list[Path]:
+    """On the driver: where tasks leave their files."""
     names = [_UNNUMBERED] if batch is None else [str(batch), _UNNUMBERED]
     return [folder / name for name in names]

@@ -29,7 +29,8 @@ from penstock.joins.coordinates import row_keys
 from penstock.pipeline.halving import work_in_halves
 from penstock.pipeline.joins.parcels import buckets_of, joined, packed, split
 from penstock.pipeline.joins.stages import Stages
-from penstock.pipeline.letters import letter_of, write_letters
+from penstock.pipeline.letters import LetterFile, letter_of
+from penstock.pipeline.task_files import batch_folder
 from penstock.row_values import row_dict, unreadable_rows
 
 ORDER, VERSION, DELETED = "_order", "_version", "_deleted"
@@ -67,16 +68,15 @@ class Reader:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = [name for name, _ in self.stages.catalog.declared].index(self.table)
-        letters: list[str] = []
         done = 0
-        for batch in batches:
-            for part, (found, refused) in self._read_in_halves(batch, done):
-                for changes, buckets in found:
-                    yield self._parcels(number, changes, buckets)
-                letters += refused
-                done += part.num_rows
-        if letters and self.letters is not None:
-            write_letters(Path(self.letters), self.table, letters)
+        folder = None if self.letters is None else batch_folder(Path(self.letters))
+        with LetterFile(folder, self.table) as letters:
+            for batch in batches:
+                for part, (found, refused) in self._read_in_halves(batch, done):
+                    for changes, buckets in found:
+                        yield self._parcels(number, changes, buckets)
+                    letters.add(refused)
+                    done += part.num_rows
 
     def _read_in_halves(
         self, batch: pa.RecordBatch, done: int
@@ -279,12 +279,12 @@ class Refuser:
     letters: str
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found: list[str] = []
-        for batch in batches:
-            for raw in batch.column(0).to_pylist():
-                shown = json.loads(raw).get("table")  # Spark has written it
-                reason = f"there is no table {shown!r}: there are {', '.join(self.tables)}"
-                found.append(json.dumps({"reason": reason, "raw": raw, "encoding": "utf-8"}))
-        if found:
-            write_letters(Path(self.letters), "", found)
+        with LetterFile(batch_folder(Path(self.letters)), "") as letters:
+            for batch in batches:
+                letters.add(map(self._letter, batch.column(0).to_pylist()))
         yield parcel_rows([])
+
+    def _letter(self, raw: str) -> str:
+        shown = json.loads(raw).get("table")  # Spark has written it
+        reason = f"there is no table {shown!r}: there are {', '.join(self.tables)}"
+        return json.dumps({"reason": reason, "raw": raw, "encoding": "utf-8"})

@@ -32,7 +32,8 @@ from penstock.errors import PipelineError, SchemaError
 from penstock.language.tree_patterns import parse_pattern
 from penstock.pipeline.dead_letters import readable
 from penstock.pipeline.halving import work_in_halves
-from penstock.pipeline.letters import write_letters
+from penstock.pipeline.letters import LetterFile
+from penstock.pipeline.task_files import batch_folder
 from penstock.pipeline.views.levels import LevelFigures, write_levels
 from penstock.pipeline.views.rows import exploded, rows_of
 from penstock.row_values import row_dict
@@ -174,22 +175,31 @@ class _Work:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         network = _network(self.plan, Path(self.plan).stat().st_mtime_ns)
-        letters: list[str] = []
         figures: list[LevelFigures] = []
-        for batch in batches:
-            for some in _portions(batch, max(1, _PAIRS // max(1, len(network.fed)))):
-                for part, (levels, bad) in self._levels(network, some):
-                    letters += bad
-                    for level in levels:
-                        figures.append(_figures(network, level))
-                        dropped = list(level.dead_letters)
-                        for rows in rows_of(network, level, part.column("id"), dropped):
-                            yield from exploded(rows) if self.explode else (rows,)
-                        letters += _lost(network, dropped, part)
-        if letters and self.dead_letters is not None:
-            write_letters(Path(self.dead_letters), "views", letters)
+        folder = None if self.dead_letters is None else batch_folder(Path(self.dead_letters))
+        most = max(1, _PAIRS // max(1, len(network.fed)))
+        with LetterFile(folder, "views") as letters:
+            for batch in batches:
+                for some in _portions(batch, most):
+                    for part, (levels, bad) in self._levels(network, some):
+                        letters.add(bad)
+                        figures += [_figures(network, level) for level in levels]
+                        yield from self._rows(network, part, levels, letters)
         if self.levels is not None:
             write_levels(Path(self.levels), figures)
+
+    def _rows(
+        self,
+        network: Dissemination,
+        batch: pa.RecordBatch,
+        levels: Iterable[LevelTuples],
+        letters: LetterFile,
+    ) -> Iterator[pa.RecordBatch]:
+        for level in levels:
+            dropped = list(level.dead_letters)
+            for rows in rows_of(network, level, batch.column("id"), dropped):
+                yield from exploded(rows) if self.explode else (rows,)
+            letters.add(_lost(network, dropped, batch))
 
     def _levels(
         self, network: Dissemination, batch: pa.RecordBatch
