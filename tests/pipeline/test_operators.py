@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from tests.operators.hostile_operators import days
+from tests.operators.hostile_operators import days, deadly
 from tests.operators.worlds import WORLD
 
 import penstock
@@ -172,6 +172,23 @@ def _refusing(read_text, suffix):
         return read_text(path, *arguments, **named)
 
     return refusing
+
+
+def test_an_event_that_ends_its_worker_is_found(spark, tmp_path, caplog):
+    """The micro-batch is tried again with operators in processes of their own: one dead letter, all else delivered."""
+    subs = registry(["deadly(a) > 0", "a >= 0"], [deadly])
+    given = [{"id": n, "a": n, "b": 0, "s": "x"} for n in range(10, 16)]  # 13 is the one
+    write_events(tmp_path / "in", "1.json", given)
+    run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
+    assert pairs(tmp_path) == sorted(
+        [(n, 1) for n in range(10, 16) if n != 13] + [(n, 2) for n in range(10, 16)]
+    )
+    (letter,) = letters(tmp_path)
+    assert json.loads(letter["raw"])["id"] == 13
+    assert letter["reason"] == (
+        "operator deadly failed: deadly(a): its process ended: exit status 3"
+    )
+    assert "micro-batch 0 lost a worker" in caplog.text
 
 
 def test_a_replay_tells_failures_once(spark, tmp_path):

@@ -259,17 +259,20 @@ def open_matcher(
     engine: str = "auto",
     strategy: str = DEFAULT_STRATEGY,
     operators: Signatures = NO_OPERATORS,
+    *,
+    isolate: bool = False,
 ) -> Matcher:
     """The matcher of a snapshot, its arrays mapped. Opened once per process, however often it is asked for.
 
-    `operators` are those that the snapshot's filters may call, imported from where these signatures say.
+    `operators` are those that the snapshot's filters may call, imported from where these signatures say; with `isolate`
+    each has a process of its own.
     """
-    return _open_matcher(ref.path, ref.version, engine, strategy, operators)
+    return _open_matcher(ref.path, ref.version, engine, strategy, operators, isolate)
 
 
 @functools.lru_cache(maxsize=4)
 def _open_matcher(
-    folder: str, version: int, engine: str, strategy: str, operators: Signatures
+    folder: str, version: int, engine: str, strategy: str, operators: Signatures, isolate: bool
 ) -> Matcher:
     store = SnapshotStore(folder)
     content = store._versions.read(version)
@@ -281,7 +284,7 @@ def _open_matcher(
     return Matcher(
         layers,
         engine,
-        operators=Operators.imported(operators),
+        operators=Operators.imported(operators, isolate),
         strategy=strategy,
         learned=latest(store.learned),
         health=_HEALTH,

@@ -89,11 +89,12 @@ class MicroBatches:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _state=_State())
 
-    def __call__(self, frame: DataFrame, number: int) -> None:
+    def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
+        """Deliver one; `tried` times it was tried before, and lost a worker."""
         query = query_id(self.checkpoint)
         pin, replayed = Pins(self.checkpoint).find_or_make(number, lambda: self._pin(query, number))
         counted = _Counts(self.event_time)
-        notifications = self._notifications(counted.events(frame), pin, query)
+        notifications = self._notifications(counted.events(frame), pin, query, tried > 0)
         ran = self.sink.write(counted.matches(notifications), Batch(query, number))
         done = utc_now()
         counts = counted.get(ran)
@@ -125,7 +126,7 @@ class MicroBatches:
         self._state.refused, self._state.refusals = len(errors), lines
         return Pin(query, number, ref, utc_now())
 
-    def _notifications(self, frame: DataFrame, pin: Pin, query: str) -> DataFrame:
+    def _notifications(self, frame: DataFrame, pin: Pin, query: str, isolate: bool) -> DataFrame:
         names = self.schema.names
         if self.records is not None:
             frame = frame.where(F.col(REASON).isNull()).drop(REASON, RAW)
@@ -139,6 +140,7 @@ class MicroBatches:
             explode=True,
             engine=self.engine,
             operators=self.operators,
+            isolate=isolate,
             strategy=self.strategy,
             failure_folder=str(failure_folder(pin.snapshot, pin.batch)),
         )

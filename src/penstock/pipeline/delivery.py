@@ -31,7 +31,7 @@ class Delivery:
     checkpoint: str
     letters: str
 
-    def __call__(self, frame: DataFrame, number: int) -> None:
+    def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
         query = query_id(self.checkpoint)
         batch = Batch(query, number)
         folder = Path(self.letters)

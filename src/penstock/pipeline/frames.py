@@ -128,6 +128,7 @@ def matched(
     explode: bool,
     engine: str,
     operators: Signatures = NO_OPERATORS,
+    isolate: bool = False,
     strategy: str = DEFAULT_STRATEGY,
     failures: bool = False,
     failure_folder: str | None = None,
@@ -135,11 +136,14 @@ def matched(
     """`df` matched against one snapshot; `now` is what leases are compared with, None the worker's clock.
 
     Workers import the `operators` that are given here, and no others, whatever the snapshot says. They leave the events
-    that operators failed on in `failure_folder`, if there is one.
+    that operators failed on in `failure_folder`, if there is one. With `isolate` all operators have processes of their
+    own.
     """
     new = _added(explode, failures)
     names = df.schema.names
-    work = _Work(ref, now, explode, engine, names, operators, strategy, failures, failure_folder)
+    work = _Work(
+        ref, now, explode, engine, names, operators, isolate, strategy, failures, failure_folder
+    )
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return work.run(batches)
@@ -264,12 +268,15 @@ class _Work:
     engine: str
     names: list[str]
     operators: Signatures = NO_OPERATORS
+    isolate: bool = False
     strategy: str = DEFAULT_STRATEGY
     failures: bool = False
     failure_folder: str | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        matcher = open_matcher(self.ref, self.engine, self.strategy, self.operators)
+        matcher = open_matcher(
+            self.ref, self.engine, self.strategy, self.operators, isolate=self.isolate
+        )
         with Feedback(
             matcher, self.ref, self.failure_folder, told=self.now is not None
         ) as feedback:

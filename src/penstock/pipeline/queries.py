@@ -7,7 +7,7 @@ holds the next one before it has begun anything.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -17,12 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PipelineError
+from penstock.pipeline.retries import Deliver, Retries
 from penstock.pipeline.session import is_connect
 from penstock.pipeline.sinks import Sink
 from penstock.pipeline.triggers import Trigger
-
-Deliver = Callable[[DataFrame, int], None]
-"""What is done to a micro-batch: its rows, and its number."""
 
 _INTERRUPTED_AFTER = 60.0  # seconds that a held micro-batch waits for Spark to interrupt it
 
@@ -37,7 +35,7 @@ def check_sink(sink: object, spark: SparkSession, columns: Sequence[str]) -> Non
 class Gate:
     """Lets micro-batches through to what delivers them; once it is closed, it holds the next one."""
 
-    def __init__(self, deliver: Deliver) -> None:
+    def __init__(self, deliver: Retries) -> None:
         self._deliver = deliver
         self._closed = threading.Event()
         self._holds = threading.Event()
@@ -46,7 +44,7 @@ class Gate:
         if self._closed.is_set():
             self._holds.set()
             _wait_for_interruption(frame.sparkSession)
-        self._deliver(frame, number)
+        self._deliver(frame, number, self._closed.wait)
 
     def close(self) -> None:
         """Let no micro-batch begin any more."""
@@ -78,9 +76,10 @@ def start_query(
     frame: DataFrame, deliver: Deliver, checkpoint: str, trigger: Trigger, name: str | None
 ) -> StartedQuery:
     """Start what delivers each micro-batch of a frame. PipelineError if Spark can't."""
-    gate = None if is_connect(frame.sparkSession) else Gate(deliver)
+    retries = Retries(deliver)
+    gate = None if is_connect(frame.sparkSession) else Gate(retries)
     writer = (
-        frame.writeStream.foreachBatch(gate or deliver)
+        frame.writeStream.foreachBatch(gate or retries)
         .option("checkpointLocation", checkpoint)
         .trigger(**trigger.arguments())
     )
