@@ -83,7 +83,7 @@ def operator(
     `cost` is what a call is expected to take, until it has been measured. A call that takes longer than `timeout` is
     given up, and its event fails; None: never. With `batch` the function gets Arrow arrays, one element per event, and
     answers as many. With `isolate` it is called in a process of its own: if that ends (a library that crashes, no
-    memory left), or hangs, the call fails, and the next one gets a new process; a call costs about 0.1 ms more.
+    memory left), or hangs, the call fails, and the next one gets a new process; a call costs about 0.03 ms more.
 
     An operator isn't called for events in which an attribute it is given is NULL: as of any function in SQL, the answer
     then is unknown.

@@ -8,7 +8,7 @@ memory left) ends in a call that is known. That call fails, and the next one get
 is for many events; which of them it was is found by halves, as for a call that raises (`desk`). And a call that takes
 longer than its time-out is really ended here, together with its process: nothing is left hanging.
 
-A round trip costs about 0.1 ms, a new process a second or so. What an operator prints goes to standard error.
+A round trip costs about 0.03 ms, a new process a second or so. What an operator prints goes to standard error.
 """
 
 import contextlib
