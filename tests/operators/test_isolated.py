@@ -3,13 +3,18 @@
 import gc
 import logging
 import os
+import subprocess
+import sys
+import time
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.operators import hostile_operators as hostile
+from tests.sizes import PATIENCE
 
 from penstock.errors import OperatorError
 from penstock.language.calls import Given, Invocation
@@ -92,6 +97,36 @@ def test_the_process_ends_with_its_operator():
     del health, isolated
     gc.collect()
     assert process.poll() is not None
+
+
+def test_the_process_ends_with_its_owner_even_in_a_call_that_never_returns():
+    """A worker that is killed can't end it: it sees that nobody sends anything any more."""
+    code = (
+        "from tests.operators import hostile_operators as hostile\n"
+        "from penstock.operators.isolated import IsolatedOperator\n"
+        "import os, threading\n"
+        "one = IsolatedOperator(hostile.isolated.signature)\n"
+        "one.call([1])\n"
+        "threading.Thread(target=one.call, args=([19],), daemon=True).start()\n"
+        "print(one._child._process.pid, flush=True)\n"
+        "os._exit(9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+    assert done.returncode == 9
+    process = int(done.stdout.splitlines()[-1])
+    deadline = time.monotonic() + PATIENCE
+    while _is_alive(process):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process runs that isn't a child of this one."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
 
 
 def test_an_operator_that_no_other_process_can_import_isnt_isolated():

@@ -1,6 +1,7 @@
 """Sources: what is an event, what is a dead letter, and that nothing in between is lost."""
 
 import json
+import random
 import socket
 import threading
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
-from tests.sizes import PATIENCE
+from tests.sizes import LINES, PATIENCE, SEED
 
 import penstock
 from penstock.errors import PipelineError, SchemaError
@@ -126,6 +127,38 @@ def test_every_bad_json_record_is_a_dead_letter_that_says_why(spark, schema, tmp
     assert [(row.encoding, row.reason) for row in rows[-2:]] == [("base64", "not valid UTF-8")] * 2
     assert {row.batch_id for row in rows} == {7}
     assert rows[0].time.isoformat() == "2023-11-14T22:13:20"
+
+
+def test_no_line_tricks_the_parser(spark, tmp_path):
+    """Lines of pieces of JSON, in any order: those are events that Python's parser takes for one object, no others."""
+    schema = spark.createDataFrame([], "n int, a array<struct<n: int>>").schema
+    rng = random.Random(SEED)
+    drawn = {
+        rng.choice(_EVENTS)
+        + "".join(rng.choices(_PIECES, k=rng.randint(0, 4)))
+        + rng.choice(_EVENTS)
+        for _ in range(LINES)
+    }
+    records = sorted(line for line in drawn if line.strip())
+    parsed = parse(lines(spark, tmp_path, [r.encode() for r in records]), schema, "json", {})
+    reasons = [row[0] for row in parsed.select(REASON).collect()]
+    found = [record for record, reason in zip(records, reasons, strict=True) if reason is None]
+    assert found == [record for record in records if _is_event(record)]
+    assert len(found) > 5
+
+
+_EVENTS = ('{"n":1}', '{"a":[{"n":2}]}', "{}", "")
+_PIECES = (
+    "{", "}", "[", "]", ",", " ", "}]", "],", "]]", "]}", "[[", ":", '"n"', '"n":3', '"e":', '{"n":4}', '"a":[{"n":5}]',
+    '],"x":[', '],"e":[', "],[", ']],"x":[[', ']],"e":[[', '[{"_penstock_end":1}]]}', '],"_penstock_end":1}',
+)  # fmt: skip
+
+
+def _is_event(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except json.JSONDecodeError:
+        return False
 
 
 def test_blank_lines_are_no_records(spark, schema, tmp_path):

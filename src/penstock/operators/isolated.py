@@ -20,6 +20,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -190,6 +191,7 @@ def _serve(inbox: int, outbox: int) -> None:
     def reply(kind: str, found: Any) -> None:
         _write(outbox, pickle.dumps((kind, found), protocol=pickle.HIGHEST_PROTOCOL))
 
+    threading.Thread(target=_end_with, args=(inbox,), daemon=True).start()
     path, signature = pickle.loads(_read(inbox))
     sys.path[:] = path
     try:
@@ -209,6 +211,14 @@ def _serve(inbox: int, outbox: int) -> None:
                 reply("raised", error_text(error))
             else:
                 _write(outbox, found)
+
+
+def _end_with(inbox: int) -> None:
+    """End this process when nobody can send anything any more, even in the middle of a call that never returns."""
+    closed = select.poll()
+    closed.register(inbox, 0)
+    closed.poll()
+    os._exit(0)
 
 
 def _answering(signature: Signature) -> Callable[[list[Any], int], Any]:

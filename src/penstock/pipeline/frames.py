@@ -37,7 +37,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from penstock.durations import utc_now
+from penstock.durations import shown, utc_now
 from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.language import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures
@@ -308,7 +308,8 @@ class _Work:
     def _unmatched(self, event: pa.RecordBatch, reason: str) -> Matches:
         if self.failure_folder is None and not self.failures:
             raise PipelineError(
-                f"an event can't be matched: {reason}: leave it out, or ask for failures: {row_dict(event, 0)}"
+                f"an event can't be matched: {reason}: leave it out, or ask for failures=True: "
+                f"{shown(str(row_dict(event, 0)))}"
             )
         none = np.empty(0, np.int64)
         return Matches(np.zeros(2, np.int64), none, none, (Failure(0, "", reason, 1),))
