@@ -22,6 +22,8 @@ SPARK_FILTERS = 500 * LONG
 MUTATIONS = 3_000 * LONG
 SPELLINGS = 400 * LONG
 """Filters, each in several spellings."""
+LINES = 3_000 * LONG
+"""Of pieces of JSON, most of them no record."""
 SEEDS = 2 * LONG
 """Of small worlds that are drawn from one: select-joins, their stages."""
 KILLS = LONG // 2

@@ -9,9 +9,10 @@ from penstock.durable import create_file, make_folder, replace_file
 from penstock.matching import SnapshotRef, SnapshotStore
 from penstock.pipeline.checkpoints import begin, recover
 from penstock.pipeline.joins.snapshots import JoinSnapshots
+from penstock.pipeline.letters import LetterFile, count_letters
 from penstock.pipeline.pins import Pin, Pins
 from penstock.pipeline.sealed_folders import is_complete, seal
-from penstock.pipeline.task_files import leave_in, left
+from penstock.pipeline.task_files import left
 
 from .power import MODES, Disk
 
@@ -71,8 +72,14 @@ def test_a_pin(root):
 
 def test_what_a_task_leaves(root):
     """A sink may have the rows of a task on the disk right after it; dead letters are found here then."""
-    after_a_cut(root, lambda: leave_in(root / "failures/17", "failed.jsonl", "letter"))
-    assert left(root / "failures", "*.jsonl", 17) == ["letter"]
+
+    def write():
+        with LetterFile(root / "failures/17", "failed") as file:
+            file.add(["letter"])
+
+    after_a_cut(root, write)
+    assert left(root / "failures", "*.jsonl", 17) == ["letter\n"]
+    assert count_letters([root / "failures/17"]) == 1
 
 
 def test_a_sealed_folder(root):

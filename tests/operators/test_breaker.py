@@ -24,7 +24,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def breaker(clock: Clock) -> Breaker:
-    return Breaker("crowd", clock)
+    return Breaker("crowd", clock, time_of_day=clock)
 
 
 def fail(breaker: Breaker, times: int = 1) -> None:
@@ -49,6 +49,18 @@ def test_an_open_breaker_says_since_when_and_why(breaker: Breaker):
     assert (
         breaker.refusal() == "circuit open since 1970-01-12T13:46:40Z, after: ValueError: no image"
     )
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_set_changes_no_pause(clock: Clock, hours: int):
+    """The time of day jumps while the circuit is open: it is tried again after its pause, neither later nor sooner."""
+    days = [0.0]
+    breaker = Breaker("crowd", clock, time_of_day=lambda: days[0])
+    fail(breaker, FAILURES)
+    days[0] += 3600 * hours
+    assert breaker.state == "open"
+    clock.now += 1
+    assert breaker.state == "trial"
 
 
 def test_after_the_pause_one_call_decides(breaker: Breaker, clock: Clock):

@@ -210,24 +210,33 @@ def test_what_holds_no_operators_is_refused(source: Any, reason: str):
 def test_an_operator_is_found_by_its_signature():
     """The signature travels as JSON; the function, decorated in place or elsewhere, is imported."""
     text = Operators.of(SAMPLE).signatures.to_json()
-    found = {s.name: resolve(s) for s in Signatures.from_json(text)}
+    found = {o.name: o for o in Operators.imported(Signatures.from_json(text))}
     assert (found["doubled"](3), found["negated"](3)) == (6, -3)
     assert found["doubled"].signature.cost == 0.003
 
 
-def test_known_operators_come_before_imported_ones():
+def test_known_operators_needn_t_be_imported():
     """In one process functions needn't be importable at all."""
     local = operator("local", result="int")(lambda x: x + 1)
     assert resolve(local.signature, Operators(local))(1) == 2
     with pytest.raises(OperatorError, match="lambda"):
-        resolve(local.signature)
+        Operators.imported(Signatures.of([local.signature]))
+
+
+@pytest.mark.parametrize("known", [Operators(), Operators(sample_operators.doubled)])
+@pytest.mark.parametrize("name", ["doubled", "other"])
+def test_a_plan_calls_no_operator_that_its_owner_hasnt_given(known: Operators, name: str):
+    """Whatever path stands in a plan, nothing is imported from it: it isn't even looked at."""
+    forged = replace(sample_operators.doubled.signature, name=name, source="no_such_module:system")
+    with pytest.raises(OperatorError, match=r"of no_such_module:system, which isn't among those"):
+        resolve(forged, known)
 
 
 def test_another_version_of_an_operator_is_refused():
     """A plan that was compiled with other types would read its answers wrongly."""
     signature = replace(sample_operators.doubled.signature, binds=(), batch=True)
     with pytest.raises(OperatorError, match="its batch differ"):
-        resolve(signature)
+        resolve(signature, Operators(sample_operators.doubled))
 
 
 def test_what_workers_cant_import_is_told_at_once():

@@ -10,9 +10,12 @@ from tests.joins.small_world import WORLDS, Database, random_change, random_subs
 from tests.sizes import SEEDS
 
 import penstock
-from penstock.joins.changes import Change
+from penstock.errors import SchemaError
+from penstock.joins.changes import Change, ChangeBatch
 from penstock.joins.semijoin_scheme import SemijoinScheme
+from penstock.joins.tables import TableState
 from penstock.pipeline.joins.changes import Feed, Reader
+from penstock.pipeline.joins.parcels import unpacked
 from penstock.pipeline.joins.stages import Stages, Window
 from penstock.pipeline.letters import read_letters
 
@@ -184,6 +187,38 @@ def test_values_that_do_not_fit_are_dead_letters_of_their_rows_only(tmp_path):
     assert [row["k"] for part, _ in parts for row in part.to_pylist()] == [1]
     reasons = [json.loads(letter)["reason"].split(":")[1].split()[0] for letter in letters]
     assert sorted(reasons) == ["k", "version", "x", "x"]
+
+
+def test_values_that_python_has_none_for_are_dead_letters_of_their_rows_only(tmp_path):
+    """A day after the year 9999 and a text that isn't Unicode stop no stage; what was an operation before is told."""
+    table = penstock.Table({"k": "int", "d": "date", "t": "timestamp", "s": "string"}, key="k")
+    catalog = penstock.Catalog.of({"A": table})
+    broken = pa.array([b"a", b"\xff", b"c", b"d", b"e"], pa.binary()).view(pa.string())
+    days = pa.array([0, 1, 3_663_584, -800_000, 4], pa.int32()).cast(pa.date32())
+    moments = pa.array([0, 1, 2, 3, 2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    operations = pa.array([b"insert"] * 4 + [b"\xfe"], pa.binary()).view(pa.string())
+    for op, good in ((operations, [0]), (pa.array(["insert"] * 5), [0])):
+        given = pa.record_batch(
+            [pa.array(range(5)), days, moments, broken, op], names=["k", "d", "t", "s", "op"]
+        )
+        reader = Reader(Stages(catalog, 2, ("A",)), "A", Feed("op"), str(tmp_path))
+        parcels = [p for batch in reader.run([given]) for p in batch.column("parcel").to_pylist()]
+        keys = [k for parcel in parcels for k in unpacked(parcel).column("k").to_pylist()]
+        assert keys == good
+        told = {json.loads(letter["raw"])["k"]: letter for letter in read_letters(tmp_path, 0)}
+        assert sorted(told) == [1, 2, 3, 4]
+        assert json.loads(told[2]["raw"])["d"] == "12000-07-21"
+        assert told[2]["reason"] == "A: d has no value in Python"
+
+
+def test_a_change_that_python_has_no_value_for_is_refused_with_its_column():
+    days = pa.array([0, 3_663_584], pa.int32()).cast(pa.date32())
+    table = penstock.Table({"k": "bigint", "d": "date"}, key="k")
+    state = TableState("A", table, {})
+    rows = pa.record_batch([pa.array([1, 2]), days], names=["k", "d"])
+    with pytest.raises(SchemaError, match=r"a value in 'd' that Python has none for .* in row 1"):
+        state.apply(ChangeBatch("A", rows))
+    assert len(state) == 0
 
 
 ONE = penstock.Catalog.of(

@@ -1,9 +1,12 @@
 """Operators on Spark: found by their import path, failing into the dead letters, learning from batch to batch."""
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
+from tests.operators.hostile_operators import days, deadly
 from tests.operators.worlds import WORLD
 
 import penstock
@@ -104,6 +107,88 @@ def test_a_pipeline_delivers_the_rest_and_tells_what_failed(spark, tmp_path):
     assert len(found) == len(failing) + 1
     assert metrics.last.report.dead_letters == len(found)
     assert not list((tmp_path / "checkpoint").rglob("failures/*"))
+
+
+def test_an_event_that_python_has_no_value_for_is_a_dead_letter(spark, tmp_path):
+    """A day after the year 9999, in an event that an operator fails on, or that a condition on answers looks at."""
+    schema = {**SCHEMA, "d": "date"}
+    filters = ["fragile(a) > 0", "days(a, :day) AND singles(b, :x) AND :day < d", "a > 3"]
+    subs = penstock.Subscriptions(schema, operators=[*WORLD, days])
+    subs.load(pa.table({"subscriber": ["ann"] * 3, "filter": filters}))
+    given = [{"id": n, "a": n, "b": 1, "s": "x", "d": "2020-01-01"} for n in range(8)]
+    given[3]["d"] = given[4]["d"] = "+12000-01-01"
+    write_events(tmp_path / "in", "1.json", given)
+    run(pipeline(tmp_path, spark, subs, schema=schema))
+    expected = {(n, 1) for n in range(8) if n % 3} | {(n, 3) for n in range(4, 8)}
+    expected |= {(n, 2) for n in range(8) if n not in (3, 4)}
+    assert set(pairs(tmp_path)) == expected
+    found = {json.loads(f["raw"])["id"]: f for f in letters(tmp_path)}
+    assert sorted(found) == [0, 3, 4, 6]
+    assert json.loads(found[4]["raw"])["d"] == "12000-01-01"
+    assert "operator days failed: OverflowError" in found[4]["reason"]
+    assert "operator fragile failed" in found[3]["reason"]
+
+
+def test_who_can_write_the_snapshots_cannot_choose_what_workers_run(spark, tmp_path):
+    """A plan whose operator was replaced by a function of the system is refused, and that function isn't called."""
+    target = tmp_path / "touched"
+    subs = registry(["flag(s, 'y')"])
+    given = [{"id": 1, "a": 1, "b": 1, "s": f"touch {target}"}]
+    frame = spark.createDataFrame(pa.Table.from_pylist(given))
+    matched = penstock.match(frame, subs, snapshots=tmp_path / "snapshots")
+    forged = 0
+    for header in (tmp_path / "snapshots").rglob("*.json"):
+        text = header.read_text()
+        if "tests.operators.worlds:flag" in text:
+            header.chmod(0o644)
+            header.write_text(text.replace("tests.operators.worlds:flag", "os:system"))
+            forged += 1
+    assert forged
+    with pytest.raises(PySparkException, match="of os:system, which isn't among those"):
+        matched.collect()
+    assert not target.exists()
+
+
+def test_what_failed_goes_from_workers_to_the_sink(spark, tmp_path, monkeypatch):
+    """Large events, all of them failed, in a folder whose name is a pattern: the driver reads none of them."""
+    given = [{"id": n, "a": 0, "b": 0, "s": "é\n" * 500_000} for n in range(4)]
+    write_events(tmp_path / "in", "1.json", given)
+    home = tmp_path / "[a] {b}*"
+    monkeypatch.setattr(Path, "read_text", _refusing(Path.read_text, ".jsonl"))
+    made = pipeline(tmp_path, spark, registry(["fragile(a) > 0"]), schema=SCHEMA, checkpoint=home)
+    assert run(made).last.report.dead_letters == 4
+    folder = home / "penstock" / "dead-letters"
+    lines = [line for f in folder.glob("batch*/*.json") for line in f.open(encoding="utf-8")]
+    assert sorted((json.loads(json.loads(line)["raw"]) for line in lines), key=_by_id) == given
+
+
+def _by_id(row):
+    return row["id"]
+
+
+def _refusing(read_text, suffix):
+    def refusing(path, *arguments, **named):
+        assert path.suffix != suffix, f"the driver reads {path}"
+        return read_text(path, *arguments, **named)
+
+    return refusing
+
+
+def test_an_event_that_ends_its_worker_is_found(spark, tmp_path, caplog):
+    """The micro-batch is tried again with operators in processes of their own: one dead letter, all else delivered."""
+    subs = registry(["deadly(a) > 0", "a >= 0"], [deadly])
+    given = [{"id": n, "a": n, "b": 0, "s": "x"} for n in range(10, 16)]  # 13 is the one
+    write_events(tmp_path / "in", "1.json", given)
+    run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
+    assert pairs(tmp_path) == sorted(
+        [(n, 1) for n in range(10, 16) if n != 13] + [(n, 2) for n in range(10, 16)]
+    )
+    (letter,) = letters(tmp_path)
+    assert json.loads(letter["raw"])["id"] == 13
+    assert letter["reason"] == (
+        "operator deadly failed: deadly(a): its process ended: exit status 3"
+    )
+    assert "micro-batch 0 lost a worker" in caplog.text
 
 
 def test_a_replay_tells_failures_once(spark, tmp_path):

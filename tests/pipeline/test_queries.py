@@ -8,6 +8,7 @@ from tests.sizes import PATIENCE
 
 from penstock.pipeline import CallableSink
 from penstock.pipeline.queries import Gate
+from penstock.pipeline.retries import Retries
 
 from .scenes import market, pipeline, tick, write_events
 
@@ -29,7 +30,7 @@ def _frame() -> SimpleNamespace:
 def test_a_closed_gate_holds_the_next_micro_batch():
     """It isn't delivered, neither before it is interrupted nor after."""
     begun: list[int] = []
-    gate = Gate(lambda frame, number: begun.append(number))
+    gate = Gate(Retries(lambda frame, number, tried: begun.append(number)))
     gate(_frame(), 0)
     assert not gate.holds
     gate.close()

@@ -1,6 +1,7 @@
 """Sources: what is an event, what is a dead letter, and that nothing in between is lost."""
 
 import json
+import random
 import socket
 import threading
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
-from tests.sizes import PATIENCE
+from tests.sizes import LINES, PATIENCE, SEED
 
 import penstock
 from penstock.errors import PipelineError, SchemaError
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.spark
 
 DDL = (
     "symbol string, price double, n int, big bigint, amount decimal(6,2), flag boolean, at timestamp, "
-    "day date, venue struct<country: string, k: int>, tags array<int>"
+    "day date, venue struct<country: string, k: int, bid: decimal(6,2)>, tags array<int>, "
+    "bids array<struct<bid: decimal(6,2)>>"
 )
 
 
@@ -74,9 +76,24 @@ BAD = [
     (b'{"flag":1}', "flag: expected boolean, found the number 1"),
     (b'{"at":"yesterday"}', "at: expected timestamp, found the string 'yesterday'"),
     (b'{"day":"2026-13-01"}', "day: expected date, found the string '2026-13-01'"),
-    (b'{"venue":"x"}', "venue: expected struct<country:string,k:int>, found the string 'x'"),
+    (
+        b'{"venue":"x"}',
+        "venue: expected struct<country:string,k:int,bid:decimal(6,2)>, found the string 'x'",
+    ),
     (b'{"venue":{"k":"bad"}}', "venue.k: expected int, found the string 'bad'"),
     (b'{"tags":[1,"x"]}', "tags[1]: expected int, found the string 'x'"),
+    (b'{"amount":NaN}', "amount: expected decimal(6,2), found the number nan"),
+    (b'{"amount":-Infinity}', "amount: expected decimal(6,2), found the number -inf"),
+    (b'{"amount":1e999999999}', "amount: expected decimal(6,2), found the number inf"),
+    (b'{"venue":{"bid":NaN}}', "venue.bid: expected decimal(6,2), found the number nan"),
+    (
+        b'{"bids":[{"bid":1},{"bid":NaN}]}',
+        "bids[1].bid: expected decimal(6,2), found the number nan",
+    ),
+    (b'{"symbol":"A"}],"e":[{"symbol":"B"}', "not JSON: Extra data at column 15"),
+    (b'{"symbol":"A"}],[{"symbol":"B"}', "not JSON: Extra data at column 15"),
+    (b'{"symbol":"A"}]],"e":[[{"symbol":"B"}', "not JSON: Extra data at column 15"),
+    (b'{"symbol":"A"}],[{"_penstock_end":1}]]} rest', "not JSON: Extra data at column 15"),
     (b'{"symbol":"\xff\xfe"}', "not valid UTF-8"),
     (b"\xff\xfe\x00", "not valid UTF-8"),
 ]
@@ -112,6 +129,38 @@ def test_every_bad_json_record_is_a_dead_letter_that_says_why(spark, schema, tmp
     assert rows[0].time.isoformat() == "2023-11-14T22:13:20"
 
 
+def test_no_line_tricks_the_parser(spark, tmp_path):
+    """Lines of pieces of JSON, in any order: those are events that Python's parser takes for one object, no others."""
+    schema = spark.createDataFrame([], "n int, a array<struct<n: int>>").schema
+    rng = random.Random(SEED)
+    drawn = {
+        rng.choice(_EVENTS)
+        + "".join(rng.choices(_PIECES, k=rng.randint(0, 4)))
+        + rng.choice(_EVENTS)
+        for _ in range(LINES)
+    }
+    records = sorted(line for line in drawn if line.strip())
+    parsed = parse(lines(spark, tmp_path, [r.encode() for r in records]), schema, "json", {})
+    reasons = [row[0] for row in parsed.select(REASON).collect()]
+    found = [record for record, reason in zip(records, reasons, strict=True) if reason is None]
+    assert found == [record for record in records if _is_event(record)]
+    assert len(found) > 5
+
+
+_EVENTS = ('{"n":1}', '{"a":[{"n":2}]}', "{}", "")
+_PIECES = (
+    "{", "}", "[", "]", ",", " ", "}]", "],", "]]", "]}", "[[", ":", '"n"', '"n":3', '"e":', '{"n":4}', '"a":[{"n":5}]',
+    '],"x":[', '],"e":[', "],[", ']],"x":[[', ']],"e":[[', '[{"_penstock_end":1}]]}', '],"_penstock_end":1}',
+)  # fmt: skip
+
+
+def _is_event(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except json.JSONDecodeError:
+        return False
+
+
 def test_blank_lines_are_no_records(spark, schema, tmp_path):
     records = lines(spark, tmp_path, [b"", b"   ", b'{"symbol":"A"}', b"\t"])
     assert [row.symbol for row in parse(records, schema, "json", {}).collect()] == ["A"]
@@ -130,11 +179,14 @@ def test_csv_records_are_told_apart_in_the_same_way(spark, tmp_path):
         (b"G\xff,1,2", "not valid UTF-8"),
         (b"H,,", None),
         (b'"quoted, comma",1,2', None),
+        (b"," * 25_000, "expected 3 values, found 25001"),
+        (b"," * 300_000, "has 300,000 separators, inside quotes or not: maxColumns is 262,144"),
+        (b'"' + b"," * 25_000 + b'",1,2', None),
     ]
     text = lines(spark, tmp_path, [raw for raw, _ in records])
     parsed = parse(text, schema, "csv", {"header": "true"})
     good = [row.symbol for row in parsed.where(f"{REASON} is null").collect()]
-    assert good == ["A", "H", "quoted, comma"]
+    assert good == ["A", "H", "quoted, comma", "," * 25_000]
     letters = dead_letters(parsed, Records("csv", schema), batch=0, now=0).collect()
     assert [row.reason for row in letters] == [r for _, r in records if r not in (None, "header")]
 

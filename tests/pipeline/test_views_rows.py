@@ -92,3 +92,23 @@ def test_strings_that_are_no_text_are_dead_letters(tmp_path: Path) -> None:
     assert [row["id"] for found in work.run([batch]) for row in found.to_pylist()] == [2]
     (left,) = tmp_path.glob("letters/**/*.jsonl")
     assert json.loads(left.read_text())["encoding"] == "base64"
+
+
+def test_a_document_that_cannot_be_worked_on_is_a_dead_letter_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a document does to what works on it, the others of the batch get through; none is told twice."""
+    documents: list[bytes | str] = ["<a>x</a>", "<a>y</a>", "<a>poison</a>", "<a>z</a>", "oops"]
+    honest = match.read_xml
+
+    def read(texts: pa.Array) -> object:
+        if any("poison" in text for text in texts.to_pylist()):
+            raise OverflowError("a reader that can't")
+        return honest(texts)
+
+    monkeypatch.setattr(match, "read_xml", read)
+    found, letters = _run(tmp_path, documents)
+    told = sorted(n for batch in found for n in batch.column("id").to_pylist())
+    assert told == [0, 1, 3]  # of one pattern each
+    reasons = sorted(letter["reason"].split(":")[0:2][1].strip() for letter in letters)
+    assert reasons == ["can't be worked on", "no xml document"]

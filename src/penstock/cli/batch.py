@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -153,11 +154,12 @@ def match(
         with pinned as (ref, refused):
             if refused:
                 _refuse(refused, skip_bad)
+            options = MatchOptions(explode, engine, strategy, callable_)
             with task_bar(spark, "matching"):
                 if out == STDOUT:
-                    summary = _print(frame, ref, engine, strategy, explode)
+                    summary = _print(frame, ref, options)
                 else:
-                    summary = _save(frame, ref, engine, strategy, explode, written)
+                    summary = _save(frame, ref, options, written)
         if dead_letters is not None:
             summary["dead_letters"] = _set_aside(read, letters)
     summary |= {
@@ -212,37 +214,49 @@ def _refuse(refused: "Errors", skip_bad: bool) -> None:
     warn(refused_text(refused))
 
 
+@dataclass(frozen=True)
+class MatchOptions:
+    """How events are matched."""
+
+    explode: bool
+    engine: str
+    strategy: str
+    operators: "Operators"
+
+    def match(self, frame: "DataFrame", ref: "SnapshotRef") -> "DataFrame":
+        import penstock
+
+        return penstock.match(
+            frame,
+            ref,
+            explode=self.explode,
+            engine=self.engine,
+            strategy=self.strategy,
+            operators=self.operators,
+        )
+
+
 def _save(
-    frame: "DataFrame",
-    ref: "SnapshotRef",
-    engine: str,
-    strategy: str,
-    explode: bool,
-    target: Target,
+    frame: "DataFrame", ref: "SnapshotRef", options: MatchOptions, target: Target
 ) -> dict[str, Any]:
     """Match and write in one pass, which also counts."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 
-    import penstock
-
     before, after = Observation(), Observation()
     counted = frame.observe(before, F.count(F.lit(1)).alias("events"))
-    matched = penstock.match(counted, ref, explode=explode, engine=engine, strategy=strategy)
-    found = F.count(F.lit(1)) if explode else F.coalesce(F.sum(F.size("subscriptions")), F.lit(0))
+    matched = options.match(counted, ref)
+    each = F.lit(1) if options.explode else F.size("subscriptions")
+    found = F.coalesce(F.sum(each), F.lit(0))
     target.write(matched.observe(after, found.alias("matches")))
     return {**before.get, **after.get}
 
 
-def _print(
-    frame: "DataFrame", ref: "SnapshotRef", engine: str, strategy: str, explode: bool
-) -> dict[str, Any]:
+def _print(frame: "DataFrame", ref: "SnapshotRef", options: MatchOptions) -> dict[str, Any]:
     """Match, and print the rows as they come."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    import penstock
-
-    rows = penstock.match(frame, ref, explode=explode, engine=engine, strategy=strategy)
+    rows = options.match(frame, ref)
     names = [F.col("`" + name.replace("`", "``") + "`") for name in rows.columns]
     printed = 0
     for row in rows.select(F.to_json(F.struct(*names))).toLocalIterator():

@@ -26,6 +26,7 @@ from penstock.joins.coordinates import NULL, Line, key_tuples, row_keys
 from penstock.joins.messages import NUMBER, Key
 from penstock.joins.runs import Entries, Runs, nothing
 from penstock.joins.subscription import JoinEdge
+from penstock.row_values import unreadable_rows
 
 
 class JoinKeys:
@@ -254,8 +255,18 @@ class TableState:
         for name in self.table.key:
             if batch.rows.column(name).null_count:
                 raise SchemaError(f"a change of {self.name} has NULL in its key {name!r}")
-        rows = list(zip(*[column.to_pylist() for column in batch.rows.columns], strict=True))
-        return rows, row_keys(batch.rows, self.table)
+        columns = [self._values(name, batch.rows.column(name)) for name in self._arrow.names]
+        return list(zip(*columns, strict=True)), row_keys(batch.rows, self.table)
+
+    def _values(self, name: str, column: pa.Array) -> list[Any]:
+        try:
+            return list(column.to_pylist())
+        except Exception as error:
+            row = unreadable_rows(column)[0]
+            raise SchemaError(
+                f"a change of {self.name} has a value in {name!r} that Python has none for ({error}), in row {row}: "
+                "leave it out"
+            ) from error
 
     def _moved_from(self, batch: ChangeBatch) -> dict[int, Key]:
         """By row, the keys that tuples had before, as SQL compares them."""

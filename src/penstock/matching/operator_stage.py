@@ -232,7 +232,9 @@ class _Block:
             return holds(joint, bound, value)
         except OperatorError as error:  # more combinations than anybody can look at
             self._fail(event, number, str(error))
-            return None
+        except Exception as error:  # noqa: BLE001  (a value that Python has none for, a decimal that overflows)
+            self._fail(event, number, f"{type(error).__name__}: {error}")
+        return None
 
     def _fail(self, event: int, number: int, reason: str) -> None:
         key = event, self.stage.plan.invocations[number].operator

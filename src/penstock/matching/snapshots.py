@@ -38,6 +38,7 @@ from penstock.arrays import Int64s
 from penstock.checked_files import Type
 from penstock.errors import PenstockError, SnapshotError
 from penstock.language.schema import Schema, SchemaLike
+from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.matching.compile import Errors, Progress, compile_plan
 from penstock.matching.engines import check_index, choose
 from penstock.matching.folders import REMEDY, read_folder, write_folder
@@ -48,6 +49,7 @@ from penstock.matching.plan import Plan
 from penstock.matching.refusals import delete_errors, read_errors, write_errors
 from penstock.matching.rows import Changes, SubscriptionSource
 from penstock.matching.versions import VersionFiles
+from penstock.operators.define import Operators
 from penstock.operators.invoke import Health
 from penstock.operators.learning import latest
 from penstock.operators.strategies import DEFAULT_STRATEGY
@@ -352,17 +354,25 @@ class SnapshotStore:
 
 
 def open_matcher(
-    ref: SnapshotRef, engine: str = "auto", strategy: str = DEFAULT_STRATEGY
+    ref: SnapshotRef,
+    engine: str = "auto",
+    strategy: str = DEFAULT_STRATEGY,
+    operators: Signatures = NO_OPERATORS,
+    *,
+    isolate: bool = False,
 ) -> Matcher:
     """The matcher of a snapshot, its arrays mapped. Opened once per process, however often it is asked for.
 
-    Operators are imported from where their signatures say.
+    `operators` are those that the snapshot's filters may call, imported from where these signatures say; with `isolate`
+    each has a process of its own.
     """
-    return _open_matcher(ref, engine, strategy)
+    return _open_matcher(ref, engine, strategy, operators, isolate)
 
 
 @functools.lru_cache(maxsize=4)
-def _open_matcher(ref: SnapshotRef, engine: str, strategy: str) -> Matcher:
+def _open_matcher(
+    ref: SnapshotRef, engine: str, strategy: str, operators: Signatures, isolate: bool
+) -> Matcher:
     store = SnapshotStore(ref.path)
     content = store._versions.read(ref.version)
     _check_sequence(content, ref)
@@ -371,7 +381,14 @@ def _open_matcher(ref: SnapshotRef, engine: str, strategy: str) -> Matcher:
     if content["overlay"] is not None:
         overlay, more = open_plan(store._plans / content["overlay"], content["overlay_checksum"])
         layers = [Layer.of(base, _removed(more)), Layer.of(overlay)]
-    return Matcher(layers, engine, strategy=strategy, learned=latest(store.learned), health=_HEALTH)
+    return Matcher(
+        layers,
+        engine,
+        operators=Operators.imported(operators, isolate),
+        strategy=strategy,
+        learned=latest(store.learned),
+        health=_HEALTH,
+    )
 
 
 def _removed(arrays: dict[str, Any]) -> Int64s:

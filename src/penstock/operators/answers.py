@@ -63,6 +63,32 @@ class WrongAnswer(Exception):
     """An answer that isn't of the declared type."""
 
 
+class CallFailed(Exception):
+    """A call in another process that failed: the text says all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """In the place of one of a batch's answers, from another process: why it isn't one."""
+
+    reason: str
+
+
+def error_text(error: BaseException) -> str:
+    """Why a call failed, in one line.
+
+    >>> error_text(ValueError("no image")), error_text(WrongAnswer("answered int 1, not string"))
+    ('ValueError: no image', 'answered int 1, not string')
+    """
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001  (an error of an operator's own may raise anything here)
+        text = "(an error that can't be told)"
+    if isinstance(error, WrongAnswer | CallFailed):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def checker(signature: Signature) -> Callable[[Any], Any]:
     """A function that gives an answer in its canonical form, or raises `WrongAnswer`.
 

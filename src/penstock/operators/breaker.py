@@ -7,9 +7,12 @@
 Each failed event would otherwise wait for its own time-out, and a service in trouble would be called all the more. A
 breaker can also be *held*: as long as calls that were given up still occupy as many threads as are allowed, it stays
 open, however long that takes. A breaker is told of calls by one thread at a time.
+
+Pauses are measured on a clock that nobody sets back; what is told is the time of day.
 """
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -17,7 +20,7 @@ FAILURES = 5
 FIRST_PAUSE = 1.0  # seconds
 LONGEST_PAUSE = 60.0
 
-Clock = Callable[[], float]  # seconds since 1970: what a log line tells
+Clock = Callable[[], float]  # seconds
 
 _log = logging.getLogger("penstock.operators")
 
@@ -26,7 +29,7 @@ class Breaker:
     """The breaker of one operator.
 
     >>> now = 0.0
-    >>> breaker = Breaker("crowd", clock=lambda: now, failures=2)
+    >>> breaker = Breaker("crowd", clock=lambda: now, failures=2, time_of_day=lambda: 0.0)
     >>> for _ in range(2):
     ...     breaker.failed("ValueError: no image")
     >>> breaker.state, breaker.refusal()
@@ -42,17 +45,20 @@ class Breaker:
     def __init__(
         self,
         name: str,
-        clock: Clock,
+        clock: Clock = time.monotonic,
         failures: int = FAILURES,
         held: Callable[[], str | None] = lambda: None,
+        time_of_day: Clock = time.time,
     ) -> None:
         self.name = name
         self._clock = clock
+        self._time_of_day = time_of_day  # since 1970
         self._most = failures
         self._in_row = 0
         self._pause = 0.0
         self._opened = 0.0
         self._since = 0.0  # when it last went from closed to open
+        self._told_since = ""
         self._open = False
         self._trial = False
         self._reason = ""
@@ -74,8 +80,8 @@ class Breaker:
             if held is None:
                 self._trial = True
                 return None
-            return f"circuit open since {_told(self._since)}: {held}"
-        return f"circuit open since {_told(self._since)}, after: {self._reason}"
+            return f"circuit open since {self._told_since}: {held}"
+        return f"circuit open since {self._told_since}, after: {self._reason}"
 
     def succeeded(self) -> None:
         """A call was answered."""
@@ -110,7 +116,7 @@ class Breaker:
         self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
         self._opened = self._clock()
         if not again:
-            self._since = self._opened
+            self._since, self._told_since = self._opened, _told(self._time_of_day())
         _log.warning(
             "operator %s: circuit %s after %d failed calls in a row, no calls for %.0f s; the last: %s",
             self.name,

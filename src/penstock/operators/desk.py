@@ -8,6 +8,9 @@ are `watch`'s business, failures in a row `breaker`'s.
 such a call raises, its halves are tried, down to single events: a poisoned event among n costs about 2 log2 n calls
 more, and no event is looked at more than 1 + log2 n times. Trying them one by one would lose what batching is for.
 A call that hangs fails all of its events: trying again would cost one more time-out and one more thread.
+
+**Isolated operators** are called in a process of their own (`isolated`), which may end: that is a failure, too. It can
+be ended at the time-out, so their calls need no thread.
 """
 
 import math
@@ -23,14 +26,23 @@ import numpy as np
 from penstock.errors import OperatorError
 from penstock.language.calls import Fixed, Given, Invocation
 from penstock.language.signatures import Signature
-from penstock.operators.answers import Answers, WrongAnswer, checker, elements
+from penstock.operators.answers import (
+    Answers,
+    Refused,
+    WrongAnswer,
+    checker,
+    elements,
+    error_text,
+)
 from penstock.operators.arguments import Column, constant
 from penstock.operators.breaker import Breaker, Clock
+from penstock.operators.isolated import IsolatedOperator, TookTooLong
 from penstock.operators.watch import HUNG, Runner, Step, Told
 
 MOST_STUCK = 4  # threads that hang in calls of one operator; then it isn't called until one returns
 MOST_AT_ONCE = 1024  # events in one call of a batch operator
 _LONGEST_REASON = 300
+_MAIN = threading.main_thread()
 _FORGET = 0.9  # of what calls took, at each call
 
 
@@ -56,10 +68,11 @@ class Failure:
 
 
 class Line:
-    """The way to one operator: its thread, its breaker, and a lock, because it is called by one thread at a time."""
+    """The way to one operator: its thread or process, its breaker, and a lock, as one thread at a time calls it."""
 
-    def __init__(self, name: str, clock: Clock) -> None:
+    def __init__(self, name: str, clock: Clock, isolated: IsolatedOperator | None = None) -> None:
         self.lock = threading.Lock()
+        self.isolated = isolated
         self.runner = Runner(name)
         self.breaker = Breaker(name, clock, held=self._held)
 
@@ -194,16 +207,18 @@ class Desk:
         try:
             for place, column in given:
                 arguments[place] = column.value(row)
+            if self.line.isolated is not None:
+                return self.line.isolated.call(arguments)
             return self._check(self._function(*arguments))
         # Whatever an operator raises is its failure, and mustn't end the batch or the thread.
-        except (Exception, SystemExit) as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001
             return Failure(f"{prepared.text}: {_told(error)}")
 
     def _run(self, step: Step, told: Told, steps: int, text: Callable[[int], str]) -> list[Any]:
         """The results of all steps: in this thread if nothing ends them, else in the runner's. `text`: what each is."""
         timeout = self.signature.timeout
         results: list[Any] = []
-        if timeout is None:
+        if timeout is None or self.line.isolated is not None:
             for i in range(steps):
                 results.append(step(i))
                 told(results[-1])
@@ -280,18 +295,26 @@ class Desk:
         try:
             for place, column in given:
                 arguments[place] = column.values(rows)
-            answers = elements(self._function(*arguments), self.signature, len(rows))
+            if self.line.isolated is not None:
+                answers = self.line.isolated.call(arguments, len(rows))
+            else:
+                answers = elements(self._function(*arguments), self.signature, len(rows))
         # Whatever an operator raises is its failure, and mustn't end the batch or the thread.
-        except (Exception, SystemExit) as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001
             failure = Failure(f"{prepared.text}: {_told(error)}")
-            # A shape that is wrong for many is wrong for few.
-            return [failure] * len(rows) if isinstance(error, WrongAnswer) else _Raised(failure)
+            # A shape that is wrong for many is wrong for few; and what took too long isn't tried again.
+            final = isinstance(error, WrongAnswer | TookTooLong)
+            return [failure] * len(rows) if final else _Raised(failure)
         return [self._checked(prepared, answer) for answer in answers]
 
     def _checked(self, prepared: Prepared, answer: Any) -> Any:
+        if isinstance(answer, Refused):
+            return Failure(f"{prepared.text}: {answer.reason}")
+        if self.line.isolated is not None:  # it was checked over there
+            return answer
         try:
             return self._check(answer)
-        except Exception as error:  # noqa: BLE001  (an answer may be a generator, which may raise anything)
+        except BaseException as error:  # noqa: BLE001  (an answer may be a generator, which may raise anything)
             return Failure(f"{prepared.text}: {_told(error)}")
 
 
@@ -307,13 +330,10 @@ class _Raised:
 
 
 def _told(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001  (an error of an operator's own may raise anything here)
-        text = "(an error that can't be told)"
-    if isinstance(error, WrongAnswer):
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    """An error in one line; an interrupt of this process is none, and goes on its way."""
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is _MAIN:
+        raise error
+    return error_text(error)
 
 
 def _spread(answers: list[Any], asked: list[int], rows: list[int]) -> list[Any]:

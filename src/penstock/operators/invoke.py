@@ -21,6 +21,7 @@ from penstock.operators.arguments import Column
 from penstock.operators.breaker import Clock
 from penstock.operators.define import Operators, resolve
 from penstock.operators.desk import Asked, Desk, Line, OperatorStats, Prepared
+from penstock.operators.isolated import IsolatedOperator
 
 __all__ = ["Health", "Invoker", "OperatorStats"]
 
@@ -28,17 +29,18 @@ __all__ = ["Health", "Invoker", "OperatorStats"]
 class Health:
     """Breakers and threads of a process' operators, by name and source; shared by its invokers."""
 
-    def __init__(self, clock: Clock = time.time) -> None:
+    def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
-        self._lines: dict[tuple[str, str], Line] = {}
+        self._lines: dict[tuple[str, str, bool], Line] = {}
         self._lock = threading.Lock()
 
-    def line(self, signature: Signature) -> "Line":
-        """The line to one operator."""
-        key = signature.name.lower(), signature.source
+    def line(self, signature: Signature, isolate: bool = False) -> "Line":
+        """The line to one operator, in this process or in one of its own."""
+        key = signature.name.lower(), signature.source, isolate
         with self._lock:
             if key not in self._lines:
-                self._lines[key] = Line(signature.name, self._clock)
+                isolated = IsolatedOperator(signature) if isolate else None
+                self._lines[key] = Line(signature.name, self._clock, isolated)
             return self._lines[key]
 
 
@@ -64,7 +66,7 @@ class Invoker:
         operators: Operators | None = None,
         *,
         health: Health | None = None,
-        clock: Clock = time.time,
+        clock: Clock = time.monotonic,
     ) -> None:
         health = health or Health(clock)
         self._desks: dict[str, Desk] = {}
@@ -72,8 +74,9 @@ class Invoker:
             signature = signatures.find(name)
             if signature is None:
                 raise OperatorError(f"operator {name!r} isn't registered")
-            function = resolve(signature, operators).function
-            self._desks[name] = Desk(signature, function, health.line(signature))
+            found = resolve(signature, operators or Operators())
+            line = health.line(signature, found.isolate)
+            self._desks[name] = Desk(signature, found.function, line)
         self._invocations = [
             Prepared(i, self._desks[i.operator.lower()].signature) for i in invocations
         ]

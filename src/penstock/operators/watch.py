@@ -9,7 +9,8 @@ the row that is under way when a time-out's length has passed.
     run      a step to be made for rows 0 .. n: results so far, which row is under way, since when
 
 A run is given up under its lock, which the runner takes between any two rows: a row is called once, by one thread.
-Given-up threads are daemons and end when their call does. They are counted; `Runner.stuck` says how many there are.
+Given-up threads are daemons and end when their call does. They are counted; `Runner.stuck` says how many there are. A
+thread whose step raises isn't one of them: what was raised is raised for the caller.
 """
 
 import os
@@ -36,6 +37,7 @@ class Run:
 
     __slots__ = (
         "_done",
+        "_error",
         "_lock",
         "_results",
         "_row",
@@ -55,6 +57,7 @@ class Run:
         self._row = 0
         self._since = time.monotonic()
         self._results: list[Any] = []
+        self._error: BaseException | None = None
         self._lock = threading.Lock()
         self._done = threading.Lock()
         self._done.acquire()
@@ -62,19 +65,29 @@ class Run:
 
     def work(self) -> bool:
         """Do the rows, in the runner's thread; False if the run was given up meanwhile."""
+        try:
+            self._step_through()
+        except BaseException as error:  # noqa: BLE001  (it is raised where the caller waits)
+            self._error = error
+        with self._lock:
+            if self.given_up:
+                self._stuck.add(-1)
+                return False
+            self._row = self._rows
+        self._done.release()
+        return True
+
+    def _step_through(self) -> None:
         step, told, results = self._step, self._told, self._results
         for row in range(self._rows):
             result = step(row)
             with self._lock:
                 if self.given_up:
-                    self._stuck.add(-1)
-                    return False
+                    return
                 told(result)
                 results.append(result)
                 self._row = row + 1
                 self._since = time.monotonic()
-        self._done.release()
-        return True
 
     def wait(self, timeout: float) -> list[Any]:
         """The results, in the caller's thread; fewer than rows, and `HUNG` at the end, if a row took too long."""
@@ -93,6 +106,8 @@ class Run:
                 if self._row < self._rows and not self.given_up:
                     self._give_up()
             raise
+        if self._error is not None:
+            raise self._error
         return self._results
 
     def _give_up(self) -> None:

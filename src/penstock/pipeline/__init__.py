@@ -3,7 +3,7 @@
 frames          `match`: a DataFrame of events in, the same with their subscriptions out
 streaming       `Pipeline`: a streaming query that follows the registry
 batch           one micro-batch, from events to notifications
-queries         starting a streaming query, and what is in hand once it runs
+queries         starting a streaming query, and what is in hand once it runs;  retries: micro-batches that lose workers
 checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one driver at a time
 sealed_folders  what a file sink has written is on the disk, with a list of what must be there
 pins            what each micro-batch was matched with, for replays
@@ -14,7 +14,7 @@ config          a pipeline from a YAML file
 triggers        when a pipeline looks for new events
 session         a Spark session for one machine
 delivery        a micro-batch whose rows are notifications already;  letters: dead letters that workers find
-task_files      what tasks leave for the driver beside their rows
+task_files      what tasks leave for the driver beside their rows;  halving: work that one record fails
 joins/          `match_joins`, `JoinPipeline`: changes of tables in, what each select-join subscriber lacks out
 views/          `match_views`, `ViewPipeline`: documents in, what every view gets out; graphs of views as a job
 covering        who covers whom among millions;  interest: a Spark column of what anybody could want

@@ -34,14 +34,9 @@ from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotStore
 from penstock.matching.rows import SubscriptionSource
 from penstock.pipeline.dead_letters import Records, dead_letters
-from penstock.pipeline.feedback import (
-    delivered,
-    failed_events,
-    failure_folder,
-    failure_letters,
-    gather_learned,
-)
+from penstock.pipeline.feedback import failure_folder, forget_failures, gather_learned
 from penstock.pipeline.frames import PAIR, matched, snapshot_store
+from penstock.pipeline.letters import count_letters, letter_rows
 from penstock.pipeline.metrics import QUANTILES, Report, Reports, refusals
 from penstock.pipeline.pins import Pin, Pins, query_id
 from penstock.pipeline.sinks import Batch, Sink
@@ -94,13 +89,14 @@ class MicroBatches:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _state=_State())
 
-    def __call__(self, frame: DataFrame, number: int) -> None:
+    def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
+        """Deliver one; `tried` times it was tried before, and lost a worker."""
         query = query_id(self.checkpoint)
         pin, replayed = Pins(self.checkpoint).find_or_make(number, lambda: self._pin(query, number))
         if replayed:
             self._restore(pin)
         counted = _Counts(self.event_time)
-        notifications = self._notifications(counted.events(frame), pin, query)
+        notifications = self._notifications(counted.events(frame), pin, query, tried > 0)
         ran = self.sink.write(counted.matches(notifications), Batch(query, number))
         done = utc_now()
         counts = counted.get(ran)
@@ -139,7 +135,7 @@ class MicroBatches:
             log.warning("the snapshot of micro-batch %d is compiled again: %s", pin.batch, damage)
             store.restore(pin.snapshot, self._source(), self._event_schema(), pin.now)
 
-    def _notifications(self, frame: DataFrame, pin: Pin, query: str) -> DataFrame:
+    def _notifications(self, frame: DataFrame, pin: Pin, query: str, isolate: bool) -> DataFrame:
         names = self.schema.names
         if self.records is not None:
             frame = frame.where(F.col(REASON).isNull()).drop(REASON, RAW)
@@ -152,8 +148,10 @@ class MicroBatches:
             now=pin.now,
             explode=True,
             engine=self.engine,
+            operators=self.operators,
+            isolate=isolate,
             strategy=self.strategy,
-            failure_folder=failure_folder(pin.snapshot, pin.batch) if self.operators else None,
+            failure_folder=str(failure_folder(pin.snapshot, pin.batch)),
         )
         parts = [F.lit(query), F.col(KEY), F.col("subscription").cast("string")]
         return pairs.select(
@@ -171,15 +169,15 @@ class MicroBatches:
         if self.records is not None and (counts is None or counts["dead_letters"]):
             letters.append(dead_letters(frame, self.records, pin.batch, pin.now))
         folder = failure_folder(pin.snapshot, pin.batch)
-        failed = failed_events(folder) if self.operators else []
+        failed = count_letters([folder])
         if failed:
-            letters.append(failure_letters(frame.sparkSession, failed, pin.batch, pin.now))
+            letters.append(letter_rows(frame.sparkSession, [folder], pin.batch, pin.now))
         if letters:
             together = functools.reduce(DataFrame.unionByName, letters)
             self.dead_letter.write(together, Batch(query, pin.batch))
         if failed:
-            delivered(folder)
-        return len(failed)
+            forget_failures(folder)
+        return failed
 
     def _report(
         self, frame: DataFrame, pin: Pin, replayed: bool, counts: dict[str, Any] | None, done: int

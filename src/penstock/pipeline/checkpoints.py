@@ -25,6 +25,7 @@ does.
 import contextlib
 import json
 import os
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ from penstock.checked_files import Kind
 from penstock.durable import make_folder, replace_file, sync_disk, sync_file, sync_folder
 from penstock.errors import PipelineError
 from penstock.pipeline.checkpoint_locks import hold_in_this_process
+from penstock.pipeline.retries import Retries
 
 _REMEDY = (
     "restore the checkpoint folder from a backup, or start anew with an empty one and another folder "
@@ -55,14 +57,17 @@ _CHUNK = 512  # bytes that Hadoop takes a checksum of
 class DurableBatches:
     """Delivers micro-batches, and sees to it that what Spark knows of them is on the disk in time."""
 
-    deliver: Callable[[DataFrame, int], None]
+    deliver: Retries
     checkpoint: str
 
-    def __call__(self, frame: DataFrame, number: int) -> None:
+    def __call__(
+        self, frame: DataFrame, number: int, stopped: Callable[[float], object] = time.sleep
+    ) -> None:
+        """Deliver one; `stopped` as in `Retries`."""
         checkpoint = Path(self.checkpoint)
         hold_in_this_process(checkpoint)
         begin(checkpoint, number)
-        self.deliver(frame, number)
+        self.deliver(frame, number, stopped)
         end(checkpoint)
 
 

@@ -6,6 +6,7 @@ bad: where the JSON breaks off, or which attribute has a value of the wrong type
 
 import base64
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,7 +35,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.pipeline.sources import RAW, REASON
+from penstock.pipeline.sources import MOST_VALUES, RAW, REASON
 
 SCHEMA = StructType(
     [
@@ -55,6 +56,7 @@ class Records:
     kind: str  # json or csv
     schema: StructType
     separator: str = ","
+    most_values: int = MOST_VALUES  # of a CSV record
 
 
 def dead_letters(frame: DataFrame, records: Records, batch: int, now: int) -> DataFrame:
@@ -116,11 +118,14 @@ def explain(text: str, records: Records) -> str:
     """
     if not text:
         return "the record is empty"
-    problem = (
-        _csv_problem(text, records)
-        if records.kind == "csv"
-        else _json_problem(text, records.schema)
-    )
+    try:
+        problem = (
+            _csv_problem(text, records)
+            if records.kind == "csv"
+            else _json_problem(text, records.schema)
+        )
+    except Exception as error:  # noqa: BLE001  (whatever a record does to Python, it is a dead letter)
+        problem = f"can't be read: {type(error).__name__}: {_shown(error)}"
     return problem or f"doesn't fit the schema {records.schema.simpleString()}"
 
 
@@ -182,7 +187,7 @@ def _misfit(name: str, value: Any, type_: DataType) -> str | None:
         case DoubleType() | FloatType():
             return None if is_number or value in ("NaN", "Infinity", "-Infinity") else wrong
         case DecimalType():
-            if not is_number:
+            if not is_number or not math.isfinite(value):
                 return wrong
             digits = type_.precision - type_.scale  # before the point; more behind it are rounded
             fits = abs(Decimal(str(value))) < Decimal(10) ** digits
@@ -225,6 +230,9 @@ def _shown(value: Any) -> str:
 
 def _csv_problem(text: str, records: Records) -> str | None:
     """By the count of values, then by the first that is no number: quoting is Spark's business, not guessed at here."""
+    separators = text.count(records.separator)
+    if separators >= records.most_values:
+        return f"has {separators:,} separators, inside quotes or not: maxColumns is {records.most_values:,}"
     if '"' in text:
         return None
     fields = records.schema.fields

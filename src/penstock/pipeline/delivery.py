@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.pipeline.batch import UNOBSERVED_AFTER, observed
-from penstock.pipeline.feedback import failure_letters
-from penstock.pipeline.letters import read_letters
+from penstock.pipeline.letters import count_letters, letter_folders, letter_rows
 from penstock.pipeline.pins import query_id
 from penstock.pipeline.sinks import Batch, Sink
 from penstock.pipeline.task_files import forget
@@ -32,7 +31,7 @@ class Delivery:
     checkpoint: str
     letters: str
 
-    def __call__(self, frame: DataFrame, number: int) -> None:
+    def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
         query = query_id(self.checkpoint)
         batch = Batch(query, number)
         folder = Path(self.letters)
@@ -44,9 +43,9 @@ class Delivery:
             ran = observed(seen, UNOBSERVED_AFTER) is not None
         if not ran:
             frame.write.format("noop").mode("overwrite").save()
-        letters = read_letters(folder, number)
-        if letters:
-            rows = failure_letters(frame.sparkSession, letters, number, self._time(number))
+        letters = letter_folders(folder, number)
+        if count_letters(letters):
+            rows = letter_rows(frame.sparkSession, letters, number, self._time(number))
             self.dead_letter.write(rows, batch)
             forget(folder, number)
 

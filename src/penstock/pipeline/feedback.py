@@ -5,28 +5,26 @@ Connect, and a second job for the failures would call every operator again.
 
     learned/                       how often predicates hold, what calls cost: merged by the driver at the next
                                    micro-batch, and read by workers when they begin a task
-    failures/<batch>/…             dead letters of one micro-batch (`task_files`)
+    failures/<batch>/…             dead letters of one micro-batch (`letters`)
 
 The folder goes when its letters have been delivered.
 """
 
-import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.matching import Failure, Matcher, SnapshotRef, SnapshotStore
 from penstock.operators.learning import gather, latest, publish
-from penstock.pipeline.dead_letters import SCHEMA
-from penstock.pipeline.letters import letter_of
+from penstock.pipeline.letters import LetterFile, letter_of
 from penstock.pipeline.sources import KEY
-from penstock.pipeline.task_files import leave_in
+from penstock.row_values import row_dict
 
-_FAILED = "failed.jsonl"
+_FAILED = "failed"
 
 
 def gather_learned(store: SnapshotStore) -> None:
@@ -47,32 +45,36 @@ class Feedback:
     ) -> None:
         self._stage = matcher.operators
         self._learned = SnapshotStore(ref.path).learned
-        self._failures = failures
+        self._letters = LetterFile(None if failures is None else Path(failures), _FAILED)
         self._told = told
-        self._letters: list[str] = []
         if self._stage is not None and (known := latest(self._learned)):
             self._stage.learn(known)
 
     def failed(self, events: pa.RecordBatch, failures: Iterable[Failure]) -> None:
         """Some operators failed on some of these events."""
-        if self._failures is None:
-            return
         reasons: dict[int, list[str]] = {}
         for failure in failures:
             reasons.setdefault(failure.event, []).append(told(failure))
         for event, found in reasons.items():
-            (row,) = events.slice(event, 1).to_pylist()
+            row = row_dict(events, event)
             row.pop(KEY, None)
-            self._letters.append(letter_of("; ".join(found), row))
+            self._letters.add([letter_of("; ".join(found), row)])
 
-    def close(self) -> None:
-        """Write it down."""
-        if self._stage is None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """The task is done: tell what was learned and what failed, or nothing, if it is to be tried again."""
+        self._letters.__exit__(kind, error, trace)
+        if kind is not None:
             return
-        if self._told and (learned := self._stage.learned()):
+        if self._stage is not None and self._told and (learned := self._stage.learned()):
             publish(self._learned, learned)
-        if self._failures is not None and self._letters:
-            leave_in(Path(self._failures), _FAILED, "\n".join(self._letters))
 
 
 def told(failure: Failure) -> str:
@@ -81,33 +83,17 @@ def told(failure: Failure) -> str:
     >>> told(Failure(0, "crowd", "ValueError: no image", 2))
     'operator crowd failed: ValueError: no image (and 1 more)'
     """
+    if not failure.operator:
+        return f"can't be matched: {failure.reason}"
     more = f" (and {failure.calls - 1} more)" if failure.calls > 1 else ""
     return f"operator {failure.operator} failed: {failure.reason}{more}"
 
 
-def failure_folder(ref: SnapshotRef, batch: int) -> str:
+def failure_folder(ref: SnapshotRef, batch: int) -> Path:
     """Where the failures of a micro-batch are told."""
-    return str(Path(ref.path) / "failures" / str(batch))
+    return Path(ref.path) / "failures" / str(batch)
 
 
-def failed_events(folder: str) -> list[dict[str, str]]:
-    """The letters that workers have left, in the order of their tasks."""
-    parts = sorted(Path(folder).glob("*.jsonl"), key=lambda path: int(path.stem.rpartition("-")[2]))
-    return [json.loads(line) for path in parts for line in path.read_text().splitlines()]
-
-
-def failure_letters(
-    spark: SparkSession, failed: list[dict[str, str]], batch: int, now: int
-) -> DataFrame:
-    """The same rows as `dead_letters.dead_letters`."""
-    rows = [tuple(letter[name] for name in SCHEMA.names) for letter in failed]
-    return spark.createDataFrame(rows, SCHEMA).select(
-        "*",
-        F.lit(batch).cast("bigint").alias("batch_id"),
-        F.timestamp_micros(F.lit(now)).alias("time"),
-    )
-
-
-def delivered(folder: str) -> None:
-    """The letters have reached their sink: the files may go."""
+def forget_failures(folder: Path) -> None:
+    """The letters have reached their sink, or are to be written again: the files may go."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
@@ -36,14 +37,18 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from penstock.durations import utc_now
+from penstock.durations import shown, utc_now
 from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.language import Schema
-from penstock.matching import Failure, SnapshotRef, SnapshotStore, open_matcher
+from penstock.language.signatures import NO_OPERATORS, Signatures
+from penstock.matching import Failure, Matcher, SnapshotRef, SnapshotStore, open_matcher
+from penstock.matching.layers import Matches
 from penstock.matching.rows import SubscriptionSource
-from penstock.operators.define import Operators
+from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.feedback import Feedback, gather_learned, told
+from penstock.pipeline.halving import work_in_halves
+from penstock.row_values import row_dict
 
 SUBSCRIPTIONS = StructField(
     "subscriptions", ArrayType(LongType(), containsNull=False), nullable=False
@@ -72,6 +77,7 @@ def match(
     strategy: str = DEFAULT_STRATEGY,
     failures: bool = False,
     snapshots: str | Path | None = None,
+    operators: OperatorsLike = None,
 ) -> DataFrame:
     """Add to each event the subscriptions that it matches.
 
@@ -83,7 +89,8 @@ def match(
     clock in a stream. `snapshots` is the folder where the snapshot is written; on a cluster it must be one that every
     worker can read, and by default it is a temporary one of this machine.
 
-    `strategy` is the order in which operators are called. An operator that fails on an event leaves those out that need
+    `operators` are those that filters may call; by default those of the registry, and of a snapshot none.
+    `strategy` is the order in which they are called. An operator that fails on an event leaves those out that need
     it; with `failures`, a column `operator_failures: array<string>` says which did, and why.
 
     Raises `SubscriptionErrors` with every subscription that doesn't fit the schema of the events.
@@ -95,13 +102,21 @@ def match(
         )
     check_columns(schema, _added(explode, failures))
     check_strategy(strategy)
+    known = operators_of(subscriptions) if operators is None else Operators.of(operators)
+    known.portable()
     if isinstance(subscriptions, SnapshotRef):
         ref = subscriptions
     else:
-        ref = _pin(subscriptions, Schema.of(schema), snapshots, engine)
-    now = None if df.isStreaming else utc_now()
+        ref = _pin(subscriptions, Schema.of(schema), known.signatures, snapshots, engine)
     return matched(
-        df, ref, now=now, explode=explode, engine=engine, strategy=strategy, failures=failures
+        df,
+        ref,
+        now=None if df.isStreaming else utc_now(),
+        explode=explode,
+        engine=engine,
+        operators=known.signatures,
+        strategy=strategy,
+        failures=failures,
     )
 
 
@@ -112,17 +127,23 @@ def matched(
     now: int | None,
     explode: bool,
     engine: str,
+    operators: Signatures = NO_OPERATORS,
+    isolate: bool = False,
     strategy: str = DEFAULT_STRATEGY,
     failures: bool = False,
     failure_folder: str | None = None,
 ) -> DataFrame:
     """`df` matched against one snapshot; `now` is what leases are compared with, None the worker's clock.
 
-    Workers leave the events that operators failed on in `failure_folder`, if there is one.
+    Workers import the `operators` that are given here, and no others, whatever the snapshot says. They leave the events
+    that operators failed on in `failure_folder`, if there is one. With `isolate` all operators have processes of their
+    own.
     """
     new = _added(explode, failures)
     names = df.schema.names
-    work = _Work(ref, now, explode, engine, names, strategy, failures, failure_folder)
+    work = _Work(
+        ref, now, explode, engine, names, operators, isolate, strategy, failures, failure_folder
+    )
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return work.run(batches)
@@ -185,15 +206,17 @@ _scratch_lock = threading.Lock()
 
 
 def _pin(
-    source: SubscriptionSource, schema: Schema, folder: str | Path | None, engine: str
+    source: SubscriptionSource,
+    schema: Schema,
+    operators: Signatures,
+    folder: str | Path | None,
+    engine: str,
 ) -> SnapshotRef:
     if not isinstance(source, SubscriptionSource):
         raise PipelineError(
             f"subscriptions can't be read from {type(source).__name__}: give a penstock.Subscriptions"
         )
-    operators = operators_of(source)
-    operators.portable()
-    schema = schema.with_operators(operators.signatures)
+    schema = schema.with_operators(operators)
     root = scratch_folder(source) if folder is None else Path(folder)
     store = snapshot_store(root, source, schema, engine)
     gather_learned(store)
@@ -244,32 +267,64 @@ class _Work:
     explode: bool
     engine: str
     names: list[str]
+    operators: Signatures = NO_OPERATORS
+    isolate: bool = False
     strategy: str = DEFAULT_STRATEGY
     failures: bool = False
     failure_folder: str | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        matcher = open_matcher(self.ref, self.engine, self.strategy)
-        feedback = Feedback(matcher, self.ref, self.failure_folder, told=self.now is not None)
+        matcher = open_matcher(
+            self.ref, self.engine, self.strategy, self.operators, isolate=self.isolate
+        )
+        with Feedback(
+            matcher, self.ref, self.failure_folder, told=self.now is not None
+        ) as feedback:
+            yield from self._run(matcher, feedback, batches)
+
+    def _run(
+        self, matcher: Matcher, feedback: Feedback, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         step = _FIRST_EVENTS
         for given in batches:
             batch = given.rename_columns(self.names)
             start = 0
             while start < batch.num_rows:
                 events = batch.slice(start, step)
-                found = matcher.matches(events, self.now)
-                feedback.failed(events, found.failures)
-                if self.explode:
-                    yield from _exploded(events, matcher.pairs(found))
-                else:
-                    added = [found.lists()]
-                    if self.failures:
-                        added.append(_failure_lists(events.num_rows, found.failures))
-                    names = [field.name for field in _added(False, self.failures)]
-                    yield _with_columns(events, added, names)
+                count = 0
+                for part, found in self._matched(matcher, events):
+                    feedback.failed(part, found.failures)
+                    yield from self._told(matcher, part, found)
+                    count += len(found.ids)
                 start += events.num_rows
-                step = _next_step(step, events.num_rows, len(found.ids))
-        feedback.close()
+                step = _next_step(step, events.num_rows, count)
+
+    def _matched(
+        self, matcher: Matcher, events: pa.RecordBatch
+    ) -> Iterator[tuple[pa.RecordBatch, Matches]]:
+        """The matches of all events, or of parts of them, if one can't be matched: it matches nothing, and is told."""
+        return work_in_halves(events, lambda part: matcher.matches(part, self.now), self._unmatched)
+
+    def _unmatched(self, event: pa.RecordBatch, reason: str) -> Matches:
+        if self.failure_folder is None and not self.failures:
+            raise PipelineError(
+                f"an event can't be matched: {reason}: leave it out, or ask for failures=True: "
+                f"{shown(str(row_dict(event, 0)))}"
+            )
+        none = np.empty(0, np.int64)
+        return Matches(np.zeros(2, np.int64), none, none, (Failure(0, "", reason, 1),))
+
+    def _told(
+        self, matcher: Matcher, events: pa.RecordBatch, found: Matches
+    ) -> Iterator[pa.RecordBatch]:
+        if self.explode:
+            yield from _exploded(events, matcher.pairs(found))
+            return
+        added = [found.lists()]
+        if self.failures:
+            added.append(_failure_lists(events.num_rows, found.failures))
+        names = [field.name for field in _added(False, self.failures)]
+        yield _with_columns(events, added, names)
 
 
 def _failure_lists(events: int, failures: Iterable[Failure]) -> pa.ListArray:

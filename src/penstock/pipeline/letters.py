@@ -1,13 +1,28 @@
-"""Dead letters that workers find while they work, for the driver (`task_files`): reason, raw, encoding, a line each."""
+"""Dead letters that workers find while they work: written by the tasks, read by Spark, a line each.
+
+    <folder>/<name>-<part>.jsonl     reason, raw, encoding
+    <folder>/<name>-<part>.count     how many
+
+An operator that is down makes a dead letter of every event, so letters are neither kept by a task nor read by the
+driver: a task writes them to its file as it finds them, and what goes to the sink is the frame of those files.
+"""
 
 import base64
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self, TextIO
 
-from penstock.pipeline.task_files import leave, left
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.pipeline.dead_letters import SCHEMA
+from penstock.pipeline.task_files import batch_folder, folders_of, give_name, left, new_draft
+
+_LONGEST = str(2**31 - 1)  # characters of a record that Spark reads
 
 
 def letter_of(reason: str, row: Mapping[str, Any]) -> str:
@@ -25,12 +40,87 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def write_letters(folder: Path, name: str, letters: list[str]) -> None:
-    """On a worker: leave dead letters for the driver."""
-    leave(folder, f"{name}.jsonl", "\n".join(letters) + "\n")
+class LetterFile:
+    """On a worker: the letters of one task. As a context manager it has its name once all is well, else it goes.
+
+    Without a folder letters go nowhere. A task that is tried again overwrites its file, so each is told once.
+    """
+
+    def __init__(self, folder: Path | None, name: str) -> None:
+        self._folder, self._name = folder, name
+        self._draft: Path | None = None
+        self._file: TextIO | None = None
+        self._count = 0
+
+    def add(self, letters: Iterable[str]) -> None:
+        """Write letters down."""
+        for letter in letters:
+            if self._folder is None:
+                return
+            if self._file is None:
+                self._draft = new_draft(self._folder)
+                self._file = self._draft.open("w", encoding="utf-8")
+            self._file.write(letter + "\n")
+            self._count += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._file is None or self._draft is None or self._folder is None:
+            return
+        self._file.close()
+        if kind is not None:
+            self._draft.unlink(missing_ok=True)
+            return
+        give_name(self._draft, f"{self._name}.jsonl")
+        count = new_draft(self._folder)
+        count.write_text(str(self._count))
+        give_name(count, f"{self._name}.count")
+
+
+def write_letters(folder: Path, name: str, letters: Iterable[str]) -> None:
+    """On a worker: leave a few dead letters in the folder of the micro-batch."""
+    with LetterFile(batch_folder(folder), name) as file:
+        file.add(letters)
+
+
+def count_letters(folders: Iterable[Path]) -> int:
+    """On the driver: how many letters tasks have left."""
+    return sum(int(path.read_text()) for folder in folders for path in folder.glob("*.count"))
+
+
+def letter_rows(spark: SparkSession, folders: Iterable[Path], batch: int, now: int) -> DataFrame:
+    """The letters in some folders, with `batch_id` and `time`: the same columns as `dead_letters.dead_letters`."""
+    paths = [
+        "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(at)) for at in folders if at.is_dir()
+    ]
+    letters = (
+        spark.read.schema(SCHEMA)
+        .option("mode", "FAILFAST")
+        .option("lineSep", "\n")
+        .option("pathGlobFilter", "*.jsonl")
+        .option("maxStringLen", _LONGEST)
+        .json(paths)
+    )
+    return letters.select(
+        "*",
+        F.lit(batch).cast("bigint").alias("batch_id"),
+        F.timestamp_micros(F.lit(now)).alias("time"),
+    )
+
+
+def letter_folders(folder: Path, batch: int) -> list[Path]:
+    """Where workers leave the dead letters of a micro-batch."""
+    return folders_of(folder, batch)
 
 
 def read_letters(folder: Path, batch: int) -> list[dict[str, str]]:
-    """The dead letters that workers have left in a micro-batch, which ran just now."""
+    """The dead letters that workers have left in a micro-batch, which ran just now: to be looked at."""
     texts = left(folder, "*.jsonl", batch)
     return [json.loads(line) for text in texts for line in text.splitlines()]

@@ -8,7 +8,7 @@ holds the next one before it has begun anything.
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,12 +21,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.errors import PipelineError
 from penstock.pipeline.checkpoint_locks import CheckpointLock, hold
 from penstock.pipeline.checkpoints import DurableBatches, recover
+from penstock.pipeline.retries import Deliver, Retries
 from penstock.pipeline.session import is_connect
 from penstock.pipeline.sinks import Sink
 from penstock.pipeline.triggers import Trigger
-
-Deliver = Callable[[DataFrame, int], None]
-"""What is done to a micro-batch: its rows, and its number."""
 
 _log = logging.getLogger("penstock.pipeline")
 _INTERRUPTED_AFTER = 60.0  # seconds that a held micro-batch waits for Spark to interrupt it
@@ -42,7 +40,7 @@ def check_sink(sink: object, spark: SparkSession, columns: Sequence[str]) -> Non
 class Gate:
     """Lets micro-batches through to what delivers them; once it is closed, it holds the next one."""
 
-    def __init__(self, deliver: Deliver) -> None:
+    def __init__(self, deliver: DurableBatches) -> None:
         self._deliver = deliver
         self._closed = threading.Event()
         self._holds = threading.Event()
@@ -51,7 +49,7 @@ class Gate:
         if self._closed.is_set():
             self._holds.set()
             _wait_for_interruption(frame.sparkSession)
-        self._deliver(frame, number)
+        self._deliver(frame, number, self._closed.wait)
 
     def close(self) -> None:
         """Let no micro-batch begin any more."""
@@ -86,7 +84,7 @@ def start_query(
 ) -> StartedQuery:
     """Start what delivers each micro-batch of a frame. PipelineError if Spark can't."""
     remote = is_connect(frame.sparkSession)
-    durable = DurableBatches(deliver, checkpoint)
+    durable = DurableBatches(Retries(deliver), checkpoint)
     gate = None if remote else Gate(durable)
     lock = None if remote else hold(Path(checkpoint))
     writer = (

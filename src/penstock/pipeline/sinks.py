@@ -28,6 +28,7 @@ from penstock.durable import create_file, make_folder, sync_disk, sync_folder
 from penstock.errors import PipelineError
 from penstock.pipeline.pins import is_remote, local_path
 from penstock.pipeline.sealed_folders import is_complete, seal
+from penstock.row_values import row_dicts
 
 EXACTLY_ONCE = "exactly once"
 AT_LEAST_ONCE = "at least once"
@@ -185,7 +186,7 @@ class ConsoleSink:
 
     def write(self, rows: DataFrame, batch: Batch) -> bool:
         table = rows.toArrow()
-        lines = [json.dumps(row, default=str) for row in table.slice(0, self.rows).to_pylist()]
+        lines = [json.dumps(row, default=str) for row in row_dicts(table.slice(0, self.rows))]
         if more := table.num_rows - len(lines):
             lines.append(f"… and {more} more in micro-batch {batch.id}")
         if lines:
@@ -224,7 +225,7 @@ class CallableSink:
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    return [row for part in table.to_batches(max_chunksize=4096) for row in part.to_pylist()]
+    return [row for part in table.to_batches(max_chunksize=4096) for row in row_dicts(part)]
 
 
 # --- whose folder -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ after the object, an array, two objects on one line, bytes that aren't UTF-8 are
 Because records are lines, `multiLine` isn't offered.
 """
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,7 @@ CARRIERS = ("socket", "kafka")
 """Sources that carry records in a `value`."""
 
 _MULTILINE = "multiline"
+_LONGEST_VALUE = "maxcharspercolumn"
 _PACKAGES = {
     "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:<Spark version>",
     "avro": "org.apache.spark:spark-avro_2.13:<Spark version>",
@@ -89,6 +91,13 @@ class Source:
             problems.append(f"record is one of {', '.join(RECORDS)}, not {self.record!r}")
         if _is_text(self) and any(name.lower() == _MULTILINE for name in self.options):
             problems.append("one record per line: multiLine is not offered")
+        if _is_text(self) and any(name.lower() == _LONGEST_VALUE for name in self.options):
+            problems.append(
+                "maxCharsPerColumn is not offered: Spark stops at a record with a longer value"
+            )
+        most = _setting(self.options, "maxcolumns", default="1")
+        if _is_text(self) and (not most.isdecimal() or not int(most)):
+            problems.append(f"maxColumns is a number from 1 on, not {most!r}")
         return problems
 
     @property
@@ -166,6 +175,7 @@ def event_schema(frame: DataFrame) -> StructType:
 _BLANK = " \t\r\n\ufeff"
 _CORRUPT = "_penstock_corrupt"
 _END = "_penstock_end"
+MOST_VALUES = 1 << 18  # of a CSV record: 4 MB for each parser
 
 
 def parse(
@@ -201,35 +211,39 @@ def parse(
 
 
 def _json(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column, Column]:
-    """The line is put into an array inside an object: `{"e": [<line>], "end": 1}`.
+    """The line is put into an array of arrays, before an end: `{"<secret>": [[<line>], [{"<secret>": 1}]]}`.
 
     Spark's parser stops at the end of the first value, so text after an object, or a second object, would be dropped
-    silently. Within the brackets such a line is malformed, makes two elements, or hides the end.
+    silently. Here such a line is malformed, makes two elements, or hides the end. A line that closes brackets to open
+    others makes a third array, or leaves the one with the end under a name of its own: it can't repeat a name that is
+    drawn when the source is read.
     """
-    wrapped = F.concat(F.lit('{"e":['), F.ltrim("value", F.lit("\ufeff")), F.lit(f'],"{_END}":1}}'))
+    secret = f"{_END}_{secrets.token_hex(16)}"
+    line = F.ltrim("value", F.lit("\ufeff"))
+    wrapped = F.concat(F.lit(f'{{"{secret}":[['), line, F.lit(f'],[{{"{secret}":1}}]]}}'))
+    event = StructType([*schema.fields, StructField(secret, IntegerType())])
     shape = StructType(
         [
-            StructField("e", ArrayType(schema)),
-            StructField(_END, IntegerType()),
+            StructField(secret, ArrayType(ArrayType(event))),
             StructField(_CORRUPT, StringType()),
         ]
     )
     parsed = F.from_json(wrapped, shape, _permissive(options))
-    column = F.col("parsed")
+    arrays = F.col("parsed").getField(secret)
+    events, end = F.get(arrays, F.lit(0)), F.get(arrays, F.lit(1))
+    first = F.get(events, F.lit(0))  # null, not an error, if there is none
     good = (
-        column.getField(_CORRUPT).isNull()
-        & (column.getField(_END) == 1)
-        & (F.size(column.getField("e")) == 1)
-        & F.get(column.getField("e"), F.lit(0)).isNotNull()
+        F.col("parsed").getField(_CORRUPT).isNull()
+        & (F.size(arrays) == 2)
+        & (F.get(end, F.lit(0)).getField(secret) == 1)
+        & (F.size(events) == 1)
+        & first.isNotNull()
     )
-    return (
-        parsed,
-        good,
-        F.get(column.getField("e"), F.lit(0)),
-    )  # null, not an error, if there is none
+    return parsed, good, first
 
 
 def _csv(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column, Column]:
+    """Spark's parser has room for so many values, and fails at a record with more: such a line isn't given to it."""
     nested = [f for f in schema.fields if isinstance(f.dataType, StructType | ArrayType | MapType)]
     if nested:
         raise SchemaError(
@@ -237,9 +251,21 @@ def _csv(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column
         )
     shape = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
     ddl = ", ".join(f"{_quoted(f.name)} {_sql_type(f.dataType)}" for f in shape.fields)
-    parsed = F.from_csv(F.ltrim("value", F.lit("\ufeff")), ddl, _permissive(options))
+    most = most_values(options)
+    line = F.ltrim("value", F.lit("\ufeff"))
+    separator = separator_of(options)
+    without = F.replace(line, F.lit(separator), F.lit(""))
+    separators = (F.length(line) - F.length(without)) / len(separator)
+    fits = (F.length(line) < most) | (separators < most)  # most lines needn't be looked at
+    given = {**_permissive(options), "maxColumns": str(most)}
+    parsed = F.from_csv(F.when(fits, line), ddl, given)
     column = F.col("parsed")
-    return parsed, column.getField(_CORRUPT).isNull(), column
+    return parsed, column.getField(_CORRUPT).isNull() & column.isNotNull(), column
+
+
+def most_values(options: Mapping[str, Any]) -> int:
+    """How many values a CSV record may have, separators inside quotes counted too."""
+    return int(_setting(options, "maxcolumns", default=str(MOST_VALUES)))
 
 
 def _without_header(lines: DataFrame, schema: StructType, options: Mapping[str, str]) -> DataFrame:

@@ -35,6 +35,7 @@ from penstock.pipeline.sources import (
     Source,
     SparkSchema,
     event_schema,
+    most_values,
     separator_of,
     source_of,
 )
@@ -149,7 +150,9 @@ class Pipeline:
         records = None
         if isinstance(source, Source) and REASON in frame.columns:
             kind = source.record if source.format in CARRIERS else source.format
-            records = Records(kind, schema, separator_of(source.options))
+            records = Records(
+                kind, schema, separator_of(source.options), most_values(source.options)
+            )
         return MicroBatches(
             subscriptions=registry,
             schema=schema,

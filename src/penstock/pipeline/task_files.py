@@ -11,43 +11,64 @@ only one runs at a time.
 """
 
 import shutil
+import uuid
 from pathlib import Path
 
 from pyspark import TaskContext
 
-from penstock.durable import make_folder, replace_file
+from penstock.durable import make_folder, replace_file, sync_file, sync_folder
 
 _UNNUMBERED = "batch"
 
 
 def leave(folder: Path, name: str, text: str) -> None:
     """On a worker: leave a file of a task; its suffix is that of the name."""
+    at = batch_folder(folder)
+    make_folder(at)
+    replace_file(_task_file(at, name), text)
+
+
+def batch_folder(folder: Path) -> Path:
+    """On a worker: the micro-batch's share of a folder."""
     context = TaskContext.get()
     batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-    leave_in(folder / (batch or _UNNUMBERED), name, text)
+    return folder / (batch or _UNNUMBERED)
 
 
-def leave_in(folder: Path, name: str, text: str) -> None:
-    """The same where the driver has said which folder is the micro-batch's."""
+def _task_file(folder: Path, name: str) -> Path:
+    """The file of a task, which has its number before the suffix."""
     context = TaskContext.get()
     part = 0 if context is None else context.partitionId()
-    make_folder(folder)
     stem, _, suffix = name.rpartition(".")
-    replace_file(folder / f"{stem}-{part}.{suffix}", text)
+    return folder / f"{stem}-{part}.{suffix}"
+
+
+def new_draft(folder: Path) -> Path:
+    """On a worker: a file to write to, which nobody reads before it is renamed."""
+    make_folder(folder)
+    return folder / f".{uuid.uuid4().hex}"
+
+
+def give_name(draft: Path, name: str) -> None:
+    """On a worker: a draft is written and closed, and becomes a file of the task, beside it."""
+    sync_file(draft)
+    draft.replace(_task_file(draft.parent, name))
+    sync_folder(draft.parent)
 
 
 def left(folder: Path, pattern: str, batch: int | None = None) -> list[str]:
     """On the driver: what tasks have left in a micro-batch, or in a frame at rest, which ran just now."""
-    files = [path for at in _folders(folder, batch) for path in sorted(at.glob(pattern))]
+    files = [path for at in folders_of(folder, batch) for path in sorted(at.glob(pattern))]
     return [path.read_text("utf-8") for path in files]
 
 
 def forget(folder: Path, batch: int) -> None:
     """Delete what was left of a micro-batch: it was dealt with, or is to run again."""
-    for at in _folders(folder, batch):
+    for at in folders_of(folder, batch):
         shutil.rmtree(at, ignore_errors=True)
 
 
-def _folders(folder: Path, batch: int | None) -> list[Path]:
+def folders_of(folder: Path, batch: int | None) -> list[Path]:
+    """On the driver: where tasks leave their files."""
     names = [_UNNUMBERED] if batch is None else [str(batch), _UNNUMBERED]
     return [folder / name for name in names]

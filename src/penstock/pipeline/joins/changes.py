@@ -7,7 +7,8 @@ A row has the columns of its table, and beside them, if the feed has them:
     before    a struct with the tuple as it was: only its key is looked at, which an update may change
 
 Without `op` every row is a tuple that is there from now on. A row of which this can't be said (no key, an unknown
-operation) is a dead letter: workers write those down as `feedback` does, one file for each task of a micro-batch.
+operation, a value that the state can't hold) is a dead letter: workers write those down, one file for each task of a
+micro-batch. Tuples are only let in here, so the stages after this one meet no value that they can't work with.
 """
 
 import json
@@ -25,9 +26,12 @@ from penstock.arrays import Bools, Int64s
 from penstock.errors import SchemaError
 from penstock.joins.catalog import Table
 from penstock.joins.coordinates import row_keys
+from penstock.pipeline.halving import work_in_halves
 from penstock.pipeline.joins.parcels import buckets_of, joined, packed, split
 from penstock.pipeline.joins.stages import Stages
-from penstock.pipeline.letters import letter_of, write_letters
+from penstock.pipeline.letters import LetterFile, letter_of
+from penstock.pipeline.task_files import batch_folder
+from penstock.row_values import row_dict, unreadable_rows
 
 ORDER, VERSION, DELETED = "_order", "_version", "_deleted"
 _SOURCE_BITS = 40  # rows of a task
@@ -64,19 +68,38 @@ class Reader:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = [name for name, _ in self.stages.catalog.declared].index(self.table)
-        letters: list[str] = []
         done = 0
-        for batch in batches:
-            for part, buckets in self.read(batch, done, letters):
-                yield self._parcels(number, part, buckets)
-            done += batch.num_rows
-        if letters and self.letters is not None:
-            write_letters(Path(self.letters), self.table, letters)
+        folder = None if self.letters is None else batch_folder(Path(self.letters))
+        with LetterFile(folder, self.table) as letters:
+            for batch in batches:
+                for part, (found, refused) in self._read_in_halves(batch, done):
+                    for changes, buckets in found:
+                        yield self._parcels(number, changes, buckets)
+                    letters.add(refused)
+                    done += part.num_rows
+
+    def _read_in_halves(
+        self, batch: pa.RecordBatch, done: int
+    ) -> Iterator[tuple[pa.RecordBatch, tuple[list[tuple[pa.RecordBatch, Int64s]], list[str]]]]:
+        """The parts of a batch, the changes in each, and the letters of what is none."""
+
+        def read(part: pa.RecordBatch) -> tuple[list[tuple[pa.RecordBatch, Int64s]], list[str]]:
+            letters: list[str] = []
+            return list(self.read(part, done, letters)), letters
+
+        def refuse(
+            part: pa.RecordBatch, reason: str
+        ) -> tuple[list[tuple[pa.RecordBatch, Int64s]], list[str]]:
+            return [], [letter_of(f"{self.table}: can't be read: {reason}", row_dict(part, 0))]
+
+        for part, found in work_in_halves(batch, read, refuse, (SchemaError,)):
+            yield part, found
+            done += part.num_rows
 
     def read(
         self, batch: pa.RecordBatch, done: int, letters: list[str]
     ) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
-        """Changes, and the bucket of each by its key."""
+        """Changes, and the bucket of each by its key; `done` rows of the task came before."""
         table = dict(self.stages.catalog.declared)[self.table]
         deleted, problems = self._operations(batch)
         rows, misfits = _tuples(batch, table)
@@ -92,9 +115,7 @@ class Reader:
         good = np.ones(batch.num_rows, np.bool_)
         for n, reason in problems:
             if good[n] and reason:
-                letters.append(
-                    letter_of(f"{self.table}: {reason}", batch.slice(n, 1).to_pylist()[0])
-                )
+                letters.append(letter_of(f"{self.table}: {reason}", row_dict(batch, n)))
             good[n] = False
         order = (
             2 * (_task() + done + np.arange(batch.num_rows)) + 1
@@ -141,6 +162,7 @@ class Reader:
         for name in table.key:
             keys[name], _ = _cast(pc.struct_field(before, name), rows.column(name).type, name)
             complete &= keys[name].is_valid().to_numpy(zero_copy_only=False)
+            complete[unreadable_rows(keys[name])] = False  # no tuple has such a key
         where = np.flatnonzero(complete)
         taken = {name: keys[name].take(pa.array(where)) for name in table.key}
         old = row_keys(pa.RecordBatch.from_pydict(taken), table)
@@ -200,7 +222,10 @@ def _tuples(batch: pa.RecordBatch, table: Table) -> tuple[pa.RecordBatch, list[t
     schema = table.schema.to_arrow()
     found = [_cast(batch.column(field.name), field.type, field.name) for field in schema]
     rows = pa.RecordBatch.from_arrays([array for array, _ in found], schema=schema)
-    return rows, [problem for _, problems in found for problem in problems]
+    problems = [problem for _, problems in found for problem in problems]
+    for name, column in zip(schema.names, rows.columns, strict=True):
+        problems += [(n, f"{name} has no value in Python") for n in unreadable_rows(column)]
+    return rows, problems
 
 
 def _cast(
@@ -254,12 +279,12 @@ class Refuser:
     letters: str
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found: list[str] = []
-        for batch in batches:
-            for raw in batch.column(0).to_pylist():
-                shown = json.loads(raw).get("table")
-                reason = f"there is no table {shown!r}: there are {', '.join(self.tables)}"
-                found.append(json.dumps({"reason": reason, "raw": raw, "encoding": "utf-8"}))
-        if found:
-            write_letters(Path(self.letters), "", found)
+        with LetterFile(batch_folder(Path(self.letters)), "") as letters:
+            for batch in batches:
+                letters.add(map(self._letter, batch.column(0).to_pylist()))
         yield parcel_rows([])
+
+    def _letter(self, raw: str) -> str:
+        shown = json.loads(raw).get("table")  # Spark has written it
+        reason = f"there is no table {shown!r}: there are {', '.join(self.tables)}"
+        return json.dumps({"reason": reason, "raw": raw, "encoding": "utf-8"})

@@ -31,13 +31,15 @@ from pyspark.sql.types import (
 from penstock.errors import PipelineError, SchemaError
 from penstock.language.tree_patterns import parse_pattern
 from penstock.pipeline.dead_letters import readable
-from penstock.pipeline.letters import write_letters
+from penstock.pipeline.halving import work_in_halves
+from penstock.pipeline.letters import LetterFile
+from penstock.pipeline.task_files import batch_folder
 from penstock.pipeline.views.levels import LevelFigures, write_levels
 from penstock.pipeline.views.rows import exploded, rows_of
+from penstock.row_values import row_dict
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
 from penstock.views.choosing.configuration import Inputs
 from penstock.views.dissemination import Dissemination, LevelTuples
-from penstock.views.documents.documents import Documents
 from penstock.views.documents.json_documents import read_json
 from penstock.views.documents.xml_documents import read_xml
 from penstock.views.extraction.extraction import DeadLetter
@@ -173,30 +175,51 @@ class _Work:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         network = _network(self.plan, Path(self.plan).stat().st_mtime_ns)
-        letters: list[str] = []
         figures: list[LevelFigures] = []
-        for batch in batches:
-            for some in _portions(batch, max(1, _PAIRS // max(1, len(network.fed)))):
-                documents = self._read(some, letters)
-                for level in network.run(documents):
-                    figures.append(_figures(network, level))
-                    dropped = list(level.dead_letters)
-                    for rows in rows_of(network, level, some.column("id"), dropped):
-                        yield from exploded(rows) if self.explode else (rows,)
-                    letters += _lost(network, dropped, some)
-        if letters and self.dead_letters is not None:
-            write_letters(Path(self.dead_letters), "views", letters)
+        folder = None if self.dead_letters is None else batch_folder(Path(self.dead_letters))
+        most = max(1, _PAIRS // max(1, len(network.fed)))
+        with LetterFile(folder, "views") as letters:
+            for batch in batches:
+                for some in _portions(batch, most):
+                    for part, (levels, bad) in self._levels(network, some):
+                        letters.add(bad)
+                        figures += [_figures(network, level) for level in levels]
+                        yield from self._rows(network, part, levels, letters)
         if self.levels is not None:
             write_levels(Path(self.levels), figures)
 
-    def _read(self, batch: pa.RecordBatch, letters: list[str]) -> Documents:
+    def _rows(
+        self,
+        network: Dissemination,
+        batch: pa.RecordBatch,
+        levels: Iterable[LevelTuples],
+        letters: LetterFile,
+    ) -> Iterator[pa.RecordBatch]:
+        for level in levels:
+            dropped = list(level.dead_letters)
+            for rows in rows_of(network, level, batch.column("id"), dropped):
+                yield from exploded(rows) if self.explode else (rows,)
+            letters.add(_lost(network, dropped, batch))
+
+    def _levels(
+        self, network: Dissemination, batch: pa.RecordBatch
+    ) -> Iterator[tuple[pa.RecordBatch, tuple[list[LevelTuples], list[str]]]]:
+        """The tuples of some documents, level by level, and the letters of those that can't be read or worked on."""
         read = read_xml if self.format == "xml" else read_json
-        documents = read(batch.column("text"))
-        letters += [
-            _letter(f"no {self.format} document: {bad.reason}", batch, bad.place)
-            for bad in documents.bad
-        ]
-        return documents
+
+        def work(part: pa.RecordBatch) -> tuple[list[LevelTuples], list[str]]:
+            part.column("id").cast(pa.string())  # what notifications are called by
+            documents = read(part.column("text"))
+            letters = [
+                _letter(f"no {self.format} document: {bad.reason}", part, bad.place)
+                for bad in documents.bad
+            ]
+            return list(network.run(documents)), letters
+
+        def refuse(part: pa.RecordBatch, reason: str) -> tuple[list[LevelTuples], list[str]]:
+            return [], [_letter(f"can't be worked on: {reason}", part, 0)]
+
+        return work_in_halves(batch, work, refuse)
 
 
 def _portions(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
@@ -236,6 +259,6 @@ def _lost(
 
 
 def _letter(reason: str, batch: pa.RecordBatch, place: int) -> str:
-    name = batch.column("id")[place].as_py()
+    name = row_dict(batch.select(["id"]), place)["id"]
     raw, encoding = readable(batch.column("text")[place].cast(pa.binary()).as_py())
     return json.dumps({"reason": f"document {name}: {reason}", "raw": raw, "encoding": encoding})

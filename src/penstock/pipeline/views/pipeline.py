@@ -100,9 +100,9 @@ class _Deliver:
     delivery: Delivery
     levels: str
 
-    def __call__(self, frame: DataFrame, number: int) -> None:
+    def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
         forget(Path(self.levels), number)
-        self.delivery(frame, number)
+        self.delivery(frame, number, tried)
 
 
 class RunningViews(RunningQuery):

@@ -1,0 +1,44 @@
+"""Work on records, of which one may be such that the work fails: it fails alone.
+
+A batch is tried whole, so that nothing is paid where nothing is wrong. If that fails its halves are tried, down to the
+record that did it: about 2 log2 n tries for one among n.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pyarrow as pa
+
+Result = TypeVar("Result")
+
+
+def work_in_halves(
+    batch: pa.RecordBatch,
+    work: Callable[[pa.RecordBatch], Result],
+    refuse: Callable[[pa.RecordBatch, str], Result],
+    job_errors: tuple[type[Exception], ...] = (),
+) -> Iterator[tuple[pa.RecordBatch, Result]]:
+    """What comes of the parts of a batch, in order: all of it, if nothing fails. A record that fails is refused.
+
+    `job_errors` aren't about a record but about the job, and are raised.
+
+    >>> def inverse(batch):
+    ...     return [1 / n for n in batch.column("n").to_pylist()]
+    >>> found = work_in_halves(pa.record_batch({"n": [1, 2, 0, 4]}), inverse, lambda one, why: why)
+    >>> [result for _, result in found]
+    [[1.0, 0.5], 'ZeroDivisionError: division by zero', [0.25]]
+    """
+    try:
+        found = work(batch)
+    except job_errors:
+        raise
+    except Exception as error:  # noqa: BLE001  (a record can make anything of anything)
+        if batch.num_rows <= 1:
+            yield batch, refuse(batch, f"{type(error).__name__}: {error}".strip(": \n"))
+            return
+    else:
+        yield batch, found
+        return
+    half = batch.num_rows // 2
+    yield from work_in_halves(batch.slice(0, half), work, refuse, job_errors)
+    yield from work_in_halves(batch.slice(half), work, refuse, job_errors)

@@ -1,0 +1,64 @@
+"""A micro-batch that loses a worker is delivered again, a few times, before the pipeline gives up.
+
+A Python worker that is killed (no memory left, an operator's library that crashes) ends its task, and on one machine
+Spark tries a task once. The micro-batch is all there, though: its rows, its pin, sinks that don't mind doing it again.
+From the second try on its operators are called in processes of their own, so that the event that ended a worker is
+found, and becomes a dead letter.
+
+Whatever else fails is not tried again: it would fail again, or is somebody's decision (a sink that raises).
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+log = logging.getLogger("penstock.pipeline")
+
+Deliver = Callable[[DataFrame, int, int], None]
+"""What is done to a micro-batch: its rows, its number, and how many times it was tried before."""
+
+PAUSES = (1.0, 5.0, 20.0)  # seconds before each further try
+_LOST = (
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "Python worker process terminated",
+    "ExecutorLostFailure",
+)
+
+
+@dataclass(frozen=True)
+class Retries:
+    """Delivers micro-batches; picklable, as with Spark Connect it runs in a process of the server."""
+
+    deliver: Deliver
+
+    def __call__(
+        self, frame: DataFrame, number: int, stopped: Callable[[float], object] = time.sleep
+    ) -> None:
+        """Deliver one, again if need be. `stopped` waits so many seconds, or until it is to stop: then it is true."""
+        for tried, pause in enumerate(PAUSES):
+            try:
+                self.deliver(frame, number, tried)
+                return
+            except (
+                Exception
+            ) as error:  # of Spark, or of Java if Spark hasn't turned it into one of its own
+                lost = lost_worker(error)
+                if lost is None:
+                    raise
+                log.warning(
+                    "micro-batch %d lost a worker (%s): try %d of %d in %g s, with operators in processes of their own",
+                    number, lost, tried + 2, len(PAUSES) + 1, pause,
+                )  # fmt: skip
+                if stopped(pause):
+                    raise
+        self.deliver(frame, number, len(PAUSES))
+
+
+def lost_worker(error: Exception) -> str | None:
+    """The line that says so, if a job failed because a worker was lost."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next((line[:200] for line in lines if any(text in line for text in _LOST)), None)
