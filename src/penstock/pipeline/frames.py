@@ -8,7 +8,7 @@ compared with. Each worker process maps the snapshot into memory once and keeps 
 pickled plan would do: Spark Connect has no broadcast variables, and a pickled plan is one copy per process.
 
 Fan-out has no bound (one event can match every subscription), but the memory of a worker has: a batch of events is
-matched in slices whose size follows the fan-out seen so far, and pairs leave in batches of bounded size.
+matched in parts of a bounded number of pairs (`Matcher.match_parts`), which leave as batches of their own.
 """
 
 import atexit
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
@@ -36,10 +37,12 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from penstock.arrays import Int64s
 from penstock.durations import utc_now
 from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.language import Schema
-from penstock.matching import Failure, SnapshotRef, SnapshotStore, open_matcher
+from penstock.matching import Failure, Matcher, SnapshotRef, SnapshotStore, open_matcher
+from penstock.matching.layers import Matches
 from penstock.matching.rows import SubscriptionSource
 from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
@@ -56,11 +59,10 @@ PAIR = (
     StructField("subscriber", StringType(), nullable=True),
 )
 
-_FIRST_EVENTS = 1024  # events in the first slice, before anything is known about the fan-out
-_MOST_EVENTS = 1 << 16
-_AIM = 1 << 21  # matches that a slice aims at: 16 MiB of ids; engines want many events at a time
 _PAIRS = 1 << 17  # rows of an output batch, where there is one per pair
-_BYTES = 32 << 20  # an output batch of wide events holds fewer pairs than that
+_BYTES = (
+    32 << 20
+)  # an output batch of wide events holds fewer pairs than that; one of a single pair may be larger
 
 
 def match(
@@ -251,24 +253,17 @@ class _Work:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         matcher = open_matcher(self.ref, self.engine, self.strategy)
         feedback = Feedback(matcher, self.ref, self.failure_folder, told=self.now is not None)
-        step = _FIRST_EVENTS
-        for given in batches:
-            batch = given.rename_columns(self.names)
-            start = 0
-            while start < batch.num_rows:
-                events = batch.slice(start, step)
-                found = matcher.matches(events, self.now)
-                feedback.failed(events, found.failures)
-                if self.explode:
-                    yield from _exploded(events, matcher.pairs(found))
-                else:
-                    added = [found.lists()]
-                    if self.failures:
-                        added.append(_failure_lists(events.num_rows, found.failures))
-                    names = [field.name for field in _added(False, self.failures)]
-                    yield _with_columns(events, added, names)
-                start += events.num_rows
-                step = _next_step(step, events.num_rows, len(found.ids))
+        named = (batch.rename_columns(self.names) for batch in batches)
+        for events, found in matcher.match_parts(named, self.now):
+            feedback.failed(events, found.failures)
+            if self.explode:
+                yield from _exploded(events, found, matcher)
+                continue
+            added = [found.lists()]
+            if self.failures:
+                added.append(_failure_lists(events.num_rows, found.failures))
+            names = [field.name for field in _added(False, self.failures)]
+            yield _with_columns(events, added, names)
         feedback.close()
 
 
@@ -279,20 +274,40 @@ def _failure_lists(events: int, failures: Iterable[Failure]) -> pa.ListArray:
     return pa.array(lists, pa.list_(pa.string()))
 
 
-def _next_step(step: int, events: int, found: int) -> int:
-    """How many events to match next: twice as many, unless their pairs would pass the target."""
-    fitting = _AIM * events // found if found else _MOST_EVENTS
-    return max(1, min(step * 2, fitting, _MOST_EVENTS))
+def _exploded(events: pa.RecordBatch, found: Matches, matcher: Matcher) -> Iterator[pa.RecordBatch]:
+    """One row per pair, in batches of at most `_PAIRS` rows and, unless one row is larger, `_BYTES` bytes."""
+    for first, past in _portions(events, np.diff(found.start)):
+        start, end = int(found.start[first]), int(found.start[past])
+        some = events.slice(first, past - first)
+        event = np.repeat(np.arange(past - first), np.diff(found.start[first : past + 1]))
+        rows = max(1, min(_PAIRS, _BYTES // max(1, some.nbytes))) if past - first == 1 else _PAIRS
+        for place in range(start, end, rows):
+            stop = min(place + rows, end)
+            yield _with_columns(
+                some.take(pa.array(event[place - start : stop - start])),
+                [pa.array(found.ids[place:stop]), matcher.subscribers(found.position[place:stop])],
+                [field.name for field in PAIR],
+            )
 
 
-def _exploded(events: pa.RecordBatch, pairs: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    width = max(1, events.nbytes // max(1, events.num_rows))
-    most = max(1, min(_PAIRS, _BYTES // width))
-    for start in range(0, pairs.num_rows, most):
-        part = pairs.slice(start, most)
-        rows = events.take(part.column("event"))
-        names = [field.name for field in PAIR]
-        yield _with_columns(rows, [part.column(name) for name in names], names)
+def _portions(events: pa.RecordBatch, pairs: Int64s) -> Iterator[tuple[int, int]]:
+    """Runs of events whose rows fit into one output batch, or single events, as first and past.
+
+    Halves what may not fit: one event can be as large as all the others.
+    """
+    waiting = [(0, len(pairs))]
+    while waiting:
+        first, past = waiting.pop()
+        own = pairs[first:past]
+        total = int(own.sum())
+        if not total:
+            continue
+        size = events.slice(first, past - first).nbytes
+        if past - first == 1 or (total <= _PAIRS and size * int(own.max()) <= _BYTES):
+            yield first, past
+            continue
+        middle = (first + past) // 2
+        waiting += [(middle, past), (first, middle)]
 
 
 def _with_columns(
