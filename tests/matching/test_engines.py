@@ -177,7 +177,7 @@ def test_an_engine_stops_soon_after_it_has_found_too_much(engine):
     """One hit too many is an error, not an answer; and the bound itself is none."""
     matcher = matcher_of({sid: f"a > {sid}" for sid in range(100)}, engine)
     cells = matcher.layers[0].plan.encode(pa.record_batch({"a": [1_000] * 200}))
-    (found,) = matcher._engines
+    found = matcher._own[0].engine
     assert len(found.match(cells, 20_000).event) == 20_000
     with pytest.raises(TooManyHitsError, match="more than 19,999"):
         found.match(cells, 19_999)

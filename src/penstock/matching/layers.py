@@ -17,9 +17,8 @@ from penstock.arrays import Bools, Int32s, Int64s
 from penstock.errors import PenstockError
 from penstock.jit import kernel
 from penstock.matching.collect import collect
-from penstock.matching.engines import Engine, Hits
+from penstock.matching.engines import Hits
 from penstock.matching.engines.batch import BLOCK
-from penstock.matching.engines.interface import UNBOUNDED
 from penstock.matching.operator_stage import Failure
 from penstock.matching.plan import Plan
 from penstock.matching.rows import FOREVER
@@ -69,6 +68,10 @@ class Layer:
         first_expiry = int(plan.expires.min()) if len(plan.expires) else FOREVER
         return Layer(plan, gone, expires, first_expiry)
 
+    def leases(self, now: int) -> tuple[Int64s, int]:
+        """When the subscriptions' leases end, empty if none has by now; and `now`."""
+        return self.expires if now >= self.first_expiry else _NO_LEASES, now
+
     def is_gone(self, position: int) -> bool:
         return bool(len(self.gone) and self.gone[position])
 
@@ -94,11 +97,6 @@ class Matches:
             )
         offsets = pa.array(self.start.astype(np.int32, casting="same_kind"))
         return pa.ListArray.from_arrays(offsets, pa.array(self.ids))
-
-
-def layer_hits(layer: Layer, engine: Engine, batch: pa.RecordBatch, most: int) -> Hits:
-    """The conjunctions of a layer that hold; TooManyHitsError if there are more than `most`, unless for one event."""
-    return engine.match(layer.plan.encode(batch), UNBOUNDED if batch.num_rows <= 1 else most)
 
 
 def pairs_per_event(hits: Hits, events: int, fan_start: Int32s) -> Int64s:
@@ -145,17 +143,15 @@ def collected(
         events,
         fan_start,
         fan,
-        layer.expires if now >= layer.first_expiry else _NO_LEASES,
-        now,
+        *layer.leases(now),
         layer.gone,
         layer.plan.targets,
     )
 
 
-def block_size(layers: Sequence[Layer]) -> int:
+def block_size(attributes: int) -> int:
     """How many events are matched together: few enough for the engines' caches and for the memory of wide plans."""
-    widest = max(layer.plan.attributes for layer in layers)
-    return max(64, min(BLOCK, _CELL_BYTES // (4 * max(1, widest))))
+    return max(64, min(BLOCK, _CELL_BYTES // (4 * max(1, attributes))))
 
 
 def joined(parts: Sequence[Matches]) -> Matches:

@@ -17,11 +17,12 @@ import pyarrow as pa
 from penstock.arrays import Int32s, Int64s
 from penstock.durations import utc_now
 from penstock.errors import SchemaError, UnknownSubscription
-from penstock.matching.engines import Engine, Hits, choose
-from penstock.matching.engines.batch import BLOCK, BatchEngine
+from penstock.matching.engines import Hits, choose
+from penstock.matching.engines.batch import BLOCK
 from penstock.matching.engines.interface import TooManyHitsError
 from penstock.matching.events import event_batch
 from penstock.matching.explain import Explanation, explain
+from penstock.matching.layer_matcher import LayerMatcher
 from penstock.matching.layers import (
     MOST_PAIRS,
     Layer,
@@ -30,7 +31,6 @@ from penstock.matching.layers import (
     collected,
     hits_within,
     joined,
-    layer_hits,
     merged,
     pairs_per_event,
     runs_within,
@@ -39,7 +39,6 @@ from penstock.matching.layers import (
 from penstock.matching.operator_plan import OperatorPlan
 from penstock.matching.operator_stage import OperatorStage, split, still_needed, united
 from penstock.matching.plan import Plan, read_only
-from penstock.matching.single import EventEncoder
 from penstock.matching.stats import Stats, measure
 from penstock.operators.define import Operators
 from penstock.operators.invoke import Health
@@ -93,26 +92,12 @@ class Matcher:
         self.layers = (Layer.of(layers),) if isinstance(layers, Plan) else tuple(layers)
         self._operators = operators
         self._choices = [choose(engine, layer.plan) for layer in self.layers]
-        self._indexes = [
-            choice.index(layer.plan)
-            for choice, layer in zip(self._choices, self.layers, strict=True)
+        self._own = [
+            LayerMatcher(layer, choice)
+            for layer, choice in zip(self.layers, self._choices, strict=True)
         ]
-        self._engines: list[Engine] = [
-            choice.kind(layer.plan, index)
-            for choice, layer, index in zip(self._choices, self.layers, self._indexes, strict=True)
-        ]
-        self._singles = [
-            (
-                layer,
-                engine,
-                engine.one_event(layer.gone)
-                if isinstance(engine, BatchEngine) and layer.plan.operators is None
-                else None,
-                EventEncoder(layer.plan),
-            )
-            for layer, engine in zip(self.layers, self._engines, strict=True)
-        ]
-        self._fans = [(layer.plan.fan_start, layer.plan.fan_subscription) for layer in self.layers]
+        self._fans = [own.fan for own in self._own]
+        self._block = block_size(max(own.attributes for own in self._own))
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._bases = np.cumsum([0] + [len(layer.plan.ids) for layer in self.layers])
         plans = [layer.plan.operators for layer in self.layers if layer.plan.operators is not None]
@@ -139,16 +124,7 @@ class Matcher:
         if self.operators is not None:
             ids: list[int] = self.matches(self._batch_of(event), moment).ids.tolist()
             return ids
-        found: list[int] = []
-        for layer, engine, one, encoder in self._singles:
-            cells = encoder.cells(event)
-            if one is not None:
-                found += one.ids(cells, moment).tolist()
-            else:
-                plan = layer.plan
-                fan = plan.fan_start, plan.fan_subscription
-                _, position = collected(layer, engine.match(cells), 1, moment, *fan)
-                found += plan.ids[position].tolist()
+        found = [sid for own in self._own for sid in own.ids(event, moment)]
         return found if len(self.layers) == 1 else sorted(found)
 
     def match_batch(self, batch: pa.RecordBatch, now: int | None = None) -> pa.ListArray:
@@ -164,8 +140,8 @@ class Matcher:
 
         if self._pool is None or self.operators is not None:
             return joined(block(batch))
-        size = block_size(self.layers)
-        blocks = [batch.slice(first, size) for first in range(0, batch.num_rows, size)]
+        starts = range(0, batch.num_rows, self._block)
+        blocks = [batch.slice(first, self._block) for first in starts]
         return joined([found for parts in self._pool.map(block, blocks) for found in parts])
 
     def match_parts(
@@ -185,7 +161,7 @@ class Matcher:
         >>> [(events.num_rows, len(found.ids)) for events, found in parts]
         [(2, 3), (1, 3)]
         """
-        most_events = step = block_size(self.layers)
+        step = self._block
         for batch in batches:
             first = 0
             while first < batch.num_rows:
@@ -194,7 +170,7 @@ class Matcher:
                 events = batch.slice(first, -(-rest // -(-rest // step)))
                 moment = utc_now() if now is None else now
                 try:
-                    hits = self._hits(events, most)
+                    hits = [own.hits(events, moment, most) for own in self._own]
                 except TooManyHitsError:
                     step = max(1, events.num_rows // 2)
                     continue
@@ -206,7 +182,7 @@ class Matcher:
                     yield from self._parts(some, own, moment, most)
                 first += events.num_rows
                 fitting = most * events.num_rows // max(1, count)
-                step = max(1, min(2 * step, fitting, most_events))
+                step = max(1, min(2 * step, fitting, self._block))
 
     def match_pairs(self, batch: pa.RecordBatch, now: int | None = None) -> pa.RecordBatch:
         """One row per match: the event's row number, the subscription, and its subscriber."""
@@ -243,16 +219,21 @@ class Matcher:
 
     def stats(self) -> Stats:
         """How large the plan is, and what of."""
-        return measure(self.layers, self._choices[0], self._indexes, self.operators)
+        return measure(
+            self.layers, self._choices[0], [own.index for own in self._own], self.operators
+        )
+
+    def evaluations(self) -> tuple[list[int], list[int]]:
+        """The subscriptions that tests were evaluated for which no index decides, and how often: for an event each.
+
+        What equal conjunctions of several subscriptions took counts for each of them.
+        """
+        ids = np.concatenate([own.layer.plan.ids for own in self._own])
+        counts = np.concatenate([own.evaluations() for own in self._own])
+        found = np.flatnonzero(counts)
+        return ids[found].tolist(), counts[found].tolist()
 
     # --- inside --------------------------------------------------------------------------------
-
-    def _hits(self, events: pa.RecordBatch, most: int) -> list[Hits]:
-        """The hits of every layer."""
-        return [
-            layer_hits(layer, engine, events, most)
-            for layer, engine in zip(self.layers, self._engines, strict=True)
-        ]
 
     def _runs(
         self, hits: Sequence[Hits], events: int, most: int, fans: Sequence[Fan]
