@@ -98,7 +98,8 @@ def test_evaluations_are_counted_by_conjunction():
     plan = plan_of({1: f"a < 10 AND {patterns(5)}", 2: "a < 500 AND s LIKE '%x%'", 3: "a > 1"})
     matcher = Matcher(plan)
     matcher.match_batch(EVENTS)
-    assert dict(zip(*matcher.evaluations(), strict=True)) == {1: 10 + 1, 2: 500}
+    assert dict(zip(*matcher.take_evaluations(), strict=True)) == {1: 10 + 1, 2: 500}
+    assert matcher.take_evaluations() == ([], [])
 
 
 ATOMS = [

@@ -66,12 +66,12 @@ class LayerMatcher:
         ids: list[int] = self.layer.plan.ids[position].tolist()
         return ids
 
-    def evaluations(self) -> Int64s:
-        """How many lazy tests were evaluated for each subscription, of batches."""
+    def take_evaluations(self) -> Int64s:
+        """How many lazy tests of batches were evaluated for each subscription since this was last asked."""
         plan = self.layer.plan
         total = np.zeros(plan.targets, np.int64)
         if self.gate is not None:
-            counts = np.repeat(self.gate.evaluations, np.diff(plan.fan_start))
+            counts = np.repeat(self.gate.take_evaluations(), np.diff(plan.fan_start))
             np.add.at(total, plan.fan_subscription, counts)
         count = len(plan.ids)
         if plan.operators is not None:

@@ -223,13 +223,13 @@ class Matcher:
             self.layers, self._choices[0], [own.index for own in self._own], self.operators
         )
 
-    def evaluations(self) -> tuple[list[int], list[int]]:
-        """The subscriptions that tests were evaluated for which no index decides, and how often: for an event each.
+    def take_evaluations(self) -> tuple[list[int], list[int]]:
+        """The subscriptions for which tests were evaluated that no index decides, and how many, since last asked.
 
-        What equal conjunctions of several subscriptions took counts for each of them.
+        Each is one test and one event of a batch. Equal conjunctions of several subscriptions count for each of them.
         """
         ids = np.concatenate([own.layer.plan.ids for own in self._own])
-        counts = np.concatenate([own.evaluations() for own in self._own])
+        counts = np.concatenate([own.take_evaluations() for own in self._own])
         found = np.flatnonzero(counts)
         return ids[found].tolist(), counts[found].tolist()
 

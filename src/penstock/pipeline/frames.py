@@ -47,6 +47,7 @@ from penstock.matching.rows import SubscriptionSource
 from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.feedback import Feedback, gather_learned, told
+from penstock.pipeline.running_costs import leave_costs
 
 SUBSCRIPTIONS = StructField(
     "subscriptions", ArrayType(LongType(), containsNull=False), nullable=False
@@ -117,14 +118,16 @@ def matched(
     strategy: str = DEFAULT_STRATEGY,
     failures: bool = False,
     failure_folder: str | None = None,
+    costs: str | None = None,
 ) -> DataFrame:
     """`df` matched against one snapshot; `now` is what leases are compared with, None the worker's clock.
 
-    Workers leave the events that operators failed on in `failure_folder`, if there is one.
+    Workers leave the events that operators failed on in `failure_folder`, if there is one, and in `costs` what
+    subscriptions took (`running_costs`).
     """
     new = _added(explode, failures)
     names = df.schema.names
-    work = _Work(ref, now, explode, engine, names, strategy, failures, failure_folder)
+    work = _Work(ref, now, explode, engine, names, strategy, failures, failure_folder, costs)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return work.run(batches)
@@ -249,13 +252,16 @@ class _Work:
     strategy: str = DEFAULT_STRATEGY
     failures: bool = False
     failure_folder: str | None = None
+    costs: str | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         matcher = open_matcher(self.ref, self.engine, self.strategy)
         feedback = Feedback(matcher, self.ref, self.failure_folder, told=self.now is not None)
+        count = 0
         named = (batch.rename_columns(self.names) for batch in batches)
         for events, found in matcher.match_parts(named, self.now):
             feedback.failed(events, found.failures)
+            count += events.num_rows
             if self.explode:
                 yield from _exploded(events, found, matcher)
                 continue
@@ -265,6 +271,7 @@ class _Work:
             names = [field.name for field in _added(False, self.failures)]
             yield _with_columns(events, added, names)
         feedback.close()
+        leave_costs(self.costs, matcher, count)
 
 
 def _failure_lists(events: int, failures: Iterable[Failure]) -> pa.ListArray:

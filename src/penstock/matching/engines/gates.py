@@ -147,7 +147,7 @@ class Gate:
         )
         self.plan = plan
         self.rest = Rest(own["rest_start"], own["rest_test"], own["rest_cell"])
-        self.evaluations = np.zeros(plan.conjunctions, np.int64)
+        self._evaluations = np.zeros(plan.conjunctions, np.int64)
         self._lock = threading.Lock()
 
     @staticmethod
@@ -207,7 +207,13 @@ class Gate:
 
     def _count(self, conjunction: Int32s) -> None:
         with self._lock:
-            np.add.at(self.evaluations, conjunction, 1)
+            np.add.at(self._evaluations, conjunction, 1)
+
+    def take_evaluations(self) -> Int64s:
+        """How many tests were evaluated for each conjunction since this was last asked."""
+        with self._lock:
+            taken, self._evaluations = self._evaluations, np.zeros_like(self._evaluations)
+        return taken
 
     @cached_property
     def tests(self) -> tuple["LazyTest", ...]:
