@@ -17,6 +17,10 @@ import pyarrow as pa
 FOREVER = 2**63 - 1
 """The lease end of a subscription that never expires."""
 
+EVER = -(2**63)
+"""A moment at which no lease has ended. Whoever compiles for later asks for what is active then: clocks go wrong, and
+back, and what a plan has left out doesn't match again."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rows:

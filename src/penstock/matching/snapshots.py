@@ -40,7 +40,7 @@ from penstock.matching.folders import (
 from penstock.matching.layers import Layer
 from penstock.matching.matcher import Matcher
 from penstock.matching.plan import Plan
-from penstock.matching.rows import Changes, SubscriptionSource
+from penstock.matching.rows import EVER, Changes, SubscriptionSource
 from penstock.matching.versions import VersionFiles
 from penstock.operators.invoke import Health
 from penstock.operators.learning import latest
@@ -189,8 +189,12 @@ class SnapshotStore:
         self, source: SubscriptionSource, schema: Schema, progress: Progress | None
     ) -> dict[str, Any]:
         """The content of a version that is a base only."""
-        rows = source.active()
+        rows = source.active(EVER)
         plan, errors = compile_plan(rows, schema, progress)
+        if errors:
+            # Whoever has ended, by the clock, is told nothing more.
+            active = set(source.active().ids.tolist())
+            errors = [(sid, error) for sid, error in errors if sid in active]
         written = _write_errors(errors)
         return {
             "base": self._store(plan, {}),
