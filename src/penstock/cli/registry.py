@@ -189,7 +189,9 @@ def list_(
     on_terminal = sys.stdout.isatty() and not as_json
     wanted = _SHOWN if limit is None and on_terminal else limit
     with _open(registry) as subs:
-        aside = [one for one in subs.refused() if subscriber in (None, one.subscriber)]
+        aside = [
+            one for one in subs.refused(scan=wanted is None) if subscriber in (None, one.subscriber)
+        ]
         if aside:
             warn(f"{count(len(aside), 'subscription')} set aside: penstock list --refused says why")
         found = subs.list(subscriber, wanted, include_expired=expired)

@@ -193,7 +193,8 @@ class SnapshotStore:
         plan, errors = compile_plan(rows, schema, progress)
         if errors:
             # Whoever has ended, by the clock, is told nothing more.
-            active = set(source.active().ids.tolist())
+            now_active = source.active()
+            active = {*now_active.ids.tolist(), *(sid for sid, _ in now_active.errors)}
             errors = [(sid, error) for sid, error in errors if sid in active]
         written = _write_errors(errors)
         return {

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import numpy as np
 from sqlalchemy.engine import URL
 
 from penstock.durations import utc_now
@@ -51,7 +52,7 @@ from penstock.registry.load import (
     load_incoming,
     progress_bar,
 )
-from penstock.registry.records import Subscribed, Subscription, subscription_of
+from penstock.registry.records import Subscribed, Subscription, subscription_of, utc_time
 from penstock.registry.schemas import Known, keep_schema, read_schema
 from penstock.registry.set_aside import SetAside, read_set_aside, set_aside
 from penstock.registry.sources import Columns, read_source
@@ -179,9 +180,19 @@ class Registry:
         number = as_int64(id)
         return number is not None and set_aside(self._store, number, reason, self._clock())
 
-    def refused(self) -> builtins.list[SetAside]:
-        """The subscriptions that were set aside, and why."""
-        return read_set_aside(self._store)
+    def refused(self, scan: bool = True) -> builtins.list[SetAside]:
+        """The subscriptions that aren't matched, and why: set aside, or of rows that can't be read.
+
+        Which don't fit the events depends on those: a pipeline's metrics have them. To find rows that can't be read
+        takes a scan of all.
+        """
+        now = utc_time(self._clock())
+        if not scan:
+            return read_set_aside(self._store)
+        return read_set_aside(self._store) + [
+            SetAside(row.id, row.subscriber, row.filter, row.error().reason, now)
+            for row in self._store.bad_rows()
+        ]
 
     @property
     def selects(self) -> SelectSource:
@@ -316,7 +327,7 @@ class Registry:
         """
         number = as_int64(id)
         with self._store.turn() as turn:
-            if number is None or turn.find(number, self._clock()) is None:
+            if number is None or not len(turn.present(np.array([number]), self._clock())[0]):
                 raise UnknownSubscription(f"no live subscription {id}")
             turn.remove([number])
 
@@ -494,11 +505,11 @@ class Registry:
         while limit is None or limit > 0:
             size = _PAGE if limit is None else min(limit, _PAGE)
             page = self._store.page(after, subscriber, now, size)
-            yield from map(subscription_of, page)
-            if len(page) < size:
+            yield from map(subscription_of, page.records)
+            if page.after is None:
                 return
-            after = page[-1].id
-            limit = None if limit is None else limit - size
+            after = page.after
+            limit = None if limit is None else limit - len(page.records)
 
 
 def _reopen(
