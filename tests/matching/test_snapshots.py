@@ -15,6 +15,7 @@ from hypothesis import given, settings
 
 import penstock
 from penstock.errors import SnapshotError
+from penstock.language import shapes
 from penstock.matching import (
     FOREVER,
     Changes,
@@ -447,3 +448,28 @@ def test_an_ended_subscription_that_does_not_fit_is_not_reported(tmp_path):
     clock[0] += 7_200_000_000
     _, errors = SnapshotStore(tmp_path).publish(subs, {"price": "double"})
     assert [sid for sid, _ in errors] == [bob]
+
+
+LONG_FILTERS = {
+    "many ORs": " OR ".join(f"a = {n}" for n in range(600)),
+    "many conjunctions": " OR ".join(f"(a = {n} AND s = '{n}')" for n in range(300)),
+    "refused": " OR ".join(f"(a = {n} AND t = '{n}')" for n in range(300)),
+    "too complex": " OR ".join(f"(a = {n} AND s = '{n}')" for n in range(1_100)),
+}
+
+
+@pytest.mark.parametrize("name", LONG_FILTERS)
+def test_a_long_filter_in_the_overlay_is_read_once(tmp_path, monkeypatch, name):
+    """However often a snapshot is published while it is there, and whether it fits or not."""
+    store, source = SnapshotStore(tmp_path), Source()
+    source.put(1, "a > 1")
+    store.publish(source, SCHEMA)
+    source.put(2, LONG_FILTERS[name])
+    store.publish(source, SCHEMA)
+    read = []
+    syntax = shapes.syntax
+    monkeypatch.setattr(shapes, "syntax", lambda text: read.append(text) or syntax(text))
+    for sid in range(3, 6):
+        source.put(sid, f"a > {sid} OR s = 'x'")
+        store.publish(source, SCHEMA)
+    assert LONG_FILTERS[name] not in read

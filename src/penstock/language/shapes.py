@@ -26,6 +26,7 @@ from penstock.language.atoms import Atoms, Bound
 from penstock.language.conjunctions import Conjunctions, plain_conjunctions
 from penstock.language.infer import infer_from
 from penstock.language.lifting import Key, lift, slots_of
+from penstock.language.long_texts import LONG, LongTexts
 from penstock.language.normal import Conjunction, Term, normal_form
 from penstock.language.operands import SlotNeededError
 from penstock.language.parser import parse_tree
@@ -108,6 +109,7 @@ class Shapes:
         self.operators = operators if schema is None else schema.operators
         self._atoms = Atoms(schema, self.operators)
         self._shapes: dict[Key, Shape | FilterError | None] = {}
+        self._long = LongTexts[Shape | FilterError]()
 
     @staticmethod
     @functools.lru_cache(maxsize=16)
@@ -171,6 +173,15 @@ class Shapes:
 
     def error(self, text: str) -> FilterError:
         """Why a filter is refused: read alone, so that the position is its own."""
+        if len(text) < LONG:
+            return self._error(text)
+        kept = self._long.get(("error", text))
+        if not isinstance(kept, FilterError):
+            kept = self._error(text)
+            self._long.put(("error", text), kept, len(text))
+        return kept
+
+    def _error(self, text: str) -> FilterError:
         try:
             shape = self.parse(text)
         except FilterError as error:
@@ -230,6 +241,9 @@ class Shapes:
         shape = self._shapes.get(key, _UNKNOWN)  # at once: another thread may clear it
         if shape is not _UNKNOWN:
             return shape
+        is_long = len(text) >= LONG
+        if is_long and (kept := self._long.get(key)) is not None:
+            return kept
         if len(self._shapes) >= _CACHED_SHAPES:
             self._shapes.clear()
         try:
@@ -239,8 +253,10 @@ class Shapes:
             shape = None
         except FilterError as error:
             shape = error
-        if len(text) < 4096:  # long texts are rare and would fill the cache with themselves
+        if not is_long:
             self._shapes[key] = shape
+        elif shape is not None:
+            self._long.put(key, shape, len(text))
         return shape
 
     def _explain(self, filters: Filters, refused: dict[int, str]) -> list[tuple[int, FilterError]]:
