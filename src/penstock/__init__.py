@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         match_joins,
         match_views,
     )
-    from penstock.registry import Subscriptions
+    from penstock.registry import Limits, Subscriptions
     from penstock.views.designing import Wishes, plan_views
 
 __version__ = "0.1.0"
@@ -92,7 +92,7 @@ __getattr__ = front(
             "match_joins",
             "match_views",
         ),
-        "registry": ("Subscriptions",),
+        "registry": ("Limits", "Subscriptions"),
         "views.designing": ("Wishes", "plan_views"),
     },
 )
@@ -116,6 +116,7 @@ __all__ = [
     "JoinPipeline",
     "JoinView",
     "LeaseError",
+    "Limits",
     "LiveMatcher",
     "Matcher",
     "Operator",

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -139,6 +140,28 @@ def test_list_into_a_pipe_is_lines_with_tabs(penstock: Penstock) -> None:
     """One line per subscription, whatever its filter holds."""
     penstock("subscribe", "alice", "price > 5\n AND symbol = 'A'", "--lease", "forever")
     assert penstock("list").stdout == "1\tnever\talice\tprice > 5  AND symbol = 'A'\n"
+
+
+def test_list_says_what_was_set_aside_and_why(penstock: Penstock, tmp_path: Path) -> None:
+    """Subscriptions that harm others, and rows that another program has spoilt."""
+    for name in ("alice", "bob", "carol"):
+        _subscribed(penstock, name, "price > 5")
+    with Subscriptions.open(tmp_path / "penstock.db") as subs:
+        subs.set_aside(1, "took 900 evaluations an event")
+    with sqlite3.connect(tmp_path / "penstock.db") as other:
+        other.execute("UPDATE penstock_subscriptions SET filter = x'ff' WHERE id = 2")
+    other.close()
+    listed = penstock("list")
+    assert [line.split("\t")[0] for line in listed.stdout.splitlines()] == ["3"]
+    assert "2 subscriptions set aside: penstock list --refused says why" in listed.stderr
+    refused = penstock("list", "--refused").stdout.splitlines()
+    assert refused[0] == "1\talice\ttook 900 evaluations an event"
+    assert "row 2 of penstock_subscriptions can't be read: the filter is a BLOB" in refused[1]
+    assert [
+        row["id"] for row in read_lines(penstock("list", "bob", "--refused", "--json").stdout)
+    ] == [2]
+    assert penstock("unsubscribe", "2", "--force").exit_code == 0
+    assert len(penstock("list", "--refused").stdout.splitlines()) == 1
 
 
 def test_list_of_one_subscriber(penstock: Penstock) -> None:

@@ -7,6 +7,7 @@ times as long.
 
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from tests.steps import steps
 
 from penstock import FilterError, Schema, SchemaError
 from penstock.language.signatures import NO_OPERATORS
+from penstock.language.syntax import syntax
 from penstock.matching import FOREVER, Matcher, Rows, check, check_many, compile_plan
 
 SCHEMA = Schema.of(
@@ -589,7 +591,7 @@ def test_endless_names_are_refused_in_few_words(length: int) -> None:
     """The message doesn't repeat a name of half a million characters."""
     assert "unknown attribute" in refused("x" * length + " = 1")
     assert "unknown attribute" in refused('"' + "x " * (length // 2) + '" = 1')
-    assert "unknown attribute" in refused("a" + ".b" * (length // 2) + " = 1")
+    assert "a path has at most 65 names" in refused("a" + ".b" * (length // 2) + " = 1")
     assert refused("s = 5" + "0" * length)
     assert refused("day = '" + "x" * length + "'")
     assert refused("a = '" + "x" * length + "'")
@@ -627,6 +629,58 @@ def test_long_filters_take_steps_in_proportion(make: Callable[[int], str]) -> No
     check(make(10), SCHEMA)
     short, long = (steps(partial(check, make(n), SCHEMA)) for n in (250, 2_000))
     assert long < 8.5 * short, f"{short:,} steps, eight times the terms {long:,}"
+
+
+LONG_PATHS = {
+    "dots": lambda n: "a" + ".a" * n + " = 1",
+    "quoted names": lambda n: '"a"' + '."a"' * n + " = 1",
+    "spaces and comments": lambda n: "a" + " /**/ . a" * n + " IS NULL",
+    "in a list": lambda n: "1 IN (a" + ".a" * n + ")",
+    "of an array": lambda n: "array_contains(a" + ".a" * n + ", 1)",
+    "another attribute": lambda n: "b = a" + ".a" * n,
+}
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, None], ids=["schema", "no schema"])
+@pytest.mark.parametrize("name", LONG_PATHS)
+def test_long_paths_are_refused_in_linear_memory(name: str, schema: Schema | None) -> None:
+    """With the place of the first name too many: eight times the text takes no more than eight times the memory."""
+    peaks = []
+    for length in (2_000, 16_000):
+        text = LONG_PATHS[name](length)
+        tracemalloc.start()
+        with pytest.raises(FilterError, match="a path has at most 65 names") as caught:
+            check(text, schema)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        start = caught.value.start
+        assert start is not None
+        assert text[:start].count(".") == 64
+        assert check_many([text], schema)[0][1].reason == caught.value.reason
+    assert peaks[1] < 9 * peaks[0]
+
+
+def test_the_longest_path_allowed_is_a_path() -> None:
+    """Of as many names as a schema nests levels, and one."""
+    deep: Any = "bigint"
+    for _ in range(64):
+        deep = {"a": deep}
+    text = "a" + ".a" * 64 + " = 1"
+    assert check(text, Schema.of({"a": deep})) == []
+    assert check(text) == []
+
+
+@pytest.mark.parametrize("condition", ["a = {}", "s LIKE '%{}%'"])
+def test_many_ors_without_a_schema_are_read_once(
+    condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is inferred from the text and what is checked is one tree."""
+    from penstock.language import shapes
+
+    texts = []
+    monkeypatch.setattr(shapes, "syntax", lambda text: texts.append(text) or syntax(text))
+    check(" OR ".join(condition.format(n) for n in range(500)))
+    assert len(texts) == 1
 
 
 # ---- schemas

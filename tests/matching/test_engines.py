@@ -10,7 +10,9 @@ from hypothesis import given, settings
 
 from penstock.errors import PenstockError, SchemaError
 from penstock.language import Schema
-from penstock.matching import FOREVER, Matcher, Rows, compile_plan, variants
+from penstock.matching import FOREVER, Matcher, Rows, compile_plan, layers, variants
+from penstock.matching import matcher as matcher_module
+from penstock.matching.engines.interface import TooManyHitsError
 
 SCHEMA = Schema.of({"a": "int", "b": "int", "s": "string", "tags": "array<string>"})
 NOW = 1_000
@@ -144,6 +146,50 @@ def test_pairs_carry_the_subscriber(engine):
         {"event": 0, "subscription": 2, "subscriber": "user2"},
         {"event": 1, "subscription": 2, "subscriber": "user2"},
     ]
+
+
+@pytest.mark.parametrize("filters", ["a > {}", "a > 0"], ids=["distinct", "equal"])
+def test_no_part_has_more_pairs_than_asked_for(engine, filters, monkeypatch):
+    """Quiet events first, then some that match all: neither hits nor pairs in memory pass the bound, none is lost."""
+    most, subscriptions, loud = 2_000, 300, 200
+    matcher = matcher_of({sid: filters.format(sid % 100) for sid in range(subscriptions)}, engine)
+    batch = pa.record_batch({"a": [0] * 500 + [1_000] * loud + [0] * 3 + [50]})
+    expected = matcher.match_batch(batch).to_pylist()
+    hits = []
+
+    def collected(layer, found, *rest):
+        hits.append(len(found.event))
+        return layers.collected(layer, found, *rest)
+
+    monkeypatch.setattr(matcher_module, "collected", collected)
+    parts = list(matcher.match_parts([batch.slice(0, 400), batch.slice(400)], most=most))
+    assert [ids for _, found in parts for ids in found.lists().to_pylist()] == expected
+    assert (
+        pa.Table.from_batches([events for events, _ in parts]).to_batches()[0].schema
+        == batch.schema
+    )
+    assert sum(events.num_rows for events, _ in parts) == batch.num_rows
+    assert max(len(found.ids) for _, found in parts) <= most
+    assert max(hits) <= most
+
+
+def test_an_engine_stops_soon_after_it_has_found_too_much(engine):
+    """One hit too many is an error, not an answer; and the bound itself is none."""
+    matcher = matcher_of({sid: f"a > {sid}" for sid in range(100)}, engine)
+    cells = matcher.layers[0].plan.encode(pa.record_batch({"a": [1_000] * 200}))
+    found = matcher._own[0].engine
+    assert len(found.match(cells, 20_000).event) == 20_000
+    with pytest.raises(TooManyHitsError, match="more than 19,999"):
+        found.match(cells, 19_999)
+
+
+def test_an_event_may_have_more_matches_than_a_part_should(engine):
+    """One event can't be divided: it is a part of its own."""
+    matcher = matcher_of({sid: f"a > {sid % 7}" for sid in range(50)}, engine)
+    batch = pa.record_batch({"a": [0, 10, 10]})
+    parts = [len(found.ids) for _, found in matcher.match_parts([batch], most=5)]
+    assert sorted(parts)[-2:] == [50, 50]
+    assert sum(parts) == 100
 
 
 def test_one_matcher_serves_many_threads(engine):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from penstock.language import Schema
 from penstock.matching import FOREVER, Rows, compile_plan
 from penstock.matching.engines import mbd, mbd_blocks
-from penstock.matching.engines.interface import Hits
+from penstock.matching.engines.interface import UNBOUNDED, Hits
 from penstock.matching.engines.mbd import MbdEngine
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram, figures
 from penstock.matching.engines.naive import NaiveEngine
@@ -34,7 +34,7 @@ class ByBlock(MbdEngine):
     """As a block, even if it is of one event."""
 
     def match(self, cells):
-        return Hits(*self._match_block(cells))
+        return Hits(*self._match_block(cells, UNBOUNDED))
 
 
 WAYS = [MbdEngine, ByEvent, ByBlock]

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+import penstock
 from penstock.errors import SnapshotError
+from penstock.language import shapes
 from penstock.matching import (
     FOREVER,
     Changes,
@@ -517,3 +519,59 @@ def test_pruning_keeps_what_is_new_or_in_use(tmp_path):
     assert left == [1, 5, 6]
     assert fresh(SnapshotRef(str(tmp_path), 1, 1)).match({"a": 1}) == [0]
     assert fresh(store.latest()).match({"a": 1}) == list(range(6))
+
+
+def test_a_clock_that_was_ahead_loses_nobody(tmp_path):
+    """A base compiled while every lease seems to have ended has them all: leases are judged when events are matched."""
+    clock = [1_000_000]
+    subs = penstock.Subscriptions(clock=lambda: clock[0])
+    sid, ticket = subs.subscribe("alice", "price > 5", lease="1h")
+    schema, event = {"price": "double"}, {"price": 6.0}
+    end = clock[0] + 3_600_000_000
+    clock[0] = 10 * end
+    store = SnapshotStore(tmp_path)
+    ref, _ = store.publish(subs, schema)
+    live = subs.live(schema)
+    store.compact(subs, schema)
+    clock[0] = 1_000_000
+    for matcher in (open_matcher(ref), open_matcher(store.latest()), live):
+        assert matcher.match(event, now=end - 1) == [sid]
+        assert matcher.match(event, now=end) == []
+    subs.renew(sid, ticket, lease="2h")
+    assert open_matcher(store.publish(subs, schema).ref).match(event, now=end) == [sid]
+
+
+def test_an_ended_subscription_that_does_not_fit_is_not_reported(tmp_path):
+    """A base has it, but nobody is waiting for it, and it stops nobody."""
+    clock = [1_000_000]
+    subs = penstock.Subscriptions(clock=lambda: clock[0])
+    subs.subscribe("alice", "prise > 5", lease="1h")
+    bob, _ = subs.subscribe("bob", "prise > 6", lease="3h")
+    clock[0] += 7_200_000_000
+    _, errors = SnapshotStore(tmp_path).publish(subs, {"price": "double"})
+    assert [sid for sid, _ in errors] == [bob]
+
+
+LONG_FILTERS = {
+    "many ORs": " OR ".join(f"a = {n}" for n in range(600)),
+    "many conjunctions": " OR ".join(f"(a = {n} AND s = '{n}')" for n in range(300)),
+    "refused": " OR ".join(f"(a = {n} AND t = '{n}')" for n in range(300)),
+    "too complex": " OR ".join(f"(a = {n} AND s = '{n}')" for n in range(1_100)),
+}
+
+
+@pytest.mark.parametrize("name", LONG_FILTERS)
+def test_a_long_filter_in_the_overlay_is_read_once(tmp_path, monkeypatch, name):
+    """However often a snapshot is published while it is there, and whether it fits or not."""
+    store, source = SnapshotStore(tmp_path), Source()
+    source.put(1, "a > 1")
+    store.publish(source, SCHEMA)
+    source.put(2, LONG_FILTERS[name])
+    store.publish(source, SCHEMA)
+    read = []
+    syntax = shapes.syntax
+    monkeypatch.setattr(shapes, "syntax", lambda text: read.append(text) or syntax(text))
+    for sid in range(3, 6):
+        source.put(sid, f"a > {sid} OR s = 'x'")
+        store.publish(source, SCHEMA)
+    assert LONG_FILTERS[name] not in read

@@ -207,8 +207,8 @@ def test_odds_may_be_wrong(name: str) -> None:
     chains = Chains.of([[0, 1], [1, 2]], [1, 1, 1])
     odds = Odds(np.array([np.nan, -3.0, np.inf]), np.array([np.nan, 0.0, -1.0]))
     rounds = strategy(name)(chains, odds).begin(np.array([0, 2]), np.array([0, 1], np.int32))
-    while len(rounds.ask()[0]):
-        rounds.tell(np.ones(1, np.bool_))
+    while len(asked := rounds.ask()[0]):
+        rounds.tell(np.ones(len(asked), np.bool_))  # an answer for each: a round may ask several
     assert rounds.matched()[1].tolist() == [0, 1]
 
 

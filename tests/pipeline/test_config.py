@@ -207,3 +207,63 @@ def test_a_schema_may_be_sql(good):
     ddl = "id bigint, venue struct<country: string, n: int>, tags array<string>"
     config = parse_config({**good, "source": {**good["source"], "schema": ddl}})
     assert config.source.schema == ddl
+
+
+DOUBLING = "a: &a [x, x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]\n" for n in range(24)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (DOUBLING, "line 12, column 4: more than 10,000 values up to here, aliases counted"),
+        ("a: &a [*a]", "line 1, column 4: this part contains itself"),
+        (
+            "sink: {format: json}\nname: x\nsink: 5",
+            "line 3, column 1: the key 'sink' stands here twice",
+        ),
+        ("source: {path: a, path: b}", "line 1, column 19: the key 'path' stands here twice"),
+        ("a: " + "[" * 60 + "]" * 60, "nested too deeply, at most 50 levels"),
+        ("a: " + "[" * 30_000, "nested too deeply"),
+        ("{" * 30_000, "nested too deeply"),
+        ("a: [" + "1," * 10_001 + "]", "more than 10,000 values"),
+        ("a: " + "x" * (1 << 20), "at most 1,048,576 are allowed"),
+        ("a: " + "9" * 5_000, "a value can't be read"),
+        ("a: 2024-13-45", "a value can't be read: month must be in 1..12"),
+        ("? [a]\n: b", "line 1, column 3: a key is text"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_file_written_to_hurt_is_refused_with_its_place(tmp_path, text, expected):
+    """Aliases that double, keys that stand twice, nests without end: before anything walks through the values."""
+    (tmp_path / "pipeline.yaml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_config(tmp_path / "pipeline.yaml")
+    (problem,) = caught.value.problems
+    assert expected in problem
+    assert len(problem) < 1_000
+
+
+def test_aliases_that_stay_small_are_read(good, tmp_path):
+    """They are a part of YAML, and people use them."""
+    text = yaml.safe_dump(good) + "event_id: &id id\nevent_time: null\n"
+    (tmp_path / "pipeline.yaml").write_text(text.replace("event_time: null", "event_time: *id"))
+    assert read_config(tmp_path / "pipeline.yaml").event_time == "id"
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "price", "a int) AS SELECT 1 --", "PRIMARY KEY (a)", "a int, PRIMARY KEY (a)", "", "1", "a array",
+        "a struct<x>", "a int; DROP TABLE x", "LIKE other", "a int, a string", "a array<", "* int",
+        "a decimal(x)", "SELECT", "(" * 500, "a struct<x: " * 500, "a array<int, int>",
+    ],
+    ids=lambda ddl: ddl[:20],
+)  # fmt: skip
+def test_a_schema_that_is_no_list_of_attributes_is_refused(good, ddl):
+    """In words: nothing but a problem of the description comes of it."""
+    good["source"]["schema"] = ddl
+    found = problems(good)
+    assert any("source.schema" in problem for problem in found), found
+    assert all(len(problem) < 1_000 for problem in found)

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import penstock
 from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.matching import SnapshotStore
+from penstock.matching.layers import MOST_PAIRS
 from penstock.pipeline import frames
 from penstock.pipeline.frames import match
 
@@ -189,11 +190,28 @@ class TestFanOut:
         assert sum(sizes) == 4 * self.SUBSCRIBERS
         assert max(sizes) * 20_000 <= frames._BYTES
 
-    def test_slices_shrink_when_events_match_a_lot_and_grow_again(self):
-        step = frames._next_step(1024, 1024, 1024 * self.SUBSCRIBERS)
-        assert step * self.SUBSCRIBERS <= frames._AIM
-        assert frames._next_step(step, step, 0) == 2 * step
-        assert frames._next_step(1, 1, 10 * frames._AIM) == 1
+    def test_one_large_event_among_many_small_ones_leaves_in_batches_of_its_own(self, ref):
+        """Not only the average event is bounded: each pair of the large one carries it whole."""
+        bodies = ["x"] * 50 + ["x" * 3_000_000] + ["x"] * 49
+        events = pa.record_batch({"price": [1.0] * 100, "body": bodies})
+        bytes_, pairs = 0, 0
+        for batch in self.run(ref, True, events):
+            bytes_, pairs = max(bytes_, batch.nbytes), pairs + batch.num_rows
+            if pairs > 60 * self.SUBSCRIBERS:
+                break
+        assert bytes_ <= 2 * frames._BYTES
+
+    @pytest.mark.parametrize("explode", [False, True])
+    def test_quiet_events_before_do_not_make_parts_larger(self, ref, explode):
+        """What a worker holds follows the bound, whatever it has seen before."""
+        quiet = pa.record_batch({"price": np.full(20_000, -1.0)})
+        loud = pa.record_batch({"price": np.arange(2_000, dtype=float)})
+        most = pairs = 0
+        for batch in self.run(ref, explode, quiet, loud):
+            here = batch.num_rows if explode else len(batch["subscriptions"].values)
+            most, pairs = max(most, here), pairs + here
+        assert pairs == 2_000 * self.SUBSCRIBERS
+        assert most <= (frames._PAIRS if explode else MOST_PAIRS)
 
     def test_the_slices_of_a_batch_put_together_are_the_batch(self, ref):
         events = pa.record_batch({"price": np.arange(-5000, 5000, dtype=float)})

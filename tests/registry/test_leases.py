@@ -2,13 +2,14 @@
 
 import contextlib
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.registry.conftest import Clock
 
-from penstock.errors import LeaseError
+from penstock.errors import LeaseError, TicketError
 from penstock.matching.rows import FOREVER
 from penstock.registry import Subscriptions
 from penstock.registry.leases import lease_end, lease_length
@@ -113,3 +114,23 @@ def test_a_new_lease_starts_at_the_renewal_and_may_be_shorter(
     assert renewed.expires == renewed.created + timedelta(hours=1, minutes=1)
     clock.forward(60)
     assert len(subs) == 0
+
+
+def test_a_clock_that_went_back_is_the_clock(subs: Subscriptions, clock: Clock) -> None:
+    """What seemed to have ended is there again, can be renewed, and its new lease counts from then on."""
+    sid, ticket = subs.subscribe("alice", "price > 5", lease="1h")
+    began = clock.now
+    clock.forward(86_400)
+    with pytest.raises(TicketError):
+        subs.renew(sid, ticket)
+    late, late_ticket = subs.subscribe("bob", "price > 6", lease="1h")
+    clock.now = began
+    subs.renew(sid, ticket, lease="2h")
+    subs.renew(late, late_ticket, lease="1h")
+    ends = dict(zip(*(column.tolist() for column in _ends(subs)), strict=True))
+    assert ends == {sid: began + 7_200 * SECOND, late: began + 3_600 * SECOND}
+
+
+def _ends(subs: Subscriptions) -> tuple[Any, Any]:
+    rows = subs.active()
+    return rows.ids, rows.expires

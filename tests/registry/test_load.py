@@ -316,15 +316,15 @@ def test_a_schema_set_meanwhile_is_obeyed(url: str, monkeypatch: pytest.MonkeyPa
     """Another process sets the schema after the filters were checked without it."""
     from penstock.registry import load
 
-    check_many = load.check_many
+    examine_many = load.examine_many
 
     def and_set(*arguments: object, **named: object) -> object:
-        monkeypatch.setattr(load, "check_many", check_many)
+        monkeypatch.setattr(load, "examine_many", examine_many)
         Subscriptions.open(url, {"price": "double"}).close()
-        return check_many(*arguments, **named)  # type: ignore[arg-type]
+        return examine_many(*arguments, **named)  # type: ignore[arg-type]
 
     with Subscriptions.open(url) as subs:
-        monkeypatch.setattr(load, "check_many", and_set)
+        monkeypatch.setattr(load, "examine_many", and_set)
         with pytest.raises(SubscriptionErrors, match="symbol"):
             subs.load(TABLE)
         assert len(subs) == 0

@@ -123,11 +123,14 @@ def schema_value(text: str, option: str = "--schema") -> str | Mapping[str, Any]
     text = read_text(text, option).strip()
     if not text.startswith("{"):
         return text
-    import yaml  # reads JSON, and what people type instead of it
+    from penstock.yaml_texts import (
+        YamlError,
+        read_yaml,
+    )  # reads JSON, and what people type instead of it
 
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        value = read_yaml(text)
+    except YamlError as error:
         raise typer.BadParameter(f"not a schema: {error}", param_hint=option) from None
     if not isinstance(value, Mapping):
         raise typer.BadParameter("a schema is a mapping of names to types", param_hint=option)

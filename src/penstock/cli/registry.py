@@ -153,6 +153,9 @@ def list_(
     covered: Annotated[
         bool, typer.Option("--covered", help="Only those that another one covers, and which.")
     ] = False,
+    refused: Annotated[
+        bool, typer.Option("--refused", help="Only those that were set aside, and why.")
+    ] = False,
     limit: Annotated[
         int | None, typer.Option(min=0, help=f"At most so many; on a terminal {_SHOWN}.")
     ] = None,
@@ -164,7 +167,8 @@ def list_(
 
     With --covered, those whose every event another subscription matches, too:
     id, the one that covers it, and both filters. The schema is the registry's,
-    or --schema.
+    or --schema. With --refused, those that aren't matched because they harm
+    others or can't be read: id, subscriber and reason.
 
     A table on a terminal; into a pipe, lines of id, end of the lease,
     subscriber and filter with tabs between them; with --json, one JSON object
@@ -174,13 +178,22 @@ def list_(
     penstock list alice
     penstock list --all --json | jq -r .filter
     penstock list --covered
+    penstock list --refused
     """
     if covered:
         _list_covered(registry, subscriber, limit, schema, operators, as_json)
         return
+    if refused:
+        _list_refused(registry, subscriber, as_json)
+        return
     on_terminal = sys.stdout.isatty() and not as_json
     wanted = _SHOWN if limit is None and on_terminal else limit
     with _open(registry) as subs:
+        aside = [
+            one for one in subs.refused(scan=wanted is None) if subscriber in (None, one.subscriber)
+        ]
+        if aside:
+            warn(f"{count(len(aside), 'subscription')} set aside: penstock list --refused says why")
         found = subs.list(subscriber, wanted, include_expired=expired)
         if on_terminal:
             rows = list(found)
@@ -292,6 +305,18 @@ def _list_covered(
             texts = (visible(text, one_line=True) for text in (who, mine, other))
             put("\t".join([str(sid), str(cover), *texts]))
     say(f"{found}.")
+
+
+def _list_refused(registry: str, subscriber: str | None, as_json: bool) -> None:
+    with _open(registry) as subs:
+        for found in subs.refused():
+            if subscriber not in (None, found.subscriber):
+                continue
+            if as_json:
+                put_json(found.to_dict())
+            else:
+                texts = (found.subscriber, found.reason)
+                put("\t".join([str(found.id), *(visible(t, one_line=True) for t in texts)]))
 
 
 def _open(url: str) -> "Subscriptions":

@@ -34,7 +34,11 @@ def infer(text: str, operators: Signatures = NO_OPERATORS) -> Schema:
     >>> print(infer("price > 5 AND venue.country = 'CH' AND array_contains(tags, 'x')"))
     struct<price: double, venue: struct<country: string>, tags: array<string>>
     """
-    tree = syntax(text)
+    return infer_from(text, syntax(text), operators)
+
+
+def infer_from(text: str, tree: exp.Expr, operators: Signatures = NO_OPERATORS) -> Schema:
+    """The same of a text that was parsed."""
     types: dict[Path, Type] = {}
     compared: list[tuple[Path, Path]] = []
     for path, type_ in _uses(tree, compared, operators):

@@ -79,7 +79,14 @@ def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> 
       ^^^^^
       did you mean 'price'?
     """
-    tree, used = typed(text, syntax(text), schema, slots or {})
+    return parse_tree(text, syntax(text), schema, slots)
+
+
+def parse_tree(
+    text: str, node: exp.Expr, schema: Schema, slots: Mapping[int, int] | None = None
+) -> Tree:
+    """The same of a text of which sqlglot's tree is known."""
+    tree, used = typed(text, node, schema, slots or {})
     if slots and used != set(slots.values()):
         raise SlotNeededError  # something was lifted that isn't a literal of the tree
     return tree

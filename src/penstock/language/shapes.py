@@ -13,7 +13,7 @@ Either way the literals go into pools, and the compiler works on whole columns.
 
 import bisect
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -24,14 +24,16 @@ import pyarrow as pa
 from penstock.errors import FilterError
 from penstock.language.atoms import Atoms, Bound
 from penstock.language.conjunctions import Conjunctions, plain_conjunctions
-from penstock.language.infer import infer
+from penstock.language.infer import infer_from
 from penstock.language.lifting import Key, lift, slots_of
+from penstock.language.long_texts import LONG, LongTexts
 from penstock.language.normal import Conjunction, Term, normal_form
 from penstock.language.operands import SlotNeededError
-from penstock.language.parser import parse
+from penstock.language.parser import parse_tree
 from penstock.language.pools import Column, Pool, PoolKey, columns_of, width
 from penstock.language.schema import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures
+from penstock.language.syntax import syntax
 from penstock.language.texts import Texts
 from penstock.language.tree import Factor, Tree
 
@@ -107,6 +109,7 @@ class Shapes:
         self.operators = operators if schema is None else schema.operators
         self._atoms = Atoms(schema, self.operators)
         self._shapes: dict[Key, Shape | FilterError | None] = {}
+        self._long = LongTexts[Shape | FilterError]()
 
     @staticmethod
     @functools.lru_cache(maxsize=16)
@@ -116,10 +119,15 @@ class Shapes:
 
     def parse(self, text: str) -> Shape:
         """The shape of one filter on its own, nothing lifted: every literal is in the tree."""
-        return Shape.of(text, parse(text, self._schema(text)))
+        return Shape.of(text, self._tree(text))
 
-    def _schema(self, text: str) -> Schema:
-        return infer(text, self.operators) if self.schema is None else self.schema
+    def _tree(self, text: str, slots: Mapping[int, int] | None = None) -> Tree:
+        """The tree of a filter: sqlglot reads it once, also where its schema is inferred."""
+        node = syntax(text)
+        schema = self.schema
+        if schema is None:
+            schema = infer_from(text, node, self.operators)
+        return parse_tree(text, node, schema, slots)
 
     def _lift(self, text: str) -> tuple[Key, tuple[str, ...]]:
         return lift(text, len(self.operators) > 0)
@@ -165,6 +173,15 @@ class Shapes:
 
     def error(self, text: str) -> FilterError:
         """Why a filter is refused: read alone, so that the position is its own."""
+        if len(text) < LONG:
+            return self._error(text)
+        kept = self._long.get(("error", text))
+        if not isinstance(kept, FilterError):
+            kept = self._error(text)
+            self._long.put(("error", text), kept, len(text))
+        return kept
+
+    def _error(self, text: str) -> FilterError:
         try:
             shape = self.parse(text)
         except FilterError as error:
@@ -224,17 +241,22 @@ class Shapes:
         shape = self._shapes.get(key, _UNKNOWN)  # at once: another thread may clear it
         if shape is not _UNKNOWN:
             return shape
+        is_long = len(text) >= LONG
+        if is_long and (kept := self._long.get(key)) is not None:
+            return kept
         if len(self._shapes) >= _CACHED_SHAPES:
             self._shapes.clear()
         try:
-            tree = parse(text, self._schema(text), slots_of(text, key))
+            tree = self._tree(text, slots_of(text, key))
             shape = Shape.of(text, tree)
         except SlotNeededError:
             shape = None
         except FilterError as error:
             shape = error
-        if len(text) < 4096:  # long texts are rare and would fill the cache with themselves
+        if not is_long:
             self._shapes[key] = shape
+        elif shape is not None:
+            self._long.put(key, shape, len(text))
         return shape
 
     def _explain(self, filters: Filters, refused: dict[int, str]) -> list[tuple[int, FilterError]]:

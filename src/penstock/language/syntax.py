@@ -20,6 +20,7 @@ from penstock.errors import FilterError
 
 MAX_TEXT = 1 << 20  # characters
 MAX_DEPTH = 100  # levels of parentheses and NOT
+MAX_STEPS = 65  # names in a path: a schema nests no deeper
 MAX_CONDITIONS = 10_000  # ANDs and ORs
 MAX_ELEMENTS = 100_000  # literals in all the IN lists of one filter
 DIALECT = "duckdb"
@@ -97,6 +98,7 @@ def _check_tokens(text: str) -> tuple[int, list[tuple[str, int, int]]]:
     variables: list[tuple[str, int, int]] = []
     prefixes = 0  # NOTs and signs in a row: each is a level, too
     is_step = False  # of a path: then AND is a name
+    steps = 0  # dots in the path up to here: the tree of a path, and all its beginnings, would take quadratic room
     for token in sqlglot.tokenize(text, dialect=DIALECT):
         kind = token.token_type
         if kind in _FORBIDDEN:
@@ -119,7 +121,16 @@ def _check_tokens(text: str) -> tuple[int, list[tuple[str, int, int]]]:
         prefixes = prefixes + 1 if kind in _PREFIXES else 0
         ands += kind is TokenType.AND and not is_step
         ors += kind is TokenType.OR and not is_step
+        steps = steps + 1 if kind is TokenType.DOT else steps if is_step else 0
         is_step = kind is TokenType.DOT
+        if steps >= MAX_STEPS:
+            raise FilterError(
+                text,
+                f"a path has at most {MAX_STEPS} names",
+                token.start,
+                token.end + 1,
+                hint="no schema nests deeper",
+            )
         commas += kind is TokenType.COMMA
         if depth + prefixes > MAX_DEPTH or openers > MAX_DEPTH:
             raise too_deep(text)

@@ -276,10 +276,13 @@ def _from_data_type(type_: exp.DataType, depth: int = 0) -> Type:
     _check_depth(depth)
     sql = exp.DataType.Type
     if type_.this is sql.STRUCT:
-        return Struct(
-            tuple((f.name, _from_data_type(f.args["kind"], depth + 1)) for f in type_.expressions)
-        )
+        kinds = [(f.name, f.args.get("kind")) for f in type_.expressions]
+        if not all(isinstance(kind, exp.DataType) for _, kind in kinds):
+            raise SchemaError("a field of a struct has no type")
+        return Struct(tuple((name, _from_data_type(kind, depth + 1)) for name, kind in kinds))
     if type_.this in (sql.ARRAY, sql.LIST):
+        if len(type_.expressions) != 1 or not isinstance(type_.expressions[0], exp.DataType):
+            raise SchemaError("an array has one type of elements, as array<string>")
         return _array(_from_data_type(type_.expressions[0], depth + 1))
     if type_.this is sql.DECIMAL:
         numbers = [int(p.name) for p in type_.expressions]

@@ -6,10 +6,14 @@ is told, in words, before it is there.
 The answer is what a plan of this one subscription would show, but no plan is made (see `filter_cells`).
 """
 
+from typing import NamedTuple
+
+from penstock.arrays import Int64s
 from penstock.errors import FilterError
 from penstock.language.schema import Schema
 from penstock.language.shapes import Filters, Progress, Shapes
 from penstock.language.signatures import NO_OPERATORS, Signatures
+from penstock.matching.costs import cost_of, costs_of
 from penstock.matching.filter_cells import FilterCells
 
 MANY_CONJUNCTIONS = 64
@@ -27,7 +31,26 @@ def check(
     >>> check("price > 5 AND price < 3")
     ['never matches: its conditions contradict each other']
     """
-    return _warnings(FilterCells.of(text, Shapes.under(schema, operators)))
+    return examine(text, schema, operators).warnings
+
+
+class Examined(NamedTuple):
+    """Warnings of what a filter will cost, in words, and the cost (see `costs`)."""
+
+    warnings: list[str]
+    cost: int
+
+
+def examine(
+    text: str, schema: Schema | None = None, operators: Signatures = NO_OPERATORS
+) -> Examined:
+    """As `check`, with the cost.
+
+    >>> examine("price > 5 AND name LIKE '%x%'").cost
+    1
+    """
+    cells = FilterCells.of(text, Shapes.under(schema, operators))
+    return Examined(_warnings(cells), cost_of(cells.terms()))
 
 
 def check_many(
@@ -37,7 +60,18 @@ def check_many(
     progress: Progress | None = None,
 ) -> list[tuple[int, FilterError]]:
     """Check many filters, reading what they have in common once. Returns the bad ones by position."""
-    return Shapes.under(schema, operators).read(texts, progress).errors
+    return examine_many(texts, schema, operators, progress)[0]
+
+
+def examine_many(
+    texts: Filters,
+    schema: Schema | None = None,
+    operators: Signatures = NO_OPERATORS,
+    progress: Progress | None = None,
+) -> tuple[list[tuple[int, FilterError]], Int64s]:
+    """As `check_many`, with the cost of each."""
+    grouped = Shapes.under(schema, operators).read(texts, progress)
+    return grouped.errors, costs_of(grouped, len(texts))
 
 
 def _warnings(cells: FilterCells) -> list[str]:

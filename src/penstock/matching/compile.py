@@ -63,7 +63,7 @@ _ORDERS = {
 def compile_plan(
     rows: Rows, schema: Schema, progress: Progress | None = None
 ) -> tuple[Plan, Errors]:
-    """Compile subscriptions for events of a schema. Those that don't fit it are left out, and returned by id.
+    """Compile subscriptions for events of a schema. Those that don't fit it, or couldn't be read, are returned by id.
 
     >>> rows = Rows.of([(1, "ann", "price > 5", FOREVER), (2, "bob", "prise > 5", FOREVER)])
     >>> plan, errors = compile_plan(rows, Schema.of({"price": "double"}))
@@ -85,7 +85,7 @@ def compile_plan(
         subscribers=_strings(rows.subscribers, order),
         filters=_strings(rows.filters, order),
     )
-    return plan, [(int(ids[row]), error) for row, error in grouped.errors]
+    return plan, [*rows.errors, *((int(ids[row]), error) for row, error in grouped.errors)]
 
 
 def compile_shapes(shapes: Sequence[Shape], schema: Schema) -> Plan:

@@ -62,6 +62,11 @@ class FilterCells:
         except ValueError:
             raise shapes.error(text) from None
 
+    def terms(self) -> Iterator[list[Term]]:
+        """The terms of each conjunction, as they were read."""
+        for conjunction in self._conjunctions:
+            yield [term for term, _ in conjunction]
+
     def cuts(self, path: Path) -> list[Key]:
         """The constants that the filter compares an attribute with, ascending."""
         return list(self._cell[path])

@@ -2,20 +2,22 @@
 
 A snapshot is a base and, mostly, an overlay of later changes; a layer is one of the two with those left out that the
 other has changed. Whatever the engine, its hits become matches here: cells before, fan-out, leases and sorting after.
+
+Fan-out has no bound: one event can match every subscription. Memory has: an engine stops at so many hits, and the pairs
+that hits lead to are counted before they are collected, as many events at a time as their pairs allow.
 """
 
-import itertools
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import Bools, Int32s, Int64s
+from penstock.errors import PenstockError
 from penstock.jit import kernel
 from penstock.matching.collect import collect
-from penstock.matching.engines import Engine, Hits
+from penstock.matching.engines import Hits
 from penstock.matching.engines.batch import BLOCK
 from penstock.matching.operator_stage import Failure
 from penstock.matching.plan import Plan
@@ -23,9 +25,11 @@ from penstock.matching.rows import FOREVER
 
 # A block of events has at most so much of cells, which engines read at random.
 _CELL_BYTES = 1 << 22
+# Pairs of event and subscription that are in memory at a time, and hits: 40 MB of each.
+MOST_PAIRS = 1 << 21
+_LONGEST_LIST = 2**31 - 1
 _NONE_GONE = np.empty(0, np.bool_)
 _NO_LEASES = np.empty(0, np.int64)
-_NOBODY = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,10 @@ class Layer:
         first_expiry = int(plan.expires.min()) if len(plan.expires) else FOREVER
         return Layer(plan, gone, expires, first_expiry)
 
+    def leases(self, now: int) -> tuple[Int64s, int]:
+        """When the subscriptions' leases end, empty if none has by now; and `now`."""
+        return self.expires if now >= self.first_expiry else _NO_LEASES, now
+
     def is_gone(self, position: int) -> bool:
         return bool(len(self.gone) and self.gone[position])
 
@@ -82,28 +90,47 @@ class Matches:
 
     def lists(self) -> pa.ListArray:
         """One ascending list of ids per event."""
+        if len(self.ids) > _LONGEST_LIST:
+            raise PenstockError(
+                f"{len(self.ids):,} matches are more than an Arrow list array can hold ({_LONGEST_LIST:,}): "
+                "use match_parts, or fewer events at a time"
+            )
         offsets = pa.array(self.start.astype(np.int32, casting="same_kind"))
         return pa.ListArray.from_arrays(offsets, pa.array(self.ids))
 
 
-def layer_matches(
-    layer: Layer, engine: Engine, batch: pa.RecordBatch, now: int, pool: ThreadPoolExecutor | None
-) -> tuple[Int64s, Int32s]:
-    """The matches of one layer: where each event's begin, and the positions of the subscriptions."""
+def pairs_per_event(hits: Hits, events: int, fan_start: Int32s) -> Int64s:
+    """At most so many pairs of an event and a subscription (or chain) these hits lead to, for each event."""
+    fan = (fan_start[1:] - fan_start[:-1])[hits.conjunction]
+    return np.bincount(hits.event, fan, events).astype(np.int64)
 
-    plan = layer.plan
 
-    def block(events: pa.RecordBatch) -> tuple[Int64s, Int32s]:
-        hits = engine.match(plan.encode(events))
-        return collected(layer, hits, events.num_rows, now, plan.fan_start, plan.fan_subscription)
+def runs_within(pairs: Int64s, most: int) -> list[tuple[int, int]]:
+    """Runs of events that have at most `most` pairs together, or are one event, as first and past.
 
-    found = list((pool.map if pool else map)(block, _blocks(batch, plan)))
-    if len(found) == 1:
-        return found[0]
-    starts: list[Int64s] = [np.zeros(1, np.int64)]
-    for start, _ in found:
-        starts.append(start[1:] + starts[-1][-1])
-    return np.concatenate(starts), np.concatenate([_NOBODY, *(position for _, position in found)])
+    >>> runs_within(np.array([1, 1, 5, 0, 2]), 3)
+    [(0, 2), (2, 3), (3, 5)]
+    """
+    ends = np.cumsum(pairs)
+    runs: list[tuple[int, int]] = []
+    first = 0
+    while first < len(pairs):
+        before = int(ends[first - 1]) if first else 0
+        past = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        runs.append((first, past))
+        first = past
+    return runs
+
+
+def hits_within(hits: Hits, first: int, past: int) -> Hits:
+    """The hits of a run of events, which are counted from its first one."""
+    mine = (hits.event >= first) & (hits.event < past)
+    return Hits(hits.event[mine] - np.int32(first), hits.conjunction[mine])
+
+
+def within(start: Int64s, position: Int32s, first: int, past: int) -> tuple[Int64s, Int32s]:
+    """What was collected of a run of events."""
+    return start[first : past + 1] - start[first], position[start[first] : start[past]]
 
 
 def collected(
@@ -116,20 +143,35 @@ def collected(
         events,
         fan_start,
         fan,
-        layer.expires if now >= layer.first_expiry else _NO_LEASES,
-        now,
+        *layer.leases(now),
         layer.gone,
         layer.plan.targets,
     )
 
 
-def _blocks(batch: pa.RecordBatch, plan: Plan) -> Iterator[pa.RecordBatch]:
-    """Slices of about equal size, small enough for the engines' caches and for the memory of wide plans."""
-    most = max(64, min(BLOCK, _CELL_BYTES // (4 * max(1, plan.attributes))))
-    count = -(-batch.num_rows // most)
-    bounds = [batch.num_rows * n // count for n in range(count + 1)] if count else [0]
-    for first, past in itertools.pairwise(bounds):
-        yield batch.slice(first, past - first)
+def block_size(attributes: int) -> int:
+    """How many events are matched together: few enough for the engines' caches and for the memory of wide plans."""
+    return max(64, min(BLOCK, _CELL_BYTES // (4 * max(1, attributes))))
+
+
+def joined(parts: Sequence[Matches]) -> Matches:
+    """The matches of one run of events after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    starts: list[Int64s] = [np.zeros(1, np.int64)]
+    failures: list[Failure] = []
+    first = 0
+    for part in parts:
+        starts.append(part.start[1:] + starts[-1][-1])
+        failures += [f._replace(event=f.event + first) for f in part.failures]
+        first += len(part.start) - 1
+    none = np.empty(0, np.int64)
+    return Matches(
+        np.concatenate(starts),
+        np.concatenate([none, *(part.ids for part in parts)]),
+        np.concatenate([none, *(part.position for part in parts)]),
+        tuple(failures),
+    )
 
 
 def merged(a: Matches, b: Matches) -> Matches:

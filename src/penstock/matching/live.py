@@ -17,7 +17,7 @@ import logging
 import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -207,7 +207,7 @@ class LiveMatcher:
         self._lock = threading.Lock()
         self._compaction: threading.Thread | None = None
         self.sequence = 0 if rows is None else rows.sequence
-        self._state = self._over(Rows.of([]) if rows is None else rows)
+        self._state = self._over(Rows.of([]) if rows is None else _readable(rows))
 
     def __len__(self) -> int:
         with self._lock:
@@ -402,6 +402,13 @@ class _State:
         """Everything that is in it now."""
         order = np.argsort(self.base_rows.ids, kind="stable")
         return self.base_rows.take(order[~self.gone]).plus(_rows(self.added.values()))
+
+
+def _readable(rows: Rows) -> Rows:
+    """Without those that couldn't be read: the others are served."""
+    for sid, error in rows.errors:
+        _log.warning("subscription %d set aside: %s", sid, error)
+    return replace(rows, errors=())
 
 
 def _rows(subscriptions: Iterable[Subscription]) -> Rows:

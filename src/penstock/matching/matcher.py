@@ -6,10 +6,10 @@ so any number of threads may use one; with `threads` it uses several itself, a b
 """
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +17,28 @@ import pyarrow as pa
 from penstock.arrays import Int32s, Int64s
 from penstock.durations import utc_now
 from penstock.errors import SchemaError, UnknownSubscription
-from penstock.matching.engines import Engine, Hits, choose
-from penstock.matching.engines.batch import BLOCK, BatchEngine
+from penstock.matching.engines import Hits, choose
+from penstock.matching.engines.batch import BLOCK
+from penstock.matching.engines.interface import TooManyHitsError
 from penstock.matching.events import event_batch
 from penstock.matching.explain import Explanation, explain
-from penstock.matching.layers import Layer, Matches, collected, layer_matches, merged
+from penstock.matching.layer_matcher import LayerMatcher
+from penstock.matching.layers import (
+    MOST_PAIRS,
+    Layer,
+    Matches,
+    block_size,
+    collected,
+    hits_within,
+    joined,
+    merged,
+    pairs_per_event,
+    runs_within,
+    within,
+)
 from penstock.matching.operator_plan import OperatorPlan
-from penstock.matching.operator_stage import Failure, OperatorStage, split, still_needed, united
-from penstock.matching.plan import Plan
-from penstock.matching.single import EventEncoder
+from penstock.matching.operator_stage import OperatorStage, split, still_needed, united
+from penstock.matching.plan import Plan, read_only
 from penstock.matching.stats import Stats, measure
 from penstock.operators.define import Operators
 from penstock.operators.invoke import Health
@@ -34,6 +47,23 @@ from penstock.operators.strategies import DEFAULT_STRATEGY, bytes_per_event
 
 # Of what strategies keep of the events that are decided together.
 _STRATEGY_BYTES = 128 << 20
+
+
+Fan = tuple[Int32s, Int32s]
+"""Where the subscriptions of each conjunction, or chain, begin, and the subscriptions."""
+_NO_FAN: Fan = (read_only(np.zeros(1, np.int32)), read_only(np.empty(0, np.int32)))
+
+
+class _Undecided(NamedTuple):
+    """What is known of some events before their operators are called.
+
+    `matched`: of each layer, where the subscriptions of each event begin, and those. The chains that event e still
+    needs stand at start[e] .. start[e + 1].
+    """
+
+    matched: list[tuple[Int64s, Int32s]]
+    start: Int64s
+    chains: Int32s
 
 
 class Matcher:
@@ -62,25 +92,12 @@ class Matcher:
         self.layers = (Layer.of(layers),) if isinstance(layers, Plan) else tuple(layers)
         self._operators = operators
         self._choices = [choose(engine, layer.plan) for layer in self.layers]
-        self._indexes = [
-            choice.index(layer.plan)
-            for choice, layer in zip(self._choices, self.layers, strict=True)
+        self._own = [
+            LayerMatcher(layer, choice)
+            for layer, choice in zip(self.layers, self._choices, strict=True)
         ]
-        self._engines: list[Engine] = [
-            choice.kind(layer.plan, index)
-            for choice, layer, index in zip(self._choices, self.layers, self._indexes, strict=True)
-        ]
-        self._singles = [
-            (
-                layer,
-                engine,
-                engine.one_event(layer.gone)
-                if isinstance(engine, BatchEngine) and layer.plan.operators is None
-                else None,
-                EventEncoder(layer.plan),
-            )
-            for layer, engine in zip(self.layers, self._engines, strict=True)
-        ]
+        self._fans = [own.fan for own in self._own]
+        self._block = block_size(max(own.attributes for own in self._own))
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._bases = np.cumsum([0] + [len(layer.plan.ids) for layer in self.layers])
         plans = [layer.plan.operators for layer in self.layers if layer.plan.operators is not None]
@@ -107,16 +124,7 @@ class Matcher:
         if self.operators is not None:
             ids: list[int] = self.matches(self._batch_of(event), moment).ids.tolist()
             return ids
-        found: list[int] = []
-        for layer, engine, one, encoder in self._singles:
-            cells = encoder.cells(event)
-            if one is not None:
-                found += one.ids(cells, moment).tolist()
-            else:
-                plan = layer.plan
-                fan = plan.fan_start, plan.fan_subscription
-                _, position = collected(layer, engine.match(cells), 1, moment, *fan)
-                found += plan.ids[position].tolist()
+        found = [sid for own in self._own for sid in own.ids(event, moment)]
         return found if len(self.layers) == 1 else sorted(found)
 
     def match_batch(self, batch: pa.RecordBatch, now: int | None = None) -> pa.ListArray:
@@ -126,12 +134,55 @@ class Matcher:
     def matches(self, batch: pa.RecordBatch, now: int | None = None) -> Matches:
         """The matches of a batch in flat arrays, positions and all."""
         moment = utc_now() if now is None else now
-        if self.operators is not None:
-            return self._decided(batch, moment)
-        return self._together(
-            layer_matches(layer, engine, batch, moment, self._pool)
-            for layer, engine in zip(self.layers, self._engines, strict=True)
-        )
+
+        def block(events: pa.RecordBatch) -> list[Matches]:
+            return [found for _, found in self.match_parts([events], moment)]
+
+        if self._pool is None or self.operators is not None:
+            return joined(block(batch))
+        starts = range(0, batch.num_rows, self._block)
+        blocks = [batch.slice(first, self._block) for first in starts]
+        return joined([found for parts in self._pool.map(block, blocks) for found in parts])
+
+    def match_parts(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        now: int | None = None,
+        most: int = MOST_PAIRS,
+    ) -> Iterator[tuple[pa.RecordBatch, Matches]]:
+        """Events and their matches, one part of a batch after the other: no part has more than `most` of them, unless
+        one event has. Memory follows `most`, whatever the number of events and of matches.
+
+        >>> import penstock
+        >>> subs = penstock.Subscriptions()
+        >>> for _ in range(3): _ = subs.subscribe("alice", "price > 5")
+        >>> batch = pa.record_batch({"price": [6.0, 4.0, 7.0]})
+        >>> parts = subs.compile({"price": "double"}).match_parts([batch], most=3)
+        >>> [(events.num_rows, len(found.ids)) for events, found in parts]
+        [(2, 3), (1, 3)]
+        """
+        step = self._block
+        for batch in batches:
+            first = 0
+            while first < batch.num_rows:
+                rest = batch.num_rows - first
+                # Slices of about equal size.
+                events = batch.slice(first, -(-rest // -(-rest // step)))
+                moment = utc_now() if now is None else now
+                try:
+                    hits = [own.hits(events, moment, most) for own in self._own]
+                except TooManyHitsError:
+                    step = max(1, events.num_rows // 2)
+                    continue
+                count = sum(len(found.event) for found in hits)
+                for start, past in self._runs(hits, events.num_rows, most, self._fans):
+                    some = events.slice(start, past - start)
+                    whole = some.num_rows == events.num_rows
+                    own = hits if whole else [hits_within(h, start, past) for h in hits]
+                    yield from self._parts(some, own, moment, most)
+                first += events.num_rows
+                fitting = most * events.num_rows // max(1, count)
+                step = max(1, min(2 * step, fitting, self._block))
 
     def match_pairs(self, batch: pa.RecordBatch, now: int | None = None) -> pa.RecordBatch:
         """One row per match: the event's row number, the subscription, and its subscriber."""
@@ -141,7 +192,7 @@ class Matcher:
         """Matches as rows: the event's row number, the subscription, and its subscriber."""
         event = np.repeat(np.arange(len(found.start) - 1), np.diff(found.start))
         return pa.RecordBatch.from_arrays(
-            [pa.array(event), pa.array(found.ids), self._subscribers(found.position)],
+            [pa.array(event), pa.array(found.ids), self.subscribers(found.position)],
             ["event", "subscription", "subscriber"],
         )
 
@@ -168,9 +219,120 @@ class Matcher:
 
     def stats(self) -> Stats:
         """How large the plan is, and what of."""
-        return measure(self.layers, self._choices[0], self._indexes, self.operators)
+        return measure(
+            self.layers, self._choices[0], [own.index for own in self._own], self.operators
+        )
+
+    def take_evaluations(self) -> tuple[list[int], list[int]]:
+        """The subscriptions for which tests were evaluated that no index decides, and how many, since last asked.
+
+        Each is one test and one event of a batch. Equal conjunctions of several subscriptions count for each of them.
+        """
+        ids = np.concatenate([own.layer.plan.ids for own in self._own])
+        counts = np.concatenate([own.take_evaluations() for own in self._own])
+        found = np.flatnonzero(counts)
+        return ids[found].tolist(), counts[found].tolist()
 
     # --- inside --------------------------------------------------------------------------------
+
+    def _runs(
+        self, hits: Sequence[Hits], events: int, most: int, fans: Sequence[Fan]
+    ) -> list[tuple[int, int]]:
+        """Runs of the events whose pairs are few enough to be collected together."""
+        pairs = np.zeros(events, np.int64)
+        for found, (fan_start, _) in zip(hits, fans, strict=True):
+            pairs += pairs_per_event(found, events, fan_start)
+        return runs_within(pairs, most)
+
+    def _parts(
+        self, events: pa.RecordBatch, hits: Sequence[Hits], now: int, most: int
+    ) -> Iterator[tuple[pa.RecordBatch, Matches]]:
+        found = [
+            collected(layer, own, events.num_rows, now, *fan)
+            for layer, own, fan in zip(self.layers, hits, self._fans, strict=True)
+        ]
+        if self.operators is None:
+            yield events, self._together(found)
+            return
+        chains = self.operators.plan.chains
+        step = max(1, _STRATEGY_BYTES // bytes_per_event(chains))
+        first = 0
+        while first < events.num_rows:
+            some = events.slice(first, step)
+            past = first + some.num_rows
+            undecided = self._undecided([within(*own, first, past) for own in found], now)
+            yield from self._decide(some, undecided, now, most)
+            first = past
+            each = bytes_per_event(chains, len(undecided.chains) / some.num_rows)
+            step = max(1, min(_STRATEGY_BYTES // each, 4 * step, BLOCK))
+
+    def _undecided(self, found: list[tuple[Int64s, Int32s]], now: int) -> "_Undecided":
+        """What was found, as subscriptions that match anyway and the chains that decide about the others."""
+        matched: list[tuple[Int64s, Int32s]] = []
+        needed: list[tuple[Int64s, Int32s]] = []
+        base = 0
+        for layer, own in zip(self.layers, found, strict=True):
+            operators = layer.plan.operators
+            if operators is None:
+                matched.append(own)
+                continue
+            start, position, chain_start, chains = split(*own, len(layer.plan.ids))
+            matched.append((start, position))
+            chain_start, chains = still_needed(
+                chain_start,
+                chains,
+                operators.mixed,
+                operators.fan_start,
+                operators.fan_subscription,
+                start,
+                position,
+                layer.expires,
+                now,
+                layer.gone,
+            )
+            needed.append((chain_start, chains + base))
+            base += len(operators)
+        chain_start, chains = functools.reduce(lambda a, b: united(*a, *b), needed)
+        return _Undecided(matched, chain_start, chains.astype(np.int32))
+
+    def _decide(
+        self, events: pa.RecordBatch, undecided: "_Undecided", now: int, most: int
+    ) -> Iterator[tuple[pa.RecordBatch, Matches]]:
+        """The matches of a few events, once their operators have decided."""
+        assert self.operators is not None
+        decided = self.operators.decide(events, undecided.start, undecided.chains)
+        event = np.repeat(np.arange(events.num_rows, dtype=np.int32), np.diff(decided.start))
+        hits: list[Hits] = []
+        fans: list[Fan] = []
+        base = 0
+        for layer in self.layers:
+            operators = layer.plan.operators
+            chains = 0 if operators is None else len(operators)
+            mine = (decided.chains >= base) & (decided.chains < base + chains)
+            hits.append(Hits(event[mine], decided.chains[mine] - np.int32(base)))
+            fans.append(
+                _NO_FAN if operators is None else (operators.fan_start, operators.fan_subscription)
+            )
+            base += chains
+        for first, past in self._runs(hits, events.num_rows, most, fans):
+            own = [
+                united(
+                    *within(*matched, first, past),
+                    *collected(layer, hits_within(found, first, past), past - first, now, *fan),
+                )
+                for layer, matched, found, fan in zip(
+                    self.layers, undecided.matched, hits, fans, strict=True
+                )
+            ]
+            failures = tuple(
+                f._replace(event=f.event - first)
+                for f in decided.failures
+                if first <= f.event < past
+            )
+            yield (
+                events.slice(first, past - first),
+                replace(self._together(own), failures=failures),
+            )
 
     def _together(self, found: Iterable[tuple[Int64s, Int32s]]) -> Matches:
         """The matches of all layers, given those of each."""
@@ -185,76 +347,8 @@ class Matcher:
         columns = {name for layer in self.layers for name in layer.plan.columns}
         return event_batch(event, self.schema, sorted(columns))
 
-    def _decided(self, batch: pa.RecordBatch, now: int) -> Matches:
-        """The matches where some need operators: a few events at a time, as many as their chains allow."""
-        assert self.operators is not None
-        chains = self.operators.plan.chains
-        step = max(1, _STRATEGY_BYTES // bytes_per_event(chains))
-        parts: list[Matches] = []
-        failures: list[Failure] = []
-        first = 0
-        while first < batch.num_rows or not parts:
-            events = batch.slice(first, step)
-            found, candidates = self._decide(events, now)
-            parts.append(found)
-            failures += [f._replace(event=f.event + first) for f in found.failures]
-            first += events.num_rows
-            each = bytes_per_event(chains, candidates / max(1, events.num_rows))
-            step = max(1, min(_STRATEGY_BYTES // each, 4 * step, BLOCK))
-        starts: list[Int64s] = [np.zeros(1, np.int64)]
-        for part in parts:
-            starts.append(part.start[1:] + starts[-1][-1])
-        return Matches(
-            np.concatenate(starts),
-            np.concatenate([part.ids for part in parts]),
-            np.concatenate([part.position for part in parts]),
-            tuple(failures),
-        )
-
-    def _decide(self, events: pa.RecordBatch, now: int) -> tuple[Matches, int]:
-        """The matches of a few events, and how many chains their operators had to decide."""
-        assert self.operators is not None
-        matched: list[tuple[Int64s, Int32s]] = []
-        needed: list[tuple[Int64s, Int32s]] = []
-        base = 0
-        for layer, engine in zip(self.layers, self._engines, strict=True):
-            found = layer_matches(layer, engine, events, now, None)
-            operators = layer.plan.operators
-            if operators is not None:
-                start, position, chain_start, chains = split(*found, len(layer.plan.ids))
-                found = start, position
-                chain_start, chains = still_needed(
-                    chain_start,
-                    chains,
-                    operators.mixed,
-                    operators.fan_start,
-                    operators.fan_subscription,
-                    *found,
-                    layer.expires,
-                    now,
-                    layer.gone,
-                )
-                needed.append((chain_start, chains + base))
-                base += len(operators)
-            matched.append(found)
-        start, chains = functools.reduce(lambda a, b: united(*a, *b), needed)
-        decided = self.operators.decide(events, start, chains.astype(np.int32))
-        event = np.repeat(np.arange(events.num_rows, dtype=np.int32), np.diff(decided.start))
-        base = 0
-        for n, layer in enumerate(self.layers):
-            operators = layer.plan.operators
-            if operators is None:
-                continue
-            mine = (decided.chains >= base) & (decided.chains < base + len(operators))
-            hits = Hits(event[mine], decided.chains[mine] - np.int32(base))
-            fan = operators.fan_start, operators.fan_subscription
-            own = collected(layer, hits, events.num_rows, now, *fan)
-            matched[n] = united(*matched[n], *own)
-            base += len(operators)
-        together = self._together(matched)
-        return replace(together, failures=tuple(decided.failures)), len(chains)
-
-    def _subscribers(self, position: Int64s) -> pa.Array:
+    def subscribers(self, position: Int64s) -> pa.Array:
+        """The subscriber of each match."""
         if len(self.layers) == 1:
             column = self.layers[0].plan.subscriber_column
             return column.take(pa.array(position)).cast(pa.string())

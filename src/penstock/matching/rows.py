@@ -14,15 +14,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import FilterError
+
 FOREVER = 2**63 - 1
 """The lease end of a subscription that never expires."""
+
+EVER = -(2**63)
+"""A moment at which no lease has ended. Whoever compiles for later asks for what is active then: clocks go wrong, and
+back, and what a plan has left out doesn't match again."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rows:
     """Subscriptions in columns of one length, as they stood when `sequence` was the last change.
 
-    `ids` are unique. `expires` is the lease end: at that instant and after, the subscription
+    `ids` are unique. `errors` are subscriptions of the source, by id, that can't be read; they aren't among the others.
+    `expires` is the lease end: at that instant and after, the subscription
     doesn't match.
 
     >>> rows = Rows.of([(7, "alice", "price > 5", FOREVER)], sequence=1)
@@ -35,6 +42,7 @@ class Rows:
     subscribers: pa.StringArray
     filters: pa.StringArray
     expires: npt.NDArray[np.int64]
+    errors: tuple[tuple[int, FilterError], ...] = ()
 
     def __post_init__(self) -> None:
         lengths = {len(self.ids), len(self.subscribers), len(self.filters), len(self.expires)}
@@ -53,6 +61,7 @@ class Rows:
             self.subscribers.take(where),
             self.filters.take(where),
             self.expires[positions],
+            self.errors,
         )
 
     def plus(self, other: "Rows") -> "Rows":
@@ -63,6 +72,7 @@ class Rows:
             pa.concat_arrays([self.subscribers, other.subscribers]),
             pa.concat_arrays([self.filters, other.filters]),
             np.concatenate([self.expires, other.expires]),
+            self.errors + other.errors,
         )
 
     @staticmethod

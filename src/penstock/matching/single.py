@@ -6,7 +6,7 @@ one kernel finds all their cells. What is rarer (decimals, arrays, attributes co
 `_`) takes the way of a batch, with the columns that it needs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -17,11 +17,12 @@ from penstock.columns import descend
 from penstock.errors import SchemaError
 from penstock.jit import kernel
 from penstock.language.literals import double_key
-from penstock.language.patterns import pieces_of
+from penstock.language.patterns import LikePieces, pieces_of
 from penstock.language.schema import Schema
 from penstock.language.types import Kind, Scalar
 from penstock.matching.derived import FALSE, TRUE, UNKNOWN, PatternTest
 from penstock.matching.domains import ByteStrings
+from penstock.matching.engines.gates import LazyTest, cells_of, paths_of
 from penstock.matching.events import event_batch, event_value
 from penstock.matching.kernels import byte_cells
 from penstock.matching.plan import Plan
@@ -95,8 +96,7 @@ class EventEncoder:
         if self._texts:
             self._text_cells(event, out)
         for row, test, pieces in self._patterns:
-            value = _text(_descend(event, test.path), Scalar(Kind.STRING), test.path)
-            out[row, 0] = UNKNOWN if value is None else TRUE if pieces.match(value) else FALSE
+            out[row, 0] = _pattern_cell(event, test.path, pieces)
         if self._columns:
             self._rest(event, out)
         return out
@@ -164,6 +164,51 @@ class EventEncoder:
             plan.derived.member_cells(batch, out[len(plan.domains) + len(plan.derived.plain) :])
 
 
+class LazyTests:
+    """Tests that are evaluated for one event after the other, and only if somebody asks."""
+
+    def __init__(self, schema: Schema, tests: Sequence[LazyTest]) -> None:
+        self._schema = schema
+        self._tests = tests
+        self._pieces: dict[int, LikePieces | None] = {}
+
+    def of(self, event: Mapping[str, Any]) -> "EventTests":
+        """The tests of an event: each is evaluated at most once."""
+        return EventTests(self, event)
+
+    def cell(self, number: int, event: Mapping[str, Any]) -> int:
+        """The cell of a test, for an event."""
+        test = self._tests[number]
+        if isinstance(test, PatternTest):
+            if number not in self._pieces:
+                self._pieces[number] = pieces_of(test.pattern, test.escape)
+            pieces = self._pieces[number]
+            if pieces is not None:
+                return _pattern_cell(event, test.path, pieces)
+        names = sorted({path[0] for path in paths_of(test)})
+        batch = event_batch(event, self._schema, names)
+        return int(cells_of(test, batch, np.zeros(1, np.int32))[0])
+
+
+class EventTests:
+    """The lazy tests of one event."""
+
+    def __init__(self, tests: LazyTests, event: Mapping[str, Any]) -> None:
+        self._tests = tests
+        self._event = event
+        self._known: dict[int, int] = {}
+
+    def hold(self, wanted: Iterable[tuple[int, int]]) -> bool:
+        """Whether all these tests are in these cells: one after the other, until one isn't."""
+        for number, cell in wanted:
+            found = self._known.get(number)
+            if found is None:
+                found = self._known[number] = self._tests.cell(number, self._event)
+            if found != cell:
+                return False
+        return True
+
+
 KeyReader = Callable[[Mapping[str, Any]], int | bytes | None]
 
 
@@ -189,6 +234,11 @@ def key_reader(schema: Schema, path: tuple[str, ...]) -> KeyReader | None:
         return None if value is None else _checked(value, type_, path, key)
 
     return read_number
+
+
+def _pattern_cell(event: Mapping[str, Any], path: tuple[str, ...], pieces: LikePieces) -> int:
+    value = _text(_descend(event, path), Scalar(Kind.STRING), path)
+    return UNKNOWN if value is None else TRUE if pieces.match(value) else FALSE
 
 
 def _descend(event: Any, path: tuple[str, ...]) -> Any:

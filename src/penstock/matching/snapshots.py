@@ -47,7 +47,7 @@ from penstock.matching.layers import Layer
 from penstock.matching.matcher import Matcher
 from penstock.matching.plan import Plan
 from penstock.matching.refusals import delete_errors, read_errors, write_errors
-from penstock.matching.rows import Changes, SubscriptionSource
+from penstock.matching.rows import EVER, Changes, SubscriptionSource
 from penstock.matching.versions import VersionFiles
 from penstock.operators.define import Operators
 from penstock.operators.invoke import Health
@@ -285,8 +285,13 @@ class SnapshotStore:
         now: int | None = None,
     ) -> dict[str, Any]:
         """The content of a version that is a base only."""
-        rows = source.active(now)
+        rows = source.active(EVER)
         plan, errors = compile_plan(rows, schema, progress)
+        if errors:
+            # Whoever has ended, by the clock, is told nothing more.
+            now_active = source.active(now)
+            active = {*now_active.ids.tolist(), *(sid for sid, _ in now_active.errors)}
+            errors = [(sid, error) for sid, error in errors if sid in active]
         name, checksum = self._store(plan, {})
         return {
             "base": name,

@@ -39,6 +39,7 @@ from penstock.pipeline.frames import PAIR, matched, snapshot_store
 from penstock.pipeline.letters import count_letters, letter_rows
 from penstock.pipeline.metrics import QUANTILES, Report, Reports, refusals
 from penstock.pipeline.pins import Pin, Pins, query_id
+from penstock.pipeline.running_costs import RunningCosts, cost_folder
 from penstock.pipeline.sinks import Batch, Sink
 from penstock.pipeline.sources import KEY, RAW, REASON
 from penstock.registry import Subscriptions
@@ -62,6 +63,7 @@ class _State:
     refused: int = 0
     refusals: tuple[str, ...] = ()
     stale: str | None = None
+    costs: RunningCosts = field(default_factory=RunningCosts)
 
 
 @dataclass
@@ -100,6 +102,7 @@ class MicroBatches:
         ran = self.sink.write(counted.matches(notifications), Batch(query, number))
         done = utc_now()
         counts = counted.get(ran)
+        self._judge_costs(pin, counts)
         failed = self._dead_letters(frame, pin, query, counts)
         if counts is not None:
             counts["dead_letters"] += failed
@@ -152,6 +155,7 @@ class MicroBatches:
             isolate=isolate,
             strategy=self.strategy,
             failure_folder=str(failure_folder(pin.snapshot, pin.batch)),
+            costs=cost_folder(pin.snapshot, pin.batch),
         )
         parts = [F.lit(query), F.col(KEY), F.col("subscription").cast("string")]
         return pairs.select(
@@ -178,6 +182,15 @@ class MicroBatches:
         if failed:
             forget_failures(folder)
         return failed
+
+    def _judge_costs(self, pin: Pin, counts: dict[str, Any] | None) -> None:
+        """Set aside the subscriptions that cost too much. What goes wrong with that is told, and harms nobody."""
+        costs = self._state.costs
+        costs.gather(cost_folder(pin.snapshot, pin.batch), counts["events"] if counts else 0)
+        try:
+            costs.judge(self._source())
+        except RegistryError as error:
+            log.warning("micro-batch %d: can't set subscriptions aside: %s", pin.batch, error)
 
     def _report(
         self, frame: DataFrame, pin: Pin, replayed: bool, counts: dict[str, Any] | None, done: int

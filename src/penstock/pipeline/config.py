@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import sqlglot
-import yaml
 from pyspark.sql import SparkSession
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from penstock.errors import ConfigError, PenstockError, PipelineError, SchemaError
@@ -54,6 +54,7 @@ from penstock.pipeline.sinks import (
 from penstock.pipeline.sources import RECORDS, Source
 from penstock.pipeline.streaming import Pipeline
 from penstock.pipeline.triggers import trigger_of
+from penstock.yaml_texts import YamlError, read_yaml
 
 _REQUIRED = ("source", "subscriptions", "sink", "checkpoint")
 _TEXTS = (
@@ -67,6 +68,7 @@ _SINK_KEYS = {
     "console": ("format", "rows"),
     "python": ("format", "function", "arrow"),
 }
+_SHOWN = 100  # characters of a text in a message
 _LOCAL_FILES = ("json", "csv", "parquet", "orc", "avro")
 
 
@@ -119,11 +121,11 @@ class PipelineConfig:
 def read_config(path: str | Path) -> PipelineConfig:
     """Read and check a pipeline file; a `ConfigError` with everything that is wrong with it."""
     try:
-        value = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        value = read_yaml(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror or error}"]) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError([f"{path} is not YAML: {error}"]) from error
+    except (YamlError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{path} is not YAML that describes a pipeline: {error}"]) from error
     return parse_config(value)
 
 
@@ -218,14 +220,29 @@ def _read_schema(schema: str | Mapping[str, Any]) -> Schema:
     """The schema, read without Spark: as the columns of a table that is never made, if it is text."""
     if isinstance(schema, Mapping):
         return Schema.of(schema)
+    shown = schema if len(schema) <= _SHOWN else schema[:_SHOWN] + "…"
     try:
-        table = sqlglot.parse_one(f"CREATE TABLE events ({schema})", dialect="spark").this
-    except SqlglotError as error:
-        raise SchemaError(f"{schema!r} is not a list of attributes and types") from error
-    kinds = {column.name: column.args.get("kind") for column in table.expressions}
-    if missing := [name for name, kind in kinds.items() if kind is None]:
-        raise SchemaError(f"attribute {missing[0]!r} has no type in {schema!r}")
-    return Schema.of({name: kind.sql("spark") for name, kind in kinds.items() if kind})
+        made = sqlglot.parse_one(f"CREATE TABLE events ({schema})", dialect="spark")
+    except (SqlglotError, RecursionError, TypeError) as error:
+        raise SchemaError(f"{shown!r} is not a list of attributes and types") from error
+    table = made.this
+    if not isinstance(made, exp.Create) or not isinstance(table, exp.Schema):
+        raise SchemaError(f"{shown!r} is not a list of attributes and types")
+    if any(value for name, value in made.args.items() if name not in ("this", "kind")):
+        raise SchemaError(f"{shown!r} has more than attributes and types")
+    types: dict[str, str] = {}
+    for column in table.expressions:
+        if isinstance(column, exp.Identifier):
+            raise SchemaError(f"attribute {column.name!r} has no type in {shown!r}")
+        if not isinstance(column, exp.ColumnDef) or not isinstance(column.this, exp.Identifier):
+            raise SchemaError(f"{column.sql('spark')[:_SHOWN]!r} is not an attribute with a type")
+        kind = column.args.get("kind")
+        if not isinstance(kind, exp.DataType):
+            raise SchemaError(f"attribute {column.name!r} has no type in {shown!r}")
+        if column.name in types:
+            raise SchemaError(f"attribute {column.name!r} stands twice in {shown!r}")
+        types[column.name] = kind.sql("spark")
+    return Schema.of(types)
 
 
 def _sink(value: Any, key: str, problems: list[str]) -> Sink | None:

@@ -8,7 +8,7 @@ compared with. Each worker process maps the snapshot into memory once and keeps 
 pickled plan would do: Spark Connect has no broadcast variables, and a pickled plan is one copy per process.
 
 Fan-out has no bound (one event can match every subscription), but the memory of a worker has: a batch of events is
-matched in slices whose size follows the fan-out seen so far, and pairs leave in batches of bounded size.
+matched in parts of a bounded number of pairs (`Matcher.match_parts`), which leave as batches of their own.
 """
 
 import atexit
@@ -37,6 +37,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from penstock.arrays import Int64s
 from penstock.durations import shown, utc_now
 from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.language import Schema
@@ -47,7 +48,8 @@ from penstock.matching.rows import SubscriptionSource
 from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.feedback import Feedback, gather_learned, told
-from penstock.pipeline.halving import work_in_halves
+from penstock.pipeline.halving import parts_in_halves
+from penstock.pipeline.running_costs import leave_costs
 from penstock.row_values import row_dict
 
 SUBSCRIPTIONS = StructField(
@@ -61,11 +63,10 @@ PAIR = (
     StructField("subscriber", StringType(), nullable=True),
 )
 
-_FIRST_EVENTS = 1024  # events in the first slice, before anything is known about the fan-out
-_MOST_EVENTS = 1 << 16
-_AIM = 1 << 21  # matches that a slice aims at: 16 MiB of ids; engines want many events at a time
 _PAIRS = 1 << 17  # rows of an output batch, where there is one per pair
-_BYTES = 32 << 20  # an output batch of wide events holds fewer pairs than that
+_BYTES = (
+    32 << 20
+)  # an output batch of wide events holds fewer pairs than that; one of a single pair may be larger
 
 
 def match(
@@ -132,17 +133,28 @@ def matched(
     strategy: str = DEFAULT_STRATEGY,
     failures: bool = False,
     failure_folder: str | None = None,
+    costs: str | None = None,
 ) -> DataFrame:
     """`df` matched against one snapshot; `now` is what leases are compared with, None the worker's clock.
 
-    Workers import the `operators` that are given here, and no others, whatever the snapshot says. They leave the events
-    that operators failed on in `failure_folder`, if there is one. With `isolate` all operators have processes of their
-    own.
+    Workers import the `operators` that are given here, and no others, whatever the snapshot says. With `isolate` all
+    operators have processes of their own. Workers leave the events that operators failed on in `failure_folder`, if
+    there is one, and in `costs` what subscriptions took (`running_costs`).
     """
     new = _added(explode, failures)
     names = df.schema.names
     work = _Work(
-        ref, now, explode, engine, names, operators, isolate, strategy, failures, failure_folder
+        ref,
+        now,
+        explode,
+        engine,
+        names,
+        operators,
+        isolate,
+        strategy,
+        failures,
+        failure_folder,
+        costs,
     )
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -272,38 +284,30 @@ class _Work:
     strategy: str = DEFAULT_STRATEGY
     failures: bool = False
     failure_folder: str | None = None
+    costs: str | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         matcher = open_matcher(
             self.ref, self.engine, self.strategy, self.operators, isolate=self.isolate
         )
+        count = 0
         with Feedback(
             matcher, self.ref, self.failure_folder, told=self.now is not None
         ) as feedback:
-            yield from self._run(matcher, feedback, batches)
-
-    def _run(
-        self, matcher: Matcher, feedback: Feedback, batches: Iterable[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
-        step = _FIRST_EVENTS
-        for given in batches:
-            batch = given.rename_columns(self.names)
-            start = 0
-            while start < batch.num_rows:
-                events = batch.slice(start, step)
-                count = 0
-                for part, found in self._matched(matcher, events):
-                    feedback.failed(part, found.failures)
-                    yield from self._told(matcher, part, found)
-                    count += len(found.ids)
-                start += events.num_rows
-                step = _next_step(step, events.num_rows, count)
+            for batch in batches:
+                for events, found in self._matched(matcher, batch.rename_columns(self.names)):
+                    feedback.failed(events, found.failures)
+                    yield from self._told(matcher, events, found)
+                count += batch.num_rows
+        leave_costs(self.costs, matcher, count)
 
     def _matched(
-        self, matcher: Matcher, events: pa.RecordBatch
+        self, matcher: Matcher, batch: pa.RecordBatch
     ) -> Iterator[tuple[pa.RecordBatch, Matches]]:
-        """The matches of all events, or of parts of them, if one can't be matched: it matches nothing, and is told."""
-        return work_in_halves(events, lambda part: matcher.matches(part, self.now), self._unmatched)
+        """Parts of a batch with their matches. An event that can't be matched matches nothing, and is told."""
+        return parts_in_halves(
+            batch, lambda part: matcher.match_parts([part], self.now), self._unmatched
+        )
 
     def _unmatched(self, event: pa.RecordBatch, reason: str) -> Matches:
         if self.failure_folder is None and not self.failures:
@@ -318,7 +322,7 @@ class _Work:
         self, matcher: Matcher, events: pa.RecordBatch, found: Matches
     ) -> Iterator[pa.RecordBatch]:
         if self.explode:
-            yield from _exploded(events, matcher.pairs(found))
+            yield from _exploded(events, found, matcher)
             return
         added = [found.lists()]
         if self.failures:
@@ -334,20 +338,40 @@ def _failure_lists(events: int, failures: Iterable[Failure]) -> pa.ListArray:
     return pa.array(lists, pa.list_(pa.string()))
 
 
-def _next_step(step: int, events: int, found: int) -> int:
-    """How many events to match next: twice as many, unless their pairs would pass the target."""
-    fitting = _AIM * events // found if found else _MOST_EVENTS
-    return max(1, min(step * 2, fitting, _MOST_EVENTS))
+def _exploded(events: pa.RecordBatch, found: Matches, matcher: Matcher) -> Iterator[pa.RecordBatch]:
+    """One row per pair, in batches of at most `_PAIRS` rows and, unless one row is larger, `_BYTES` bytes."""
+    for first, past in _portions(events, np.diff(found.start)):
+        start, end = int(found.start[first]), int(found.start[past])
+        some = events.slice(first, past - first)
+        event = np.repeat(np.arange(past - first), np.diff(found.start[first : past + 1]))
+        rows = max(1, min(_PAIRS, _BYTES // max(1, some.nbytes))) if past - first == 1 else _PAIRS
+        for place in range(start, end, rows):
+            stop = min(place + rows, end)
+            yield _with_columns(
+                some.take(pa.array(event[place - start : stop - start])),
+                [pa.array(found.ids[place:stop]), matcher.subscribers(found.position[place:stop])],
+                [field.name for field in PAIR],
+            )
 
 
-def _exploded(events: pa.RecordBatch, pairs: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    width = max(1, events.nbytes // max(1, events.num_rows))
-    most = max(1, min(_PAIRS, _BYTES // width))
-    for start in range(0, pairs.num_rows, most):
-        part = pairs.slice(start, most)
-        rows = events.take(part.column("event"))
-        names = [field.name for field in PAIR]
-        yield _with_columns(rows, [part.column(name) for name in names], names)
+def _portions(events: pa.RecordBatch, pairs: Int64s) -> Iterator[tuple[int, int]]:
+    """Runs of events whose rows fit into one output batch, or single events, as first and past.
+
+    Halves what may not fit: one event can be as large as all the others.
+    """
+    waiting = [(0, len(pairs))]
+    while waiting:
+        first, past = waiting.pop()
+        own = pairs[first:past]
+        total = int(own.sum())
+        if not total:
+            continue
+        size = events.slice(first, past - first).nbytes
+        if past - first == 1 or (total <= _PAIRS and size * int(own.max()) <= _BYTES):
+            yield first, past
+            continue
+        middle = (first + past) // 2
+        waiting += [(middle, past), (first, middle)]
 
 
 def _with_columns(

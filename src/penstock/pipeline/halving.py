@@ -4,7 +4,7 @@ A batch is tried whole, so that nothing is paid where nothing is wrong. If that 
 record that did it: about 2 log2 n tries for one among n.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import pyarrow as pa
@@ -28,17 +28,31 @@ def work_in_halves(
     >>> [result for _, result in found]
     [[1.0, 0.5], 'ZeroDivisionError: division by zero', [0.25]]
     """
+    return parts_in_halves(batch, lambda part: [(part, work(part))], refuse, job_errors)
+
+
+def parts_in_halves(
+    batch: pa.RecordBatch,
+    work: Callable[[pa.RecordBatch], Iterable[tuple[pa.RecordBatch, Result]]],
+    refuse: Callable[[pa.RecordBatch, str], Result],
+    job_errors: tuple[type[Exception], ...] = (),
+) -> Iterator[tuple[pa.RecordBatch, Result]]:
+    """The same for work that comes in parts, one run of records after the other: those that came are done."""
+    done = 0
     try:
-        found = work(batch)
+        for part, found in work(batch):
+            yield part, found
+            done += part.num_rows
+        return
     except job_errors:
         raise
-    except Exception as error:  # noqa: BLE001  (a record can make anything of anything)
-        if batch.num_rows <= 1:
-            yield batch, refuse(batch, f"{type(error).__name__}: {error}".strip(": \n"))
+    except Exception as error:
+        rest = batch.slice(done)
+        if not rest.num_rows:
+            raise
+        if rest.num_rows == 1:
+            yield rest, refuse(rest, f"{type(error).__name__}: {error}".strip(": \n"))
             return
-    else:
-        yield batch, found
-        return
-    half = batch.num_rows // 2
-    yield from work_in_halves(batch.slice(0, half), work, refuse, job_errors)
-    yield from work_in_halves(batch.slice(half), work, refuse, job_errors)
+    half = rest.num_rows // 2
+    yield from parts_in_halves(rest.slice(0, half), work, refuse, job_errors)
+    yield from parts_in_halves(rest.slice(half), work, refuse, job_errors)

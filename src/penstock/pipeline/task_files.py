@@ -23,9 +23,13 @@ _UNNUMBERED = "batch"
 
 def leave(folder: Path, name: str, text: str) -> None:
     """On a worker: leave a file of a task; its suffix is that of the name."""
-    at = batch_folder(folder)
-    make_folder(at)
-    replace_file(_task_file(at, name), text)
+    leave_in(batch_folder(folder), name, text)
+
+
+def leave_in(folder: Path, name: str, text: str) -> None:
+    """The same where the driver has said which folder is the micro-batch's."""
+    make_folder(folder)
+    replace_file(_task_file(folder, name), text)
 
 
 def batch_folder(folder: Path) -> Path:

@@ -3,7 +3,8 @@
 Read `registry` first, then `subscriptions`: the registry as its users see it, and what is made of its filters. Below:
 
 - `tickets`, `leases`, `limits`, `records`: what a subscription has, and may have;
-- `schemas`: what all filters must fit;
+- `schemas`: what all filters must fit; `costs`: what they may cost;
+- `set_aside`: those that were ended because they harmed others;
 - `sources`, `load`: a million subscriptions at once;
 - `store`, `queries`: reading, one state at a time, and the change feed;
 - `turns`: writing, one at a time, and which numbers changes get;
@@ -16,6 +17,7 @@ from penstock.fronts import front
 
 if TYPE_CHECKING:
     from penstock.registry.leases import Lease
+    from penstock.registry.limits import Limits
     from penstock.registry.load import LoadReport
     from penstock.registry.records import Subscribed, Subscription
     from penstock.registry.subscriptions import Subscriptions
@@ -24,10 +26,11 @@ __getattr__ = front(
     "penstock.registry",
     {
         "leases": ("Lease",),
+        "limits": ("Limits",),
         "load": ("LoadReport",),
         "records": ("Subscribed", "Subscription"),
         "subscriptions": ("Subscriptions",),
     },
 )
 
-__all__ = ["Lease", "LoadReport", "Subscribed", "Subscription", "Subscriptions"]
+__all__ = ["Lease", "Limits", "LoadReport", "Subscribed", "Subscription", "Subscriptions"]

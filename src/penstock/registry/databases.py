@@ -42,10 +42,11 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
 from penstock.errors import RegistryError
+from penstock.registry.bad_rows import BadRow, RawText, sort_out
 from penstock.registry.tables import subscriptions
 
 PATIENCE = 300
@@ -144,8 +145,37 @@ class Database(ABC):
         result.close()
         return pa.concat_tables(tables)
 
+    def fetch_rows(
+        self, connection: Connection, statement: Select[Any]
+    ) -> tuple[pa.Table, list[BadRow]]:
+        """The rows of a statement over subscriptions, their id among the columns; those that are none of ours aside."""
+        try:
+            with self._sheltered(connection):
+                return self.fetch(connection, statement), []
+        except (pa.ArrowException, ValueError, OverflowError, *self._decoding_errors()) as error:
+            types = _arrow_types(statement)
+            good, bad = sort_out(self._fetch_raw(connection, statement), types)
+            if not bad:
+                raise error from None  # something else is wrong
+            columns = zip(*good, strict=True) if good else [()] * len(types)
+            return pa.table(
+                [pa.array(c, f.type) for c, f in zip(columns, types, strict=True)], types
+            ), bad
+
     def close(self) -> None:
         self.engine.dispose()
+
+    def _sheltered(self, connection: Connection) -> AbstractContextManager[Any]:
+        """Where a statement may fail, and the transaction goes on."""
+        return nullcontext()
+
+    @abstractmethod
+    def _decoding_errors(self) -> tuple[type[Exception], ...]:
+        """What the driver raises for text that isn't UTF-8."""
+
+    @abstractmethod
+    def _fetch_raw(self, connection: Connection, statement: Select[Any]) -> list[Row]:
+        """The rows of a statement, texts as `RawText`."""
 
     @abstractmethod
     def missing(self) -> str | None:
@@ -186,7 +216,7 @@ class Database(ABC):
         driver: type[BaseException] = self.engine.dialect.loaded_dbapi.Error
         try:
             yield
-        except (SQLAlchemyError, driver) as error:
+        except (SQLAlchemyError, driver, UnicodeDecodeError) as error:
             cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
             reason = " ".join(str(cause).split())
             raise RegistryError(
@@ -261,6 +291,20 @@ class SQLite(Database):
             raw.close()
         for index in rebuilt:
             index.create(connection)
+
+    def _decoding_errors(self) -> tuple[type[Exception], ...]:
+        return (sqlite3.OperationalError,)
+
+    def _fetch_raw(self, connection: Connection, statement: Select[Any]) -> list[Row]:
+        driver: Any = connection.connection.driver_connection
+        before, driver.text_factory = driver.text_factory, RawText
+        try:
+            with connection.execute(statement) as result:
+                assert result.cursor is not None
+                rows: list[Row] = list(result.cursor.fetchall())
+        finally:
+            driver.text_factory = before
+        return rows
 
     def _begin_reading(self, connection: Connection) -> None:
         self._begin(connection, "BEGIN")
@@ -340,6 +384,31 @@ class PostgreSQL(Database):
                 copy.write_row(row)
         if count > 10_000:  # else the planner believes the table small, and scans it each time
             connection.execute(text(f"ANALYZE {subscriptions.name}"))
+
+    def _sheltered(self, connection: Connection) -> AbstractContextManager[Any]:
+        return connection.begin_nested()
+
+    def _decoding_errors(self) -> tuple[type[Exception], ...]:
+        return (
+            DataError,
+        )  # a database of the encoding SQL_ASCII takes any bytes, but doesn't give them as UTF-8
+
+    def _fetch_raw(self, connection: Connection, statement: Select[Any]) -> list[Row]:
+        from psycopg.adapt import Loader
+
+        class AsItIs(Loader):
+            def load(self, data: Any) -> RawText:
+                return RawText(bytes(data))
+
+        words = str(statement.compile(self.engine, compile_kwargs={"literal_binds": True}))
+        driver: Any = connection.connection.driver_connection
+        with driver.cursor() as cursor:
+            cursor.adapters.register_loader("text", AsItIs)
+            cursor.execute("SET LOCAL client_encoding TO 'SQL_ASCII'")
+            cursor.execute(words)
+            rows: list[Row] = cursor.fetchall()
+            cursor.execute("SET LOCAL client_encoding TO 'UTF8'")
+        return rows
 
     def _begin_reading(self, connection: Connection) -> None:
         connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

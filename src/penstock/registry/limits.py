@@ -1,14 +1,39 @@
-"""What a registry can keep: ids of 64 bits, names and filters that every database takes as they are.
+"""What a registry can keep: ids of 64 bits, names and filters that every database takes as they are; and what its owner
+allows.
 
 How long a filter may be is the language's to say.
 """
 
 import operator
+from dataclasses import dataclass
 
 from penstock.errors import FilterError, RegistryError
 
 MAX_SUBSCRIBER = 1024
 """Bytes of a subscriber's name in UTF-8. It is indexed, and PostgreSQL indexes up to 2.7 KB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the owner of a registry allows subscriptions to cost (see `matching.costs`).
+
+    `subscription` and `subscriber`: the most that a filter, and all of a subscriber's together, may cost. A filter that
+    passes them is refused. `evaluations`: so many tests may be evaluated for a subscription and an event, on average,
+    while it runs; one that takes more is set aside.
+
+    >>> Limits(subscription=10).subscriber
+    16384
+    """
+
+    subscription: int = 1_024
+    subscriber: int = 16_384
+    evaluations: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("subscription", "subscriber", "evaluations"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise RegistryError(f"the limit {name} is {value!r}: give a number of at least 0")
 
 
 def subscriber_error(subscriber: str) -> str | None:

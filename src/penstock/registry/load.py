@@ -20,18 +20,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.arrays import Int64s
 from penstock.errors import FilterError, SubscriptionErrors
 from penstock.joins.catalog import Catalog
-from penstock.matching import check_many
+from penstock.matching import examine_many
 from penstock.matching.rows import FOREVER
 from penstock.registry.catalogs import check_selects
+from penstock.registry.costs import (
+    check_cost,
+    check_totals,
+    keep_costs,
+    prepare_costs,
+    spent,
+)
 from penstock.registry.kinds import are_selects
-from penstock.registry.limits import MAX_SUBSCRIBER, filter_error, subscriber_error
+from penstock.registry.limits import MAX_SUBSCRIBER, Limits, filter_error, subscriber_error
 from penstock.registry.queries import Ids
 from penstock.registry.schemas import Known
 from penstock.registry.sources import Incoming
 from penstock.registry.store import Store
 from penstock.registry.tickets import new_tickets, ticket_hash
+from penstock.registry.turns import Turn
 
 Errors = dict[int, FilterError]  # by row of the source, 0 the first
 Advance = Callable[[int], None]  # is told how many rows are done
@@ -64,6 +73,7 @@ def load_incoming(
     clock: Callable[[], int],
     lease: int,
     catalog: Catalog | None,
+    limits: Limits,
     *,
     tickets: bool,
     skip_bad: bool,
@@ -73,7 +83,11 @@ def load_incoming(
     started = time.monotonic()
     ids = None if incoming.ids is None else pc.fill_null(incoming.ids, 0).to_numpy()
     errors = _row_errors(incoming, ids)
-    errors |= _filter_errors(incoming.filters, errors, known, catalog, bar("checking"))
+    found, costs = _filter_errors(incoming.filters, errors, known, catalog, bar("checking"))
+    errors |= found
+    errors |= _cost_errors(incoming, costs, errors, limits)
+    if costs.any():
+        prepare_costs(store)
     if ids is not None:
         errors |= _taken_errors(incoming, ids, store.live_among(ids, clock()), errors)
     _raise_unless(skip_bad, errors, incoming)
@@ -87,6 +101,9 @@ def load_incoming(
         if ids is not None:
             live, dead = turn.present(ids, now)
             errors |= _taken_errors(incoming, ids, live, errors)
+            _raise_unless(skip_bad, errors, incoming)
+        if costs.any():
+            errors |= _total_errors(incoming, costs, errors, limits, turn, now)
             _raise_unless(skip_bad, errors, incoming)
         good = np.delete(np.arange(len(incoming)), list(errors))
         if ids is None:
@@ -104,6 +121,10 @@ def load_incoming(
             min(now + lease, FOREVER),
             advance,
         )
+        if costs.any():
+            costly = np.flatnonzero(costs[good])
+            pairs = zip(loaded[costly].tolist(), costs[good][costly].tolist(), strict=True)
+            keep_costs(turn.connection, dict(pairs))
     given = None
     if secrets is not None:
         given = pa.table({"id": pa.array(loaded), "ticket": [secrets[row] for row in good]})
@@ -168,7 +189,8 @@ def _filter_errors(
     known: Known,
     catalog: Catalog | None,
     advance: Advance,
-) -> Errors:
+) -> tuple[Errors, Int64s]:
+    """What is wrong with filters, and what each of them costs."""
     good = np.ones(len(filters), np.bool_)
     good[list(errors)] = False
     selects = np.flatnonzero(good & are_selects(filters))
@@ -182,10 +204,33 @@ def _filter_errors(
         advance(done)
 
     texts = filters if good.all() else filters.take(rows)
-    found = check_many(texts, known.schema, known.operators, progress=checked)
+    found, cost = examine_many(texts, known.schema, known.operators, progress=checked)
+    costs = np.zeros(len(filters), np.int64)
+    costs[rows] = cost
     wrong = check_selects(_values(filters, selects.tolist()), catalog)
     advance(len(filters))
-    return {int(rows[n]): e for n, e in found} | {int(selects[n]): e for n, e in wrong}
+    errors = {int(rows[n]): e for n, e in found} | {int(selects[n]): e for n, e in wrong}
+    return errors, costs
+
+
+def _cost_errors(incoming: Incoming, costs: Int64s, known: Errors, limits: Limits) -> Errors:
+    """Those that cost more than a subscription may."""
+    rows = [r for r in np.flatnonzero(costs > limits.subscription).tolist() if r not in known]
+    found = zip(rows, _values(incoming.filters, rows), strict=True)
+    errors = {row: check_cost(text, int(costs[row]), limits) for row, text in found}
+    return {row: error for row, error in errors.items() if error is not None}
+
+
+def _total_errors(
+    incoming: Incoming, costs: Int64s, known: Errors, limits: Limits, turn: Turn, now: int
+) -> Errors:
+    """Those that are too much for their subscriber, beside those that it has."""
+    rows = [row for row in np.flatnonzero(costs).tolist() if row not in known]
+    names = _values(incoming.subscribers, rows)
+    before = spent(turn.connection, sorted(set(names)), now)
+    texts = _values(incoming.filters, rows)
+    found = check_totals(texts, names, costs[rows].tolist(), before, limits)
+    return {rows[n]: error for n, error in found.items()}
 
 
 def _taken_errors(incoming: Incoming, ids: Ids, taken: Ids, known: Errors) -> Errors:

@@ -1,6 +1,8 @@
 """Questions to the tables that readers and writers both ask. Each takes an open transaction."""
 
+import contextlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,7 @@ from sqlalchemy import (
     select,
 )
 
+from penstock.errors import RegistryError
 from penstock.registry.databases import Database
 from penstock.registry.records import Record
 from penstock.registry.statements import Statement
@@ -79,7 +82,25 @@ def read_head(connection: Connection, lock: bool = False) -> Head:
 def find(connection: Connection, sid: int, now: int) -> Record | None:
     """The live subscription with this id."""
     row = _find.run(connection, sid=sid, now=now)
-    return None if row is None else Record(*row)
+    if row is None:
+        return None
+    record = Record(*map(_decoded, row[:3]), *row[3:])
+    kinds = {"subscriber": str, "filter": str, "created": int, "expires": int}
+    wrong = [name for name, kind in kinds.items() if not isinstance(getattr(record, name), kind)]
+    if wrong:
+        raise RegistryError(
+            f"row {sid} of {subscriptions.name} can't be read: its {wrong[0]} is of another type than it should be; "
+            f"another program has written it: mend the row, or end it (penstock unsubscribe {sid} --force)"
+        )
+    return record
+
+
+def _decoded(value: Any) -> Any:
+    """A BLOB as its text, if it is one."""
+    if isinstance(value, bytes):
+        with contextlib.suppress(UnicodeDecodeError):
+            return value.decode()
+    return value
 
 
 def present(database: Database, connection: Connection, ids: Ids, now: int) -> tuple[Ids, Ids]:

@@ -64,11 +64,12 @@ def subscription_of(record: Record) -> Subscription:
         record.id,
         record.subscriber,
         record.filter,
-        _utc(record.created),
-        None if record.expires == FOREVER else _utc(record.expires),
+        utc_time(record.created),
+        None if record.expires == FOREVER else utc_time(record.expires),
         record.sequence,
     )
 
 
-def _utc(microseconds: int) -> datetime:
+def utc_time(microseconds: int) -> datetime:
+    """UTC microseconds as a time."""
     return _EPOCH + timedelta(microseconds=microseconds)

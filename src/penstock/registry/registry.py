@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import numpy as np
 from sqlalchemy.engine import URL
 
 from penstock.durations import utc_now
@@ -27,25 +28,37 @@ from penstock.errors import (
 from penstock.joins.catalog import Catalog
 from penstock.language import Schema, SchemaLike
 from penstock.language.selects import check_select, is_select
-from penstock.matching import check
+from penstock.matching import examine
+from penstock.matching.check import Examined
 from penstock.matching.rows import FOREVER, Changes, Rows
 from penstock.operators.define import Operator, Operators, OperatorsLike
 from penstock.registry.catalogs import keep_catalog, no_catalog, read_catalog
+from penstock.registry.costs import (
+    check_cost,
+    check_total,
+    keep_costs,
+    keep_limits,
+    prepare_costs,
+    read_limits,
+    spent,
+)
 from penstock.registry.databases import database_of
 from penstock.registry.kinds import SelectSource, changes_of_kind, rows_of_kind
 from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length
-from penstock.registry.limits import as_int64, check_texts
+from penstock.registry.limits import Limits, as_int64, check_texts
 from penstock.registry.load import (
     LoadReport,
     SchemaMoved,
     load_incoming,
     progress_bar,
 )
-from penstock.registry.records import Subscribed, Subscription, subscription_of
+from penstock.registry.records import Subscribed, Subscription, subscription_of, utc_time
 from penstock.registry.schemas import Known, keep_schema, read_schema
+from penstock.registry.set_aside import SetAside, read_set_aside, set_aside
 from penstock.registry.sources import Columns, read_source
 from penstock.registry.store import Store
 from penstock.registry.tickets import new_ticket, proven, ticket_hash
+from penstock.registry.turns import Turn
 
 _PAGE = 1_000  # subscriptions that `list` reads at a time
 
@@ -72,6 +85,7 @@ class Registry:
             wanted = Schema.of(schema).with_operators(signatures)
             self._known = keep_schema(self._store, wanted, clock())
         self._catalog = None if catalog is None else keep_catalog(self._store, catalog)
+        self._limits = Limits()
 
     @classmethod
     def open(
@@ -138,6 +152,49 @@ class Registry:
         return self._catalog
 
     @property
+    def limits(self) -> Limits:
+        """What subscriptions may cost; `set_limits` changes it, for all who use the registry.
+
+        >>> subs = Registry()
+        >>> subs.set_limits(Limits(subscription=100))
+        >>> subs.limits.subscription
+        100
+        """
+        self._limits = read_limits(self._store)
+        return self._limits
+
+    def set_limits(self, limits: Limits) -> None:
+        """Set what subscriptions may cost from now on. Those that are there stay."""
+        keep_limits(self._store, limits)
+        self._limits = limits
+
+    def set_aside(self, id: int, reason: str) -> bool:  # noqa: A002
+        """End a subscription that harms others, and keep the reason: `refused` has it. False if it isn't alive.
+
+        >>> subs = Registry()
+        >>> subs.set_aside(subs.subscribe("alice", "price > 5").id, "too expensive")
+        True
+        >>> len(subs), [(found.subscriber, found.reason) for found in subs.refused()]
+        (0, [('alice', 'too expensive')])
+        """
+        number = as_int64(id)
+        return number is not None and set_aside(self._store, number, reason, self._clock())
+
+    def refused(self, scan: bool = True) -> builtins.list[SetAside]:
+        """The subscriptions that aren't matched, and why: set aside, or of rows that can't be read.
+
+        Which don't fit the events depends on those: a pipeline's metrics have them. To find rows that can't be read
+        takes a scan of all.
+        """
+        now = utc_time(self._clock())
+        if not scan:
+            return read_set_aside(self._store)
+        return read_set_aside(self._store) + [
+            SetAside(row.id, row.subscriber, row.filter, row.error().reason, now)
+            for row in self._store.bad_rows()
+        ]
+
+    @property
     def selects(self) -> SelectSource:
         """The select-joins, which `active`, `changes` and all that compiles filters leave out.
 
@@ -180,22 +237,41 @@ class Registry:
         ticket = new_ticket()
         known = self._known
         is_join = is_select(filter)
-        for warning in self._check_select(filter) if is_join else self._check(filter, known):
+        told, cost = (self._check_select(filter), 0) if is_join else self._examine(filter, known)
+        for warning in told:
             warnings.warn(warning, ExpensiveSubscription, stacklevel=2)
         while True:
             with self._store.turn() as turn:
                 if is_join or turn.schema == known.text:
                     now = self._clock()
                     end = min(now + length, FOREVER)
+                    if cost:
+                        self._charge(turn, subscriber, filter, cost, now)
                     sid = turn.add(subscriber, filter, ticket_hash(ticket), now, end)
+                    if cost:
+                        keep_costs(turn.connection, {sid: cost})
                     break
             # Somebody gave the registry its schema meanwhile.
             known = self._known = read_schema(self._store, known)
-            self._check(filter, known)
+            _, cost = self._examine(filter, known)
         return Subscribed(sid, ticket)
 
-    def _check(self, text: str, known: Known) -> builtins.list[str]:
-        return check(text, known.schema, known.operators)
+    def _examine(self, text: str, known: Known) -> Examined:
+        """What a filter will cost. FilterError if it isn't one, or costs more than is allowed."""
+        examined = examine(text, known.schema, known.operators)
+        if examined.cost:
+            error = check_cost(text, examined.cost, self.limits)
+            if error is not None:
+                raise error
+            prepare_costs(self._store)
+        return examined
+
+    def _charge(self, turn: Turn, subscriber: str, text: str, cost: int, now: int) -> None:
+        """FilterError if a filter is too much beside the others of its subscriber."""
+        before = spent(turn.connection, [subscriber], now).get(subscriber, 0)
+        error = check_total(text, subscriber, cost, before, self._limits)
+        if error is not None:
+            raise error
 
     def _check_select(self, text: str) -> builtins.list[str]:
         catalog = self.catalog
@@ -251,7 +327,7 @@ class Registry:
         """
         number = as_int64(id)
         with self._store.turn() as turn:
-            if number is None or turn.find(number, self._clock()) is None:
+            if number is None or not len(turn.present(np.array([number]), self._clock())[0]):
                 raise UnknownSubscription(f"no live subscription {id}")
             turn.remove([number])
 
@@ -333,6 +409,7 @@ class Registry:
                         self._clock,
                         length,
                         self.catalog,
+                        self.limits,
                         tickets=tickets,
                         skip_bad=on_error == "skip",
                         bar=bar,
@@ -428,11 +505,11 @@ class Registry:
         while limit is None or limit > 0:
             size = _PAGE if limit is None else min(limit, _PAGE)
             page = self._store.page(after, subscriber, now, size)
-            yield from map(subscription_of, page)
-            if len(page) < size:
+            yield from map(subscription_of, page.records)
+            if page.after is None:
                 return
-            after = page[-1].id
-            limit = None if limit is None else limit - size
+            after = page.after
+            limit = None if limit is None else limit - len(page.records)
 
 
 def _reopen(

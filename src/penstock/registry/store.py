@@ -6,8 +6,9 @@ one sequence number.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +16,23 @@ from sqlalchemy import Connection, func, insert, not_, select
 
 from penstock.errors import RegistryError
 from penstock.matching.rows import Changes, Rows
+from penstock.registry.bad_rows import BadRow
 from penstock.registry.databases import Database
-from penstock.registry.queries import Head, Ids, find, live, present, read_head, record_columns
+from penstock.registry.queries import Head, Ids, find, live, present, read_head
 from penstock.registry.records import Record
 from penstock.registry.tables import FORMAT, metadata, registry, subscriptions
 from penstock.registry.turns import Turn
 
 _s = subscriptions.c
 _rows_columns = (_s.id, _s.subscriber, _s.filter, _s.expires)
+_shown_columns = (_s.id, _s.subscriber, _s.filter, _s.created, _s.expires, _s.sequence)
+
+
+class Page(NamedTuple):
+    """Some subscriptions in order of id, and the id after which to go on; None: there are no more."""
+
+    records: list[Record]
+    after: int | None
 
 
 class Store:
@@ -52,18 +62,25 @@ class Store:
         with self.reading() as connection:
             return find(connection, sid, now)
 
-    def page(
-        self, after: int | None, subscriber: str | None, now: int | None, size: int
-    ) -> list[Record]:
+    def page(self, after: int | None, subscriber: str | None, now: int | None, size: int) -> Page:
         """Up to `size` subscriptions in order of id, from above `after`; live at `now`, or all."""
         wanted = [not_(_s.removed)] if now is None else [live(now)]
         if after is not None:
             wanted.append(_s.id > after)
         if subscriber is not None:
             wanted.append(_s.subscriber == subscriber)
-        statement = select(*record_columns).where(*wanted).order_by(_s.id).limit(size)
+        statement = select(*_shown_columns).where(*wanted).order_by(_s.id).limit(size)
         with self.reading() as connection:
-            return [Record(*row) for row in connection.execute(statement)]
+            table, bad = self.database.fetch_rows(connection, statement)
+        ids = [*table.column("id").to_pylist(), *(row.id for row in bad)]
+        records = [Record(**row, ticket=None) for row in table.to_pylist()]
+        return Page(records, max(ids) if len(ids) == size else None)
+
+    def bad_rows(self) -> list[BadRow]:
+        """The rows of subscriptions that can't be read, in order of id."""
+        statement = select(*_shown_columns).where(not_(_s.removed)).order_by(_s.id)
+        with self.reading() as connection:
+            return self.database.fetch_rows(connection, statement)[1]
 
     def count(self, now: int) -> int:
         """How many subscriptions are live."""
@@ -80,7 +97,7 @@ class Store:
         with self.reading() as connection:
             sequence = read_head(connection).sequence
             statement = select(*_rows_columns).where(live(now))
-            return _rows(self.database.fetch(connection, statement), sequence)
+            return _rows(*self.database.fetch_rows(connection, statement), sequence)
 
     def changes(self, since: int) -> Changes:
         """The last state of each subscription changed after `since`."""
@@ -95,9 +112,11 @@ class Store:
             later = _s.sequence > since
             there = select(*_rows_columns).where(later, not_(_s.removed))
             gone = select(_s.id).where(later, _s.removed)
-            upserts = _rows(self.database.fetch(connection, there), sequence)
-            removed = self.database.fetch(connection, gone)
-        return Changes(sequence, upserts, np.sort(removed.column("id").to_numpy()))
+            upserts = _rows(*self.database.fetch_rows(connection, there), sequence)
+            removed = self.database.fetch(connection, gone).column("id").to_numpy()
+        # What can't be read any more isn't there any more.
+        bad = np.array([sid for sid, _ in upserts.errors], np.int64)
+        return Changes(sequence, upserts, np.sort(np.concatenate([removed, bad])))
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
@@ -161,7 +180,7 @@ def _check_format(connection: Connection, database: Database) -> None:
         )
 
 
-def _rows(table: pa.Table, sequence: int) -> Rows:
+def _rows(table: pa.Table, bad: Sequence[BadRow], sequence: int) -> Rows:
     # In order of id, so that one state has one form. Sorted here: a database without room would
     # sort on disk.
     ids = table.column("id").to_numpy()
@@ -173,6 +192,7 @@ def _rows(table: pa.Table, sequence: int) -> Rows:
         one_array(table.column("subscriber")),
         one_array(table.column("filter")),
         table.column("expires").to_numpy(),
+        tuple((row.id, row.error()) for row in bad),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import SchemaError, SubscriptionErrors
 from penstock.language import Schema, SchemaLike
+from penstock.matching.rows import EVER
 from penstock.operators.strategies import DEFAULT_STRATEGY
 from penstock.registry.registry import Registry
 
@@ -72,7 +73,10 @@ class Subscriptions(Registry):
         from penstock.matching import LiveMatcher
 
         known = self._event_schema(schema)
-        return LiveMatcher(known, self.active(), engine, threads, self.operators)
+        try:
+            return LiveMatcher(known, self.active(EVER), engine, threads, self.operators)
+        except SubscriptionErrors:  # perhaps of some that have ended
+            return LiveMatcher(known, self.active(), engine, threads, self.operators)
 
     def covering(
         self,

@@ -54,7 +54,7 @@ class Turn:
 
     def __init__(self, database: Database, connection: Connection) -> None:
         self._database = database
-        self._connection = connection
+        self.connection = connection
         self._before = read_head(connection, lock=True)
         self.sequence = self._before.sequence
         self.last_id = self._before.last_id
@@ -62,7 +62,7 @@ class Turn:
 
     def find(self, sid: int, now: int) -> Record | None:
         """The live subscription with this id."""
-        return find(self._connection, sid, now)
+        return find(self.connection, sid, now)
 
     def add(
         self, subscriber: str, text: str, ticket: bytes | None, created: int, expires: int
@@ -70,7 +70,7 @@ class Turn:
         """Add a subscription; its id."""
         sid = self.take_ids(1)
         _add.run(
-            self._connection,
+            self.connection,
             id=sid,
             subscriber=subscriber,
             filter=text,
@@ -85,29 +85,29 @@ class Turn:
     def renew(self, record: Record, expires: int) -> Record:
         """Give a subscription a new lease end."""
         renewed = replace(record, expires=expires, sequence=self._next())
-        _renew.run(self._connection, renewed=record.id, until=expires, number=renewed.sequence)
+        _renew.run(self.connection, renewed=record.id, until=expires, number=renewed.sequence)
         return renewed
 
     def remove(self, ids: Sequence[int]) -> None:
         """Leave only tombstones of these subscriptions."""
         if ids:
             gone = [{"gone": sid, "number": self._next()} for sid in ids]
-            self._connection.execute(_remove, gone)
+            self.connection.execute(_remove, gone)
 
     def expired(self, now: int) -> list[int]:
         """The ids of subscriptions whose lease has ended and that still take room."""
         wanted = select(_s.id).where(not_(_s.removed), _s.expires <= now).order_by(_s.id)
-        return list(self._connection.scalars(wanted))
+        return list(self.connection.scalars(wanted))
 
     def present(self, ids: Ids, now: int) -> tuple[Ids, Ids]:
         """Those of `ids` that live subscriptions have; those that dead ones have."""
-        return present(self._database, self._connection, ids, now)
+        return present(self._database, self.connection, ids, now)
 
     def forget(self, ids: Ids) -> None:
         """Delete dead subscriptions whose ids are about to be given to new ones."""
         for start in range(0, len(ids), FEW):
             few = among(ids[start : start + FEW])
-            self._connection.execute(delete(subscriptions).where(few))
+            self.connection.execute(delete(subscriptions).where(few))
 
     def take_ids(self, count: int) -> int:
         """Take the next `count` ids; the first of them."""
@@ -150,7 +150,7 @@ class Turn:
                 )
                 advance(start + size)
 
-        self._database.insert(self._connection, rows(), len(ids))
+        self._database.insert(self.connection, rows(), len(ids))
         self.sequence += len(ids)
         own = ids[ids < ASSIGNED_BELOW]
         if len(own):
@@ -165,7 +165,7 @@ class Turn:
         after = Head(self._before.identity, self.schema, self.sequence, self.last_id)
         if after != self._before:
             _count.run(
-                self._connection,
+                self.connection,
                 now_schema=self.schema,
                 now_sequence=self.sequence,
                 now_last_id=self.last_id,

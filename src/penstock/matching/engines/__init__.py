@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.matching.engines.batch import BatchEngine
+from penstock.matching.engines.gates import Gate, build_core
 from penstock.matching.engines.interface import Engine, Hits
 from penstock.matching.engines.mbd import MbdEngine
 from penstock.matching.engines.naive import NaiveEngine
@@ -45,15 +46,20 @@ class Choice:
         return self.kind.name + (":" + ",".join(changed) if changed else "")
 
     def index(self, plan: Plan) -> dict[str, AnyArray]:
-        """The arrays of this engine, from the plan if it was stored with them."""
+        """The arrays of this engine and of the core that it works on, from the plan if it was stored with them."""
         prefix = f"{self.label}."
         stored = {
             name.removeprefix(prefix): array
             for name, array in plan.index.items()
             if name.startswith(prefix)
         }
-        built = stored or self.kind.build(plan, self.options)
+        built = stored or self._build(plan)
         return {name: read_only(array) for name, array in built.items()}
+
+    def _build(self, plan: Plan) -> dict[str, AnyArray]:
+        core = build_core(plan)
+        gate = Gate.of(plan, core)
+        return core | self.kind.build(plan if gate is None else gate.core, self.options)
 
 
 def choose(text: str, plan: Plan) -> Choice:

@@ -40,7 +40,7 @@ from penstock.matching.engines.entries import (
     in_set,
     look_up,
 )
-from penstock.matching.engines.interface import Hits
+from penstock.matching.engines.interface import UNBOUNDED, Hits, bounded
 from penstock.matching.engines.one import OneEvent
 from penstock.matching.plan import AnyArray, Plan
 
@@ -95,10 +95,11 @@ class BatchEngine:
         """The short way for single events, all the way to the ids of those that aren't gone."""
         return OneEvent(self._plan, self._entries, self._conjunctions, gone)
 
-    def match(self, cells: Int32s) -> Hits:
+    def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
+        index = self._entries, self._conjunctions
         if cells.shape[1] < _FEW:
-            return Hits(*look_up(cells, self._entries, self._conjunctions))
-        return Hits(*_match(cells, self._entries, self._conjunctions, self._slots, self._last))
+            return bounded(Hits(*look_up(cells, *index, most)), most)
+        return bounded(Hits(*_match(cells, *index, self._slots, self._last, most)), most)
 
 
 @kernel
@@ -130,7 +131,12 @@ def _uses(
 
 @kernel
 def _match(
-    cells: Int32s, entries: Entries, conjunctions: Conjunctions, slots: Slots, last: Int64s
+    cells: Int32s,
+    entries: Entries,
+    conjunctions: Conjunctions,
+    slots: Slots,
+    last: Int64s,
+    most_hits: int,
 ) -> tuple[Int32s, Int32s]:
     events = cells.shape[1]
     words = (events + 63) >> 6
@@ -162,6 +168,8 @@ def _match(
             event[e], found[e] = e, 0
         count = events
     for n in range(len(slots.access)):
+        if count > most_hits:
+            break
         a = slots.access[n]
         if not ranked[a]:
             _rank(cells[a], rank[base[a] : base[a + 1]])
@@ -205,7 +213,7 @@ def _match(
                 )
         count, event, found = _run(
             work, items, parallel, perm, cells, entries, conjunctions, rank, base, slot_of, shift, last,
-            words, prefixes, anything, count, event, found,
+            words, prefixes, anything, count, event, found, most_hits,
         )  # fmt: skip
         for s in range(slots.start[n], slots.start[n + 1]):
             slot_of[slots.attribute[s]] = -1
@@ -294,8 +302,9 @@ def _run(
     count: int,
     event: Int32s,
     found: Int32s,
+    most: int,
 ) -> tuple[int, Int32s, Int32s]:
-    """Verify each entry of the work list for the events of its run.
+    """Verify each entry of the work list for the events of its run, until there are more than `most` hits.
 
     Bits are found first and verified later, some thousands at a time: a loop that does both stalls at every bit.
     """
@@ -317,6 +326,8 @@ def _run(
                 left_conjunction, left_place, left, perm, cells, conjunctions, event, found, count
             )
             left = 0
+            if count > most:
+                return count, event, found
         if r1 - r0 <= _SHORT or first == past or not parallel:
             a, low, high = 0, np.int32(0), _ANY_CELL
             if first < past:

@@ -272,13 +272,17 @@ def grown(array: Int32s, needed: int) -> Int32s:
 
 
 @kernel
-def look_up(cells: Int32s, entries: Entries, conjunctions: Conjunctions) -> tuple[Int32s, Int32s]:
-    """Event by event: the runs of every group, each entry verified. No batch is needed."""
+def look_up(
+    cells: Int32s, entries: Entries, conjunctions: Conjunctions, most: int
+) -> tuple[Int32s, Int32s]:
+    """Event by event, until there are more than `most` hits: the runs of every group, each entry verified."""
     always = 1 if len(conjunctions.start) > 1 and conjunctions.start[1] == 0 else 0
     one = np.empty(cells.shape[0], np.int32)
     event, found = np.empty(256, np.int32), np.empty(256, np.int32)
     count = 0
     for e in range(cells.shape[1]):
+        if count > most:
+            break
         for a in range(cells.shape[0]):
             one[a] = cells[a, e]
         if count + always > len(found):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from penstock.arrays import Int32s
+from penstock.errors import PenstockError
 from penstock.matching.plan import AnyArray, Plan
 
 
@@ -23,6 +24,21 @@ class Hits:
 
     event: Int32s
     conjunction: Int32s
+
+
+UNBOUNDED = 2**62
+"""As a number of hits: more than there can be."""
+
+
+class TooManyHitsError(PenstockError):
+    """These events have more hits than were asked for: ask again with fewer events."""
+
+
+def bounded(hits: Hits, most: int) -> Hits:
+    """Hits, unless there are too many. A kernel stops soon after it has found one too many, and gives what it has."""
+    if len(hits.event) > most:
+        raise TooManyHitsError(f"more than {most:,} conjunctions hold for these events")
+    return hits
 
 
 class Engine(Protocol):
@@ -44,6 +60,9 @@ class Engine(Protocol):
         """The arrays this engine wants beside the plan's. `options` has a value for each."""
         ...
 
-    def match(self, cells: Int32s) -> Hits:
-        """The conjunctions that hold, for every event of a batch."""
+    def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
+        """The conjunctions that hold, for every event of a batch; TooManyHitsError if these are more than `most`.
+
+        Memory follows `most`, and what a single event can have, not what the batch has.
+        """
         ...

@@ -23,7 +23,7 @@ import numpy as np
 
 from penstock.arrays import Int32s
 from penstock.matching.engines.entries import Conjunctions
-from penstock.matching.engines.interface import Hits
+from penstock.matching.engines.interface import UNBOUNDED, Hits, bounded
 from penstock.matching.engines.mbd_blocks import Lowest, build_lowest, match_block
 from penstock.matching.engines.mbd_diagram import Diagram, build_diagram
 from penstock.matching.engines.mbd_events import match_events
@@ -63,21 +63,24 @@ class MbdEngine:
         index |= build_diagram(plan.conjunction_start, number, words)
         return index | build_lowest(plan, Diagram.of(index), number)
 
-    def match(self, cells: Int32s) -> Hits:
+    def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
+        return bounded(self._hits(cells, most), most)
+
+    def _hits(self, cells: Int32s, most: int) -> Hits:
         events = cells.shape[1]
         probed = min(events, _PROBED)
-        event, found, looked_at = match_events(cells, 0, probed, *self._arrays)
+        event, found, looked_at = match_events(cells, 0, probed, most, *self._arrays)
         if probed == events:
             return Hits(event, found)
         if not self._block_pays(looked_at / probed, events):
-            rest_event, rest, _ = match_events(cells, probed, events, *self._arrays)
+            rest_event, rest, _ = match_events(cells, probed, events, most, *self._arrays)
             return Hits(np.concatenate([event, rest_event]), np.concatenate([found, rest]))
         blocks = -(-events // _BLOCK)
         if blocks == 1:
-            return Hits(*self._match_block(cells))
+            return Hits(*self._match_block(cells, most))
         bounds = [events * i // blocks for i in range(blocks + 1)]
         hits = [
-            self._match_block(np.ascontiguousarray(cells[:, first:past]))
+            self._match_block(np.ascontiguousarray(cells[:, first:past]), most)
             for first, past in pairwise(bounds)
         ]
         return Hits(
@@ -85,7 +88,7 @@ class MbdEngine:
             np.concatenate([found for _, found in hits]),
         )
 
-    def _match_block(self, cells: Int32s) -> tuple[Int32s, Int32s]:
+    def _match_block(self, cells: Int32s, most: int) -> tuple[Int32s, Int32s]:
         return match_block(
             cells,
             self._index,
@@ -95,6 +98,7 @@ class MbdEngine:
             self._conjunctions,
             self._last,
             self._longest,
+            most,
         )
 
     def _block_pays(self, looked_at: float, events: int) -> bool:

@@ -148,8 +148,12 @@ def match_block(
     conjunctions: Conjunctions,
     last: Int64s,
     longest: int,
+    most: int,
 ) -> tuple[Int32s, Int32s]:
-    """The pairs of event and conjunction for a block. `longest`: the most predicates that a conjunction has."""
+    """The pairs of event and conjunction for a block, until there are more than `most`.
+
+    `longest`: the most predicates that a conjunction has.
+    """
     events = cells.shape[1]
     ranks = rank_events(cells, last)
     block = prepare_block(cells, ranks, lowest.tested, index, set_predicate, conjunctions, last)
@@ -168,7 +172,7 @@ def match_block(
             if lowest.uses[i] * in_runs > events * (past - first):
                 fill_table(block, block.table_of[lowest.tested[i]], order)
         stack.at[0], stack.at[1] = first, -1
-        while stack.at[0] < past or stack.at[1] >= 0:
+        while count <= most and (stack.at[0] < past or stack.at[1] >= 0):
             if count + events > len(found):
                 event, found = grown(event, count + events), grown(found, count + events)
             count = _climb(

@@ -22,6 +22,7 @@ def match_events(
     cells: Int32s,
     first: int,
     past: int,
+    most: int,
     low: Int32s,
     high: Int32s,
     groups: Int32s,
@@ -34,6 +35,8 @@ def match_events(
 ) -> tuple[Int32s, Int32s, int]:
     """The pairs of event and conjunction for the events first .. past, and how many nodes were looked at.
 
+    Stops before an event once there are more than `most` pairs.
+
     Takes the arrays of index and diagram one by one: called with tuples it would take a microsecond more.
     """
     index = PredicateIndex(low, high, groups, ranges, range_groups)
@@ -43,12 +46,14 @@ def match_events(
     event, found = np.empty(256, np.int32), np.empty(256, np.int32)
     count = looked_at = 0
     for e in range(first, past):
+        if count > most:
+            break
         holds[:] = np.uint64(0)
         mark_holding(index, cells, e, holds)
-        most = _most_lowest(diagram, holds)
-        looked_at += most
-        if most >= len(true):
-            true = grown(true, most + 1)
+        lowest_true = _most_lowest(diagram, holds)
+        looked_at += lowest_true
+        if lowest_true >= len(true):
+            true = grown(true, lowest_true + 1)
         true[0] = TRUE
         trues = _lowest(diagram, holds, true)
         done = 1

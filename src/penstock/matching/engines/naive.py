@@ -12,7 +12,7 @@ import numpy as np
 from penstock.arrays import Int32s
 from penstock.jit import kernel
 from penstock.matching.engines.entries import Conjunctions
-from penstock.matching.engines.interface import Hits
+from penstock.matching.engines.interface import UNBOUNDED, Hits, bounded
 from penstock.matching.plan import AnyArray, Plan
 
 
@@ -29,15 +29,17 @@ class NaiveEngine:
     def build(plan: Plan, options: Mapping[str, str]) -> dict[str, AnyArray]:
         return {}
 
-    def match(self, cells: Int32s) -> Hits:
-        return Hits(*_match(cells, Conjunctions.of(self._plan)))
+    def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
+        return bounded(Hits(*_match(cells, Conjunctions.of(self._plan), most)), most)
 
 
 @kernel
-def _match(cells: Int32s, conjunctions: Conjunctions) -> tuple[Int32s, Int32s]:
+def _match(cells: Int32s, conjunctions: Conjunctions, most: int) -> tuple[Int32s, Int32s]:
     found_event = nb.typed.List.empty_list(nb.int32)
     found = nb.typed.List.empty_list(nb.int32)
     for e in range(cells.shape[1]):
+        if len(found) > most:
+            break
         for c in range(len(conjunctions.start) - 1):
             holds = True
             for p in range(conjunctions.start[c], conjunctions.start[c + 1]):

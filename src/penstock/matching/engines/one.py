@@ -18,6 +18,7 @@ from penstock.arrays import Bools, Int32s, Int64s
 from penstock.jit import kernel
 from penstock.matching.collect import collect
 from penstock.matching.engines.entries import Conjunctions, Entries, look_up
+from penstock.matching.engines.interface import UNBOUNDED
 from penstock.matching.plan import AnyArray, Plan
 
 _ENTRIES = len(Entries._fields)
@@ -111,7 +112,7 @@ def _ids(addresses: Int64s, cells: Int32s, now: int) -> Int64s:
         _int32s(addresses, _ENTRIES + 6),
         _int32s(addresses, _ENTRIES + 7),
     )
-    event, found = look_up(cells, entries, conjunctions)
+    event, found = look_up(cells, entries, conjunctions, UNBOUNDED)
     ids = _int64s(addresses, _FAN + 2)
     _, position = collect(
         event,

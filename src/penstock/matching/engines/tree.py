@@ -35,7 +35,7 @@ import numpy as np
 
 from penstock.arrays import Int32s
 from penstock.errors import PenstockError
-from penstock.matching.engines.interface import Hits
+from penstock.matching.engines.interface import UNBOUNDED, Hits, bounded
 from penstock.matching.engines.tree_build import FEW, LEAF, build, rules_of
 from penstock.matching.engines.tree_items import FIELDS, HIGH, LOW, OF, RAW, Items, set_keys
 from penstock.matching.engines.tree_match import match
@@ -105,13 +105,14 @@ class TreeEngine:
             link(words)
         return {"words": words[: state[END]].copy(), "sequence": sequence}
 
-    def match(self, cells: Int32s) -> Hits:
-        event, conjunction, *_ = self._match(self._words, self._sets, cells, self._order(cells))
-        return Hits(event, conjunction)
+    def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
+        order = self._order(cells)
+        event, conjunction, *_ = self._match(self._words, self._sets, cells, order, most)
+        return bounded(Hits(event, conjunction), most)
 
     def effort(self, cells: Int32s) -> dict[str, int]:
         """What matching these events takes: nodes visited, edges searched for, conjunctions verified."""
-        _, _, *counts = self._match(self._words, self._sets, cells, _IN_ORDER)
+        _, _, *counts = self._match(self._words, self._sets, cells, _IN_ORDER, UNBOUNDED)
         return dict(zip(("nodes", "searches", "verified"), counts, strict=True))
 
     def _order(self, cells: Int32s) -> Int32s:

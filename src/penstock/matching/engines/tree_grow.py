@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.arrays import Int8s, Int32s, Int64s
 from penstock.errors import PenstockError
-from penstock.matching.engines.interface import Hits
+from penstock.matching.engines.interface import UNBOUNDED, Hits
 from penstock.matching.engines.tree_build import FEW, LEAF, Rules, build
 from penstock.matching.engines.tree_change import insert, remove, take_leaf
 from penstock.matching.engines.tree_items import FIELDS, HIGH, LOW, OF, RAW, Items
@@ -109,7 +109,7 @@ class GrowingTree:
     def match_batch(self, cells: Int64s) -> Hits:
         """The same for many events, in a column each. Attributes without a row are NULL."""
         cells = np.ascontiguousarray(cells, np.int64)
-        event, conjunction, *_ = match(self._words, _NO_SETS, cells, _NONE)
+        event, conjunction, *_ = match(self._words, _NO_SETS, cells, _NONE, UNBOUNDED)
         return Hits(event, conjunction)
 
     def _build(self, slot: int, items: Items, tested: Int8s) -> None:

@@ -44,11 +44,12 @@ RUN = 64  # heads that are gone through at a time
 
 @kernel
 def match(
-    words: Words, sets: Sets, cells: Words, order: Int32s
+    words: Words, sets: Sets, cells: Words, order: Int32s, most: int
 ) -> tuple[Int32s, Int32s, int, int, int]:
     """Event and conjunction of every match; how many nodes were visited, edges searched for, conjunctions verified.
 
-    Without an `order` events come as they stand. Attributes that the events don't have are NULL.
+    Stops before an event once there are more than `most` matches. Without an `order` events come as they
+    stand. Attributes that the events don't have are NULL.
     """
     event, found = np.empty(64, np.int32), np.empty(64, np.int32)
     count, nodes, searches, verified = 0, 0, 0, 0
@@ -56,6 +57,8 @@ def match(
     stack = np.empty(2 * ROOM, np.int64)
     some = np.empty(RUN, np.int64)
     for turn in range(cells.shape[1]):
+        if count > most:
+            break
         e = order[turn] if len(order) else turn
         for a in range(cells.shape[0]):
             values[a] = cells[a, e]
@@ -71,9 +74,9 @@ def match(
                 pending, asked = _follow(words, p, values[words[p + ATTRIBUTE]], stack, pending)
                 searches += asked
             else:
-                most = conjunctions_in(words, -p)
-                if count + most > len(found):
-                    event, found = grown(event, count + most), grown(found, count + most)
+                here = conjunctions_in(words, -p)
+                if count + here > len(found):
+                    event, found = grown(event, count + here), grown(found, count + here)
                 count, tried = verify(words, -p, sets, values, some, e, event, found, count)
                 verified += tried
     return event[:count], found[:count], nodes, searches, verified

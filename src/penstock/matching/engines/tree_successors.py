@@ -95,7 +95,7 @@ def _link_twins(words: Words, u: int, w: int) -> None:
 
 @kernel
 def match_linked(
-    words: Words, sets: Sets, cells: Words, order: Int32s
+    words: Words, sets: Sets, cells: Words, order: Int32s, most: int
 ) -> tuple[Int32s, Int32s, int, int, int]:
     """As `tree_match.match`, in a tree with links. The stack has pairs: a child and the don't-care child beside it."""
     event, found = np.empty(64, np.int32), np.empty(64, np.int32)
@@ -104,6 +104,8 @@ def match_linked(
     stack = np.empty(8 * ROOM, np.int64)
     some = np.empty(RUN, np.int64)
     for turn in range(cells.shape[1]):
+        if count > most:
+            break
         e = order[turn] if len(order) else turn
         for a in range(cells.shape[0]):
             values[a] = cells[a, e]
@@ -121,9 +123,9 @@ def match_linked(
                 pending, asked = _follow(words, u, w, values[words[u + ATTRIBUTE]], stack, pending)
                 searches += asked
             else:
-                most = conjunctions_in(words, -u)
-                if count + most > len(found):
-                    event, found = grown(event, count + most), grown(found, count + most)
+                here = conjunctions_in(words, -u)
+                if count + here > len(found):
+                    event, found = grown(event, count + here), grown(found, count + here)
                 count, tried = verify(words, -u, sets, values, some, e, event, found, count)
                 verified += tried
     return event[:count], found[:count], nodes, searches, verified

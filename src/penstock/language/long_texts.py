@@ -1,0 +1,53 @@
+"""What was read of long filters, kept while there is room: a subscription in an overlay is read at every publish.
+
+Short texts are kept by the thousand. A long one takes a second to read, and as much room as thousands of short ones:
+so room is counted in characters, and what was used longest ago goes first. The longest of all is kept if it is alone.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+LONG = 4096
+"""Characters from which on a text is long."""
+MOST = 1 << 20
+"""Characters of all the texts that are kept: what was read of them takes 70 to 220 bytes for each."""
+
+Found = TypeVar("Found")
+
+
+class LongTexts(Generic[Found]):
+    """See the module. Any number of threads may use one.
+
+    >>> kept = LongTexts[int](most=10)
+    >>> for key, length in (("a", 4), ("b", 5), ("c", 3)): kept.put(key, length, length)
+    >>> kept.get("a"), kept.get("b"), kept.get("c")
+    (None, 5, 3)
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._length = 0
+        self._kept: OrderedDict[Hashable, tuple[Found, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> Found | None:
+        """What is kept under a key."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            self._kept.move_to_end(key)
+            return found[0]
+
+    def put(self, key: Hashable, found: Found, length: int) -> None:
+        """Keep what was found in a text of so many characters."""
+        with self._lock:
+            if key in self._kept:
+                return
+            self._kept[key] = found, length
+            self._length += length
+            while self._length > self._most and len(self._kept) > 1:
+                _, (_, gone) = self._kept.popitem(last=False)
+                self._length -= gone

@@ -1,0 +1,50 @@
+"""What a filter can cost: how many tests that no index decides it may take to match one event against it.
+
+A range, an equality or a prefix is found by an index, whatever the number of subscriptions. A pattern, a comparison of
+attributes or an array membership is evaluated (`engines.gates`): for the events that the rest of its conjunction lets
+through, or for every event if there is nothing else in it. The latter counts `EVERY_EVENT` times.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from penstock.arrays import Int64s
+from penstock.language.normal import SignedTest, Term
+from penstock.language.shapes import Grouped
+from penstock.language.tree import Factor
+
+EVERY_EVENT = 16
+
+
+def cost_of(conjunctions: Iterable[Iterable[Term]]) -> int:
+    """The cost of a filter, given the terms of its conjunctions."""
+    total = 0
+    for conjunction in conjunctions:
+        terms = list(conjunction)
+        tests = sum(isinstance(term, SignedTest) for term in terms)
+        total += tests
+        if tests and not any(map(_is_indexed, terms)):
+            total += EVERY_EVENT - 1
+    return total
+
+
+def costs_of(grouped: Grouped, count: int) -> Int64s:
+    """The cost of each of `count` filters that were read together."""
+    costs = np.zeros(count, np.int64)
+    for group in grouped.groups:
+        costs[group.rows] += cost_of(group.shape.conjunctions)
+    plain = grouped.plain
+    if len(plain):
+        is_test = np.array([isinstance(term, SignedTest) for term in plain.terms], np.bool_)
+        is_indexed = np.array([_is_indexed(term) for term in plain.terms], np.bool_)
+        conjunction = np.repeat(np.arange(len(plain)), np.diff(plain.start))
+        tests = np.bincount(conjunction[is_test[plain.term]], minlength=len(plain))
+        indexed = np.bincount(conjunction[is_indexed[plain.term]], minlength=len(plain)) > 0
+        every = np.where((tests > 0) & ~indexed, EVERY_EVENT - 1, 0)
+        np.add.at(costs, plain.rows, tests + every)
+    return costs
+
+
+def _is_indexed(term: Term) -> bool:
+    return isinstance(term, Factor) and term.attribute.asked is None

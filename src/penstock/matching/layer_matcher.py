@@ -1,0 +1,94 @@
+"""One layer with its engine: which of its conjunctions hold, for a batch or for one event.
+
+The engine decides what an index can; what is left of the conjunctions that it lets through, a gate does
+(`engines.gates`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.arrays import Int64s
+from penstock.matching.engines import Choice, Engine, Hits
+from penstock.matching.engines.batch import BatchEngine
+from penstock.matching.engines.gates import Gate, are_needed
+from penstock.matching.engines.interface import UNBOUNDED
+from penstock.matching.layers import Layer, collected
+from penstock.matching.single import EventEncoder, LazyTests
+
+
+class LayerMatcher:
+    """See the module. What changes in it are counters."""
+
+    def __init__(self, layer: Layer, choice: Choice) -> None:
+        plan = layer.plan
+        self.layer = layer
+        self.index = choice.index(plan)
+        self.gate = Gate.of(plan, self.index)
+        self._core = plan if self.gate is None else self.gate.core
+        self.engine: Engine = choice.kind(self._core, self.index)
+        self.fan = plan.fan_start, plan.fan_subscription
+        self._encoder = EventEncoder(self._core)
+        self._lazy = None if self.gate is None else LazyTests(plan.schema, self.gate.tests)
+        self._one = None
+        if isinstance(self.engine, BatchEngine) and self.gate is None and plan.operators is None:
+            self._one = self.engine.one_event(layer.gone)
+
+    @property
+    def attributes(self) -> int:
+        """How many cells an event has."""
+        return self._core.attributes
+
+    def hits(self, batch: pa.RecordBatch, now: int, most: int) -> Hits:
+        """The conjunctions that hold; TooManyHitsError if there are more than `most`, unless for one event."""
+        most = UNBOUNDED if batch.num_rows <= 1 else most
+        hits = self.engine.match(self._core.encode(batch), most)
+        if self.gate is None:
+            return hits
+        hits = self.gate.candidates(hits, most)
+        if not self.gate.is_open(hits):
+            return hits
+        needed = are_needed(hits.conjunction, *self.fan, *self.layer.leases(now), self.layer.gone)
+        return self.gate.let_through(hits, needed, batch)
+
+    def ids(self, event: Mapping[str, Any], now: int) -> list[int]:
+        """The ids of the subscriptions that one event matches, ascending. Not for plans with operators."""
+        cells = self._encoder.cells(event)
+        if self._one is not None:
+            found: list[int] = self._one.ids(cells, now).tolist()
+            return found
+        hits = self.engine.match(cells)
+        if self.gate is not None:
+            hits = self._let_through(self.gate, hits, event, now)
+        _, position = collected(self.layer, hits, 1, now, *self.fan)
+        ids: list[int] = self.layer.plan.ids[position].tolist()
+        return ids
+
+    def take_evaluations(self) -> Int64s:
+        """How many lazy tests of batches were evaluated for each subscription since this was last asked."""
+        plan = self.layer.plan
+        total = np.zeros(plan.targets, np.int64)
+        if self.gate is not None:
+            counts = np.repeat(self.gate.take_evaluations(), np.diff(plan.fan_start))
+            np.add.at(total, plan.fan_subscription, counts)
+        count = len(plan.ids)
+        if plan.operators is not None:
+            chains = np.repeat(total[count:], np.diff(plan.operators.fan_start))
+            np.add.at(total, plan.operators.fan_subscription, chains)
+        return total[:count]
+
+    def _let_through(self, gate: Gate, hits: Hits, event: Mapping[str, Any], now: int) -> Hits:
+        assert self._lazy is not None
+        hits = gate.candidates(hits, UNBOUNDED)
+        if not gate.is_open(hits):
+            return hits
+        needed = are_needed(hits.conjunction, *self.fan, *self.layer.leases(now), self.layer.gone)
+        holds = self._lazy.of(event).hold
+        kept = [
+            needed and holds(gate.tests_of(conjunction))
+            for needed, conjunction in zip(needed.tolist(), hits.conjunction.tolist(), strict=True)
+        ]
+        chosen = np.array(kept, np.bool_)
+        return Hits(hits.event[chosen], hits.conjunction[chosen])

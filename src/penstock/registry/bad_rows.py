@@ -1,0 +1,98 @@
+"""Rows that no Penstock has written: what SQLite keeps in a column may be of any type, and text of any bytes.
+
+A row that says something else than its columns should is set aside, with what is wrong and what to do, and the others
+are read. A BLOB that is UTF-8 counts as its text. The fast way reads thousands of rows at a time and fails as a whole;
+only then are rows read one by one.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from penstock.errors import FilterError
+from penstock.registry.tables import subscriptions
+
+_INT64 = 1 << 63
+_TEXTS = {"subscriber": "subscriber", "filter": "filter"}
+
+
+class RawText(NamedTuple):
+    """Text as the database has it, not yet known to be UTF-8."""
+
+    data: bytes
+
+
+class BadRow(NamedTuple):
+    """A row that can't be read."""
+
+    id: int
+    subscriber: str
+    filter: str
+    reason: str
+
+    def error(self) -> FilterError:
+        """As the error of a subscription: which row, what is wrong with it, and what to do."""
+        return FilterError(
+            self.filter[:1000],
+            f"row {self.id} of {subscriptions.name} can't be read: {self.reason}",
+            hint="another program has written it: mend the row, or end the subscription "
+            f"(penstock unsubscribe {self.id} --force)",
+        )
+
+
+def sort_out(
+    rows: Iterable[tuple[Any, ...]], schema: pa.Schema
+) -> tuple[list[tuple[Any, ...]], list[BadRow]]:
+    """The rows that are right, their texts decoded, and the others. Texts come as `RawText`."""
+    good: list[tuple[Any, ...]] = []
+    bad: list[BadRow] = []
+    for row in rows:
+        named = dict(zip(schema.names, row, strict=True))
+        wrong = next(_faults(named, schema), None)
+        if wrong is None:
+            good.append(tuple(map(_decoded, row)))
+        else:
+            subscriber, text = (_shown(named.get(name)) for name in _TEXTS)
+            bad.append(BadRow(int(named["id"]), subscriber, text, wrong))
+    return good, bad
+
+
+def _decoded(value: Any) -> Any:
+    data = value.data if isinstance(value, RawText) else value
+    return data.decode() if isinstance(data, bytes) else data
+
+
+def _faults(row: dict[str, Any], schema: pa.Schema) -> Iterator[str]:
+    for field in schema:
+        value = row[field.name]
+        what = "end of the lease" if field.name == "expires" else field.name
+        if pa.types.is_integer(field.type):
+            if not isinstance(value, int) or not -_INT64 <= value < _INT64:
+                yield f"the {what} is {_kind(value)}, not a number of 64 bits"
+        elif pa.types.is_string(field.type):
+            if not isinstance(value, RawText | bytes):
+                yield f"the {what} is {_kind(value)}, not text"
+                continue
+            data = value.data if isinstance(value, RawText) else value
+            try:
+                data.decode()
+            except UnicodeDecodeError as error:
+                found = "not UTF-8" if isinstance(value, RawText) else f"{_kind(value)}, not UTF-8"
+                yield f"the {what} is {found}: byte {error.start + 1} is 0x{data[error.start]:02x}"
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, RawText):
+        return f"the text {_shown(value)[:40]!r}"
+    if isinstance(value, bytes):
+        return f"a BLOB of {len(value):,} bytes"
+    return "NULL" if value is None else f"the number {value!r}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, RawText):
+        return value.data.decode("utf-8", "replace").replace("\0", "?")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace").replace("\0", "?")
+    return "" if value is None else str(value)

@@ -1,0 +1,151 @@
+"""How much the subscriptions of a registry may cost, and who costs how much.
+
+Costs are those of `matching.costs`. Most subscriptions have none; those that do have a row in a table of its own, which
+is made when there is something to keep, as that of the limits is: other registries stay as they were.
+
+    penstock_limits   one row: what the registry's owner allows
+    penstock_costs    id, cost: of subscriptions that cost something
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+)
+
+from penstock.errors import FilterError
+from penstock.registry.limits import Limits
+from penstock.registry.queries import live
+from penstock.registry.store import Store
+from penstock.registry.tables import subscriptions
+
+_metadata = MetaData()
+limits_table = Table(
+    "penstock_limits",
+    _metadata,
+    Column("one", Integer, CheckConstraint("one = 1"), primary_key=True, autoincrement=False),
+    Column("limits", Text, nullable=False),
+)
+costs_table = Table(
+    "penstock_costs",
+    _metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("cost", BigInteger, nullable=False),
+)
+
+
+def read_limits(store: Store) -> Limits:
+    """What the owner allows; the default if nobody has said anything.
+
+    >>> from penstock.registry.databases import database_of
+    >>> read_limits(Store(database_of(None))) == Limits()
+    True
+    """
+    with store.reading() as connection:
+        if limits_table.name not in store.database.tables(connection):
+            return Limits()
+        text = connection.scalar(select(limits_table.c.limits))
+    return Limits() if text is None else Limits(**json.loads(text))
+
+
+def keep_limits(store: Store, limits: Limits) -> None:
+    """Set what is allowed from now on. Subscriptions that are there stay."""
+    with store.database.creating() as connection:
+        limits_table.create(connection, checkfirst=True)
+        connection.execute(delete(limits_table))
+        connection.execute(insert(limits_table).values(one=1, limits=json.dumps(asdict(limits))))
+
+
+def prepare_costs(store: Store) -> None:
+    """Make the table of costs, unless it is there."""
+    with store.reading() as connection:
+        if costs_table.name in store.database.tables(connection):
+            return
+    with store.database.creating() as connection:
+        costs_table.create(connection, checkfirst=True)
+
+
+def spent(connection: Connection, subscribers: Sequence[str], now: int) -> dict[str, int]:
+    """What the live subscriptions of some subscribers cost together."""
+    s = subscriptions.c
+    found: dict[str, int] = {}
+    for first in range(0, len(subscribers), 500):
+        some = list(subscribers[first : first + 500])
+        statement = (
+            select(s.subscriber, func.sum(costs_table.c.cost))
+            .join_from(subscriptions, costs_table, s.id == costs_table.c.id)
+            .where(s.subscriber.in_(some), live(now))
+            .group_by(s.subscriber)
+        )
+        found |= {name: int(total) for name, total in connection.execute(statement)}
+    return found
+
+
+def keep_costs(connection: Connection, costs: Mapping[int, int]) -> None:
+    """Write down what new subscriptions cost, in the transaction that adds them."""
+    ids = list(costs)
+    for first in range(0, len(ids), 500):
+        some = ids[first : first + 500]
+        connection.execute(delete(costs_table).where(costs_table.c.id.in_(some)))
+        rows = [{"id": sid, "cost": costs[sid]} for sid in some]
+        connection.execute(insert(costs_table), rows)
+
+
+def check_cost(text: str, cost: int, limits: Limits) -> FilterError | None:
+    """Why a filter costs too much, if it does."""
+    if cost <= limits.subscription:
+        return None
+    return FilterError(
+        text[:1000],
+        f"costs {cost:,}, and a subscription may cost {limits.subscription:,}: so many tests that no index decides "
+        "may be evaluated for an event",
+        hint="use fewer patterns, memberships and comparisons of attributes, beside an equality, a range or a prefix; "
+        "whoever runs the registry can raise the limit (Limits.subscription)",
+    )
+
+
+def check_total(
+    text: str, subscriber: str, cost: int, before: int, limits: Limits
+) -> FilterError | None:
+    """Why a filter costs too much beside the others of its subscriber, if it does."""
+    if not cost or before + cost <= limits.subscriber:
+        return None
+    return FilterError(
+        text[:1000],
+        f"costs {cost:,} beside the {before:,} of the subscriber's other subscriptions, "
+        f"and those of one subscriber may cost {limits.subscriber:,} together",
+        hint="end some of them, or use fewer patterns, memberships and comparisons of attributes; "
+        "whoever runs the registry can raise the limit (Limits.subscriber)",
+    )
+
+
+def check_totals(
+    texts: Sequence[str],
+    subscribers: Sequence[str],
+    costs: Sequence[int],
+    before: Mapping[str, int],
+    limits: Limits,
+) -> dict[int, FilterError]:
+    """Those of many filters that are too much for their subscribers, by position, in their order."""
+    totals = dict(before)
+    errors: dict[int, FilterError] = {}
+    for row, (text, name, cost) in enumerate(zip(texts, subscribers, costs, strict=True)):
+        error = check_total(text, name, cost, totals.get(name, 0), limits)
+        if error is None:
+            totals[name] = totals.get(name, 0) + cost
+        else:
+            errors[row] = error
+    return errors

@@ -1,0 +1,79 @@
+"""Subscriptions that were set aside while they ran: no longer matched, with the reason kept for their owner.
+
+    penstock_set_aside   id, subscriber, filter, reason, time
+
+To whoever follows the registry such a subscription is removed. The table is made when there is one to keep.
+"""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, MetaData, Table, Text, delete, insert, select
+
+from penstock.registry.records import utc_time
+from penstock.registry.store import Store
+
+set_aside_table = Table(
+    "penstock_set_aside",
+    MetaData(),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("subscriber", Text, nullable=False),
+    Column("filter", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("time", BigInteger, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A subscription that isn't matched any more, and why."""
+
+    id: int
+    subscriber: str
+    filter: str
+    reason: str
+    time: datetime
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the time as ISO 8601 text."""
+        return asdict(self) | {"time": self.time.isoformat()}
+
+
+def set_aside(store: Store, sid: int, reason: str, now: int) -> bool:
+    """Set a subscription aside; False if there is none alive."""
+    with store.reading() as connection:
+        exists = set_aside_table.name in store.database.tables(connection)
+    if not exists:
+        with store.database.creating() as connection:
+            set_aside_table.create(connection, checkfirst=True)
+    with store.turn() as turn:
+        record = turn.find(sid, now)
+        if record is None:
+            return False
+        turn.remove([sid])
+        turn.connection.execute(delete(set_aside_table).where(set_aside_table.c.id == sid))
+        turn.connection.execute(
+            insert(set_aside_table).values(
+                id=sid,
+                subscriber=record.subscriber,
+                filter=record.filter,
+                reason=reason,
+                time=now,
+            )
+        )
+    return True
+
+
+def read_set_aside(store: Store) -> list[SetAside]:
+    """Those that were set aside, in order of id.
+
+    >>> from penstock.registry.databases import database_of
+    >>> read_set_aside(Store(database_of(None)))
+    []
+    """
+    with store.reading() as connection:
+        if set_aside_table.name not in store.database.tables(connection):
+            return []
+        rows = connection.execute(select(set_aside_table).order_by(set_aside_table.c.id)).all()
+    return [SetAside(r.id, r.subscriber, r.filter, r.reason, utc_time(r.time)) for r in rows]

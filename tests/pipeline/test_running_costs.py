@@ -1,0 +1,40 @@
+"""What subscriptions cost while they run, without Spark: the worker's share and the driver's."""
+
+import pyarrow as pa
+
+import penstock
+from penstock.matching import SnapshotStore, open_matcher
+from penstock.pipeline import running_costs
+from penstock.pipeline.running_costs import RunningCosts, cost_folder, leave_costs
+
+DEAR = "price > 0 AND " + " AND ".join(
+    ["name LIKE '%x%'"] + [f"name LIKE '%x{n}%'" for n in range(50)]
+)
+
+
+def test_a_subscription_that_costs_too_much_while_it_runs_is_set_aside(tmp_path, monkeypatch):
+    """By the number of evaluations an event took; the others go on, and the next snapshot lacks it."""
+    monkeypatch.setattr(running_costs, "WINDOW", 100)
+    subs = penstock.Subscriptions()
+    subs.set_limits(penstock.Limits(evaluations=20))
+    dear, _ = subs.subscribe("mallory", DEAR)
+    cheap, _ = subs.subscribe("alice", "price > 0 AND name LIKE '%x%'")
+    schema = {"price": "double", "name": "string"}
+    ref = SnapshotStore(tmp_path).publish(subs, schema).ref
+    name = " ".join(f"x{n}" for n in range(40))
+    events = pa.record_batch({"price": [1.0] * 60, "name": [name] * 60})
+    costs = RunningCosts()
+    for batch in range(2):
+        matcher = open_matcher(ref)
+        found = list(matcher.match_parts([events]))
+        assert {*found[0][1].ids.tolist()} == {cheap}
+        leave_costs(cost_folder(ref, batch), matcher, events.num_rows)
+        costs.gather(cost_folder(ref, batch), events.num_rows)
+        aside = costs.judge(subs)
+        assert aside == ([] if batch == 0 else [dear]), "not before the window is full"
+    assert "took 42 evaluations an event, and 20 are allowed" in subs.refused()[0].reason
+    assert subs.active().ids.tolist() == [cheap]
+    after = open_matcher(SnapshotStore(tmp_path).publish(subs, schema).ref)
+    list(after.match_parts([events]))
+    assert after.take_evaluations() == ([cheap], [60])
+    assert list(tmp_path.glob("costs/*")) == []

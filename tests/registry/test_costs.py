@@ -1,0 +1,86 @@
+"""What subscriptions may cost: refused when they are subscribed, or set aside while they run."""
+
+import pyarrow as pa
+import pytest
+
+from penstock import FilterError, Limits, RegistryError, SubscriptionErrors, TicketError
+from penstock.matching import examine, examine_many
+
+MANY = "symbol = 'A' AND " + " AND ".join(f"name LIKE '%{n}%'" for n in range(1_025))
+SOME = "symbol = 'A' AND " + " AND ".join(f"name LIKE '%{n}%'" for n in range(10))
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"),
+    [
+        ("price > 5 AND symbol = 'A' AND name LIKE 'prefix%'", 0),
+        ("price > 5 AND name LIKE '%x%'", 1),
+        ("name LIKE '%x%'", 16),
+        ("name LIKE '%x%' AND name LIKE '%y%'", 17),
+        ("name LIKE '%x%' OR name LIKE '%y%'", 32),
+        ("price > 5 AND (name LIKE '%x%' OR a < b)", 2),
+        ("price IN (1, 2, 3) AND array_contains(tags, 'x')", 1),
+    ],
+)
+def test_the_cost_of_a_filter_counts_tests_that_no_index_decides(text, cost):
+    assert examine(text).cost == cost
+    errors, costs = examine_many([text, "price > 5", text])
+    assert (errors, costs.tolist()) == ([], [cost, 0, cost])
+
+
+def test_a_filter_that_costs_too_much_is_refused(subs):
+    with pytest.raises(
+        FilterError, match="costs 1,025, and a subscription may cost 1,024"
+    ) as found:
+        subs.subscribe("mallory", MANY)
+    assert "Limits.subscription" in str(found.value)
+    table = pa.table({"subscriber": ["mallory", "alice"], "filter": [MANY, "price > 5"]})
+    with pytest.raises(SubscriptionErrors):
+        subs.load(table)
+    assert subs.load(table, on_error="skip").loaded == 1
+
+
+def test_the_owner_of_a_registry_sets_the_limits(subs):
+    subs.set_limits(Limits(subscription=9))
+    with pytest.raises(FilterError, match="costs 10"):
+        subs.subscribe("alice", SOME)
+    subs.set_limits(Limits(subscription=2_000))
+    subs.subscribe("mallory", MANY)
+    with pytest.raises(RegistryError, match="subscriber is -1"):
+        subs.set_limits(Limits(subscriber=-1))
+
+
+def test_a_subscriber_may_not_cost_more_with_all_together(subs, clock):
+    """What has ended or left doesn't count, nor what others have."""
+    subs.set_limits(Limits(subscriber=25))
+    subs.subscribe("mallory", SOME, lease="1h")
+    sid, ticket = subs.subscribe("mallory", SOME, lease="1 day")
+    with pytest.raises(FilterError, match="costs 10 beside the 20 of the subscriber's other"):
+        subs.subscribe("mallory", SOME)
+    subs.subscribe("mallory", "price > 5")
+    subs.subscribe("alice", SOME)
+    subs.unsubscribe(sid, ticket)
+    subs.subscribe("mallory", SOME)
+    clock.forward(3_601)
+    subs.subscribe("mallory", SOME)
+    table = pa.table({"subscriber": ["mallory", "bob", "bob", "bob"], "filter": [SOME] * 4})
+    report = subs.load(table, on_error="skip")
+    assert report.loaded == 2
+    assert ["row 1" in str(error) or "row 4" in str(error) for _, error in report.errors] == [
+        True
+    ] * 2
+
+
+def test_what_is_set_aside_is_gone_with_a_reason(subs):
+    """Followers see a removal; the reason stays, and the ticket is of no use any more."""
+    sid, ticket = subs.subscribe("mallory", SOME)
+    before = subs.sequence()
+    assert subs.set_aside(sid, "took 900 evaluations an event")
+    assert not subs.set_aside(sid, "again")
+    assert subs.changes(before).removed.tolist() == [sid]
+    assert len(subs) == 0
+    (found,) = subs.refused()
+    assert (found.id, found.subscriber, found.filter) == (sid, "mallory", SOME)
+    assert found.reason == "took 900 evaluations an event"
+    with pytest.raises(TicketError):
+        subs.renew(sid, ticket)
