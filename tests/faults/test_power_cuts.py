@@ -8,6 +8,7 @@ import random
 import shutil
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from tests.pipeline import joins_scenes
@@ -18,11 +19,12 @@ import penstock
 from penstock.pipeline import FileSink, Source
 from penstock.pipeline.pins import Pins
 
+from .loop_disk import CannotMount, LoopDisk
 from .power import MODES, Disk, Image
 
 pytestmark = pytest.mark.spark
 
-FILES, EVENTS = 4, 5
+FILES, EVENTS = 3, 5
 MOMENTS = [("pinned", 0), ("written", 0), ("pinned", 2), ("written", 2)]
 DISKS = {"one disk": (), "checkpoint on another": ("checkpoint",), "sink on another": ("out",)}
 CUTS = [
@@ -144,3 +146,59 @@ def test_select_joins_keep_their_state(spark, tmp_path):
         for sid, text in zip(ids, texts, strict=True):
             view = joins_scenes.view_of(text, sid, batches)
             assert Counter(map(tuple, view)) == market.result(text), (cut, text)
+
+
+@dataclass(frozen=True)
+class FailingDisk:
+    """A file sink; before and after each micro-batch the disk is copied as it is."""
+
+    sink: FileSink
+    disk: LoopDisk
+    cuts: list[Path] = field(default_factory=list)
+
+    @property
+    def guarantee(self):
+        return self.sink.guarantee
+
+    def check(self, spark, columns):
+        self.sink.check(spark, columns)
+
+    def write(self, rows, batch):
+        self.cuts.append(self.disk.cut())
+        ran = self.sink.write(rows, batch)
+        self.cuts.append(self.disk.cut())
+        return ran
+
+
+@pytest.mark.skipif(LONG == 1, reason="power cuts of a real ext4: only with PENSTOCK_LONG")
+@pytest.mark.parametrize("on_it", ["both", "sink", "checkpoint"])
+def test_the_same_on_a_real_disk(spark, tmp_path, on_it):
+    """What isn't on it survives the cut as it is, ahead of what is."""
+    try:
+        disk = LoopDisk(tmp_path)
+    except CannotMount as error:
+        pytest.skip(str(error))
+    subs = market()
+    subs.subscribe("alice", "price > 0")
+    for number in range(FILES):
+        events = [tick(number * EVENTS + n) for n in range(EVENTS)]
+        write_events(tmp_path / "in", f"{number}.json", events)
+    out = (disk.root if on_it != "checkpoint" else tmp_path) / "out"
+    checkpoint = (disk.root if on_it != "sink" else tmp_path) / "checkpoint"
+    source = Source("json", str(tmp_path / "in"), SCHEMA, options={"maxFilesPerTrigger": 1})
+
+    def piped(sink):
+        return pipeline(
+            tmp_path, spark, subs, source=source, sink=sink, checkpoint=checkpoint, event_id="id"
+        )
+
+    sink = FailingDisk(FileSink(out), disk)
+    try:
+        run(piped(sink))
+        for cut in sink.cuts if on_it == "both" else sink.cuts[-1:]:
+            disk.swap(cut)
+            run(piped(FileSink(out)))
+            found = sorted(event for _, event, _ in delivered(out))
+            assert found == list(range(FILES * EVENTS)), cut
+    finally:
+        disk.close()
