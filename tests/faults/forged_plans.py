@@ -79,7 +79,7 @@ def main(folder: Path, seed: str, count: int) -> None:
         store._versions.replace(ref.version, content)
         forget()
         try:
-            matcher = open_matcher(ref, store.engine)
+            matcher = open_matcher(ref, store.engine, operators=operators.signatures)
             matcher.match_pairs(EVENTS)
             matcher.match({"a": 3, "s": "x3"})
             outcomes["matched"] += 1
