@@ -2,8 +2,17 @@
 
 import pyarrow as pa
 import pytest
+from sqlalchemy import text
 
-from penstock import FilterError, Limits, RegistryError, SubscriptionErrors, TicketError
+from penstock import (
+    ExpensiveSubscription,
+    FilterError,
+    Limits,
+    RegistryError,
+    SubscriptionErrors,
+    Subscriptions,
+    TicketError,
+)
 from penstock.matching import examine, examine_many
 
 MANY = "symbol = 'A' AND " + " AND ".join(f"name LIKE '%{n}%'" for n in range(1_025))
@@ -28,6 +37,13 @@ def test_the_cost_of_a_filter_counts_tests_that_no_index_decides(text, cost):
     assert (errors, costs.tolist()) == ([], [cost, 0, cost])
 
 
+def test_a_filter_with_many_tests_is_warned_of():
+    """Also one with a predicate that an index can use: events that it lets through take them all."""
+    many = "symbol = 'A' AND " + " AND ".join(f"name LIKE '%{n}%'" for n in range(300))
+    assert [warning.split(":")[0] for warning in examine(many).warnings] == ["costs 300"]
+    assert examine(SOME).warnings == []
+
+
 def test_a_filter_that_costs_too_much_is_refused(subs):
     with pytest.raises(
         FilterError, match="costs 1,025, and a subscription may cost 1,024"
@@ -45,7 +61,8 @@ def test_the_owner_of_a_registry_sets_the_limits(subs):
     with pytest.raises(FilterError, match="costs 10"):
         subs.subscribe("alice", SOME)
     subs.set_limits(Limits(subscription=2_000))
-    subs.subscribe("mallory", MANY)
+    with pytest.warns(ExpensiveSubscription, match="costs 1,025"):
+        subs.subscribe("mallory", MANY)
     with pytest.raises(RegistryError, match="subscriber is -1"):
         subs.set_limits(Limits(subscriber=-1))
 
@@ -84,3 +101,16 @@ def test_what_is_set_aside_is_gone_with_a_reason(subs):
     assert found.reason == "took 900 evaluations an event"
     with pytest.raises(TicketError):
         subs.renew(sid, ticket)
+
+
+def test_a_registry_of_an_earlier_version_gets_the_tables_it_lacks(url):
+    """When there is something to keep; until then it has the default limits, and nothing was set aside."""
+    with Subscriptions.open(url) as subs, subs._store.database.writing() as connection:
+        for table in ("limits", "costs", "set_aside"):
+            connection.execute(text(f"DROP TABLE penstock_{table}"))
+    with Subscriptions.open(url) as subs:
+        assert (subs.limits, subs.refused()) == (Limits(), [])
+        sid, _ = subs.subscribe("alice", SOME)
+        subs.set_limits(Limits(subscription=9))
+        assert subs.set_aside(sid, "too expensive")
+        assert [found.id for found in subs.refused()] == [sid]

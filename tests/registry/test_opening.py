@@ -121,7 +121,8 @@ def test_postgresql_may_hold_other_tables(new_database: Callable[[], str]) -> No
     engine.dispose()
     with Subscriptions.open(url) as subs:
         subs.subscribe("alice", "price > 5")
-    assert tables(url) == {"invoices", "penstock_registry", "penstock_subscriptions"}
+    ours = {"registry", "subscriptions", "limits", "costs", "set_aside"}
+    assert tables(url) == {"invoices", *(f"penstock_{name}" for name in ours)}
 
 
 def test_a_newer_format_is_refused(url: str) -> None:

@@ -17,6 +17,7 @@ from penstock.matching.costs import cost_of, costs_of
 from penstock.matching.filter_cells import FilterCells
 
 MANY_CONJUNCTIONS = 64
+MANY_TESTS = 256
 
 
 def check(
@@ -50,7 +51,13 @@ def examine(
     1
     """
     cells = FilterCells.of(text, Shapes.under(schema, operators))
-    return Examined(_warnings(cells), cost_of(cells.terms()))
+    warnings, cost = _warnings(cells), cost_of(cells.terms())
+    if cost > MANY_TESTS:
+        warnings.append(
+            f"costs {cost:,}: so many tests that no index decides may be evaluated for an event "
+            "(patterns, memberships, attributes compared with each other)"
+        )
+    return Examined(warnings, cost)
 
 
 def check_many(

@@ -1,50 +1,21 @@
 """How much the subscriptions of a registry may cost, and who costs how much.
 
-Costs are those of `matching.costs`. Most subscriptions have none; those that do have a row in a table of its own, which
-is made when there is something to keep, as that of the limits is: other registries stay as they were.
-
-    penstock_limits   one row: what the registry's owner allows
-    penstock_costs    id, cost: of subscriptions that cost something
+Costs are those of `matching.costs`. Most subscriptions have none; those that do have a row in a table of its own.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from sqlalchemy import (
-    BigInteger,
-    CheckConstraint,
-    Column,
-    Connection,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    delete,
-    func,
-    insert,
-    select,
-)
+from sqlalchemy import Connection, delete, func, insert, select
 
 from penstock.errors import FilterError
 from penstock.registry.limits import Limits
 from penstock.registry.queries import live
 from penstock.registry.store import Store
+from penstock.registry.tables import costs as costs_table
+from penstock.registry.tables import limits as limits_table
 from penstock.registry.tables import subscriptions
-
-_metadata = MetaData()
-limits_table = Table(
-    "penstock_limits",
-    _metadata,
-    Column("one", Integer, CheckConstraint("one = 1"), primary_key=True, autoincrement=False),
-    Column("limits", Text, nullable=False),
-)
-costs_table = Table(
-    "penstock_costs",
-    _metadata,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("cost", BigInteger, nullable=False),
-)
 
 
 def read_limits(store: Store) -> Limits:

@@ -1,28 +1,17 @@
 """Subscriptions that were set aside while they ran: no longer matched, with the reason kept for their owner.
 
-    penstock_set_aside   id, subscriber, filter, reason, time
-
-To whoever follows the registry such a subscription is removed. The table is made when there is one to keep.
+To whoever follows the registry such a subscription is removed.
 """
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, MetaData, Table, Text, delete, insert, select
+from sqlalchemy import delete, insert, select
 
 from penstock.registry.records import utc_time
 from penstock.registry.store import Store
-
-set_aside_table = Table(
-    "penstock_set_aside",
-    MetaData(),
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("subscriber", Text, nullable=False),
-    Column("filter", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("time", BigInteger, nullable=False),
-)
+from penstock.registry.tables import set_aside as set_aside_table
 
 
 @dataclass(frozen=True, slots=True)

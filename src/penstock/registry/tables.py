@@ -4,6 +4,11 @@
         format, identity, schema, sequence, last_id
     penstock_subscriptions   one row per subscription that ever was
         id, subscriber, filter, ticket, created, expires, sequence, removed
+    penstock_limits          at most one row: what subscriptions may cost
+    penstock_costs           of subscriptions that cost something: id, cost
+    penstock_set_aside       id, subscriber, filter, reason, time
+
+The last three are younger than the format: a registry that lacks them gets them when there is something to keep.
 
 Every change of a subscription (added, renewed, removed) takes the next number from
 `penstock_registry.sequence` in the transaction that makes it, and leaves that number in the
@@ -65,4 +70,28 @@ subscriptions = Table(
     CheckConstraint("removed OR (subscriber IS NOT NULL AND filter IS NOT NULL)"),
     Index("penstock_subscriptions_sequence", "sequence", unique=True),
     Index("penstock_subscriptions_subscriber", "subscriber", "id"),
+)
+
+limits = Table(
+    "penstock_limits",
+    metadata,
+    Column("one", Integer, CheckConstraint("one = 1"), primary_key=True, autoincrement=False),
+    Column("limits", Text, nullable=False),
+)
+
+costs = Table(
+    "penstock_costs",
+    metadata,
+    Column("id", _id_type, primary_key=True, autoincrement=False),
+    Column("cost", BigInteger, nullable=False),
+)
+
+set_aside = Table(
+    "penstock_set_aside",
+    metadata,
+    Column("id", _id_type, primary_key=True, autoincrement=False),
+    Column("subscriber", Text, nullable=False),
+    Column("filter", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("time", BigInteger, nullable=False),
 )
