@@ -28,6 +28,17 @@ def test_a_front_imports_no_room(name):
     assert found.stdout.strip() == "[]", found.stderr
 
 
+@pytest.mark.parametrize("first", ["check", "check_many", "examine"])
+def test_a_name_that_is_also_its_room_is_not_the_module(first):
+    """Whichever name of the room is asked for first."""
+    program = (
+        f"from penstock.matching import {first}; from penstock.matching import check; "
+        "print(check('price > 5'))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.stdout.strip() == "[]", found.stderr
+
+
 @pytest.mark.parametrize("module", ["stateful", "watch"])
 def test_what_spark_loads_in_every_helper_is_light(module):
     """Spark starts processes just to ask these for a schema: they import nothing of the core."""

@@ -25,8 +25,10 @@ def front(package: str, rooms: Mapping[str, Iterable[str]]) -> Callable[[str], A
     def find(name: str) -> Any:
         if name not in room_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{room_of[name]}"), name)
-        setattr(sys.modules[package], name, value)
-        return value
+        room = importlib.import_module(f"{package}.{room_of[name]}")
+        # All at once: a name that is also the room's own would otherwise stay the module.
+        for own in rooms[room_of[name]]:
+            setattr(sys.modules[package], own, getattr(room, own))
+        return getattr(room, name)
 
     return find

@@ -9,7 +9,7 @@ from tests.sizes import PATIENCE
 
 import penstock
 from penstock.errors import PenstockError, PipelineError, RegistryError, SchemaError
-from penstock.pipeline import CallableSink, FileSink, batch
+from penstock.pipeline import CallableSink, FileSink, batch, running_costs
 from penstock.pipeline.pins import Pins
 
 from .scenes import delivered, forget_commit, market, pipeline, run, tick, write_events
@@ -313,3 +313,26 @@ def test_json_notifications_can_be_read_line_by_line(spark, tmp_path):
     ]
     assert line["subscriber"] == "alice"
     assert line["id"] == 1
+
+
+def test_a_subscription_that_costs_too_much_is_set_aside_while_it_runs(
+    spark, tmp_path, monkeypatch
+):
+    """Workers count its evaluations, the driver judges them: the next micro-batch doesn't have it any more."""
+    monkeypatch.setattr(running_costs, "WINDOW", 3)
+    subs = market()
+    subs.set_limits(penstock.Limits(evaluations=5))
+    kept = subs.subscribe("alice", "price > 0 AND symbol LIKE '%A%'").id
+    dear = subs.subscribe(
+        "mallory", "price > 0 AND " + " AND ".join(f"symbol LIKE '%{n}%'" for n in range(10))
+    ).id
+    symbol = "A 0 1 2 3 4 5 6 7 8 9"
+    with pipeline(tmp_path, spark, subs, trigger="50 ms").start() as running:
+        for number in range(3):
+            events = [tick(10 * number + n, symbol) for n in range(2)]
+            write_events(tmp_path / "in", f"{number}.json", events)
+            running.process_available()
+    both, alone = {kept, dear}, {kept}
+    found = {n: {sid for b, _, sid in delivered(tmp_path / "out") if b == n} for n in range(3)}
+    assert found == {0: both, 1: both, 2: alone}
+    assert "took 10 evaluations an event, and 5 are allowed" in subs.refused()[0].reason

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.fronts import front
 
 if TYPE_CHECKING:
-    from penstock.matching.check import check, check_many, examine, examine_many
+    from penstock.matching.check import Examined, check, check_many, examine, examine_many
     from penstock.matching.compile import compile_plan
     from penstock.matching.engines import ENGINES, check_engine, variants
     from penstock.matching.explain import Explanation
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __getattr__ = front(
     "penstock.matching",
     {
-        "check": ("check", "check_many", "examine", "examine_many"),
+        "check": ("Examined", "check", "check_many", "examine", "examine_many"),
         "compile": ("compile_plan",),
         "engines": ("ENGINES", "check_engine", "variants"),
         "explain": ("Explanation",),
@@ -38,6 +38,7 @@ __all__ = [
     "ENGINES",
     "FOREVER",
     "Changes",
+    "Examined",
     "Explanation",
     "Failure",
     "LiveMatcher",

@@ -28,8 +28,7 @@ from penstock.errors import (
 from penstock.joins.catalog import Catalog
 from penstock.language import Schema, SchemaLike
 from penstock.language.selects import check_select, is_select
-from penstock.matching import examine
-from penstock.matching.check import Examined
+from penstock.matching import Examined, examine
 from penstock.matching.rows import FOREVER, Changes, Rows
 from penstock.operators.define import Operator, Operators, OperatorsLike
 from penstock.registry.catalogs import keep_catalog, no_catalog, read_catalog
