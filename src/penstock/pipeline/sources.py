@@ -174,7 +174,6 @@ def event_schema(frame: DataFrame) -> StructType:
 
 _BLANK = " \t\r\n\ufeff"
 _CORRUPT = "_penstock_corrupt"
-_END = "_penstock_end"
 MOST_VALUES = 1 << 18  # of a CSV record: 4 MB for each parser
 
 
@@ -211,35 +210,29 @@ def parse(
 
 
 def _json(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column, Column]:
-    """The line is put into an array of arrays, before an end: `{"<secret>": [[<line>], [{"<secret>": 1}]]}`.
+    """The line is put into an array, before an end: `{"<secret>": [<line>, {"<secret>": 1}]}`.
 
     Spark's parser stops at the end of the first value, so text after an object, or a second object, would be dropped
-    silently. Here such a line is malformed, makes two elements, or hides the end. A line that closes brackets to open
-    others makes a third array, or leaves the one with the end under a name of its own: it can't repeat a name that is
-    drawn when the source is read.
+    silently. Here such a line is malformed, makes a third element, or hides the end. A line that closes the array to
+    open another leaves the end in that one: it can't repeat a name that is drawn when the source is read.
     """
-    secret = f"{_END}_{secrets.token_hex(16)}"
+    secret = secrets.token_hex(8)
     line = F.ltrim("value", F.lit("\ufeff"))
-    wrapped = F.concat(F.lit(f'{{"{secret}":[['), line, F.lit(f'],[{{"{secret}":1}}]]}}'))
-    event = StructType([*schema.fields, StructField(secret, IntegerType())])
+    wrapped = F.concat(F.lit(f'{{"{secret}":['), line, F.lit(f',{{"{secret}":1}}]}}'))
+    element = StructType([*schema.fields, StructField(secret, IntegerType())])
     shape = StructType(
-        [
-            StructField(secret, ArrayType(ArrayType(event))),
-            StructField(_CORRUPT, StringType()),
-        ]
+        [StructField(secret, ArrayType(element)), StructField(_CORRUPT, StringType())]
     )
     parsed = F.from_json(wrapped, shape, _permissive(options))
-    arrays = F.col("parsed").getField(secret)
-    events, end = F.get(arrays, F.lit(0)), F.get(arrays, F.lit(1))
-    first = F.get(events, F.lit(0))  # null, not an error, if there is none
+    array = F.col("parsed").getField(secret)
+    event = F.get(array, F.lit(0))  # null, not an error, if there is none
     good = (
         F.col("parsed").getField(_CORRUPT).isNull()
-        & (F.size(arrays) == 2)
-        & (F.get(end, F.lit(0)).getField(secret) == 1)
-        & (F.size(events) == 1)
-        & first.isNotNull()
+        & (F.size(array) == 2)
+        & (F.get(array, F.lit(1)).getField(secret) == 1)
+        & event.isNotNull()
     )
-    return parsed, good, first
+    return parsed, good, event
 
 
 def _csv(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column, Column]:
@@ -256,7 +249,7 @@ def _csv(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column
     separator = separator_of(options)
     without = F.replace(line, F.lit(separator), F.lit(""))
     separators = (F.length(line) - F.length(without)) / len(separator)
-    fits = (F.length(line) < most) | (separators < most)  # most lines needn't be looked at
+    fits = (F.octet_length(line) < most) | (separators < most)  # most lines needn't be looked at
     given = {**_permissive(options), "maxColumns": str(most)}
     parsed = F.from_csv(F.when(fits, line), ddl, given)
     column = F.col("parsed")
