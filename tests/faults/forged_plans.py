@@ -31,6 +31,7 @@ EVENTS = pa.record_batch(
 FILTERS = [
     "a > 1 AND s = 'x3'",
     "s LIKE '%3' OR a IN (1, 3, 7)",
+    "a > 2 AND s LIKE '%x%2' AND array_contains(t, 'x2')",
     "array_contains(t, 'x1')",
     "a <> 2",
     "doubled(a) > 3 AND a > 1",

@@ -6,10 +6,20 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
-from tests.faults.hostile import BAD_DOCUMENTS, BAD_RECORDS
+from tests.faults.hostile import (
+    BAD_CHANGES,
+    BAD_DOCUMENTS,
+    BAD_RECORDS,
+    EXPENSIVE,
+    FRAGILE,
+    ends_process,
+    fragile,
+    raises,
+    spoil_row,
+)
 from tests.faults.subscribers import Subscribers
 from tests.pipeline import joins_scenes
 from tests.pipeline.joins_scenes import notifications, view_of
@@ -61,25 +71,39 @@ class World(ABC):
 class Filters(World):
     """Events in JSON files, filters that come, go, are renewed and end all the time. The oracle is DuckDB.
 
+    Among them are an expensive one, one that another program has spoiled, and an operator that dies of some events.
+
     Which events are in which micro-batch is read from Spark's own log; what each was matched with, from the pins: the
     subscriptions as they stood at a sequence number and the leases that hadn't ended at a time.
     """
+
+    SCHEMA: ClassVar = {
+        "id": "bigint",
+        "symbol": "string",
+        "price": "double",
+        "size": "int",
+        "bid": "decimal(9, 2)",
+    }
 
     def __init__(self, folder: Path, seed: int) -> None:
         super().__init__(folder, seed)
         self.events: list[tuple[Any, ...]] = []
         self.bad: list[str] = []
         url = f"sqlite:///{folder}/subs.db"
-        schema = {"id": "bigint", "symbol": "string", "price": "double", "size": "int"}
-        penstock.Subscriptions.open(url, schema).close()
+        with penstock.Subscriptions.open(url, self.SCHEMA, operators=[fragile]) as subs:
+            subs.subscribe("mallory", EXPENSIVE, lease="forever")
+            spoiled, _ = subs.subscribe("trudy", "price < -1", lease="forever")
+            self.fragile, _ = subs.subscribe("ann", FRAGILE, lease="forever")
+        spoil_row(folder / "subs.db", spoiled)
         self.subscribers = Subscribers(url, seed)
         self.subscribers.start()
 
     @staticmethod
     def pipeline(folder: Path, spark: Any, sink: Any, trigger: str) -> Pipeline:
-        columns = "id bigint, symbol string, price double, size int"
+        options = {"maxFilesPerTrigger": 2}
         return Pipeline(
-            source=Source("json", str(folder / "in"), columns, options={"maxFilesPerTrigger": 2}),
+            source=Source("json", str(folder / "in"), Filters.SCHEMA, options=options),
+            operators=[fragile],
             subscriptions=f"sqlite:///{folder}/subs.db",
             sink=sink,
             dead_letter=FileSink(folder / "dead", "json"),
@@ -115,7 +139,11 @@ class Filters(World):
         found, expected = delivered(self.folder / "out"), self._expected(batches)
         assert len(found) == len(expected) > 1000
         assert found == expected
-        assert sorted(self.letters()) == sorted(self.bad)
+        letters = self.letters()
+        assert sorted(raw for raw in letters if raw in self.bad) == sorted(self.bad)
+        failed = sorted(json.loads(raw)["id"] for raw in letters if raw not in self.bad)
+        numbers = range(len(self.events))
+        assert failed == [n for n in numbers if ends_process(n) or raises(n)]
         pins = Pins(self.folder / "checkpoint")
         sequences = {pins.find(batch).snapshot.sequence for batch in batches}
         assert len(sequences) > len(batches) // 2, "subscriptions hardly changed"
@@ -141,6 +169,7 @@ class Filters(World):
         for batch, files in batches.items():
             pin = pins.find(batch)
             assert pin is not None
+            found += [(batch, n, self.fragile) for n in range(5) if self.events[n][-1] in files]
             for sid, text in self.subscribers.alive(pin.snapshot.sequence, pin.now).items():
                 found += [(batch, event, sid) for event, file in matching[text] if file in files]
         return sorted(found)
@@ -176,6 +205,7 @@ class Joins(World):
             f"sqlite:///{folder}/subs.db", catalog=joins_scenes.CATALOG
         )
         self.texts: dict[int, str] = {}
+        self.bad = 0
 
     @staticmethod
     def pipeline(folder: Path, spark: Any, sink: Any, trigger: str) -> Any:
@@ -194,6 +224,8 @@ class Joins(World):
         del self.texts[sid]
         for _ in range(4):
             self.market.changes(30)
+        self.market.write("Reviews", list(BAD_CHANGES))
+        self.bad += len(BAD_CHANGES)
 
     def close(self) -> None:
         self.subs.close()
@@ -207,6 +239,7 @@ class Joins(World):
         ids = [row["notification_id"] for rows in batches.values() for row in rows]
         assert len(set(ids)) == len(ids) > 100
         assert sorted(batches) == list(range(max(batches) + 1))
+        assert len(self.letters()) == self.bad
 
 
 class Views(World):

@@ -34,7 +34,13 @@ from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotStore
 from penstock.matching.rows import SubscriptionSource
 from penstock.pipeline.dead_letters import Records, dead_letters
-from penstock.pipeline.feedback import failure_folder, forget_failures, gather_learned
+from penstock.pipeline.feedback import (
+    failure_folder,
+    forget_failures,
+    gather_learned,
+    last_run,
+    next_run,
+)
 from penstock.pipeline.frames import PAIR, matched, snapshot_store
 from penstock.pipeline.letters import count_letters, letter_rows
 from penstock.pipeline.metrics import QUANTILES, Report, Reports, refusals
@@ -98,12 +104,20 @@ class MicroBatches:
         if replayed:
             self._restore(pin)
         counted = _Counts(self.event_time)
-        notifications = self._notifications(counted.events(frame), pin, query, tried > 0)
+        failures = next_run(failure_folder(pin.snapshot, number))
+        notifications = self._notifications(
+            counted.events(frame), pin, query, failures, isolate=tried > 0
+        )
         ran = self.sink.write(counted.matches(notifications), Batch(query, number))
         done = utc_now()
         counts = counted.get(ran)
         self._judge_costs(pin, counts)
-        failed = self._dead_letters(frame, pin, query, counts)
+        if (
+            counts is None
+        ):  # the sink had it: what failed was told by the run that wrote it, the last one
+            failures = last_run(failures.parent) or failures
+        failed = self._dead_letters(frame, pin, query, counts, failures)
+        forget_failures(failures.parent)
         if counts is not None:
             counts["dead_letters"] += failed
         self._report(frame, pin, replayed, counts, done)
@@ -138,7 +152,9 @@ class MicroBatches:
             log.warning("the snapshot of micro-batch %d is compiled again: %s", pin.batch, damage)
             store.restore(pin.snapshot, self._source(), self._event_schema(), pin.now)
 
-    def _notifications(self, frame: DataFrame, pin: Pin, query: str, isolate: bool) -> DataFrame:
+    def _notifications(
+        self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
+    ) -> DataFrame:
         names = self.schema.names
         if self.records is not None:
             frame = frame.where(F.col(REASON).isNull()).drop(REASON, RAW)
@@ -154,7 +170,7 @@ class MicroBatches:
             operators=self.operators,
             isolate=isolate,
             strategy=self.strategy,
-            failure_folder=str(failure_folder(pin.snapshot, pin.batch)),
+            failure_folder=str(failures),
             costs=cost_folder(pin.snapshot, pin.batch),
         )
         parts = [F.lit(query), F.col(KEY), F.col("subscription").cast("string")]
@@ -165,22 +181,19 @@ class MicroBatches:
         )
 
     def _dead_letters(
-        self, frame: DataFrame, pin: Pin, query: str, counts: dict[str, Any] | None
+        self, frame: DataFrame, pin: Pin, query: str, counts: dict[str, Any] | None, failures: Path
     ) -> int:
         """Deliver bad records and events that operators failed on, in one write; how many of the latter."""
         letters: list[DataFrame] = []
         # Not counted: the sink skipped a batch that it had. Whether there were bad records isn't known then.
         if self.records is not None and (counts is None or counts["dead_letters"]):
             letters.append(dead_letters(frame, self.records, pin.batch, pin.now))
-        folder = failure_folder(pin.snapshot, pin.batch)
-        failed = count_letters([folder])
+        failed = count_letters([failures])
         if failed:
-            letters.append(letter_rows(frame.sparkSession, [folder], pin.batch, pin.now))
+            letters.append(letter_rows(frame.sparkSession, [failures], pin.batch, pin.now))
         if letters:
             together = functools.reduce(DataFrame.unionByName, letters)
             self.dead_letter.write(together, Batch(query, pin.batch))
-        if failed:
-            forget_failures(folder)
         return failed
 
     def _judge_costs(self, pin: Pin, counts: dict[str, Any] | None) -> None:

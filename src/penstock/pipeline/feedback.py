@@ -5,7 +5,8 @@ Connect, and a second job for the failures would call every operator again.
 
     learned/                       how often predicates hold, what calls cost: merged by the driver at the next
                                    micro-batch, and read by workers when they begin a task
-    failures/<batch>/…             dead letters of one micro-batch (`letters`)
+    failures/<batch>/<run>/…       dead letters of one micro-batch (`letters`), as told by one run of it: a run that
+                                   broke off may have told of some, and the next one tells of all
 
 The folder goes when its letters have been delivered.
 """
@@ -92,6 +93,17 @@ def told(failure: Failure) -> str:
 def failure_folder(ref: SnapshotRef, batch: int) -> Path:
     """Where the failures of a micro-batch are told."""
     return Path(ref.path) / "failures" / str(batch)
+
+
+def last_run(folder: Path) -> Path | None:
+    """What the last run of a micro-batch has told; None if there is nothing."""
+    return max(folder.glob("[0-9]*"), key=lambda run: int(run.name), default=None)
+
+
+def next_run(folder: Path) -> Path:
+    """Where another run of a micro-batch tells its failures."""
+    last = last_run(folder)
+    return folder / str(1 if last is None else int(last.name) + 1)
 
 
 def forget_failures(folder: Path) -> None:

@@ -53,10 +53,11 @@ class Choice:
             for name, array in plan.index.items()
             if name.startswith(prefix)
         }
-        built = stored or self._build(plan)
+        built = stored or self.build(plan)
         return {name: read_only(array) for name, array in built.items()}
 
-    def _build(self, plan: Plan) -> dict[str, AnyArray]:
+    def build(self, plan: Plan) -> dict[str, AnyArray]:
+        """The arrays of this engine and of its core, made anew."""
         core = build_core(plan)
         gate = Gate.of(plan, core)
         return core | self.kind.build(plan if gate is None else gate.core, self.options)
@@ -89,10 +90,9 @@ def check_index(plan: Plan) -> None:
     They depend on the plan alone, and are built in a tenth of a second for a million conjunctions (`batch`; the others
     take ten times as long): so what each kernel relies on in them needn't be said a second time.
     """
-    for label in sorted({name.rpartition(".")[0] for name in plan.index}):
-        choice = named(label)
-        built = choice.kind.build(plan, choice.options)
-        stored = {n: a for n, a in plan.index.items() if n.rpartition(".")[0] == label}
+    for label in sorted({name.partition(".")[0] for name in plan.index}):
+        stored = {n: a for n, a in plan.index.items() if n.partition(".")[0] == label}
+        built = named(label).build(plan)
         require(len(stored) == len(built), f"the index {label} has other arrays")
         for name, array in built.items():
             found = stored.get(f"{label}.{name}")
