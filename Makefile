@@ -19,17 +19,22 @@ market-archive: $(READY)
 stocks-and-reviews: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.stocks_and_reviews $(ARGS)
 
-# A group of tests (see tests/conftest.py) runs in one process, long groups first.
-PYTEST = $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --durations=20
+# A group of tests (see tests/conftest.py) runs in one process, long groups first. Tests on Spark wait a lot: three
+# processes keep two cores busy, with lint and bounds checks beside them.
+PYTEST = $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --durations=20
+CHECKS = $(VENV)/checks.log
+BESIDE = $(MAKE) --no-print-directory lint test-bounds ARGS=$(1) > $(CHECKS) 2>&1 & checks=$$!; code=0;
 
 test: $(READY)
-	@$(MAKE) --no-print-directory --output-sync -j2 classes kernels lint test-bounds ARGS=
-	@$(WITH_JAVA) $(PYTEST) $(ARGS)
+	@$(MAKE) --no-print-directory -j2 classes kernels
+	@$(call BESIDE,) $(WITH_JAVA) $(PYTEST) $(ARGS) || code=1; wait $$checks || code=1; cat $(CHECKS); exit $$code
 
 # The same tests with larger numbers, from another seed each time: about an hour or two.
 test-long: $(READY)
-	@$(MAKE) --no-print-directory --output-sync -j2 classes kernels lint test-bounds ARGS="tests/views tests/language"
-	@$(WITH_JAVA) PENSTOCK_LONG=20 PENSTOCK_SEED=$$(date +%s) $(PYTEST) -o timeout=14400 $(ARGS)
+	@$(MAKE) --no-print-directory -j2 classes kernels
+	@$(call BESIDE,"tests/views tests/language") \
+	$(WITH_JAVA) PENSTOCK_LONG=20 PENSTOCK_SEED=$$(date +%s) $(PYTEST) -o timeout=14400 $(ARGS) || code=1; \
+	wait $$checks || code=1; cat $(CHECKS); exit $$code
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -163,7 +163,9 @@ def test_rows_that_are_no_changes_become_dead_letters(tmp_path):
     told = engine.run({"S": rows})
     assert [row["tuple"]["S"]["id"] for row in told] == [3]
     (folder,) = (tmp_path / "letters").iterdir()
-    letters = [json.loads(line) for f in folder.iterdir() for line in f.read_text().splitlines()]
+    letters = [
+        json.loads(line) for f in folder.glob("*.jsonl") for line in f.read_text().splitlines()
+    ]
     assert [letter["reason"] for letter in letters] == [
         "S: op is 'explode': expected insert, update or delete",
         "S: version is NULL",

@@ -12,6 +12,7 @@ from tests.operators.worlds import WORLD
 import penstock
 from penstock.errors import FilterError, OperatorError, PenstockError
 from penstock.matching import SnapshotStore
+from penstock.matching.folders import read_folder, write_folder
 from penstock.operators.learning import latest
 
 from .scenes import delivered, forget_commit, pipeline, run, write_events
@@ -136,14 +137,16 @@ def test_who_can_write_the_snapshots_cannot_choose_what_workers_run(spark, tmp_p
     given = [{"id": 1, "a": 1, "b": 1, "s": f"touch {target}"}]
     frame = spark.createDataFrame(pa.Table.from_pylist(given))
     matched = penstock.match(frame, subs, snapshots=tmp_path / "snapshots")
-    forged = 0
-    for header in (tmp_path / "snapshots").rglob("*.json"):
-        text = header.read_text()
-        if "tests.operators.worlds:flag" in text:
-            header.chmod(0o644)
-            header.write_text(text.replace("tests.operators.worlds:flag", "os:system"))
-            forged += 1
-    assert forged
+    (folder,) = (tmp_path / "snapshots").iterdir()
+    store = SnapshotStore(folder)
+    content = store._versions.read(1)
+    header, arrays = read_folder(store._plans / content["base"])
+    text = json.dumps(header)
+    assert "tests.operators.worlds:flag" in text
+    header = json.loads(text.replace("tests.operators.worlds:flag", "os:system"))
+    content["base"] = "forged"  # with the right checksums
+    content["base_checksum"] = write_folder(store._plans / "forged", header, arrays)
+    store._versions.replace(1, content)
     with pytest.raises(PySparkException, match="of os:system, which isn't among those"):
         matched.collect()
     assert not target.exists()
