@@ -132,7 +132,7 @@ class DeltaSink:
     """A Delta table. Delta itself skips a micro-batch that the table has already: each write carries the id of the
     pipeline and the number of the batch, which are committed with the data.
 
-    On a disk Delta syncs nothing. So the whole disk is synced after a write, before Spark may commit the micro-batch:
+    Delta isn't relied on to sync. So the whole disk is synced after a write, before Spark may commit the micro-batch:
     what Spark takes for delivered is there after a power cut. One while Delta writes may leave an entry in its log
     whose files are lost, and a replay would be skipped; Delta then fails when the table is read.
     """
