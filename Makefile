@@ -19,9 +19,8 @@ market-archive: $(READY)
 stocks-and-reviews: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.stocks_and_reviews $(ARGS)
 
-# A group of tests (see tests/conftest.py) runs in one process, long groups first. Tests on Spark wait a lot: three
-# processes keep two cores busy, with lint and bounds checks beside them.
-PYTEST = $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --durations=20
+# A group of tests (see tests/conftest.py) runs in one process, long groups first; lint and bounds checks beside them.
+PYTEST = $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --durations=20
 CHECKS = $(VENV)/checks.log
 BESIDE = $(MAKE) --no-print-directory lint test-bounds ARGS=$(1) > $(CHECKS) 2>&1 & checks=$$!; code=0;
 

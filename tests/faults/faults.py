@@ -33,14 +33,15 @@ class Fault:
 
 @dataclass(frozen=True)
 class KilledAt(Fault):
-    """The whole group dies at a chosen moment of a micro-batch."""
+    """The whole group dies at a chosen moment of a micro-batch, perhaps with a wrong clock."""
 
     moment: str
     batch: int
+    clock: int = 0
 
     @property
     def fate(self) -> Fate:
-        return Fate(self.moment, self.batch)
+        return Fate(self.moment, self.batch, self.clock)
 
     def strike(self, world: World, life: Life) -> None:
         assert life.wait() == -signal.SIGKILL, life.log()

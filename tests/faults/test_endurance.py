@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 DAY = 24 * 3600
 DISK = 256 << 20
 CHOSEN: dict[str, list[Fault]] = {
-    "filters": [KilledAt("pinned", 1), KilledAt("written", 5), WrongClock(2 * DAY)],
+    "filters": [KilledAt("pinned", 1), KilledAt("written", 5, clock=2 * DAY)],
     "joins": [KilledAt("pinned", 1), KilledAt("written", 2)],
     "views": [KilledAt("written", 1)],
 }

@@ -106,7 +106,10 @@ def main(folder: Path) -> None:
     joins = joins_connect_script.find_out(folder / "joins", spark)
     many = crowd()
     covering = many.covering(spark=spark, folder=folder)
+    more = spark.createDataFrame([*rows, (4, "C", 1.0)], events.schema)
+    wanted = penstock.interest(subs, columns=["price", "symbol"]).where(more)
     tell(
+        wanted=sorted(row.id for row in wanted.collect()),
         joins=joins,
         views=sorted((row.views, row.tuples) for row in views),
         rewritings=graphs.rewriting.inputs.tolist() == design.rewriting.inputs.tolist(),

@@ -77,6 +77,11 @@ def test_views_get_their_tuples(found):
     assert found["rewritings"]
 
 
+def test_only_what_somebody_wants_is_kept(found):
+    """The interest of all subscriptions, as a condition on a DataFrame of the server."""
+    assert found["wanted"] == [1, 2, 3]
+
+
 def test_covering_is_that_of_one_machine(found):
     assert found["covering"]
     assert 300 < found["covered"] < 600

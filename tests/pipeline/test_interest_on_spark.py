@@ -18,7 +18,7 @@ from tests.differential.events import random_events
 from tests.differential.filters import RandomFilters
 from tests.differential.oracle import TRUE, Oracle
 from tests.servers import connect_port
-from tests.sizes import PATIENCE
+from tests.sizes import LONG, PATIENCE
 
 import penstock
 from penstock.pipeline.interest import column_of
@@ -199,6 +199,7 @@ def test_the_market_archive_is_read_in_part_and_matched_as_a_whole(spark, tmp_pa
     assert penstock.match(kept, subs, explode=True).count() == matches > 0
 
 
+@pytest.mark.skipif(LONG == 1, reason="an example on Spark Connect: for make test-long")
 @pytest.mark.slow
 @pytest.mark.connect
 def test_the_market_archive_on_spark_connect():

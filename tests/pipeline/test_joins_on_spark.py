@@ -30,7 +30,7 @@ def aftermath(spark, tmp_path_factory):
     texts: dict[int, str] = {}
     with penstock.Subscriptions.open(url, catalog=CATALOG) as subs:
         gone = []
-        for step in range(3):
+        for step in range(2):
             for _ in range(4):
                 text = random_text(rng)
                 sid, _ = subs.subscribe("someone", text, lease="forever")
