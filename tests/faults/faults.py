@@ -112,8 +112,14 @@ class FullDisk(Fault):
 
     def prepare(self, world: World) -> None:
         room = os.statvfs(world.folder)
+        size = room.f_bavail * room.f_frsize - self.left
         with _ballast(world).open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize - self.left)
+            while size > 0:
+                try:
+                    os.posix_fallocate(file.fileno(), 0, size)
+                    return
+                except OSError:  # somebody else took some room meanwhile
+                    size -= 1 << 16
 
     def strike(self, world: World, life: Life) -> None:
         assert life.wait() != 0, "it ended well without room"
@@ -138,6 +144,8 @@ class FlippedBit(Fault):
     def prepare(self, world: World) -> None:
         ours = world.folder / "checkpoint/penstock"
         files = [path for path in ours.rglob("*") if path.is_file() and path.stat().st_size]
+        if not files:  # it is the first life
+            return
         self.path = self.rng.choice(sorted(files))
         self.before = self.path.read_bytes()
         changed = bytearray(self.before)
