@@ -28,10 +28,10 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def found_by(script: str, *arguments: object) -> dict[str, Any]:
-    """What a script `tell`s."""
-    done = subprocess.run(
-        command(script, *arguments),
+def run_to_end(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    """What a process has said, and its exit code."""
+    return subprocess.run(
+        command,
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -39,6 +39,11 @@ def found_by(script: str, *arguments: object) -> dict[str, Any]:
         cwd=ROOT,
         env=environment(),
     )
+
+
+def found_by(script: str, *arguments: object) -> dict[str, Any]:
+    """What a script `tell`s."""
+    done = run_to_end(command(script, *arguments))
     lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if not lines:
         raise AssertionError(f"{script} exited with {done.returncode}:\n{done.stderr[-5000:]}")

@@ -14,7 +14,6 @@ The folder goes when its letters have been delivered.
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
@@ -64,14 +63,9 @@ class Feedback:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """The task is done: tell what was learned and what failed, or nothing, if it is to be tried again."""
-        self._letters.__exit__(kind, error, trace)
+        self._letters.__exit__(kind)
         if kind is not None:
             return
         if self._stage is not None and self._told and (learned := self._stage.learned()):

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 from pyspark.sql import DataFrame, SparkSession
@@ -66,12 +65,7 @@ class LetterFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._file is None or self._draft is None or self._folder is None:
             return
         self._file.close()
