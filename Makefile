@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 # Resolved when a recipe runs, so that `make format` and `make clean` need no Java.
 WITH_JAVA = java_home=$$(tools/java) && JAVA_HOME="$$java_home"
 
-.PHONY: demo city-watch market-archive stocks-and-reviews test test-long test-bounds lint kernels kernels-filters kernels-others classes bench format clean
+.PHONY: demo city-watch market-archive stocks-and-reviews test test-long test-bounds lint kernels classes bench format clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/penstock demo
@@ -40,35 +40,26 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Compiled once, beside mypy, and not by every process of the tests.
-kernels: kernels-filters kernels-others
-kernels-filters: $(READY)
-	@$(BIN)/python tools/kernels filters
-kernels-others: $(READY)
-	@$(BIN)/python tools/kernels views joins
+# Compiled once, and not by every process of the tests. The short one first: the archive of classes waits for it.
+kernels: kernels-joins kernels-filters kernels-views
+kernels-%: $(READY)
+	@$(BIN)/python tools/kernels $*
 
 # What Spark loads, archived once: every Spark of the tests starts from it.
 CLASSES := $(VENV)/spark.jsa
 classes: $(CLASSES)
-$(CLASSES): $(READY) tools/classes | kernels-others
+$(CLASSES): $(READY) tools/classes | kernels-joins
 	@$(WITH_JAVA) $(BIN)/python tools/classes $@
 
 # Kernels that read outside data, compiled with bounds checks: a wrong index fails instead of reading what lies there.
 # Compiled code is kept apart, since checks aren't part of what a cache goes by. ARGS: other tests than these few.
-BOUNDS = tests/views/test_hostile_documents.py tests/language/test_texts_stand_alone.py
+BOUNDS = tests/views/test_hostile_documents.py tests/language/test_texts_stand_alone.py tests/test_decimals.py
 test-bounds: $(READY)
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/bounds $(BIN)/python -m pytest -q --no-header -n 0 $(or $(ARGS),$(BOUNDS))
 
+# All of them, hours; or one: make bench ARGS="matching --workload ranges".
 bench: $(READY)
-	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
-	@$(WITH_JAVA) $(BIN)/python -m benchmarks.spark
-	@$(BIN)/python -m benchmarks.sketch
-	@$(BIN)/python -m benchmarks.adds
-	@$(BIN)/python -m benchmarks.load
-	@$(BIN)/python -m benchmarks.operators
-	@$(BIN)/python -m benchmarks.covering
-	@$(BIN)/python -m benchmarks.joins
-	@$(BIN)/python -m benchmarks.views
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(or $(ARGS),all)
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -1,12 +1,6 @@
-"""All workloads at all sizes, against DuckDB and Spark: `make bench`, or `python -m benchmarks --workload ranges`.
+"""`python -m benchmarks`."""
 
-It is `penstock bench matching`, with the results in `benchmarks/results/`; `--help` tells the options.
-"""
-
-import sys
-
-from benchmarks import RESULTS
-from penstock.cli import app
+from benchmarks.commands import app
 
 if __name__ == "__main__":
-    app(["bench", "matching", "--out", str(RESULTS), *sys.argv[1:]])
+    app(prog_name="python -m benchmarks")

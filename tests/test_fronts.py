@@ -39,7 +39,7 @@ def test_a_name_that_is_also_its_room_is_not_the_module(first):
     assert found.stdout.strip() == "[]", found.stderr
 
 
-@pytest.mark.parametrize("module", ["stateful", "watch"])
+@pytest.mark.parametrize("module", ["stateful", "registry_source"])
 def test_what_spark_loads_in_every_helper_is_light(module):
     """Spark starts processes just to ask these for a schema: they import nothing of the core."""
     program = f"import sys, penstock.pipeline.joins.{module}; print('numba' in sys.modules)"

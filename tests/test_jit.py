@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from penstock.jit import problem_of_cache
+from penstock.base.jit import problem_of_cache
 
 
 def test_a_folder_that_is_not_there_is_made_for_us_alone(tmp_path):
@@ -32,7 +32,7 @@ def test_a_file_is_no_cache(tmp_path):
 def test_a_cache_that_is_not_ours_is_warned_of_and_left_empty(tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
-    program = "import numba, penstock.jit; print(repr(numba.config.CACHE_DIR))"
+    program = "import numba, penstock.base.jit; print(repr(numba.config.CACHE_DIR))"
     found = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

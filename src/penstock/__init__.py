@@ -29,7 +29,7 @@ plan and matches events against it, `registry` keeps subscriptions, `pipeline` r
 
 from typing import TYPE_CHECKING
 
-from penstock.errors import (
+from penstock.base.errors import (
     CatalogError,
     ConfigError,
     ExpensiveSubscription,
@@ -45,10 +45,9 @@ from penstock.errors import (
     TicketError,
     UnknownSubscription,
 )
-from penstock.fronts import front
+from penstock.base.fronts import front
 
 if TYPE_CHECKING:
-    from penstock.covering.interest.interest import Interest, interest
     from penstock.joins.catalog import Catalog, Table
     from penstock.joins.join_view import JoinView
     from penstock.language import Schema
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
         match_joins,
         match_views,
     )
+    from penstock.pipeline.interest import Interest, interest
     from penstock.registry import Limits, Subscriptions
     from penstock.views.designing import Wishes, plan_views
 
@@ -74,12 +74,12 @@ __version__ = "0.1.0"
 __getattr__ = front(
     "penstock",
     {
-        "covering.interest.interest": ("Interest", "interest"),
         "joins.catalog": ("Catalog", "Table"),
         "joins.join_view": ("JoinView",),
         "language": ("Schema",),
         "matching": ("LiveMatcher", "Matcher", "SnapshotRef"),
         "operators.define": ("Operator", "Operators", "operator"),
+        "pipeline.interest": ("Interest", "interest"),
         "pipeline": (
             "CallableSink",
             "ConsoleSink",

@@ -12,7 +12,7 @@ from tests.sizes import PATIENCE
 
 import penstock as library
 from penstock import Subscriptions
-from penstock.cli import registry
+from penstock.cli import registry_commands as registry
 
 COMMANDS = (
     "subscribe", "unsubscribe", "renew", "list", "load", "match", "run", "explain", "demo",

@@ -112,7 +112,7 @@ class Model:
         assert entries.keys() == self.shown
         assert len(self.table) == len(entries)
         assert self.table.subscriptions == len(self.present)
-        covered = self.table.covered()
+        covered = self.table.covers_by_id()
         assert covered.keys() | {e for e in entries if e in self.present} == self.present.keys()
         inside = {id_: events_in(found) for id_, found in entries.items()}
         wanted = {id_: events_in(found) for id_, found in self.present.items()}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from penstock.covering import bulk
 from penstock.covering.boxes import BoxStore
-from penstock.covering.bulk import frontier_of, roots, uncovered
+from penstock.covering.bulk import covers_in_tree, frontier_of, roots
 from penstock.covering.coordinates import Coordinates
 from penstock.covering.tree_building import build_tree
 
@@ -39,7 +39,7 @@ def test_threads_and_parts_find_the_same_frontier(monkeypatch):
     monkeypatch.setattr(bulk, "_SHARE", 100)
     boxes, numbers = crowd(1_000), np.arange(1_000)
     tree = build_tree(boxes, numbers)
-    parts = [uncovered(tree, boxes, part) for part in np.array_split(numbers, 7)]
+    parts = [covers_in_tree(tree, boxes, part) for part in np.array_split(numbers, 7)]
     whole = frontier_of(boxes, numbers)
     assert 0 < (whole < 0).sum() < 1_000
     assert np.array_equal(frontier_of(boxes, numbers, threads=2), whole)

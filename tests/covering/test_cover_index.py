@@ -6,7 +6,13 @@ from hypothesis import given, settings
 
 from penstock.covering.boxes import HIGHEST, LOWEST, NULL, BoxStore
 from penstock.covering.coordinates import Coordinates
-from penstock.covering.cover_index import build_index, covered, first_cover, relate, relate_each
+from penstock.covering.cover_index import (
+    build_index,
+    find_covered,
+    first_cover,
+    relate,
+    relate_each,
+)
 
 from .flat_regions import REGIONS, includes
 
@@ -42,7 +48,7 @@ def test_a_cover_is_found_if_there_is_one_and_all_that_are_covered_are(regions, 
         cover = first_cover(boxes, index, live, r)
         assert cover in expected if expected else cover == -1
         below = {s for s in there if s != r and includes(regions[r], regions[s])}
-        assert set(covered(boxes, index, live, r).tolist()) == below
+        assert set(find_covered(boxes, index, live, r).tolist()) == below
 
 
 @settings(max_examples=60, deadline=None)
@@ -88,7 +94,9 @@ def test_many_ranges_of_all_widths_on_few_or_many_attributes(seed, attributes, s
         inner = (wide_low[r] <= wide_low).all(axis=1) & (wide_high <= wide_high[r]).all(axis=1)
         outer = (wide_low <= wide_low[r]).all(axis=1) & (wide_high[r] <= wide_high).all(axis=1)
         inner[r] = outer[r] = False
-        assert set(covered(boxes, index, live, r).tolist()) == set(np.flatnonzero(inner).tolist())
+        assert set(find_covered(boxes, index, live, r).tolist()) == set(
+            np.flatnonzero(inner).tolist()
+        )
         strict = outer & ~(inner & (np.arange(count) > r))
         cover = first_cover(boxes, index, live, r)
         assert strict[cover] if strict.any() else cover == -1

@@ -26,7 +26,7 @@ def check(frontier, present):
     ids = list(present)
     expected = [ids[n] for n in frontier_by_definition(list(present.values()))]
     assert list(frontier.frontier()) == expected
-    covered = frontier.covered()
+    covered = frontier.covers_by_id()
     assert covered.keys() == set(ids) - set(expected)
     assert len(frontier) == len(ids)
     for inner, outer in covered.items():
@@ -75,7 +75,7 @@ def test_the_frontier_matches_whatever_any_subscription_matches(steps):
             gone = list(present)[choice % len(present)]
             frontier.remove(gone)
             del present[gone]
-    kept, covered = list(frontier.frontier()), frontier.covered()
+    kept, covered = list(frontier.frontier()), frontier.covers_by_id()
     for event in EVENTS:
         matched = {n for n, region in present.items() if matches(region, event)}
         top = {n for n in kept if matches(present[n], event)}
@@ -160,7 +160,7 @@ def test_of_equal_ones_the_first_stays_and_the_next_takes_its_place():
     assert frontier.add("b", below(5)) == Added(covered_by="a", covers=(), equal_to="a")
     assert frontier.add("c", below(5)).equal_to == "a"
     assert frontier.remove("a") == ["b"]
-    assert frontier.covered() == {"c": "b"}
+    assert frontier.covers_by_id() == {"c": "b"}
 
 
 def test_what_matches_nothing_is_covered_by_anything():
@@ -169,7 +169,7 @@ def test_what_matches_nothing_is_covered_by_anything():
     assert frontier.add("n", nothing) == Added()
     assert frontier.add("m", nothing) == Added("n", (), "n")
     assert frontier.add("a", below(5)) == Added(None, ("n",), None)
-    assert frontier.covered() == {"n": "a", "m": "a"}
+    assert frontier.covers_by_id() == {"n": "a", "m": "a"}
     assert frontier.remove("a") == ["n"]
     assert frontier.remove("n") == ["m"]
 

@@ -18,13 +18,14 @@ from tests.differential.filters import RandomFilters
 from tests.differential.oracle import Oracle
 
 import penstock
+from penstock.base.errors import PenstockError, SchemaError, SubscriptionErrors
 from penstock.covering.distributions import Seen, Statistics, Uniform
-from penstock.covering.interest.interest import Hull, interest
+from penstock.covering.interest.wanted import Hull
 from penstock.covering.interest.wording import Range
 from penstock.covering.regions import Region
-from penstock.errors import PenstockError, SchemaError, SubscriptionErrors
 from penstock.matching import FOREVER, Matcher, Rows, SnapshotStore, compile_plan, open_matcher
 from penstock.operators.define import Operators
+from penstock.pipeline.interest import interest
 
 ALL = 256
 TABLE = pa.Table.from_batches([BATCH])

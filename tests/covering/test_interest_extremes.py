@@ -17,12 +17,12 @@ from tests.differential.oracle import Oracle
 from tests.sizes import SEEDS
 
 import penstock
+from penstock.base.errors import PenstockError
 from penstock.covering.distributions import Seen, Statistics, Uniform
-from penstock.covering.interest.interest import Interest, interest
 from penstock.covering.reading import region
 from penstock.covering.routing_table import RoutingTable
-from penstock.errors import PenstockError
 from penstock.matching import Matcher
+from penstock.pipeline.interest import Interest, interest
 
 WORLDS = 2 * SEEDS
 PER_WORLD = 25

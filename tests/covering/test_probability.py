@@ -1,4 +1,4 @@
-"""Probabilities and degrees against counting all the events of a small world."""
+"""Probabilities against counting all the events of a small world."""
 
 import datetime
 from fractions import Fraction
@@ -10,20 +10,16 @@ import pytest
 from hypothesis import example, given, settings
 from tests.covering.small_world import BATCH, EVENTS, FILTERS, SCHEMA, inside, regions_of
 
+from penstock.base.errors import PenstockError, SchemaError
 from penstock.covering import regions
 from penstock.covering.distributions import ASSUMED_NULL, Cells, Seen, Statistics, Uniform
-from penstock.covering.probability import imperfect_degree, merging_threshold, probability
+from penstock.covering.probability import probability
 from penstock.covering.reading import region
-from penstock.covering.regions import Region, hull, union
-from penstock.errors import PenstockError, SchemaError
+from penstock.covering.regions import Region, union
 from penstock.language.literals import double_key
 
 # Every combination of values is there once: attributes are independent, and shares are exact.
 WORLD = Statistics.of([BATCH], SCHEMA, sample=len(EVENTS))
-
-
-def share(part: np.ndarray, whole: np.ndarray) -> float:
-    return float(part.sum() / whole.sum()) if whole.any() else 0.0
 
 
 @settings(max_examples=150, deadline=None)
@@ -31,43 +27,6 @@ def share(part: np.ndarray, whole: np.ndarray) -> float:
 def test_a_regions_probability_is_its_share_of_the_events(text):
     (found,) = regions_of([text])
     assert probability(found, WORLD) == pytest.approx(inside(found).mean(), abs=1e-12)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(FILTERS, min_size=1, max_size=3), FILTERS)
-def test_degrees_are_what_counting_says(texts, advertised):
-    parts = regions_of(texts)
-    boxes = [box for part in parts for box in part.boxes]
-    merger = Region((hull(boxes),)) if boxes else Region(())
-    (announced,) = regions_of([advertised])
-    some = np.logical_or.reduce([inside(part) for part in parts])
-    whole, coming = inside(merger), inside(announced)
-    wrong = whole & ~some
-    assert imperfect_degree(merger, parts, WORLD) == pytest.approx(share(wrong, whole), abs=1e-12)
-    assert merging_threshold(merger, parts, WORLD) == pytest.approx(wrong.mean(), abs=1e-12)
-    assert imperfect_degree(merger, parts, WORLD, [announced]) == pytest.approx(
-        share(wrong & coming, whole & coming), abs=1e-12
-    )
-    assert merging_threshold(merger, parts, WORLD, [announced]) == pytest.approx(
-        share(wrong & coming, coming), abs=1e-12
-    )
-
-
-@settings(max_examples=100, deadline=None)
-@given(FILTERS, FILTERS)
-def test_a_perfect_merger_has_no_degree_at_all(left, right):
-    parts = regions_of([left, right])
-    assert imperfect_degree(union(*parts), parts, WORLD) == 0.0
-
-
-def test_several_advertisements_count_once_where_they_overlap():
-    schema, statistics = {"i": "int"}, Statistics({("i",): Uniform(0, 99)})
-    merger, *parts = (region(t, schema) for t in ("i < 50", "i < 10", "i >= 40 AND i < 50"))
-    ads = [region(t, schema) for t in ("i < 20", "i BETWEEN 10 AND 29")]
-    assert imperfect_degree(merger, parts, statistics, ads) == pytest.approx(20 / 30)
-    assert merging_threshold(merger, parts, statistics, ads) == pytest.approx(20 / 30)
-    assert imperfect_degree(merger, parts, statistics, []) == 0.0
-    assert merging_threshold(merger, parts, statistics, []) == 0.0
 
 
 def test_past_the_bound_boxes_count_as_independent(monkeypatch):

@@ -9,11 +9,10 @@ from tests.covering.small_world import matched
 from tests.differential.events import SCHEMA, random_events
 from tests.differential.filters import RandomFilters
 
-from penstock.columns import descend
+from penstock.base.columns import descend
 from penstock.covering.reading import region
 from penstock.covering.regions import (
     HIDDEN,
-    Path,
     Region,
     Verdict,
     covering,
@@ -24,6 +23,7 @@ from penstock.covering.regions import (
     union,
 )
 from penstock.language import Schema
+from penstock.language.calls import Path
 from penstock.language.types import Scalar
 from penstock.matching.domains import ByteStrings, key_column
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.cli.conftest import penstock  # noqa: F401  (a fixture)
 
 import penstock as library
-from penstock.errors import SchemaError, SubscriptionErrors
+from penstock.base.errors import SchemaError, SubscriptionErrors
 
 SCHEMA = {"a": "bigint", "s": "string"}
 leaves = st.one_of(

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.base.errors import PenstockError
 from penstock.covering import frontier as frontier_module
 from penstock.covering import routing_table as module
 from penstock.covering.distributions import Seen, Statistics, Uniform
 from penstock.covering.reading import region
 from penstock.covering.regions import equal
-from penstock.covering.routing_table import Change, MergePolicy, Merger, RoutingTable
-from penstock.errors import PenstockError
+from penstock.covering.routing_table import MergePolicy, Merger, RoutingChange, RoutingTable
 
 from .flat_regions import SINGLE
 from .routing_world import (
@@ -222,7 +222,7 @@ def test_what_no_announced_event_is_in_is_no_loss():
     filters = ["price > 150 AND volume < 5", "price > 150 AND symbol = 'A'", "price = 130"]
     found, table = merged(filters, advertised=["price <= 150"])
     assert len(found) == 1
-    assert table.advertise("beyond", region("price BETWEEN 100 AND 110", TRADES)) == Change()
+    assert table.advertise("beyond", region("price BETWEEN 100 AND 110", TRADES)) == RoutingChange()
     change = table.advertise("within", region("price > 190", TRADES))
     assert set(filters[:2]) <= set(change.entered)
 
@@ -254,7 +254,7 @@ def test_the_first_advertisement_after_a_merge_takes_apart_what_is_too_much_now(
 
 def test_the_first_advertisement_leaves_mergers_that_are_still_within_the_threshold():
     _, table = merged(["price < 500 AND volume < 990", "price >= 500 AND volume < 970"], 0.1)
-    assert table.advertise("ad", region("volume < 980", TRADES)) == Change()
+    assert table.advertise("ad", region("volume < 980", TRADES)) == RoutingChange()
     assert len(table) == 1
 
 
@@ -278,7 +278,7 @@ def test_the_last_advertisement_withdrawn_makes_imperfect_mergers_anew():
     assert len(table) == 1
     assert set(table.withdraw("ad0").entered) == set(filters)
     _, table = merged(filters, 0.2, advertised=["volume < 650"])
-    assert table.withdraw("ad0") == Change()  # it comes out the same
+    assert table.withdraw("ad0") == RoutingChange()  # it comes out the same
     assert table.imperfection() == pytest.approx(0.1)
 
 
@@ -289,7 +289,7 @@ def test_a_merger_goes_when_a_part_leaves_and_when_it_is_covered():
     filters = ["price BETWEEN 1 AND 5", "price BETWEEN 6 AND 9", "price BETWEEN 10 AND 12"]
     _, table = merged(filters)
     (merger,) = dict(table.entries())
-    assert table.subscribe("all", region("price > 0", TRADES)) == Change(("all",), (merger,))
+    assert table.subscribe("all", region("price > 0", TRADES)) == RoutingChange(("all",), (merger,))
     with pytest.raises(KeyError):
         table.parts(merger)
     back = table.unsubscribe("all")
@@ -304,7 +304,7 @@ def test_what_only_a_merger_covers_comes_back_with_its_parts():
     filters = ["price < 500 AND volume < 990", "price >= 500 AND volume < 970"]
     _, table = merged(filters, 0.011)
     gap = region("price BETWEEN 500 AND 900 AND volume BETWEEN 975 AND 985", TRADES)
-    assert table.subscribe("gap", gap) == Change()
+    assert table.subscribe("gap", gap) == RoutingChange()
     back = table.unsubscribe(filters[0])
     assert table.parts(*back.entered) == {filters[1], "gap"}
 
@@ -361,7 +361,7 @@ def test_a_load_with_a_known_id_takes_in_nothing_and_an_unknown_one_lets_nothing
     with pytest.raises(KeyError):
         table.unsubscribe_all([count, "unknown"])
     assert table.subscriptions == 1
-    assert table.unsubscribe_all([count, count]) == Change((), (count,))
+    assert table.unsubscribe_all([count, count]) == RoutingChange((), (count,))
 
 
 # --- policy ---------------------------------------------------------------------------------------
@@ -372,10 +372,10 @@ def test_time_alone_merges_once_something_changes():
     schema = {"price": "int"}
     table = RoutingTable(schema, policy=MergePolicy(every="1 minute"), clock=lambda: now[0])
     table.subscribe("a", region("price = 1", schema))
-    assert table.subscribe("b", region("price = 2", schema)) == Change(("b",))
+    assert table.subscribe("b", region("price = 2", schema)) == RoutingChange(("b",))
     now[0] = 60.0
     change = table.subscribe("c", region("price = 3", schema))
-    assert change == Change((Merger(0),), ("a", "b"))
+    assert change == RoutingChange((Merger(0),), ("a", "b"))
 
 
 def test_growth_merges_after_a_share_of_new_entries():

@@ -13,8 +13,8 @@ from penstock.covering.interest.wording import (
     ZERO,
     Range,
     Speech,
-    said,
     value_of,
+    word_values,
 )
 from penstock.covering.reading import region
 from penstock.covering.values import EVERYTHING, NOT_NULL, Values, any_of
@@ -67,7 +67,7 @@ def some_values(draw, name):
             case 2:
                 intervals.append(line.interval(">", key, key, 0))
             case 3:
-                intervals.append(line.clipped(keys[0], key))
+                intervals.append(line.clip(keys[0], key))
     found = Values.of([i for i in intervals if i is not None], draw(st.booleans()))
     return NOT_NULL if found.is_empty else found
 
@@ -78,7 +78,7 @@ def some_values(draw, name):
 def test_what_is_said_is_read_as_the_same_values(name, data):
     """Every literal means its key again, and every end of an interval is where it was."""
     values = data.draw(some_values(name))
-    condition = said(("x",), values, type_of(name))
+    condition = word_values(("x",), values, type_of(name))
     if condition is None:
         assert values == EVERYTHING
         return
@@ -96,7 +96,7 @@ def test_a_value_has_the_key_it_came_from(name, data):
     if name == "boolean":
         assert value is bool(key)
     elif point is not None:
-        condition = said(("x",), Values((point,)), type_of(name))
+        condition = word_values(("x",), Values((point,)), type_of(name))
         if name == "double" and key == 0:
             assert condition.ranges == (ZERO,)
         else:
@@ -122,7 +122,7 @@ def test_strings_that_cannot_be_said_are_said_wider(one, two, shape):
         "between": Values(((low or b"\0", (high or b"\0") + b"\0\0"),)),
         "point": Values(((low, low + b"\0"),)),
     }[shape]
-    condition = said(("x",), values, type_of("string"))
+    condition = word_values(("x",), values, type_of("string"))
     if condition is None:
         return
     text = Speech().filter([(condition,)])
@@ -137,7 +137,7 @@ def test_times_and_doubles_beyond_what_can_be_said():
     infinity = double_key(float("inf"))
 
     def text(values, type_):
-        condition = said(("x",), values, type_)
+        condition = word_values(("x",), values, type_)
         return None if condition is None else Speech().filter([(condition,)])
 
     assert text(Values(((2_932_897, None),)), day) == "x > DATE '9999-12-31'"
@@ -154,7 +154,7 @@ def test_the_shorter_of_two_ways_to_say_an_end_is_taken():
 
     def text(filter_, name):
         ((path, values),) = region(filter_, {"x": name}).boxes[0]
-        return Speech().filter([(said(path, values, type_of(name)),)])
+        return Speech().filter([(word_values(path, values, type_of(name)),)])
 
     assert text("x > 5 AND x <= 9", "bigint") == "x BETWEEN 6 AND 9"
     assert text("x < 600 AND x > 500.5", "double") == "x > 500.5 AND x < 600"
@@ -170,16 +170,16 @@ def test_the_shorter_of_two_ways_to_say_an_end_is_taken():
 def test_null_or_a_range_stays_one_conjunction():
     """So that columns of that kind don't multiply the normal form."""
     values = Values(((5, 9),), null=True)
-    text = Speech().filter([(said(("x",), values, type_of("int")),)])
+    text = Speech().filter([(word_values(("x",), values, type_of("int")),)])
     assert text == "(x IS NULL OR x >= 5) AND (x IS NULL OR x <= 8)"
     assert region(text, {"x": "int"}).boxes == (((("x",), values),),)
 
 
 def test_a_hull_has_both_ends():
     """Of points and ranges together; an open end stays open."""
-    condition = said(("x",), Values(((1, 2), (5, 9))), type_of("int"))
+    condition = word_values(("x",), Values(((1, 2), (5, 9))), type_of("int"))
     assert condition.hull() == Range((1, True), (8, True))
-    assert said(("x",), Values(((1, 2), (5, None))), type_of("int")).hull().high is None
+    assert word_values(("x",), Values(((1, 2), (5, None))), type_of("int")).hull().high is None
 
 
 def test_duckdb_reads_every_kind_of_literal_as_we_do():
@@ -199,7 +199,9 @@ def test_duckdb_reads_every_kind_of_literal_as_we_do():
     for name, keys in samples.items():
         type_ = type_of("string" if name == "varchar" else name)
         for key, _ in keys:
-            condition = said(("x",), Values((line_of(type_).interval("=", key, key, 0),)), type_)
+            condition = word_values(
+                ("x",), Values((line_of(type_).interval("=", key, key, 0),)), type_
+            )
             where = Speech().filter([(condition,)])
             for other, text in keys:
                 query = f"SELECT count(*) FROM (SELECT '{text}'::{name} AS x) WHERE {where}"

@@ -8,10 +8,11 @@ import os
 import random
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults.lives import Fate, Life
+from tests.faults.power import MODES, disk_of
 from tests.faults.worlds import World
 
 
@@ -47,9 +48,52 @@ class KilledAt(Fault):
         assert life.wait() == -signal.SIGKILL, life.log()
 
 
+DISKS = (("checkpoint", "out", "dead"), ("checkpoint",), ("out", "dead"))
+"""What may lose its power: all that a pipeline writes, or some while the rest is on a disk that goes on."""
+
+
+@dataclass
+class PowerCut(Fault):
+    """Every process dies, and with them what some folders haven't on their disk (`power`)."""
+
+    rng: random.Random = field(repr=False)
+    mode: str
+    folders: tuple[str, ...] = DISKS[0]
+    moment: str = "any"
+    """'planned', 'pinned' or 'written', of a micro-batch; or 'any' after the next one has begun."""
+    batch: int | None = None
+    """None: one of the next two."""
+
+    @staticmethod
+    def at_random(rng: random.Random) -> "PowerCut":
+        """Of some disk, at a moment that is delicate, or at any."""
+        moment = rng.choice(["any", "planned", "pinned", "written"])
+        return PowerCut(rng, rng.choice(MODES), rng.choice(DISKS), moment)
+
+    def prepare(self, world: World) -> None:
+        if self.batch is None:
+            self.batch = _last_planned(world.folder) + self.rng.randrange(1, 3)
+
+    @property
+    def fate(self) -> Fate:
+        assert self.batch is not None, "prepared"
+        return Fate(self.moment, self.batch, stays=self.moment == "any")
+
+    def strike(self, world: World, life: Life) -> None:
+        if self.moment == "any":
+            _await_micro_batch(world, life)
+            time.sleep(self.rng.uniform(0, 1.5))
+        else:
+            assert life.wait() == -signal.SIGKILL, life.log()
+        life.kill()
+        disk = disk_of(world.folder)
+        disk.cut(self.mode, self.rng, self.folders).restore(world.folder)
+        disk.start_anew(DISKS[0])
+
+
 @dataclass(frozen=True)
 class Killed(Fault):
-    """A process dies at a random moment after the next micro-batch has begun: 'group', 'driver' or 'java'."""
+    """A process dies at a random moment after the next micro-batch has begun: 'all', 'driver' or 'java'."""
 
     who: str
     rng: random.Random
@@ -71,7 +115,10 @@ class Killed(Fault):
 
 @dataclass(frozen=True)
 class WorkerKilled(Fault):
-    """Python workers die in the middle of their task: the micro-batch is tried again, the life goes on."""
+    """Python workers die in the middle of their task: the micro-batch is tried again, the life goes on.
+
+    So it does if the process dies in which Spark watches the registry for select-joins.
+    """
 
     rng: random.Random
     times: int = 2
@@ -88,6 +135,9 @@ class WorkerKilled(Fault):
                 1:
             ]:  # the first is the daemon, their parent
                 os.kill(worker, signal.SIGKILL)
+        _await_micro_batch(world, life)
+        for watcher in life.processes("python_streaming_source_runner"):
+            os.kill(watcher, signal.SIGKILL)
         _await_micro_batch(world, life)
         life.kill()
 
@@ -134,12 +184,15 @@ def _ballast(world: World) -> Path:
 class FlippedBit(Fault):
     """A bit of a file of ours is wrong: what comes out is right all the same, or the life ends and names the file.
 
-    Then the file is put back, as from a copy of the disk.
+    Then the file is put back, as from a copy of the disk, if it is still there as it was damaged.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.path, self.before = Path(), b""
+        self.path, self.before, self.damaged = Path(), b"", b""
+
+    def __repr__(self) -> str:
+        return f"FlippedBit({self.path})"
 
     def prepare(self, world: World) -> None:
         ours = world.folder / "checkpoint/penstock"
@@ -150,20 +203,29 @@ class FlippedBit(Fault):
         self.before = self.path.read_bytes()
         changed = bytearray(self.before)
         changed[self.rng.randrange(len(changed))] ^= 1 << self.rng.randrange(8)
-        self.path.write_bytes(changed)
+        self.damaged = bytes(changed)
+        self._write(world, self.damaged)
 
     def strike(self, world: World, life: Life) -> None:
         if life.wait() != 0:
             assert self.path.name in life.log(), life.log()
-            self.path.write_bytes(self.before)
+        if self.path.is_file() and self.path.read_bytes() == self.damaged:
+            self._write(world, self.before)
+
+    def _write(self, world: World, content: bytes) -> None:
+        """A bit flips on the disk: a power cut doesn't undo it."""
+        self.path.write_bytes(content)
+        disk_of(world.folder).sync_all(["checkpoint/penstock"])
 
 
 def _await_micro_batch(world: World, life: Life) -> None:
     """Wait until the next micro-batch has begun."""
-    before = _planned(world.folder)
+    before = _last_planned(world.folder)
     world.publish()
-    life.await_progress(lambda: _planned(world.folder) > before)
+    life.await_progress(lambda: _last_planned(world.folder) > before)
 
 
-def _planned(folder: Path) -> int:
-    return len(list((folder / "checkpoint/offsets").glob("[0-9]*")))
+def _last_planned(folder: Path) -> int:
+    """The last micro-batch that Spark has planned, -1 if none."""
+    numbers = (path.name for path in (folder / "checkpoint/offsets").glob("[0-9]*"))
+    return max((int(number) for number in numbers), default=-1)

@@ -14,11 +14,11 @@ import pyarrow as pa
 from tests.matching.test_snapshots import Source, forget
 from tests.operators import sample_operators
 
-from penstock.errors import PenstockError
+from penstock.base.array_folders import read_folder, write_folder
+from penstock.base.errors import PenstockError
 from penstock.language.schema import Schema
 from penstock.matching import SnapshotStore, open_matcher
 from penstock.matching.engines import variants
-from penstock.matching.folders import read_folder, write_folder
 from penstock.operators.define import Operators
 
 EVENTS = pa.record_batch(

@@ -1,8 +1,9 @@
-"""What means harm: records, documents, subscriptions, rows and operators. Each harms itself, and nobody else."""
+"""What means harm: records, documents, changes, subscriptions, patterns, rows, operators. Each harms itself only."""
 
 import asyncio
 import os
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.operators.define import operator
@@ -25,8 +26,18 @@ BAD_DOCUMENTS = (
     "<news>\ufffe</news>",
     "<!DOCTYPE n [<!ENTITY a 'aa'><!ENTITY b '&a;&a;'>]><n>&b;</n",
     "<n>" * 5_000,
+    "<n>" * 5_000 + "</n>" * 5_000,
+    "<n><item/>\0</n>",
+    "<n " + " ".join(f"a{n}='x'" for n in range(5_000)) + "/>",
+    "<!DOCTYPE n [<!ENTITY a SYSTEM 'file:///etc/hostname'>]><n>&a;</n>",
+    "<!DOCTYPE n [<!ENTITY a0 'ha'>"
+    + "".join(f"<!ENTITY a{n} '{f'&a{n - 1};' * 9}'>" for n in range(1, 12))
+    + "]><n>&a11;</n>",
     "",
 )
+EXPLOSIVE_DOCUMENT = "<news><item><topic>ACME</topic></item>" + "<n>" * 60 + "</n>" * 60 + "</news>"
+EXPLOSIVE_PATTERN = "//n//n//n//n{val}"
+"""It has half a million tuples of that document, more than a view may have. Other views get theirs."""
 
 BAD_CHANGES = (
     {"Id": None, "Symbol": "ACME", "Rating": 1, "op": "update", "version": 1},
@@ -34,7 +45,7 @@ BAD_CHANGES = (
     {"Id": 1, "Symbol": "ACME", "Rating": 1, "op": "update", "version": None},
 )
 
-EXPENSIVE = "symbol = 'nobody' AND " + " AND ".join(f"symbol LIKE '%{n}%x%'" for n in range(500))
+EXPENSIVE = "symbol = 'nobody' AND " + " AND ".join(f"symbol LIKE '%{n}%x%'" for n in range(47))
 """A filter that no event satisfies, and that would take long if it were evaluated."""
 
 FRAGILE = "fragile(id) < 5"
@@ -58,11 +69,43 @@ def raises(number: int) -> bool:
     return number % 97 == 29
 
 
-def spoil_row(database: Path, sid: int) -> None:
-    """Another program writes what no filter is into a row of the registry."""
+EXTREME_SELECTS = (
+    "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER > 1e308 AND Rating >= 1",
+    "SELECT * FROM Stocks JOIN Reviews USING (Symbol) "
+    "WHERE PER >= -1.7976931348623157e308 AND Rating < 9223372036854775807",
+    "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE Rating <> -9223372036854775808",
+    "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE Rating >= 99999999999999999999999",
+    "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER BETWEEN 50 AND 20",
+    "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE Symbol > '\U0010ffff' OR Symbol = ''",
+    "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER = 4.9e-324 OR PER > 30",
+    f"SELECT * FROM Reviews WHERE Rating IN ({', '.join(map(str, range(5, 1_000)))})",
+    "SELECT * FROM Reviews WHERE " + " AND ".join(f"Symbol NOT LIKE '%{n}%x%'" for n in range(100)),
+)
+"""Constants at the ends of their types, contradictions, tests that no index decides: all are served."""
+
+MISFITS = (
+    "SELECT * FROM Nowhere",
+    "SELECT * FROM Stocks JOIN",
+    "SELECT",
+    "SELECT * FROM Stocks WHERE PER > 'x'",
+    "SELECT * FROM Reviews WHERE " + "(" * 5_000,
+    "SELECT * FROM Reviews WHERE Rating > 1" + " AND Rating > 1" * 100_000,
+)
+"""Texts that `subscribe` refuses: another program writes them into the registry."""
+
+SPOILED = (
+    ("filter = x'ff00', expires = 'never'",),
+    ("filter = CAST(x'53454c454354ff' AS TEXT)",),
+    ("subscriber = x'fe'",),
+    ("expires = 1e300",),
+    *(("filter = ?", text) for text in MISFITS),
+)
+"""What another program does to a row, with what it gives for the marks."""
+
+
+def spoil_rows(database: Path, rows: Iterable[int]) -> None:
+    """Another program writes what no subscription is into rows of the registry, into each something else."""
     with sqlite3.connect(database, timeout=60) as other:
-        other.execute(
-            "UPDATE penstock_subscriptions SET filter = x'ff00', expires = 'never' WHERE id = ?",
-            (sid,),
-        )
+        for row, (change, *given) in zip(rows, SPOILED, strict=True):
+            other.execute(f"UPDATE penstock_subscriptions SET {change} WHERE id = ?", (*given, row))
     other.close()

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.faults.power import disk_of, watching
 from tests.pipeline.elsewhere import ROOT, environment
 from tests.sizes import PATIENCE
 
@@ -27,7 +28,8 @@ class Fate:
     """What a life does to itself."""
 
     moment: str = "never"
-    """When it kills itself: 'pinned' before the sink writes micro-batch `batch`, 'written' after it, or 'never'."""
+    """When it kills itself: micro-batch `batch` is 'planned' by Spark, 'pinned' before the sink writes it, 'written'
+    after that, or 'never'."""
     batch: int = -1
     clock: int = 0
     """How many seconds its clock is ahead."""
@@ -47,7 +49,7 @@ class Life:
                     *(world, str(folder), json.dumps(asdict(fate))),
                 ],
                 cwd=ROOT,
-                env=environment(),
+                env=watching(folder, environment()),
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -65,9 +67,12 @@ class Life:
         return self.process.wait(PATIENCE)
 
     def kill(self) -> None:
-        """Kill the whole group: driver, JVM, daemon, workers."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """Kill driver, JVM, daemon, workers, and wait until they are gone."""
+        while found := self.processes():
+            for process in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            time.sleep(0.01)
 
     def await_progress(self, is_reached: Callable[[], bool]) -> None:
         """Wait until something is so; a life that ends before that is a failure."""
@@ -77,14 +82,14 @@ class Life:
             assert time.monotonic() < deadline, f"no progress:\n{self.log()}"
             time.sleep(0.02)
 
-    def processes(self, part: str) -> list[int]:
-        """The processes of the group whose command line has `part` in it."""
+    def processes(self, part: str = " ") -> list[int]:
+        """The processes of its session whose command line has `part` in it. (Spark's daemon has a group of its own.)"""
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, ValueError):
                 command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                group = int((path / "stat").read_text().rpartition(")")[2].split()[2])
-                if group == self.process.pid and part in command:
+                session = int((path / "stat").read_text().rpartition(")")[2].split()[3])
+                if session == self.process.pid and part in command:
                     found.append(int(path.name))
         return sorted(found)
 
@@ -114,24 +119,54 @@ class DeadlySink:
         return ran
 
     def _die(self, batch: Any, moment: str) -> None:
-        if (moment, batch.id) == (self.fate.moment, self.fate.batch):
-            os.killpg(0, signal.SIGKILL)
+        _die_at(self.fate, moment, batch.id)
+
+
+def _die_at(fate: Fate, moment: str, batch: int) -> None:
+    if (moment, batch) == (fate.moment, fate.batch):
+        os.killpg(0, signal.SIGKILL)
 
 
 def _turn_clock(seconds: int) -> None:
-    """Before anybody else imports the clock."""
-    from penstock import durations
+    """Before anybody else imports the clock: here, and in all processes of Spark's (`clock/sitecustomize`)."""
+    from tests.faults.clock.sitecustomize import SECONDS, turn_clock
 
-    right = durations.utc_now
-    durations.utc_now = lambda: right() + seconds * 1_000_000
+    turn_clock(seconds)
+    os.environ[SECONDS] = str(seconds)
+    paths = [str(Path(__file__).parent / "clock"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+def _watch_disk(folder: Path) -> None:
+    """Before anybody else imports what syncs it."""
+    from penstock.base import durable
+
+    disk = disk_of(folder)
+    disk.hold_folders()
+    durable.sync_disk = lambda _: disk.sync_all()
+
+
+def _die_when_planned(fate: Fate) -> None:
+    """Spark has written what a micro-batch is to be, and nobody has synced it."""
+    from penstock.pipeline import checkpoints
+
+    begin = checkpoints.begin
+
+    def begin_or_die(checkpoint: Path, batch: int) -> None:
+        _die_at(fate, "planned", batch)
+        begin(checkpoint, batch)
+
+    checkpoints.begin = begin_or_die
 
 
 def main(world: str, folder: Path, fate: Fate) -> None:
     _turn_clock(fate.clock)
+    _watch_disk(folder)
     from tests.faults.worlds import WORLDS
 
     from penstock.pipeline import FileSink, local_session
 
+    _die_when_planned(fate)
     spark = local_session("local[1]")
     sink = DeadlySink(FileSink(folder / "out"), fate)
     running = WORLDS[world].pipeline(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.sizes import PATIENCE
 
 import penstock
-from penstock.errors import RegistryError
+from penstock.base.errors import RegistryError
 
 SYMBOLS = ["AAPL", "GOOG", "MSFT", "NVDA"]
 

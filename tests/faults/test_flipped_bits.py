@@ -13,14 +13,16 @@ import pyarrow as pa
 import pytest
 from tests.matching.test_snapshots import Source, forget
 from tests.sizes import FLIPS, SEED
+from tests.views.test_plan_file import small
 
-from penstock.errors import PenstockError
+from penstock.base.errors import PenstockError
 from penstock.matching import SnapshotRef, SnapshotStore, open_matcher
 from penstock.operators.learned import Learned, Tally, latest
 from penstock.pipeline.joins import snapshots as join_snapshots
 from penstock.pipeline.joins.logs import BucketLog
 from penstock.pipeline.joins.snapshots import JoinSnapshots
 from penstock.pipeline.pins import Pin, Pins
+from penstock.views.plan_file import read_plan, write_plan
 
 SCHEMA = {"a": "int", "s": "string", "t": "array<string>", "d": "double"}
 EVENTS = pa.record_batch(
@@ -134,6 +136,19 @@ class Experience:
         return known.predicates.get(["crowd(image) > 50", "b"])[0].tolist(), len(known.invocations)
 
 
+class ViewPlan:
+    """Which view is fed from which: a damaged plan would tell views what isn't theirs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "plan.json"
+        write_plan(small(), self.path)
+
+    def read(self):
+        plan = read_plan(self.path)
+        inputs = [plan.inputs(view) for view in range(len(plan.texts))]
+        return plan.texts, inputs, plan.site.tolist(), plan.latency.tolist(), plan.notes
+
+
 def damaged(content: bytes, rng: random.Random) -> bytes:
     """A flipped bit, mostly; or a stretch of zeros, a piece that is missing, or one too many."""
     at = rng.randrange(len(content) + 1)
@@ -149,7 +164,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
             return content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1 :]
 
 
-KINDS = [Subscriptions, PinFiles, Joins, State, Experience]
+KINDS = [Subscriptions, PinFiles, Joins, State, Experience, ViewPlan]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

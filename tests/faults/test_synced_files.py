@@ -4,15 +4,17 @@ import random
 
 import pytest
 from tests.matching.test_snapshots import Source, fresh
+from tests.views.test_plan_file import small
 
-from penstock.durable import create_file, make_folder, replace_file
+from penstock.base.durable import create_file, make_folder, replace_file
 from penstock.matching import SnapshotRef, SnapshotStore
 from penstock.pipeline.checkpoints import begin, recover
 from penstock.pipeline.joins.snapshots import JoinSnapshots
 from penstock.pipeline.letters import LetterFile, count_letters
 from penstock.pipeline.pins import Pin, Pins
 from penstock.pipeline.sealed_folders import is_complete, seal
-from penstock.pipeline.task_files import left
+from penstock.pipeline.task_files import read_task_files
+from penstock.views.plan_file import read_plan, write_plan
 
 from .power import MODES, Disk
 
@@ -64,6 +66,17 @@ def test_snapshots_of_select_joins(root):
     assert snapshots.latest().set_aside.keys() == {3, 4}
 
 
+def test_the_plan_of_views(root):
+    """A checkpoint that has lost it would take another plan, and replay with that."""
+
+    def write():
+        (root / "views").mkdir()
+        write_plan(small(), root / "views/plan.json")
+
+    after_a_cut(root, write)
+    assert read_plan(root / "views/plan.json").texts == small().texts
+
+
 def test_a_pin(root):
     pin = Pin("query", 0, SnapshotRef("/snapshots", 3, 17), 5)
     after_a_cut(root, lambda: Pins(root / "checkpoint").find_or_make(0, lambda: pin))
@@ -78,7 +91,7 @@ def test_what_a_task_leaves(root):
             file.add(["letter"])
 
     after_a_cut(root, write)
-    assert left(root / "failures", "*.jsonl", 17) == ["letter\n"]
+    assert read_task_files(root / "failures", "*.jsonl", 17) == ["letter\n"]
     assert count_letters([root / "failures/17"]) == 1
 
 

@@ -2,23 +2,27 @@
 
 import json
 import random
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-import duckdb
 from tests.faults.hostile import (
     BAD_CHANGES,
     BAD_DOCUMENTS,
     BAD_RECORDS,
     EXPENSIVE,
+    EXPLOSIVE_DOCUMENT,
+    EXPLOSIVE_PATTERN,
+    EXTREME_SELECTS,
     FRAGILE,
+    SPOILED,
     ends_process,
     fragile,
     raises,
-    spoil_row,
+    spoil_rows,
 )
 from tests.faults.subscribers import Subscribers
 from tests.pipeline import joins_scenes
@@ -27,9 +31,10 @@ from tests.pipeline.scenes import delivered, write_events
 from tests.views.document_model import Node, embeddings, xml_nodes
 
 import penstock
-from penstock.language.tree_patterns import parse_pattern
+from penstock.base.errors import ExpensiveSubscription
 from penstock.pipeline import FileSink, Pipeline, Source, ViewPipeline
 from penstock.pipeline.pins import Pins
+from penstock.views.pattern_parser import parse_pattern
 from penstock.views.tree_pattern import Returns, TreePattern
 
 EVENTS = 60  # of a file
@@ -71,7 +76,7 @@ class World(ABC):
 class Filters(World):
     """Events in JSON files, filters that come, go, are renewed and end all the time. The oracle is DuckDB.
 
-    Among them are an expensive one, one that another program has spoiled, and an operator that dies of some events.
+    Among them are an expensive one, some that another program has spoiled, and an operator that dies of some events.
 
     Which events are in which micro-batch is read from Spark's own log; what each was matched with, from the pins: the
     subscriptions as they stood at a sequence number and the leases that hadn't ended at a time.
@@ -92,9 +97,9 @@ class Filters(World):
         url = f"sqlite:///{folder}/subs.db"
         with penstock.Subscriptions.open(url, self.SCHEMA, operators=[fragile]) as subs:
             subs.subscribe("mallory", EXPENSIVE, lease="forever")
-            spoiled, _ = subs.subscribe("trudy", "price < -1", lease="forever")
+            spoiled = [subs.subscribe("trudy", "price < -1", lease="forever")[0] for _ in SPOILED]
             self.fragile, _ = subs.subscribe("ann", FRAGILE, lease="forever")
-        spoil_row(folder / "subs.db", spoiled)
+        spoil_rows(folder / "subs.db", spoiled)
         self.subscribers = Subscribers(url, seed)
         self.subscribers.start()
 
@@ -114,7 +119,7 @@ class Filters(World):
         )
 
     def publish(self) -> None:
-        for _ in range(8):
+        for _ in range(4):
             self._write_file()
 
     def _write_file(self) -> None:
@@ -155,6 +160,8 @@ class Filters(World):
 
     def _expected(self, batches: dict[int, list[int]]) -> list[tuple[int, int, int]]:
         """(micro-batch, event, subscription) of every notification there should be."""
+        import duckdb  # not above: a life needs no oracle
+
         database = duckdb.connect()
         database.execute(
             "CREATE TABLE events (id BIGINT, symbol VARCHAR, price DOUBLE, size INT, file INT)"
@@ -196,7 +203,11 @@ class Filters(World):
 
 
 class Joins(World):
-    """Changes of two tables, select-joins that come and go. The oracle is DuckDB's result of each SELECT at the end."""
+    """Changes of two tables, select-joins that come and go. The oracle is DuckDB's result of each SELECT at the end.
+
+    Some have leases that are renewed, some leases that end. By a clock that is wrong for a life more of them end. Among
+    them are some with extreme constants, and some that another program has spoiled.
+    """
 
     def __init__(self, folder: Path, seed: int) -> None:
         super().__init__(folder, seed)
@@ -205,7 +216,26 @@ class Joins(World):
             f"sqlite:///{folder}/subs.db", catalog=joins_scenes.CATALOG
         )
         self.texts: dict[int, str] = {}
+        self.leased: dict[int, str] = {}  # tickets
+        for text in EXTREME_SELECTS:
+            self._subscribe(text)
+        self.spoiled = [
+            self._subscribe(f"SELECT * FROM Reviews WHERE Id > {n}") for n in range(len(SPOILED))
+        ]
+        spoil_rows(folder / "subs.db", self.spoiled)
+        for sid in self.spoiled:
+            del self.texts[sid]
         self.bad = 0
+
+    def _subscribe(self, text: str, lease: str = "forever") -> int:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExpensiveSubscription)
+            sid, ticket = self.subs.subscribe("someone", text, lease=lease)
+        if lease != "1 second":  # such a one is gone by itself
+            self.texts[sid] = text
+        if lease == "1 day":
+            self.leased[sid] = ticket
+        return sid
 
     @staticmethod
     def pipeline(folder: Path, spark: Any, sink: Any, trigger: str) -> Any:
@@ -216,13 +246,15 @@ class Joins(World):
         )
 
     def publish(self) -> None:
-        for _ in range(5):
-            text = joins_scenes.random_text(self.rng)
-            self.texts[self.subs.subscribe("someone", text, lease="forever")[0]] = text
+        for lease in ("forever", "forever", "forever", "1 day", "1 day", "1 second"):
+            self._subscribe(joins_scenes.random_text(self.rng), lease)
         sid = self.rng.choice(list(self.texts))
         self.subs.remove(sid)
         del self.texts[sid]
-        for _ in range(4):
+        self.leased.pop(sid, None)
+        for sid in self.rng.sample(sorted(self.leased), len(self.leased) // 2):
+            self.subs.renew(sid, self.leased[sid], lease=self.rng.choice(["1 day", "3 days"]))
+        for _ in range(3):
             self.market.changes(30)
         self.market.write("Reviews", list(BAD_CHANGES))
         self.bad += len(BAD_CHANGES)
@@ -239,17 +271,35 @@ class Joins(World):
         ids = [row["notification_id"] for rows in batches.values() for row in rows]
         assert len(set(ids)) == len(ids) > 100
         assert sorted(batches) == list(range(max(batches) + 1))
-        assert len(self.letters()) == self.bad
+        letters = [json.loads(raw) for raw in self.letters()]
+        aside = [letter["subscription"] for letter in letters if "subscription" in letter]
+        assert sorted(aside) == self.spoiled
+        assert len(letters) - len(aside) == self.bad
+
+    def came_back(self) -> set[int]:
+        """The select-joins that were told more than once to forget what they hold."""
+        told = Counter(
+            sid
+            for rows in notifications(self.folder / "out").values()
+            for row in rows
+            if row["kind"] == "reset"
+            for sid in row["subscriptions"]
+        )
+        return {sid for sid, count in told.items() if count > 1}
 
 
 class Views(World):
-    """XML documents, views fed by views. The oracle is lxml and nested loops over the definition of embeddings."""
+    """XML documents, views fed by views. The oracle is lxml and nested loops over the definition of embeddings.
+
+    One view has too many tuples of some documents.
+    """
 
     TEXTS = (
         "//item[topic{val}]",
         "//item[author{val}]",
         "//item[topic = 'ACME'][author{val}]",
         "//headline{cont}",
+        EXPLOSIVE_PATTERN,
     )
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -277,9 +327,10 @@ class Views(World):
     def publish(self) -> None:
         for _ in range(4):
             rows = []
-            for _ in range(20):
-                rows.append({"id": len(self.documents), "document": self._document()})
-                self.documents.append(rows[-1]["document"])
+            for document in (*(self._document() for _ in range(20)), EXPLOSIVE_DOCUMENT):
+                rows.append({"id": len(self.documents), "document": document})
+                self.documents.append(document)
+            self.bad.append(EXPLOSIVE_DOCUMENT)  # for one view
             bad = self.rng.choice(BAD_DOCUMENTS)
             self.bad.append(bad)
             rows.insert(self.rng.randrange(20), {"id": -1, "document": bad})
@@ -302,6 +353,8 @@ class Views(World):
         for number, document in enumerate(self.documents):
             nodes = xml_nodes(document)
             for view, text in enumerate(self.TEXTS):
+                if (document, text) == (EXPLOSIVE_DOCUMENT, EXPLOSIVE_PATTERN):
+                    continue
                 for values in _tuples(parse_pattern(text), nodes):
                     expected[number, view, values] += 1
         found: Counter[Any] = Counter()

@@ -12,9 +12,9 @@ import duckdb
 
 from penstock.covering.reading import region
 from penstock.covering.values import Values
+from penstock.joins.axes import has_coordinates
 from penstock.joins.catalog import Catalog, Table
-from penstock.joins.changes import Change
-from penstock.joins.coordinates import has_coordinates
+from penstock.joins.changes import TupleChange
 from penstock.joins.messages import (
     JoinAdded,
     JoinRemoved,
@@ -213,15 +213,15 @@ def random_row(of: Table, key: Any, rng: random.Random) -> dict[str, Any]:
     return row
 
 
-def random_change(catalog: Catalog, rng: random.Random, keys: int = 9) -> Change:
+def random_change(catalog: Catalog, rng: random.Random, keys: int = 9) -> TupleChange:
     name = rng.choice(list(catalog.tables))
     of = catalog.tables[name]
     key = random_key(of, rng, keys)
     if rng.random() < 0.35:
-        return Change(name, key=(key,))
+        return TupleChange(name, key=(key,))
     if rng.random() < 0.1:
-        return Change(name, random_row(of, random_key(of, rng, keys), rng), key=(key,))
-    return Change(name, random_row(of, key, rng))
+        return TupleChange(name, random_row(of, random_key(of, rng, keys), rng), key=(key,))
+    return TupleChange(name, random_row(of, key, rng))
 
 
 def plain(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -328,7 +328,7 @@ class Database:
             columns = ", ".join(f"{c} {TYPES[_sql(of.type(c))]}" for c in of.columns)
             self.db.execute(f"CREATE TABLE {name} ({columns})")
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: TupleChange) -> None:
         keys = [change.key] if change.key is not None else []
         if change.row is not None:
             keys.append((change.row["id"],))
@@ -340,14 +340,14 @@ class Database:
                 f"INSERT INTO {change.table} VALUES ({marks})", list(change.row.values())
             )
 
-    def apply_newer(self, change: Change, version: int) -> None:
+    def apply_newer(self, change: TupleChange, version: int) -> None:
         """Apply what a change says of each key, unless something later is known of it."""
         if change.key is not None:
             moved = change.row is None or plain(change.key) != plain((change.row["id"],))
             if moved and self._is_newer(change.table, change.key, version):
-                self.apply(Change(change.table, key=change.key))
+                self.apply(TupleChange(change.table, key=change.key))
         if change.row is not None and self._is_newer(change.table, (change.row["id"],), version):
-            self.apply(Change(change.table, change.row))
+            self.apply(TupleChange(change.table, change.row))
 
     def _is_newer(self, table: str, key: tuple[Any, ...], version: int) -> bool:
         known = self._versions.get((table, plain(key)), version - 1)

@@ -1,6 +1,5 @@
 """Changes that come late, twice, in bulk, or by a window; subscriptions that come and go."""
 
-import datetime
 import random
 
 import numpy as np
@@ -16,11 +15,9 @@ from tests.joins.small_world import (
     random_subscription,
 )
 
-from penstock.errors import PenstockError, SchemaError, UnknownSubscription
-from penstock.joins.catalog import Catalog, Table
-from penstock.joins.changes import Change, ChangeBatch
+from penstock.base.errors import PenstockError, SchemaError, UnknownSubscription
+from penstock.joins.changes import ChangeBatch, TupleChange
 from penstock.joins.processor import Processor
-from penstock.joins.windows import Window
 
 
 def clients_of(processor: Processor, asked: dict[int, Subscription]) -> dict[int, Client]:
@@ -36,8 +33,8 @@ def test_late_and_repeated_changes_say_nothing():
     catalog, rng = WORLDS["binary"], random.Random(5)
     asked = {n: random_subscription(catalog, rng) for n in range(8)}
     ordered = [random_change(catalog, rng) for _ in range(80)]
-    ordered = [Change(c.table, c.row, None if c.row else c.key) for c in ordered]
-    versioned = [Change(c.table, c.row, c.key, version=n) for n, c in enumerate(ordered)]
+    ordered = [TupleChange(c.table, c.row, None if c.row else c.key) for c in ordered]
+    versioned = [TupleChange(c.table, c.row, c.key, version=n) for n, c in enumerate(ordered)]
     shuffled = versioned + rng.sample(versioned, 30)
     rng.shuffle(shuffled)
     processor, database = Processor(catalog), Database(catalog)
@@ -57,12 +54,12 @@ def test_forgotten_versions_are_those_of_deleted_tuples():
     processor = Processor(WORLDS["binary"])
     state = processor.tables["S"]
     row = {"id": 1, "b": 1, "c": 1}
-    processor.process([Change("S", row, version=5), Change("S", key=(2,), version=6)])
-    processor.process([Change("S", {**row, "id": 2}, version=4)])
+    processor.process([TupleChange("S", row, version=5), TupleChange("S", key=(2,), version=6)])
+    processor.process([TupleChange("S", {**row, "id": 2}, version=4)])
     assert len(state) == 1
     assert state.forget_versions(before=100) == 1
     processor.process(
-        [Change("S", {**row, "id": 2}, version=4), Change("S", row | {"c": 9}, version=4)]
+        [TupleChange("S", {**row, "id": 2}, version=4), TupleChange("S", row | {"c": 9}, version=4)]
     )
     assert len(state) == 2
     assert state.rows[state.place((1,))] == (1, 1, 1)
@@ -81,73 +78,21 @@ def test_a_batch_is_as_good_as_its_changes_one_by_one():
         schema = catalog.tables[name].schema.to_arrow()
         batch = ChangeBatch(name, pa.RecordBatch.from_pylist(rows, schema), deleted)
         for row, gone in zip(rows, deleted.tolist(), strict=True):
-            database.apply(Change(name, key=(row["id"],)) if gone else Change(name, row))
+            database.apply(TupleChange(name, key=(row["id"],)) if gone else TupleChange(name, row))
         for n, messages in processor.process([batch]).by_subscription().items():
             clients[n].apply(messages)
         for n, subscription in asked.items():
             assert clients[n].rows(by_result=False) == database.result(subscription.sql)
 
 
-TIMES = Catalog.of(
-    {
-        "R": Table({"id": "int", "t": "timestamp", "b": "int", "a": "int"}, "id"),
-        "S": Table({"id": "int", "b": "int", "c": "int"}, "id"),
-    },
-    edges=[("R", "S", "b")],
-)
-
-
-def test_old_tuples_expire():
-    """A windowed table has what is no older than the newest less the width, and late tuples change nothing."""
-    rng = random.Random(11)
-    start = datetime.datetime(2026, 1, 1)
-    window = Window("t", datetime.timedelta(minutes=30))
-    processor = Processor(TIMES, windows={"R": window})
-    asked = {n: random_subscription(WORLDS["binary"], rng, plain=True).join for n in range(6)}
-    clients = {n: Client(TIMES, join) for n, join in asked.items()}
-    for n, join in asked.items():
-        clients[n].apply(processor.subscribe(n, join))
-    there: dict[int, dict[str, object]] = {}
-    newest, late = start, 0
-    for step in range(150):
-        moment = start + datetime.timedelta(minutes=step - rng.choice([0, 0, 5, 20, 45]))
-        row = {"id": rng.randrange(80), "t": moment, "b": rng.randrange(3), "a": rng.randrange(8)}
-        other = {"id": rng.randrange(6), "b": rng.randrange(3), "c": rng.randrange(8)}
-        newest = max(newest, moment)
-        if moment >= newest - window.width:
-            there[row["id"]] = row
-        else:
-            late += 1
-        there = {k: r for k, r in there.items() if r["t"] >= newest - window.width}
-        sent = processor.process([Change("R", row), Change("S", other)]).by_subscription()
-        state = processor.tables["R"]
-        found = {k[0] for k in state._place}
-        assert found == set(there)
-        for n, client in clients.items():
-            client.apply(sent.get(n, []))
-            assert not client.needless or step < 0
-            held = {k for (k,) in client.held["R"]}
-            assert held == {m.row["id"] for m in processor.content(n) if m.table == "R"}
-    assert late > 5
-
-
-@pytest.mark.parametrize(
-    "window", [Window("nothing", 5), Window("b", datetime.timedelta(1)), Window("t", 5)]
-)
-def test_windows_over_what_has_no_distances_are_refused(window):
-    """A window needs an integer or a time, and a width of the same kind."""
-    with pytest.raises(SchemaError, match="window"):
-        Processor(TIMES, windows={"R": window})
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        Change("X", {"id": 1}),
-        Change("S", {"id": 1, "z": 3}),
-        Change("S", {"id": None, "b": 1, "c": 1}),
-        Change("S", {"id": 1, "b": "text", "c": 1}),
-        Change("S", {"id": 2**70, "b": 1, "c": 1}),
+        TupleChange("X", {"id": 1}),
+        TupleChange("S", {"id": 1, "z": 3}),
+        TupleChange("S", {"id": None, "b": 1, "c": 1}),
+        TupleChange("S", {"id": 1, "b": "text", "c": 1}),
+        TupleChange("S", {"id": 2**70, "b": 1, "c": 1}),
     ],
 )
 def test_changes_that_fit_no_table_are_refused(change):
@@ -191,8 +136,8 @@ def test_many_constants_between_two_others():
     processor, database = Processor(catalog), Database(catalog)
     for n in range(60):
         for change in (
-            Change("R", {"id": n, "a": "a" * (n % 50) + "b", "b": "k"}),
-            Change("S", {"id": n, "b": "k", "c": 1.0}),
+            TupleChange("R", {"id": n, "a": "a" * (n % 50) + "b", "b": "k"}),
+            TupleChange("S", {"id": n, "b": "k", "c": 1.0}),
         ):
             processor.process([change])
             database.apply(change)
@@ -207,7 +152,7 @@ def test_many_constants_between_two_others():
         client.apply(processor.subscribe(n, join))
         sql = f"SELECT R.*, S.* FROM R, S WHERE R.b = S.b AND R.a >= '{low}' AND R.a < '{high}'"
         assert len(client.held["R"]) == len({row[0] for row in database.result(sql)})
-    change = Change("S", key=(3,))
+    change = TupleChange("S", key=(3,))
     assert len(processor.process([change]).by_subscription()) == 90 - sum(
         not processor.content(n) for n in range(90)
     )

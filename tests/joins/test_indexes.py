@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sizes import SEEDS
 
-from penstock.joins.coordinates import BEYOND, NOWHERE
-from penstock.joins.envelopes import anchors, envelope
+from benchmarks.baselines.joins.envelopes import stabbed
+from penstock.joins.axes import BEYOND, NOWHERE
 from penstock.joins.rectangles import Rectangles, any_inside
-from penstock.joins.runs import Runs, nothing
+from penstock.joins.runs import RunEntries, Runs, nothing
 from penstock.joins.skylines import next_to_anchors
-from penstock.joins.stabbing import Clusters, stabbed
+from penstock.joins.stabbing import Clusters
 
 small = st.integers(0, 12)
 ranges = st.tuples(small, small).map(sorted)
@@ -150,7 +150,7 @@ def test_runs_that_empty_and_fill_again(seed):
                 mine.append(comes[1:])
             changes.append((goes, comes))
         lost, gained = (
-            tuple(np.array(column, np.int64) for column in zip(*side, strict=True))
+            RunEntries(*(np.array(column, np.int64) for column in zip(*side, strict=True)))
             for side in zip(*changes, strict=True)
         )
         runs.change(lost, gained)
@@ -171,30 +171,3 @@ def test_what_is_next_to_anchors(values, points):
         np.array(values, np.int64), 0, len(values), np.array(points, np.int64), out
     )
     assert out[:count].tolist() == sorted(expected - {None})
-
-
-points_2d = st.lists(st.tuples(small, small), max_size=9)
-
-
-@settings(deadline=None, max_examples=100)
-@given(points_2d, st.tuples(small, small))
-def test_envelopes(points, center):
-    """A point is in the envelope if no other is in the box that it spans with the center."""
-
-    def between(p, y):
-        return all(min(c, b) <= a <= max(c, b) for a, b, c in zip(p, y, center, strict=True))
-
-    expected = {y for y in points if not any(p != y and between(p, y) for p in points)}
-    array = np.array(points, np.int64).reshape(-1, 2)
-    assert {points[n] for n in envelope(array, np.array(center))} == expected
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.lists(corners, min_size=1, max_size=12))
-def test_every_box_has_an_anchor(boxes):
-    """Whatever the boxes are."""
-    array = np.array(boxes)
-    low, high = array[:, ::2], array[:, 1::2]
-    found = anchors(low, high)
-    for a, b in zip(low, high, strict=True):
-        assert ((a <= found) & (found <= b)).all(axis=1).any()

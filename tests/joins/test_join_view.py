@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.language.select_worlds import (
+from tests.joins.select_worlds import (
     GRAPHS,
     World,
     bag,
@@ -29,8 +29,9 @@ from penstock.joins.messages import (
     TupleAdded,
     TupleRemoved,
     TuplesDropped,
+    ViewReset,
 )
-from penstock.language.selects import read_select
+from penstock.joins.selects import read_select
 
 RANDOM = st.randoms(use_true_random=False)
 CATALOG = Catalog.of(
@@ -201,6 +202,20 @@ def test_what_no_longer_joins_can_be_dropped_at_once() -> None:
     view.apply([TuplesDropped("Trades", ("PER", "Symbol"), (1.0, "B"))])
     assert view.held() == {"Stocks": 0, "Trades": 0}
     assert not view.apply(TuplesDropped("Trades", ("Symbol",), (None,)))
+
+
+def test_a_reset_forgets_everything() -> None:
+    """Tuples and whole rows; what comes again in the same notification isn't told."""
+    view = JoinView(TRADES, CATALOG)
+    view.apply([stock("A"), stock("B"), trade(1, "A"), trade(2, "A"), trade(3, "B")])
+    view.apply(JoinAdded((("Stocks", stock("C").row), ("Trades", trade(4, "C").row))))
+    changes = view.apply([ViewReset(), stock("A"), trade(2, "A"), trade(5, "A")])
+    assert sorted(row[2] for row in changes.removed) == [1, 3, 4]
+    assert [row[2] for row in changes.added] == [5]
+    assert view.held() == {"Stocks": 1, "Trades": 2}
+    assert len(view.apply(ViewReset()).removed) == 2
+    assert len(view) == 0
+    assert len(view.apply([stock("B"), trade(3, "B")]).added) == 1
 
 
 def test_null_joins_nothing_and_other_values_join_as_in_sql() -> None:

@@ -10,18 +10,15 @@ from tests.joins.small_world import (
     plain,
     random_change,
     random_subscription,
-    table,
 )
 
+from penstock.base.errors import PenstockError, SchemaError
 from penstock.covering.values import Values
-from penstock.errors import PenstockError, SchemaError
-from penstock.joins.catalog import Catalog
-from penstock.joins.changes import Change
+from penstock.joins.changes import TupleChange
 from penstock.joins.join_view import JoinView
-from penstock.joins.processor import SCHEMES, Processor
+from penstock.joins.processor import Processor
+from penstock.joins.selects import read_select
 from penstock.joins.subscription import SelectJoin, Side
-from penstock.joins.windows import Window
-from penstock.language.selects import read_select
 
 BINARY = WORLDS["binary"]
 
@@ -37,13 +34,13 @@ def wrong(name: str) -> SelectJoin:
     return SelectJoin((sides[name],), ())
 
 
-@pytest.mark.parametrize("scheme", ["ref-sj-clu+", "enum-j"])
 @pytest.mark.parametrize(
     "name", ["the end of 64 bits", "no such attribute", "NULL in a range", "no filter"]
 )
-def test_a_subscription_that_is_refused_leaves_nothing(name, scheme):
+@pytest.mark.parametrize("make", [Processor])
+def test_a_subscription_that_is_refused_leaves_nothing(name, make):
     """Neither it nor those that came with it are there; the others go on, and the id can be used again."""
-    processor = Processor(BINARY, scheme=scheme)
+    processor = make(BINARY)
     good = read_select("SELECT * FROM R WHERE a > 3 AND p >= 'b' AND id <> 5", BINARY).join
     processor.subscribe(1, good)
     with pytest.raises(PenstockError):
@@ -51,7 +48,9 @@ def test_a_subscription_that_is_refused_leaves_nothing(name, scheme):
     assert len(processor) == 1
     with pytest.raises(PenstockError, match="no subscription 3"):
         processor.unsubscribe(3)
-    sent = processor.process([Change("R", {"id": 1, "a": 4, "b": 1, "p": "c"})]).by_subscription()
+    sent = processor.process(
+        [TupleChange("R", {"id": 1, "a": 4, "b": 1, "p": "c"})]
+    ).by_subscription()
     assert list(sent) == [1]
     assert len(processor.subscribe(3, good)) == 1
     processor.unsubscribe(1)
@@ -64,30 +63,30 @@ def test_join_keys_are_forgotten_with_their_last_tuple():
     edge = BINARY.edges[0]
     keys = processor.tables["R"]._edges[edge]
     for key in range(500):
-        processor.process([Change("R", {"id": 1, "a": 1, "b": key, "p": ""})])
-        processor.process([Change("S", {"id": key % 3, "b": key, "c": 1})])
+        processor.process([TupleChange("R", {"id": 1, "a": 1, "b": key, "p": ""})])
+        processor.process([TupleChange("S", {"id": key % 3, "b": key, "c": 1})])
     assert len(keys) == 3  # of R one, of S three, one of them the same
-    gone = [Change("R", key=(1,)), *[Change("S", key=(n,)) for n in range(3)]]
+    gone = [TupleChange("R", key=(1,)), *[TupleChange("S", key=(n,)) for n in range(3)]]
     processor.process(gone)
     assert len(keys) == 0
     assert keys.end < 10
 
 
-@pytest.mark.parametrize("scheme", ["ref-sj-clu+", "enum-j"])
-def test_constants_and_residuals_are_forgotten_with_their_last_subscription(scheme):
+@pytest.mark.parametrize("make", [Processor])
+def test_constants_and_residuals_are_forgotten_with_their_last_subscription(make):
     """Coordinates, and what is tested of a tuple, depend on the subscriptions that there are."""
-    processor = Processor(WORLDS["words"], scheme=scheme)
+    processor = make(WORLDS["words"])
     for n in range(50):
         text = f"SELECT * FROM R WHERE a >= '{n:03}' AND a LIKE '%{n}'"
         processor.subscribe(n, read_select(text, WORLDS["words"]).join)
     for n in range(49):
         processor.unsubscribe(n)
-    line = processor.tables["R"].lines["a"]
-    assert len(line._labels) == 1
+    axis = processor.tables["R"].axes["a"]
+    assert len(axis._labels) == 1
     residuals = processor.scheme._residuals["R"]
     assert len(residuals._texts) == len(residuals._matcher) == 1
     row = {"id": 1, "a": "049", "b": None}
-    assert list(processor.process([Change("R", row)]).by_subscription()) == [49]
+    assert list(processor.process([TupleChange("R", row)]).by_subscription()) == [49]
 
 
 def test_a_key_is_compared_as_sql_compares_it():
@@ -97,15 +96,15 @@ def test_a_key_is_compared_as_sql_compares_it():
     for one, other in ((math.nan, float("nan")), (-0.0, 0.0)):
         processor, view = Processor(catalog, {1: join}), JoinView("SELECT * FROM R", catalog)
         for change in (
-            Change("R", {"id": one, "a": 1, "b": 1}),
-            Change("R", {"id": other, "a": 2, "b": 1}),
+            TupleChange("R", {"id": one, "a": 1, "b": 1}),
+            TupleChange("R", {"id": other, "a": 2, "b": 1}),
         ):
             view.apply(processor.process([change]).by_subscription()[1])
         assert [row[1] for row in view] == [2]
-        moved = Change("R", {"id": one, "a": 3, "b": 1}, key=(other,))
+        moved = TupleChange("R", {"id": one, "a": 3, "b": 1}, key=(other,))
         view.apply(processor.process([moved]).by_subscription()[1])
         assert [row[1] for row in view] == [3]
-        view.apply(processor.process([Change("R", key=(one,))]).by_subscription()[1])
+        view.apply(processor.process([TupleChange("R", key=(one,))]).by_subscription()[1])
         assert len(view) == len(processor.tables["R"]) == 0
 
 
@@ -114,14 +113,14 @@ def test_a_move_that_is_late_for_one_key_holds_for_the_other():
     processor = Processor(BINARY)
     row = {"id": 1, "a": 1, "b": 1, "p": ""}
     steps = [
-        Change("R", row, version=1),
-        Change("R", key=(2,), version=7),
-        Change("R", {**row, "id": 2}, key=(1,), version=5),
+        TupleChange("R", row, version=1),
+        TupleChange("R", key=(2,), version=7),
+        TupleChange("R", {**row, "id": 2}, key=(1,), version=5),
     ]
     processor.process(steps)
     assert len(processor.tables["R"]) == 0
-    processor.process([Change("R", {**row, "a": 9}, version=9)])
-    processor.process([Change("R", {**row, "id": 3}, key=(1,), version=8)])
+    processor.process([TupleChange("R", {**row, "a": 9}, version=9)])
+    processor.process([TupleChange("R", {**row, "id": 3}, key=(1,), version=8)])
     assert sorted(plain(r)[:2] for r in processor.tables["R"].rows if r)[-1] == (3, 1)
     assert len(processor.tables["R"]) == 2  # what is known of key 1 is later than the move
 
@@ -134,7 +133,7 @@ def test_changes_with_versions_in_any_order(world, seed):
     database, processor = Database(catalog), Processor(catalog)
     changes = [random_change(catalog, rng, keys=4) for _ in range(150)]
     numbered = [
-        Change(c.table, c.row, c.key, version) for version, c in enumerate(changes, start=1)
+        TupleChange(c.table, c.row, c.key, version) for version, c in enumerate(changes, start=1)
     ]
     rng.shuffle(numbered)
     for change in numbered:
@@ -143,17 +142,6 @@ def test_changes_with_versions_in_any_order(world, seed):
         for name, state in processor.tables.items():
             found = {plain(state.rows[place]) for place in state.places().tolist()}
             assert found == set(database.result(f"SELECT * FROM {name}"))
-
-
-def test_tuples_that_are_restored_expire():
-    """A window forgets what was there before a restart as it forgets what came after."""
-    catalog = Catalog.of({"R": table(at="int")})
-    rows = [Change("R", {"id": n, "at": n}) for n in range(5)]
-    processor = Processor(catalog, windows={"R": Window("at", 10)})
-    processor.restore(rows)
-    processor.process([Change("R", {"id": 100, "at": 12})])
-    assert sorted(row[1] for row in processor.tables["R"].rows if row)[-1] == 12
-    assert len(processor.tables["R"]) == 4  # 2, 3, 4 and 12
 
 
 def test_an_end_of_64_bits_is_a_residual():
@@ -167,8 +155,8 @@ def test_an_end_of_64_bits_is_a_residual():
         )
 
 
-@pytest.mark.parametrize("scheme", [*SCHEMES])
-def test_readers_do_not_depend_on_the_order_of_subscriptions(scheme):
+@pytest.mark.parametrize("make", [Processor])
+def test_readers_do_not_depend_on_the_order_of_subscriptions(make):
     """Whoever came first, the same are told the same."""
     catalog, rng = WORLDS["wide"], random.Random(5)
     asked = {n: random_subscription(catalog, rng).join for n in range(12)}
@@ -177,7 +165,7 @@ def test_readers_do_not_depend_on_the_order_of_subscriptions(scheme):
     for _ in range(3):
         pairs = list(asked.items())
         rng.shuffle(pairs)
-        processor = Processor(catalog, scheme=scheme)
+        processor = make(catalog)
         for pair in pairs:
             processor.subscribe_all([pair])
         told = [processor.process([c]).by_subscription() for c in changes]

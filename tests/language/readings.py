@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 
 from penstock import FilterError
+from penstock.language.filter_tree import Comparison, Contains, Factor, Pattern
 from penstock.language.normal import Term
 from penstock.language.pools import Column
 from penstock.language.shapes import Grouped, Shape, Shapes
-from penstock.language.tree import Comparison, Contains, Factor, Pattern
 
 
 def form(term: Term, literals_: list[tuple[Column, str]]) -> tuple[Any, ...]:
@@ -70,7 +70,7 @@ def alone(shapes: Shapes, text: str) -> Shape | FilterError:
         shape = shapes.parse(text)
         for column in shape.columns:
             try:
-                column.pool.bound(column.literal.text)
+                column.pool.convert_one(column.literal.text)
             except ValueError as error:
                 return FilterError(text, str(error), *column.literal.span)
     except FilterError as error:
@@ -105,7 +105,7 @@ def check_batch(shapes: Shapes, texts: list[str]) -> int:
         assert len(pool.bounds) == len(texts_) == len(pool)
         for position, text in enumerate(texts_):
             try:
-                lo, hi, over = key.bound(text)
+                lo, hi, over = key.convert_one(text)
             except ValueError:
                 continue
             assert _value(pool.bounds.lo[position]) == lo, (key, text)

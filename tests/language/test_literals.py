@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.language import literals
-from penstock.language.tree import LiteralKind
+from penstock.language.filter_tree import LiteralKind
 from penstock.language.types import Kind, Scalar
 
 TYPES = [
@@ -55,7 +55,7 @@ def test_a_column_is_read_as_each_of_its_numbers(
     reasons = {one.position: one.reason for one in unreadable}
     for position, text in enumerate(texts):
         try:
-            expected = literals.bound(kind, negative, text, type_)
+            expected = literals.literal_bound(kind, negative, text, type_)
         except ValueError as error:
             assert reasons.pop(position) == str(error)  # noqa: PT017
             continue
@@ -73,12 +73,12 @@ def test_bounds_are_right_by_arithmetic(
     kind, negative, texts, type_ = column
     for text in texts:
         if type_.kind is Kind.DOUBLE and not math.isinf(float(text)):
-            lo, hi, _ = literals.bound(kind, negative, text, type_)
+            lo, hi, _ = literals.literal_bound(kind, negative, text, type_)
             value = np.array([-float(text) if negative else float(text)])
             assert lo == hi == literals.double_keys(value)[0]
         elif kind is not LiteralKind.DOUBLE and type_.kind is not Kind.DOUBLE and not type_.is_wide:
             exact = Fraction(text) * 10**type_.scale * (-1 if negative else 1)
-            lo, hi, over = literals.bound(kind, negative, text, type_)
+            lo, hi, over = literals.literal_bound(kind, negative, text, type_)
             if -(2**63) <= exact < 2**63:
                 assert (lo, hi, over) == (math.ceil(exact), math.floor(exact), 0)
             elif type_.kind is Kind.INTEGER:
@@ -123,7 +123,7 @@ def test_times_are_read_alike_in_a_column(kind: Kind, texts: list[str]) -> None:
         bad = {one.position: one.reason for one in unreadable}
         for position, text in enumerate(texts):
             try:
-                expected = literals.bound(literal, False, text, Scalar(kind))
+                expected = literals.literal_bound(literal, False, text, Scalar(kind))
             except ValueError as error:
                 assert bad[position] == str(error)  # noqa: PT017
                 continue

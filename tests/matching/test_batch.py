@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from penstock.base.arrays import read_only
 from penstock.matching.engines import batch
 from penstock.matching.engines.batch import BLOCK, BatchEngine
 from penstock.matching.engines.naive import NaiveEngine
-from penstock.matching.plan import read_only
 
 from .plans import expected, found, plan_of, random_cells, workloads
 

@@ -11,7 +11,8 @@ from tests.differential.filters import RandomFilters
 from tests.language.spellings import SCHEMA, filters
 
 from penstock import FilterError, Schema
-from penstock.matching import FOREVER, Plan, Rows, check, check_many, compile_plan
+from penstock.matching import FOREVER, Plan, Rows, check, check_many, compile_plan, examine
+from penstock.matching.check import MANY_TESTS
 from penstock.matching.filled_cells import Snap, filled_cells
 
 EVENT_SCHEMA = Schema.of(EVENTS)
@@ -45,8 +46,9 @@ def assert_warned(text: str, schema: Schema) -> None:
             check(text, schema)
         assert str(caught.value) == str(errors[0][1])
         return
+    costly = examine(text, schema).cost > MANY_TESTS
+    expected = shown(plan) + ["costs "] * costly
     warnings = check(text, schema)
-    expected = shown(plan)
     assert len(warnings) == len(expected), (text, warnings, expected)
     assert all(w.startswith(e) for w, e in zip(warnings, expected, strict=True)), text
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from penstock.errors import PenstockError, SchemaError
+from penstock.base.errors import PenstockError, SchemaError
 from penstock.language import Schema
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan, layers, variants
 from penstock.matching import matcher as matcher_module
@@ -157,11 +157,11 @@ def test_no_part_has_more_pairs_than_asked_for(engine, filters, monkeypatch):
     expected = matcher.match_batch(batch).to_pylist()
     hits = []
 
-    def collected(layer, found, *rest):
+    def collect_hits(layer, found, *rest):
         hits.append(len(found.event))
-        return layers.collected(layer, found, *rest)
+        return layers.collect_hits(layer, found, *rest)
 
-    monkeypatch.setattr(matcher_module, "collected", collected)
+    monkeypatch.setattr(matcher_module, "collect_hits", collect_hits)
     parts = list(matcher.match_parts([batch.slice(0, 400), batch.slice(400)], most=most))
     assert [ids for _, found in parts for ids in found.lists().to_pylist()] == expected
     assert (

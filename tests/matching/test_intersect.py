@@ -4,10 +4,19 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given, settings
 
-from penstock.matching import intersect as kernel
+from penstock.matching.intersect import (
+    AT_LEAST,
+    AT_MOST,
+    EQUAL,
+    LESS,
+    MORE,
+    FilterBlocks,
+    Pieces,
+    intersect,
+)
 from penstock.matching.sharing import CellTests, share
 
-ORDERS = [kernel.EQUAL, kernel.LESS, kernel.AT_MOST, kernel.MORE, kernel.AT_LEAST]
+ORDERS = [EQUAL, LESS, AT_MOST, MORE, AT_LEAST]
 CELLS = st.integers(1, 9)
 PIECE = st.tuples(st.sampled_from(ORDERS), CELLS, CELLS)
 FACTOR = st.tuples(st.lists(PIECE, max_size=3), st.booleans(), st.booleans())
@@ -18,11 +27,11 @@ def cells_of(factor, last):
     found = set()
     for order, low, high in pieces:
         found |= {
-            kernel.EQUAL: set(range(low, high + 1)),
-            kernel.LESS: set(range(1, low)),
-            kernel.AT_MOST: set(range(1, high + 1)),
-            kernel.MORE: set(range(high + 1, last + 1)),
-            kernel.AT_LEAST: set(range(low, last + 1)),
+            EQUAL: set(range(low, high + 1)),
+            LESS: set(range(1, low)),
+            AT_MOST: set(range(1, high + 1)),
+            MORE: set(range(high + 1, last + 1)),
+            AT_LEAST: set(range(low, last + 1)),
         }[order]
     if negated:
         found = set(range(1, last + 1)) - found
@@ -36,26 +45,27 @@ def test_factors_of_one_attribute_intersect_as_sets_do(factors):
     last = 9
     pieces = [piece for factor in factors for piece in factor[0]]
     sizes = [len(factor[0]) for factor in factors]
-    owners, _, _, ranges, low, high = kernel.intersect(
+    blocks = FilterBlocks(
         row_start=np.array([0, 1]),
-        owner=np.array([0]),
         factor_start=np.array([0, len(factors)]),
         attribute=np.zeros(len(factors), np.int32),
         negated=np.array([f[1] for f in factors], np.bool_),
         null=np.array([f[2] for f in factors], np.bool_),
-        piece_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        order=np.array([p[0] for p in pieces], np.int8),
-        place=np.arange(len(pieces)),
-        stride=np.zeros(len(pieces), np.int8),
-        low=np.array([p[1] for p in pieces], np.int32),
-        high=np.array([p[2] for p in pieces], np.int32),
+        pieces=Pieces(
+            start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            order=np.array([p[0] for p in pieces], np.int8),
+            place=np.arange(len(pieces)),
+            stride=np.zeros(len(pieces), np.int8),
+            low=np.array([p[1] for p in pieces], np.int32),
+            high=np.array([p[2] for p in pieces], np.int32),
+        ),
         fixed_start=np.array([0, 0]),
         fixed_place=np.empty(0, np.int64),
         fixed_stride=np.empty(0, np.int8),
         fixed_cell=np.empty(0, np.int8),
         derived=np.empty(0, np.int32),
-        last=np.array([last]),
     )
+    owners, _, _, ranges, low, high = intersect(blocks, np.array([0]), np.array([last]))
     expected = set.intersection(*(cells_of(f, last) for f in factors))
     found = set()
     for a, b in zip(low, high, strict=True):

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 
 import penstock
-from penstock.errors import FilterError, UnknownSubscription
+from penstock.base import growth
+from penstock.base.errors import FilterError, UnknownSubscription
+from penstock.base.labels import HIGHEST, Labels, NoRoomError
 from penstock.language import Schema
 from penstock.matching import FOREVER, LiveMatcher, Matcher, Rows, compile_plan, live
-from penstock.matching.labels import HIGHEST, Labels, NoRoomError
 
 SCHEMA = {"a": "int", "b": "double", "s": "string", "tags": "array<string>", "m": "decimal(30,2)"}
 FILTERS = [
@@ -121,7 +122,7 @@ def test_what_is_refused_changes_nothing():
 
 def test_many_changes_are_compacted_aside(monkeypatch):
     """Past the bound a new base is compiled; matches before, during and after are the same."""
-    monkeypatch.setattr(live, "_MANY", 50)
+    monkeypatch.setattr(growth, "LEAST", 50)
     begun, go_on = threading.Event(), threading.Event()
     compiled = live.compile_plan
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 
-from penstock.errors import SchemaError
+from penstock.base.errors import SchemaError
 from penstock.language import Schema
 from penstock.language.patterns import pieces_of, to_regex
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan

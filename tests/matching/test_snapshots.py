@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 
 import penstock
-from penstock.errors import SnapshotError
+from penstock.base import growth
+from penstock.base.errors import SnapshotError
 from penstock.language import shapes
 from penstock.matching import (
     FOREVER,
@@ -123,7 +124,7 @@ def test_a_registry_that_went_back_is_compiled_anew(tmp_path):
 
 def test_a_large_change_makes_a_new_base(tmp_path, monkeypatch):
     """Past the bound everything is compiled anew, and the overlay is gone."""
-    monkeypatch.setattr(snapshots, "_OVERLAY_LEAST", 3)
+    monkeypatch.setattr(growth, "LEAST", 3)
     source, store = Source(), SnapshotStore(tmp_path)
     for sid in range(20):
         source.put(sid, f"a = {sid}")
@@ -139,7 +140,7 @@ def test_a_large_change_makes_a_new_base(tmp_path, monkeypatch):
 
 def test_compaction_happens_aside(tmp_path, monkeypatch):
     """Past the first bound the publisher gets an overlay at once, and a new base appears while others read."""
-    monkeypatch.setattr(snapshots, "_OVERLAY_LEAST", 3)
+    monkeypatch.setattr(growth, "LEAST", 3)
     source, store = Source(), SnapshotStore(tmp_path)
     for sid in range(20):
         source.put(sid, f"a = {sid}")
@@ -179,7 +180,7 @@ def content_of(ref):
 
 def test_a_failed_compaction_loses_nothing(tmp_path, monkeypatch, caplog):
     """The overlay goes on, the failure is logged, and the next publish tries again."""
-    monkeypatch.setattr(snapshots, "_OVERLAY_LEAST", 3)
+    monkeypatch.setattr(growth, "LEAST", 3)
     source, store = Source(), SnapshotStore(tmp_path)
     for sid in range(20):
         source.put(sid, f"a = {sid}")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.errors import PenstockError
+from penstock.base.errors import PenstockError
 from penstock.matching.engines import tree
 from penstock.matching.engines.tree import TreeEngine
 from penstock.matching.engines.tree_build import LEAF

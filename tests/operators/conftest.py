@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from penstock.operators import watch
+from penstock.operators import watched_calls as watch
 
 
 class Clock:

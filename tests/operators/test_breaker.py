@@ -30,13 +30,13 @@ def breaker(clock: Clock) -> Breaker:
 def fail(breaker: Breaker, times: int = 1) -> None:
     for _ in range(times):
         assert breaker.refusal() is None
-        breaker.failed("ValueError: no image")
+        breaker.record_failure("ValueError: no image")
 
 
 def test_it_opens_after_failures_in_a_row(breaker: Breaker):
     """One success between them starts the count again."""
     fail(breaker, FAILURES - 1)
-    breaker.succeeded()
+    breaker.record_success()
     fail(breaker, FAILURES - 1)
     assert breaker.state == "closed"
     fail(breaker)
@@ -71,7 +71,7 @@ def test_after_the_pause_one_call_decides(breaker: Breaker, clock: Clock):
     clock.now += 0.001
     assert breaker.state == "trial"
     assert breaker.refusal() is None
-    breaker.succeeded()
+    breaker.record_success()
     assert breaker.state == "closed"
     fail(breaker, FAILURES)
     clock.now += 1
@@ -88,7 +88,7 @@ def test_pauses_double_up_to_a_minute(breaker: Breaker, clock: Clock):
             clock.now += 0.5
             waited += 0.5
         pauses.append(waited)
-        breaker.failed("still down")
+        breaker.record_failure("still down")
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
@@ -113,7 +113,7 @@ def test_opening_and_closing_is_logged(
     fail(breaker, FAILURES)
     clock.now += 7
     assert breaker.refusal() is None
-    breaker.succeeded()
+    breaker.record_success()
     assert [record.getMessage() for record in caplog.records] == [
         "operator crowd: circuit open after 5 failed calls in a row, no calls for 1 s; the last: ValueError: no image",
         "operator crowd: circuit closed, a call was answered after 7 s",
@@ -135,9 +135,9 @@ def test_a_breaker_never_lets_through_more_failures_in_a_row_than_allowed_withou
             continue
         assert in_row < FAILURES or clock.now - last >= 1
         if succeeds:
-            breaker.succeeded()
+            breaker.record_success()
             in_row = 0
             assert breaker.state == "closed"
         else:
-            breaker.failed("no")
+            breaker.record_failure("no")
             in_row, last = in_row + 1, clock.now

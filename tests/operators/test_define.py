@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.operators import sample_operators
 
-from penstock.errors import OperatorError
+from penstock.base.errors import OperatorError
 from penstock.language.signatures import Signatures
 from penstock.operators.define import Operator, Operators, operator, resolve
 
@@ -210,7 +210,7 @@ def test_what_holds_no_operators_is_refused(source: Any, reason: str):
 def test_an_operator_is_found_by_its_signature():
     """The signature travels as JSON; the function, decorated in place or elsewhere, is imported."""
     text = Operators.of(SAMPLE).signatures.to_json()
-    found = {o.name: o for o in Operators.imported(Signatures.from_json(text))}
+    found = {o.name: o for o in Operators.from_signatures(Signatures.from_json(text))}
     assert (found["doubled"](3), found["negated"](3)) == (6, -3)
     assert found["doubled"].signature.cost == 0.003
 
@@ -220,7 +220,7 @@ def test_known_operators_needn_t_be_imported():
     local = operator("local", result="int")(lambda x: x + 1)
     assert resolve(local.signature, Operators(local))(1) == 2
     with pytest.raises(OperatorError, match="lambda"):
-        Operators.imported(Signatures.of([local.signature]))
+        Operators.from_signatures(Signatures.of([local.signature]))
 
 
 @pytest.mark.parametrize("known", [Operators(), Operators(sample_operators.doubled)])
@@ -271,6 +271,6 @@ def test_an_operator_of_a_module_can_be_pickled():
 
 def test_a_missing_package_is_told_with_what_to_install():
     """Without shapely the library says so, in one line."""
-    code = "import sys; sys.modules['shapely'] = None\nimport penstock.operators.library.regions"
+    code = "import sys; sys.modules['shapely'] = None\nimport penstock.operators.library.areas"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip install 'penstock[operators]'" in run.stderr.splitlines()[-1]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.operators.conftest import Clock
 from tests.sizes import PATIENCE
 
-from penstock.errors import OperatorError
+from penstock.base.errors import OperatorError
 from penstock.language.calls import Fixed, Given, Invocation
 from penstock.language.types import Kind, Scalar
 from penstock.operators.answers import MOST_BINDINGS, Answers
@@ -27,7 +27,7 @@ from penstock.operators.breaker import FAILURES
 from penstock.operators.define import Operator, Operators, operator
 from penstock.operators.desk import MOST_STUCK
 from penstock.operators.invoke import Health, Invoker
-from penstock.operators.watch import Runner
+from penstock.operators.watched_calls import Runner
 
 X = Given(("x",))
 

@@ -16,7 +16,7 @@ import pytest
 from tests.operators import hostile_operators as hostile
 from tests.sizes import PATIENCE
 
-from penstock.errors import OperatorError
+from penstock.base.errors import OperatorError
 from penstock.language.calls import Given, Invocation
 from penstock.operators.answers import CallFailed
 from penstock.operators.breaker import FAILURES
@@ -136,5 +136,5 @@ def test_an_operator_that_no_other_process_can_import_isnt_isolated():
 
 def test_all_operators_of_a_list_can_be_isolated():
     """As in a micro-batch that is tried again after a worker has died."""
-    (deadly,) = Operators.imported(Operators(hostile.deadly).signatures, isolate=True)
+    (deadly,) = Operators.from_signatures(Operators(hostile.deadly).signatures, isolate=True)
     assert answers(deadly, [1, 13, 2]).values.to_pylist() == [2, None, 4]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from penstock.errors import OperatorError
+from penstock.base.errors import OperatorError
 from penstock.language.calls import (
     Arithmetic,
     Call,

@@ -127,7 +127,7 @@ def test_what_is_known_elsewhere_is_the_start():
     """By key: other plans number their predicates differently."""
     source = estimates()
     source.observe(0, 500, 50.0, np.array([50, 5]))
-    learned = Learned.empty().merged(source.delta())
+    learned = Learned.empty().combine(source.delta())
     other = Estimates(
         ["in_area", "crowd > 50"], START[:2] * 1, ["crowd(image)"], HINTS[:1], learned
     )
@@ -174,10 +174,10 @@ def content(learned: Learned) -> dict:
 @settings(deadline=None)
 def test_merging_adds_up_whichever_comes_first(a: Learned, b: Learned):
     """And never has more evidence than a window."""
-    one, other = content(a.merged(b)), content(b.merged(a))
+    one, other = content(a.combine(b)), content(b.combine(a))
     assert one.keys() == other.keys()
     assert all(one[key] == pytest.approx(other[key]) for key in one)
-    both = a.merged(b).predicates
+    both = a.combine(b).predicates
     for key in {*a.predicates.place, *b.predicates.place}:
         (ta, tb), (na, nb) = (
             [float(t.predicates.get([key])[i][0]) for t in (a, b)] for i in (0, 1)
@@ -196,9 +196,9 @@ def test_bytes_hold_all_of_it(learned: Learned):
 
 def test_decaying_keeps_averages_and_forgets_what_has_no_evidence_left():
     """So that keys of subscriptions long gone don't pile up."""
-    learned = observed(40, 100).merged(observed(1, 1, "rare"))
+    learned = observed(40, 100).combine(observed(1, 1, "rare"))
     for _ in range(6):
-        learned = learned.decayed()
+        learned = learned.decay()
     total, events = learned.predicates.get(["crowd > 50"])
     assert total[0] / events[0] == pytest.approx(0.4)
     assert events[0] == pytest.approx(100 / 64)

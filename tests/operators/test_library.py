@@ -18,8 +18,8 @@ from penstock.operators.library import (
     objects,
     traffic,
 )
+from penstock.operators.library.areas import areas
 from penstock.operators.library.images import KINDS, PERSON, Look
-from penstock.operators.library.regions import areas
 
 BOROUGHS = ("Manhattan", "Bronx", "Brooklyn", "Queens", "Staten Island")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import PenstockError
+from penstock.base.errors import PenstockError
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies import DEFAULT_STRATEGY, STRATEGIES, bytes_per_event, strategy
 
@@ -126,7 +126,7 @@ def play(scene: Scene, name: str, *, strictly: bool) -> Played:
             answers += [scene.truth[e][p] for p in span]
         rounds.tell(np.array(answers, np.bool_))
     assert not any(k.wanted() for k in known), "left a chain open"
-    begins, found = rounds.matched()
+    begins, found = rounds.true_chains()
     played.matched = [found[begins[e] : begins[e + 1]].tolist() for e in range(len(scene.needs))]
     return played
 
@@ -209,7 +209,7 @@ def test_odds_may_be_wrong(name: str) -> None:
     rounds = strategy(name)(chains, odds).begin(np.array([0, 2]), np.array([0, 1], np.int32))
     while len(asked := rounds.ask()[0]):
         rounds.tell(np.ones(len(asked), np.bool_))  # an answer for each: a round may ask several
-    assert rounds.matched()[1].tolist() == [0, 1]
+    assert rounds.true_chains()[1].tolist() == [0, 1]
 
 
 @every
@@ -220,7 +220,7 @@ def test_no_events(name: str) -> None:
         np.zeros(1, np.int64), np.zeros(0, np.int32)
     )
     assert len(rounds.ask()[0]) == 0
-    assert rounds.matched()[0].tolist() == [0]
+    assert rounds.true_chains()[0].tolist() == [0]
 
 
 def test_sequential_goes_on_in_a_chain_that_is_decided() -> None:

@@ -1,4 +1,4 @@
-"""The order of chains: pairs by the paper's formula, paths, and changes."""
+"""The order of chains: pairs by the paper's formula, and paths."""
 
 import itertools
 
@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.bench.operators.rounds import play
-from penstock.errors import PenstockError
+from benchmarks.operators.rounds import play
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies.block import index
-from penstock.operators.strategies.chain_order import nodes, ordered, saving
-from penstock.operators.strategies.linked_chains import LinkedChains
+from penstock.operators.strategies.chain_order import nodes, order_chains, saving
 from penstock.operators.strategies.sub_order import SubOrder
 
 PREDICATES = 6
@@ -50,7 +48,7 @@ def test_the_cost_difference_of_two_chains(u, v, true, cost) -> None:
 def test_an_order_has_every_chain_once(chains, true, cost) -> None:
     """Whatever edges are chosen, they make paths: no chain is lost or doubled."""
     at = index(Chains.of(chains, [1] * PREDICATES), Odds(np.array(true), np.array(cost)))
-    assert sorted(ordered(at, nodes(at)).tolist()) == list(range(len(chains)))
+    assert sorted(order_chains(at, nodes(at)).tolist()) == list(range(len(chains)))
 
 
 @given(chain, chances, costs)
@@ -75,51 +73,4 @@ def test_the_chain_that_reaches_the_link_goes_first() -> None:
     """Chain 1 begins with the shared predicate, chain 0 comes to it last: 1 is evaluated first."""
     chains = Chains.of([[0, 1, 2], [2, 3]], [1] * 4)
     at = index(chains, Odds(np.array([0.1, 0.2, 0.3, 0.9]), np.ones(4)))
-    assert ordered(at, nodes(at)).tolist() == [1, 0]
-
-
-changes = st.lists(st.one_of(chain, st.integers(0, 30)), max_size=25)
-
-
-@given(st.lists(chain, max_size=6), changes, chances, costs)
-@settings(deadline=None)
-def test_chains_come_and_go(chains, changes, true, cost) -> None:
-    """After any inserts and deletes the order has the live chains, each once, and sub-order finds what is true."""
-    odds = Odds(np.array(true), np.array(cost))
-    linked = LinkedChains(Chains.of(chains, [1] * PREDICATES), odds)
-    live = dict(enumerate(chains))
-    for change in changes:
-        if isinstance(change, list):
-            live[linked.insert(change)] = change
-        elif change in live:
-            linked.delete(change)
-            del live[change]
-        else:
-            with pytest.raises(PenstockError, match="no chain"):
-                linked.delete(change)
-    assert sorted(linked.order()) == sorted(live)
-    truth = every_truth(PREDICATES)
-    played = play(linked.strategy(), linked.chains(), truth, odds.cost)
-    assert played.matches.tolist() == [
-        sum(all(row[p] for p in c) for c in live.values()) for row in truth
-    ]
-
-
-def test_a_new_chain_goes_where_it_saves_most() -> None:
-    """Right before the chain that shares its first predicate further down, though another stands first."""
-    odds = Odds(np.array([0.1, 0.2, 0.3, 0.4, 0.05]), np.ones(5))
-    linked = LinkedChains(Chains.of([[4], [0, 1, 2]], [1] * 5), odds)
-    before = linked.order()
-    new = linked.insert([2, 3])
-    after = linked.order()
-    assert after.index(new) == after.index(1) - 1
-    assert [c for c in after if c != new] == before
-
-
-@pytest.mark.parametrize("predicates", [[0, 0], [-1], [9]])
-def test_no_such_chain(predicates: list[int]) -> None:
-    """A predicate that doesn't exist, or stands twice, is refused and changes nothing."""
-    linked = LinkedChains(Chains.of([[0]], [1]), Odds(np.ones(1), np.ones(1)))
-    with pytest.raises(PenstockError, match="different predicates from 0 to 0"):
-        linked.insert(predicates)
-    assert linked.order() == [0]
+    assert order_chains(at, nodes(at)).tolist() == [1, 0]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import penstock
 from penstock.pipeline import local_session
-from penstock.pipeline.covering import covering_frame
 
 from .elsewhere import tell
 from .scenes import crowd, delivered, market, pipeline, run, tick, write_events
@@ -29,7 +28,7 @@ def main(folder: Path) -> None:
     covering = many.covering(spark=spark, folder=folder)
     tell(
         covering=covering.table() == many.covering().table(),
-        covered=covering_frame(spark, covering).where("covered_by IS NOT NULL").count(),
+        covered=covering.table()["covered_by"].is_valid().to_pylist().count(True),
         executors=len(executors) - 1,  # the driver is counted too
         matched={row.id: row.subscriptions for row in found},
         delivered=delivered(folder / "out"),

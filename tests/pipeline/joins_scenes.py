@@ -6,13 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pyarrow.dataset as ds
-
 import penstock
 from penstock.joins.join_view import JoinView
 from penstock.pipeline import FileSink, JoinPipeline
-from penstock.pipeline.joins.notifications import messages_of
+from penstock.pipeline.joins.notification_rows import messages_of
 
 CATALOG = penstock.Catalog.of(
     {
@@ -32,6 +29,8 @@ class Market:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.rng, self.version = folder, random.Random(seed), 0
+        import duckdb  # not above: processes that only run a pipeline need no oracle
+
         self.database = duckdb.connect(config={"threads": 1})
         self.database.execute("CREATE TABLE Stocks (Symbol VARCHAR, PER DOUBLE)")
         self.database.execute("CREATE TABLE Reviews (Id BIGINT, Symbol VARCHAR, Rating BIGINT)")
@@ -117,6 +116,8 @@ def pipeline(folder: Path, spark: Any, url: str, **changes: Any) -> JoinPipeline
 
 def notifications(folder: Path) -> dict[int, list[dict]]:
     """What is in a file sink, by micro-batch."""
+    import pyarrow.dataset as ds  # it imports pandas
+
     found: dict[int, list[dict]] = {}
     for path in sorted(folder.glob("batch=*"), key=lambda p: int(p.name.partition("=")[2])):
         files = [str(p) for p in path.glob("*.parquet")]

@@ -12,18 +12,18 @@ import pyarrow as pa
 from tests.joins.small_world import plain
 
 from penstock.joins.join_view import JoinView
-from penstock.pipeline.joins import semijoins as joins_semijoins
-from penstock.pipeline.joins import tuples as joins_tuples
-from penstock.pipeline.joins.changes import Feed, Reader
-from penstock.pipeline.joins.following import misfits
+from penstock.pipeline.joins import semijoin_stage as joins_semijoins
+from penstock.pipeline.joins import tuple_stage as joins_tuples
+from penstock.pipeline.joins.change_feed import Feed, Reader
+from penstock.pipeline.joins.following import Publisher, misfits
 from penstock.pipeline.joins.logs import BucketLog
-from penstock.pipeline.joins.notifications import messages_of
-from penstock.pipeline.joins.parcels import unpacked
-from penstock.pipeline.joins.semijoins import SemijoinStage
-from penstock.pipeline.joins.snapshots import JoinSnapshots, Publisher
+from penstock.pipeline.joins.notification_rows import messages_of
+from penstock.pipeline.joins.parcels import unpack_rows
+from penstock.pipeline.joins.registry_source import WINDOWS, words_to
+from penstock.pipeline.joins.semijoin_stage import SemijoinStage
+from penstock.pipeline.joins.snapshots import JoinSnapshots
 from penstock.pipeline.joins.stages import Stages
-from penstock.pipeline.joins.tuples import TupleStage
-from penstock.pipeline.joins.watch import WINDOWS, words_to
+from penstock.pipeline.joins.tuple_stage import TupleStage
 
 
 class Value:
@@ -66,12 +66,18 @@ class Engine:
         self.caches = [({}, {}) for _ in range(processes)]
         self.pick = lambda: rng.randrange(processes)  # which process works on a bucket
         self.version = 0
+        self.clock = lambda: 0
+        self.publisher: Publisher | None = None  # of the process that watches the registry
 
     def publish(self, source: Any) -> None:
-        publisher = Publisher(
-            JoinSnapshots(self.home), source, lambda t: misfits(t, self.stages), lambda: 0
-        )
-        self.next_version = publisher.publish().number
+        if self.publisher is None or self.rng.random() < 0.5:
+            self.publisher = Publisher(
+                JoinSnapshots(self.home),
+                source,
+                lambda t: misfits(t, self.stages),
+                lambda: self.clock(),
+            )
+        self.next_version = self.publisher.publish().number
 
     def run(
         self, changes: dict[str, list[dict]], now: int | None = None, crash: bool = False
@@ -127,7 +133,7 @@ class Engine:
             moved,
         )
         self.parcels = sorted((out["stage"], out["bucket"], out["parcel"]) for out in told)
-        return [row for out in told for row in unpacked(out["parcel"]).to_pylist()]
+        return [row for out in told for row in unpack_rows(out["parcel"]).to_pylist()]
 
     def _stage(self, name: str, stage: Any, rows: list[dict]) -> list[dict]:
         groups: dict[tuple[int, int], list] = {}

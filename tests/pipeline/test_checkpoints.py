@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from penstock.errors import PipelineError
+from penstock.base.errors import PipelineError
 from penstock.pipeline.checkpoint_locks import hold
 from penstock.pipeline.checkpoints import SyncedTree, begin, is_torn, recover
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 import penstock
-from penstock.errors import ConfigError
+from penstock.base.errors import ConfigError
 from penstock.pipeline import CallableSink, ConsoleSink, DeltaSink, FileSink, Source, read_config
 from penstock.pipeline.config import parse_config
 
@@ -229,7 +229,7 @@ DOUBLING = "a: &a [x, x]\n" + "".join(
         ("{" * 30_000, "nested too deeply"),
         ("a: [" + "1," * 10_001 + "]", "more than 10,000 values"),
         ("a: " + "x" * (1 << 20), "at most 1,048,576 are allowed"),
-        ("a: " + "9" * 5_000, "a value can't be read"),
+        ("a: " + "9" * 5_000, "line 1, column 4: a number of 5,000 characters"),
         ("a: 2024-13-45", "a value can't be read: month must be in 1..12"),
         ("? [a]\n: b", "line 1, column 3: a key is text"),
     ],

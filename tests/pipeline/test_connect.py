@@ -30,7 +30,12 @@ def test_match_of_a_streaming_dataframe_runs(found):
 
 
 def test_a_pipeline_follows_the_registry(found):
-    assert found["files"] == [[0, 1, 1], [0, 1, 2], [1, 3, 3]]
+    assert found["files"][:3] == [[0, 1, 1], [0, 1, 2], [1, 3, 3]]
+
+
+def test_a_pipeline_goes_on_after_a_power_cut(found):
+    """Its offsets of a micro-batch that hadn't begun were torn."""
+    assert found["files"][3:] == [[2, 4, 3]]
 
 
 def test_bad_records_become_dead_letters(found):

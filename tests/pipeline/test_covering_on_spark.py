@@ -3,9 +3,8 @@
 import pytest
 
 import penstock
-from penstock.errors import SchemaError, SubscriptionErrors
-from penstock.pipeline import covering as module
-from penstock.pipeline.covering import covering_frame
+from penstock.base.errors import SchemaError, SubscriptionErrors
+from penstock.covering import spread_search as module
 
 from .scenes import crowd
 
@@ -24,9 +23,6 @@ def test_the_report_is_that_of_one_machine(spark, monkeypatch, tmp_path) -> None
     assert done == sorted(done)
     assert len(done) > 3
     assert list(tmp_path.iterdir()) == []
-    frame = covering_frame(spark, together)
-    assert frame.columns == ["id", "covered_by"]
-    assert frame.where("covered_by IS NULL").count() == len(alone.frontier)
 
 
 def test_nobody_and_nothing(spark) -> None:

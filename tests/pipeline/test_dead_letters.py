@@ -25,9 +25,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from penstock.base.row_values import row_dicts, unreadable_rows
 from penstock.pipeline.dead_letters import Records, explain
 from penstock.pipeline.letters import LetterFile, count_letters, letter_of
-from penstock.row_values import row_dicts, unreadable_rows
 
 _LEAVES = (
     DecimalType(6, 2),

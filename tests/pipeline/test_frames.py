@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import penstock
-from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
+from penstock.base.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.matching import SnapshotStore
 from penstock.matching.layers import MOST_PAIRS
 from penstock.pipeline import frames

@@ -21,7 +21,7 @@ from tests.servers import connect_port
 from tests.sizes import LONG, PATIENCE
 
 import penstock
-from penstock.pipeline.interest import column_of
+from penstock.pipeline.interest_column import column_of
 
 pytestmark = pytest.mark.spark
 FIRST = date(2024, 3, 1)

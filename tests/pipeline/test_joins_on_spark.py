@@ -2,19 +2,22 @@
 
 import itertools
 import json
+import os
 import random
+import signal
 import time
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.sizes import PATIENCE
 
 import penstock
-from penstock.errors import PipelineError, SchemaError
-from penstock.pipeline.joins.notifications import messages_of
-from penstock.pipeline.joins.spread import partition_of, spread
+from penstock.base.errors import PipelineError, SchemaError
+from penstock.pipeline.joins.notification_rows import messages_of
+from penstock.pipeline.joins.spread import partition_of, spread_buckets
 
 from .joins_scenes import CATALOG, Market, notifications, pipeline, random_text, view_of
 
@@ -71,6 +74,7 @@ def test_a_new_subscription_gets_its_content_without_a_change(aftermath):
     told = {number: rows for number, rows in batches.items() if number == last}
     assert Counter(map(tuple, view_of(texts[late], late, told))) == market.result(texts[late])
     assert all(row["subscriptions"] == [late] for row in told[last])
+    assert sum(row["kind"] == "reset" for row in told[last]) == 1
 
 
 def test_who_unsubscribed_hears_nothing_more(aftermath):
@@ -109,7 +113,7 @@ def test_buckets_are_spread_evenly(spark):
     """Where a bucket's key leads is where Spark puts it, and no partition has two buckets more than another."""
     buckets, partitions = 32, 6
     keys = list(itertools.product(range(3), range(buckets)))
-    rows = [(*key, n) for key, n in zip(keys, spread(3, buckets, partitions), strict=True)]
+    rows = [(*key, n) for key, n in zip(keys, spread_buckets(3, buckets, partitions), strict=True)]
     frame = spark.createDataFrame(rows, "stage int, bucket int, spread int")
     found = frame.select(F.pmod(F.hash("stage", "bucket", "spread"), F.lit(partitions))).collect()
     assert [row[0] for row in found] == [partition_of(row, partitions) for row in rows]
@@ -133,6 +137,36 @@ def test_another_number_of_partitions_changes_nothing(aftermath, spark):
     batches = notifications(folder / "out")
     for sid, text in texts.items():
         assert Counter(map(tuple, view_of(text, sid, batches))) == market.result(text), text
+
+
+def test_it_survives_the_process_that_watches_the_registry(aftermath, spark):
+    """Killed, it is there again: changes and subscriptions that come later are told as if nothing had been."""
+    folder, market, texts, _, _ = aftermath
+    url = f"sqlite:///{folder}/subs.db"
+    with pipeline(folder, spark, url, trigger="100 ms").start() as running:
+        running.process_available()
+        first = running.query
+        (watcher,) = children_of(spark, "python_streaming_source_runner")
+        os.kill(watcher, signal.SIGKILL)
+        with penstock.Subscriptions.open(url) as subs:
+            text = random_text(random.Random(8))
+            texts[subs.subscribe("later", text, lease="forever").id] = text
+        market.changes(40)
+        while running.query is first:
+            assert running.is_active
+            time.sleep(0.05)
+        running.process_available()
+        assert running.is_active
+    batches = notifications(folder / "out")
+    for sid, text in texts.items():
+        assert Counter(map(tuple, view_of(text, sid, batches))) == market.result(text), text
+
+
+def children_of(spark, part: str) -> list[int]:
+    """The processes of a session's JVM whose command line has `part` in it."""
+    java = spark.sparkContext._jvm.java.lang.ProcessHandle.current()
+    children = [child.pid() for child in java.children().toArray()]
+    return [n for n in children if part in Path(f"/proc/{n}/cmdline").read_text()]
 
 
 def test_another_number_of_buckets_is_refused(aftermath, spark):

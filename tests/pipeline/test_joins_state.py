@@ -1,19 +1,23 @@
 """What select-joins keep: logs of buckets in the state store, snapshots of subscriptions in files."""
 
+import json
 import random
+import sqlite3
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.faults.hostile import SPOILED, spoil_rows
 
 import penstock
-from penstock.errors import PipelineError, SnapshotError
+from penstock.base.errors import PipelineError, SnapshotError
 from penstock.joins.catalog import Catalog, Table
-from penstock.pipeline.joins.following import misfits
+from penstock.matching.subscription_rows import FOREVER
+from penstock.pipeline.joins.following import Follower, Publisher, misfits
 from penstock.pipeline.joins.logs import BucketLog
-from penstock.pipeline.joins.parcels import NO_BUCKET, buckets_of, split
-from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion, Publisher
+from penstock.pipeline.joins.parcels import NO_BUCKET, buckets_of, split_by_bucket
+from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion
 from penstock.pipeline.joins.stages import Stages
 
 from .joins_world import Value, Values
@@ -49,7 +53,7 @@ def test_equal_join_keys_are_in_one_bucket(kind, data):
     for value, bucket in zip(values, found, strict=True):
         assert (bucket == NO_BUCKET) == (value is None)
         assert value != 0 or bucket == found[values.index(0)]  # -0.0 and 0.0
-    parts = list(split(rows, buckets_of(rows, left, ["k"], 7)))
+    parts = list(split_by_bucket(rows, buckets_of(rows, left, ["k"], 7)))
     assert sum(part.num_rows for _, part in parts) == sum(value is not None for value in values)
     assert len({bucket for bucket, _ in parts}) == len(parts)
 
@@ -153,6 +157,67 @@ def test_a_lease_that_ends_is_a_subscription_that_goes(tmp_path):
     assert set(JoinSnapshots(tmp_path).subscriptions(publish.publish().number)) == {two}
 
 
+@pytest.mark.parametrize("wrong", [3_600_000_000, -3_600_000_000])
+def test_a_wrong_clock_has_no_effect_once_it_is_right(tmp_path, wrong):
+    """In the same process: whose lease it ended is there again, as a newcomer; whose lease it made longer isn't."""
+    now, by = [0], [0]
+    subs = penstock.Subscriptions(catalog=CATALOG, clock=lambda: now[0])
+    snapshots = JoinSnapshots(tmp_path)
+    live, _ = subs.subscribe("a", "SELECT * FROM A", lease="1 minute")
+    ended, _ = subs.subscribe("b", "SELECT * FROM A JOIN B USING (x)", lease="10 s")
+    odd, _ = subs.subscribe("c", "SELECT * FROM B", lease="1 minute")  # not served
+    stages = Stages(CATALOG, 2, ("A",))
+    publish = publisher(tmp_path, subs, lambda: now[0] + by[0], stages)
+    now[0] = 20_000_000
+    first = publish.publish()
+    assert set(snapshots.subscriptions(first.number)) == {live}
+    by[0] = wrong
+    meanwhile = publish.publish()
+    assert set(snapshots.subscriptions(meanwhile.number)) == ({live, ended} if wrong < 0 else set())
+    assert set(meanwhile.set_aside) == ({odd} if wrong < 0 else set())
+    by[0] = 0
+    after = publish.publish()
+    found = snapshots.subscriptions(after.number)
+    assert (set(found), set(after.set_aside)) == ({live}, {odd})
+    assert found[live].since == (1 if wrong < 0 else after.number)
+
+
+def test_what_could_not_be_published_is_published_the_next_time(tmp_path, monkeypatch):
+    """Those that came and those that are set aside, though the registry hasn't changed since."""
+    now = [0]
+    subs = penstock.Subscriptions(catalog=CATALOG, clock=lambda: now[0])
+    short, _ = subs.subscribe("a", "SELECT * FROM A", lease="10 s")
+    publish = publisher(tmp_path, subs, lambda: now[0], Stages(CATALOG, 2, ("A",)))
+    publish.publish()
+    good, _ = subs.subscribe("b", "SELECT * FROM A JOIN B USING (x)")
+    bad, _ = subs.subscribe("c", "SELECT * FROM B")
+    now[0] = 10_000_000
+
+    def full(*_):
+        raise SnapshotError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(JoinSnapshots, "publish", full)
+        with pytest.raises(SnapshotError, match="no space"):
+            publish.publish()
+    version = publish.publish()
+    assert set(JoinSnapshots(tmp_path).subscriptions(version.number)) == {good}
+    assert set(version.set_aside) == {bad}
+    assert short not in version.set_aside
+
+
+def test_a_folder_whose_owner_cannot_be_read_is_not_followed(tmp_path):
+    """Better to stop than to serve the same select-joins for ever: the message names the file."""
+    url = f"sqlite:///{tmp_path}/subs.db"
+    stages = json.dumps(Stages(CATALOG, 2, ("A", "B")).to_dict())
+    with penstock.Subscriptions.open(url, catalog=CATALOG) as subs:
+        subs.subscribe("a", "SELECT * FROM A")
+        assert Follower(url, f"{tmp_path}/joins", stages).latest() == 1
+        (tmp_path / "joins/owner.json").write_text("{")
+        with pytest.raises(SnapshotError, match=r"owner\.json"):
+            Follower(url, f"{tmp_path}/joins", stages).latest()
+
+
 def test_selects_that_are_not_served_are_set_aside(tmp_path):
     """A table that isn't served alone is named, and doesn't stop the others."""
     subs = penstock.Subscriptions(catalog=CATALOG, clock=lambda: 0)
@@ -161,6 +226,32 @@ def test_selects_that_are_not_served_are_set_aside(tmp_path):
     publish = publisher(tmp_path, subs, stages=Stages(CATALOG, 2, ("B",)))
     assert set(JoinSnapshots(tmp_path).subscriptions(publish.publish().number)) == {good}
     assert "A alone" in publish.misfits[bad]
+
+
+def test_rows_that_another_program_spoiled_are_set_aside(tmp_path):
+    """Each with its reason, and the others are served; one that is mended comes back, one that goes is forgotten."""
+    subs = penstock.Subscriptions.open(f"sqlite:///{tmp_path}/subs.db", catalog=CATALOG)
+    good, _ = subs.subscribe("a", "SELECT * FROM A", lease="forever")
+    spoiled = [subs.subscribe("b", "SELECT * FROM B", lease="forever")[0] for _ in SPOILED]
+    before = publisher(tmp_path / "joins", subs)
+    before.publish()
+    spoil_rows(tmp_path / "subs.db", spoiled)
+    publish = publisher(tmp_path / "joins", subs)
+    version = publish.publish()
+    assert set(JoinSnapshots(tmp_path / "joins").subscriptions(version.number)) == {good}
+    assert sorted(version.set_aside) == spoiled
+    assert "BLOB of 2 bytes" in publish.misfits[spoiled[0]]
+    with sqlite3.connect(tmp_path / "subs.db") as other:
+        other.execute(
+            "UPDATE penstock_subscriptions SET filter = 'SELECT * FROM B', expires = ? WHERE id = ?",
+            (FOREVER, spoiled[0]),
+        )
+    other.close()
+    subs.remove(spoiled[-1])
+    again = publisher(tmp_path / "joins", subs).publish()
+    assert set(JoinSnapshots(tmp_path / "joins").subscriptions(again.number)) == {good, spoiled[0]}
+    assert sorted(again.set_aside) == spoiled[1:-1]
+    subs.close()
 
 
 def test_old_versions_are_pruned_but_not_what_newer_ones_need(tmp_path):

@@ -10,9 +10,9 @@ from tests.operators.hostile_operators import days, deadly
 from tests.operators.worlds import WORLD
 
 import penstock
-from penstock.errors import FilterError, OperatorError, PenstockError
+from penstock.base.array_folders import read_folder, write_folder
+from penstock.base.errors import FilterError, OperatorError, PenstockError
 from penstock.matching import SnapshotStore
-from penstock.matching.folders import read_folder, write_folder
 from penstock.operators.learning import latest
 
 from .scenes import delivered, forget_commit, pipeline, run, write_events

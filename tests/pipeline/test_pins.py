@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from penstock.durable import create_file
-from penstock.errors import PipelineError
+from penstock.base.durable import create_file
+from penstock.base.errors import PipelineError
 from penstock.matching import SnapshotRef
 from penstock.pipeline.pins import Pin, Pins, local_path, query_id
 

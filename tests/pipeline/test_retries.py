@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from penstock.pipeline.retries import PAUSES, Retries, lost_worker
+from penstock.pipeline.retries import PAUSES, Retries, worker_loss
 
 LOST = """Job aborted due to stage failure: Task 1 in stage 3.0 failed 1 times, most recent failure:
 org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)
@@ -50,7 +50,7 @@ def test_after_some_tries_it_gives_up():
     assert len(scene.tries) == len(PAUSES) + 1
 
 
-@pytest.mark.parametrize("text", ["penstock.errors.SnapshotError: torn", "No space left", ""])
+@pytest.mark.parametrize("text", ["penstock.base.errors.SnapshotError: torn", "No space left", ""])
 def test_what_fails_for_another_reason_isnt_tried_again(text: str):
     scene = Scene(1, text)
     with pytest.raises(PySparkException):
@@ -66,7 +66,18 @@ def test_a_pipeline_that_is_to_stop_doesnt_try_again():
 
 
 def test_the_line_of_a_lost_worker_is_told():
-    assert lost_worker(PySparkException(LOST)) == LOST.splitlines()[1]
+    assert worker_loss(PySparkException(LOST)) == LOST.splitlines()[1]
+
+
+def test_a_lost_daemon_is_a_lost_worker():
+    """Spark wants to stop a worker that died with it, and finds the pipe to the daemon closed."""
+    closed = (
+        "Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times: java.io.IOException: Stream closed\n"
+        "\tat java.base/java.io.DataOutputStream.flush(DataOutputStream.java:128)\n"
+        "\tat org.apache.spark.api.python.PythonWorkerFactory.stopWorker(PythonWorkerFactory.scala:497)\n"
+    )
+    assert worker_loss(PySparkException(closed)) is not None
+    assert worker_loss(PySparkException(closed.replace("stopWorker", "other"))) is None
 
 
 def test_it_travels_to_a_server():

@@ -1,9 +1,11 @@
 """What subscriptions cost while they run, without Spark: the worker's share and the driver's."""
 
+from collections import Counter
+
 import pyarrow as pa
 
 import penstock
-from penstock.matching import SnapshotStore, open_matcher
+from penstock.matching import SnapshotStore, examine, open_matcher
 from penstock.pipeline import running_costs
 from penstock.pipeline.running_costs import RunningCosts, cost_folder, leave_costs
 
@@ -16,7 +18,7 @@ def test_a_subscription_that_costs_too_much_while_it_runs_is_set_aside(tmp_path,
     """By the number of evaluations an event took; the others go on, and the next snapshot lacks it."""
     monkeypatch.setattr(running_costs, "WINDOW", 100)
     subs = penstock.Subscriptions()
-    subs.set_limits(penstock.Limits(evaluations=20))
+    subs.set_limits(penstock.Limits(subscription=60, evaluations=20))
     dear, _ = subs.subscribe("mallory", DEAR)
     cheap, _ = subs.subscribe("alice", "price > 0 AND name LIKE '%x%'")
     schema = {"price": "double", "name": "string"}
@@ -38,3 +40,23 @@ def test_a_subscription_that_costs_too_much_while_it_runs_is_set_aside(tmp_path,
     list(after.match_parts([events]))
     assert after.take_evaluations() == ([cheap], [60])
     assert list(tmp_path.glob("costs/*")) == []
+
+
+def test_what_has_cost_much_already_is_judged_before_the_window_is_full():
+    """By evaluations of one subscription; a few events that cost little say nothing yet."""
+    subs = penstock.Subscriptions()
+    dear, _ = subs.subscribe("mallory", "price > 0 AND name LIKE '%x%'")
+    costs = RunningCosts(10, Counter({dear: 20 * 10}))
+    assert costs.judge(subs) == []
+    costs = RunningCosts(500, Counter({dear: 100 * 500}))
+    assert costs.judge(subs) == [dear]
+    assert "took 100 evaluations an event, and 32 are allowed" in subs.refused()[0].reason
+
+
+def test_a_subscription_of_a_few_patterns_is_far_from_every_limit():
+    few = " OR ".join(f"name LIKE '%{word}%'" for word in "abcde")
+    assert examine(few).cost < penstock.Limits().subscription / 4
+    subs = penstock.Subscriptions()
+    sid, _ = subs.subscribe("alice", few)
+    assert RunningCosts(10**6, Counter({sid: 5 * 10**6})).judge(subs) == []
+    assert subs.refused() == []

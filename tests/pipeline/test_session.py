@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from penstock.errors import PipelineError
+from penstock.base.errors import PipelineError
 from penstock.pipeline import local_session, session
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from pyspark.errors import PySparkException
 
-from penstock.errors import PipelineError
+from penstock.base.errors import PipelineError
 from penstock.pipeline import (
     AT_LEAST_ONCE,
     EXACTLY_ONCE,

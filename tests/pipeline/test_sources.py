@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from tests.sizes import LINES, PATIENCE, SEED
 
 import penstock
-from penstock.errors import PipelineError, SchemaError
+from penstock.base.errors import PipelineError, SchemaError
 from penstock.pipeline import CallableSink, Pipeline, Source
 from penstock.pipeline.dead_letters import Records, dead_letters
 from penstock.pipeline.sources import KEY, RAW, REASON, parse, source_of

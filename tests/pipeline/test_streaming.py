@@ -8,8 +8,9 @@ import pytest
 from tests.sizes import PATIENCE
 
 import penstock
-from penstock.errors import PenstockError, PipelineError, RegistryError, SchemaError
-from penstock.pipeline import CallableSink, FileSink, batch, running_costs
+from penstock.base.errors import PenstockError, PipelineError, RegistryError, SchemaError
+from penstock.pipeline import CallableSink, FileSink, running_costs
+from penstock.pipeline import micro_batches as batch
 from penstock.pipeline.pins import Pins
 
 from .scenes import delivered, forget_commit, market, pipeline, run, tick, write_events

@@ -8,19 +8,20 @@ import numpy as np
 import pytest
 from tests.sizes import PATIENCE
 
-from penstock.errors import PipelineError, SchemaError
-from penstock.language.tree_patterns import parse_pattern
+from penstock.base.errors import PipelineError, SchemaError
 from penstock.pipeline import FileSink
-from penstock.pipeline.views.graphs import graphs_on_spark
+from penstock.pipeline.views import pipeline as view_pipelines
+from penstock.pipeline.views.graphs_on_spark import graphs_on_spark
 from penstock.pipeline.views.levels import read_levels
 from penstock.pipeline.views.match import match_views
 from penstock.pipeline.views.pipeline import ViewPipeline
 from penstock.views.choosing.capacities import Capacities
 from penstock.views.choosing.configuration import Inputs
+from penstock.views.pattern_parser import parse_pattern
 from penstock.views.plan_file import ViewsPlan
-from penstock.views.rewriting.embedding_graph import embedding_graph, rank_views
+from penstock.views.rewriting.embedding_graph import rank_views
 from penstock.views.rewriting.flat_patterns import flatten
-from penstock.views.rewriting.rewriting import rewritings_of
+from penstock.views.rewriting.graphs import find_embeddings, find_rewritings
 
 TEXTS = (
     "//item{ID}[topic{val}]",
@@ -132,15 +133,15 @@ def test_what_is_no_column_of_documents_is_refused(spark):
 
 def test_graphs_of_a_job_are_those_of_one_process(spark, tmp_path, monkeypatch):
     """Ranges of views, worked on apart, give the same embeddings and rewritings."""
-    monkeypatch.setattr("penstock.pipeline.views.graphs._FEWEST", 2)
+    monkeypatch.setattr("penstock.pipeline.views.graphs_on_spark._FEWEST", 2)
     patterns = [parse_pattern(text) for text in TEXTS]
     told: list[tuple[str, int]] = []
     found = graphs_on_spark(
         spark, patterns, folder=tmp_path, progress=lambda phase, done: told.append((phase, done))
     )
     flat = flatten(patterns)
-    graph = embedding_graph(flat)
-    expected = rewritings_of(flat, graph, rank_views(flat, graph))
+    graph = find_embeddings(flat)
+    expected = find_rewritings(flat, graph, rank_views(flat, graph))
     for mine, theirs in ((found.embedding, graph), (found.rewriting, expected)):
         for one, other in zip(mine, theirs, strict=True):
             np.testing.assert_array_equal(one, other)
@@ -151,8 +152,10 @@ def test_graphs_of_a_job_are_those_of_one_process(spark, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def streamed(spark, tmp_path_factory):
-    """A pipeline that was run twice: over some documents, and over all of them."""
+    """A pipeline that was run twice: over some documents, and over all of them. It keeps the figures of one batch."""
     folder: Path = tmp_path_factory.mktemp("views")
+    keep_one = pytest.MonkeyPatch()
+    keep_one.setattr(view_pipelines, "KEPT", 1)
     names = list(DOCUMENTS)
     running = None
     for some in (names[:2], names[2:]):
@@ -161,6 +164,7 @@ def streamed(spark, tmp_path_factory):
         (folder / "in" / f"{some[0]}.json").write_text("\n".join(lines))
         running = pipeline(spark, folder, plan()).start()
         running.await_termination(PATIENCE)
+    keep_one.undo()
     return folder, running
 
 
@@ -184,6 +188,14 @@ def test_a_pipeline_delivers_each_document_once(spark, streamed):
     letters = spark.read.json(str(folder / "checkpoint/penstock/dead-letters")).collect()
     assert [letter.raw for letter in letters] == [DOCUMENTS["broken"]]
     assert [one.documents for one in running.levels(1)] == [3, 3, 3]
+
+
+def test_old_figures_go(streamed):
+    """A checkpoint doesn't grow with every micro-batch: those of the first are gone."""
+    folder, running = streamed
+    assert running.levels(0) == ()
+    levels = folder / "checkpoint/penstock/views/levels"
+    assert [path.name for path in levels.iterdir()] == ["1"]
 
 
 def test_a_checkpoint_keeps_its_plan(spark, streamed):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.pipeline.views import match, rows
+from penstock.pipeline.views import match
+from penstock.pipeline.views import view_rows as rows
 from penstock.pipeline.views.match import PLAN, plan_of_views
 from penstock.views import text_columns
 from penstock.views.plan_file import write_plan

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 from sqlalchemy import create_engine, text
 
-from penstock.errors import RegistryError, UnknownSubscription
+from penstock.base.errors import RegistryError, UnknownSubscription
 from penstock.matching import SnapshotStore, open_matcher
 from penstock.registry import Subscriptions
 
@@ -18,6 +18,13 @@ BAD = {
         "filter = CAST(x'7072ff' AS TEXT)",
         "the filter is not UTF-8: byte 3 is 0xff",
     ),
+    "another filter": ("filter = 'price > 4'", "its checksum is wrong"),
+    "another subscriber": ("subscriber = 'bobby'", "its checksum is wrong"),
+    "a later lease": ("expires = expires + 1", "its checksum is wrong"),
+    "a lease that seems to have ended": ("expires = 1", "its checksum is wrong"),
+    "removed, as it seems": ("removed = 1", "its checksum is wrong"),
+    "another checksum": ("checksum = 0", "its checksum is wrong"),
+    "a checksum of another type": ("checksum = 'none'", "the checksum is the text 'none'"),
     "a subscriber that is not UTF-8": (
         "subscriber = CAST(x'ff' AS TEXT)",
         "the subscriber is not UTF-8: byte 1 is 0xff",
@@ -66,13 +73,12 @@ def test_a_row_that_turns_bad_leaves_the_snapshot(file, tmp_path, name):
     """The base has it as it was; the overlay takes it out, and says why."""
     store = SnapshotStore(tmp_path / "snapshots")
     with Subscriptions.open(file) as subs:
-        good, bad = (subs.subscribe(who, "price > 5").id for who in ("alice", "bob"))
+        good = subs.subscribe("alice", "price > 5").id
+        bad, ticket = subs.subscribe("bob", "price > 5")
         assert open_matcher(store.publish(subs, SCHEMA).ref).match({"price": 6.0}) == [good, bad]
         more = subs.subscribe("carol", "price > 4").id
-        spoil(file, f"sequence = 4, {BAD[name][0]}", bad)
-        with sqlite3.connect(file) as other:
-            other.execute("UPDATE penstock_registry SET sequence = 4")
-        other.close()
+        subs.renew(bad, ticket)
+        spoil(file, BAD[name][0], bad)
         ref, errors = store.publish(subs, SCHEMA)
         assert open_matcher(ref).match({"price": 6.0}) == [good, more]
         assert [sid for sid, _ in errors] == [bad]

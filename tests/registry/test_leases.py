@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.registry.conftest import Clock
 
-from penstock.errors import LeaseError, TicketError
-from penstock.matching.rows import FOREVER
+from penstock.base.errors import LeaseError, TicketError
+from penstock.matching.subscription_rows import FOREVER
 from penstock.registry import Subscriptions
 from penstock.registry.leases import lease_end, lease_length
 

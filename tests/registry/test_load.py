@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.registry.conftest import Clock
 
-from penstock.errors import RegistryError, SubscriptionErrors
+from penstock.base.errors import RegistryError, SubscriptionErrors
 from penstock.registry import Subscriptions
 
 TABLE = pa.table(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.registry.conftest import Clock
 
-from penstock.errors import SubscriptionErrors, TicketError, UnknownSubscription
-from penstock.matching.rows import FOREVER
+from penstock.base.errors import SubscriptionErrors, TicketError, UnknownSubscription
+from penstock.matching.subscription_rows import FOREVER
 from penstock.registry import Subscriptions
 
 NAMES = st.sampled_from(["alice", "bob", "Zoë"])

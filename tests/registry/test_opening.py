@@ -14,7 +14,7 @@ import pytest
 from pyspark import cloudpickle
 from sqlalchemy import create_engine, text
 
-from penstock.errors import RegistryError
+from penstock.base.errors import RegistryError
 from penstock.registry import Subscriptions
 
 
@@ -121,14 +121,14 @@ def test_postgresql_may_hold_other_tables(new_database: Callable[[], str]) -> No
     engine.dispose()
     with Subscriptions.open(url) as subs:
         subs.subscribe("alice", "price > 5")
-    ours = {"registry", "subscriptions", "limits", "costs", "set_aside"}
+    ours = {"registry", "subscriptions", "limits", "catalog", "costs", "set_aside"}
     assert tables(url) == {"invoices", *(f"penstock_{name}" for name in ours)}
 
 
 def test_a_newer_format_is_refused(url: str) -> None:
     with Subscriptions.open(url) as subs, subs._store.database.writing() as connection:
-        connection.execute(text("UPDATE penstock_registry SET format = 2"))
-    with pytest.raises(RegistryError, match=r"has format 2, this Penstock reads format 1.*newer"):
+        connection.execute(text("UPDATE penstock_registry SET format = 3"))
+    with pytest.raises(RegistryError, match=r"has format 3, .*reads formats up to 2.*newer"):
         Subscriptions.open(url)
 
 

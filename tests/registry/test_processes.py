@@ -2,6 +2,7 @@
 
 import random
 import time
+from dataclasses import asdict
 
 from sqlalchemy import insert
 from tests.registry import process
@@ -9,7 +10,8 @@ from tests.registry.process import Peer
 
 from penstock.registry import Subscriptions
 from penstock.registry.databases import database_of
-from penstock.registry.tables import metadata, registry
+from penstock.registry.queries import Head
+from penstock.registry.tables import FORMAT, metadata, registry
 
 WRITERS = 4
 
@@ -34,9 +36,9 @@ def test_who_opens_a_registry_that_is_just_being_made_waits(url: str) -> None:
         peer = Peer(process.open_at, url, 0)
         assert peer.hear() == "opening"
         time.sleep(0.5)
-        connection.execute(
-            insert(registry).values(one=1, format=1, identity="made here", sequence=0, last_id=0)
-        )
+        head = Head("made here", None, 0, 0)
+        row = asdict(head) | {"one": 1, "format": FORMAT, "checksum": head.checksum}
+        connection.execute(insert(registry), row)
     database.close()
     assert peer.hear_all() == ["made here"]
 

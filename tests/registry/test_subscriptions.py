@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.registry.conftest import Clock
 
-from penstock.errors import (
+from penstock.base.errors import (
     ExpensiveSubscription,
     FilterError,
     LeaseError,
@@ -19,7 +19,7 @@ from penstock.errors import (
     UnknownSubscription,
 )
 from penstock.language import Schema
-from penstock.matching.rows import FOREVER, SubscriptionSource
+from penstock.matching.subscription_rows import FOREVER, SubscriptionSource
 from penstock.registry import Subscription, Subscriptions
 
 

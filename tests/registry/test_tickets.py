@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from tests.registry.conftest import Clock
 
-from penstock.errors import TicketError
+from penstock.base.errors import TicketError
 from penstock.registry import Subscriptions, tickets
 
 

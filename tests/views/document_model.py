@@ -8,7 +8,7 @@ from typing import Any
 
 from lxml import etree
 
-from penstock.views.tree_pattern import ANY, Comparison, Returns, TreePattern
+from penstock.views.tree_pattern import ANY, Returns, TreePattern, ValueComparison
 
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
 
@@ -136,7 +136,7 @@ def _exact(text: str) -> Fraction | float | None:
         return None
 
 
-def holds_on(comparison: Comparison, value: str | None) -> bool:
+def holds_on(comparison: ValueComparison, value: str | None) -> bool:
     """Whether a comparison holds, as LANGUAGE.md says it."""
     if value is None:
         return False

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Float64s
+from penstock.base.arrays import Float64s
 from penstock.views.rewriting_graph import RewritingGraph
 
 

@@ -7,31 +7,31 @@ from decimal import Decimal
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from penstock.views.comparisons import holds, implies, sort_comparisons
 from penstock.views.node_ids import node_id
 from penstock.views.tree_pattern import (
     ANY,
     DOCUMENT,
-    Comparison,
     PatternNode,
     Returns,
     TreePattern,
+    ValueComparison,
 )
-from penstock.views.values import holds, implies, sorted_comparisons
 
 LABELS = ("a", "b", "c")
 VALUES = ("1", "2", "x", "9007199254740993")
 COMPARISONS = (
-    Comparison("=", "x"),
-    Comparison("=", "1"),
-    Comparison("<>", "x"),
-    Comparison("=", Decimal(1)),
-    Comparison(">", Decimal("1.0")),
-    Comparison(">=", Decimal(1)),
-    Comparison("<", Decimal(2)),
+    ValueComparison("=", "x"),
+    ValueComparison("=", "1"),
+    ValueComparison("<>", "x"),
+    ValueComparison("=", Decimal(1)),
+    ValueComparison(">", Decimal("1.0")),
+    ValueComparison(">=", Decimal(1)),
+    ValueComparison("<", Decimal(2)),
     # Two numbers that are the same double.
-    Comparison("<=", Decimal(9007199254740992)),
-    Comparison("=", Decimal(9007199254740993)),
-    Comparison(">", Decimal(9007199254740992)),
+    ValueComparison("<=", Decimal(9007199254740992)),
+    ValueComparison("=", Decimal(9007199254740993)),
+    ValueComparison(">", Decimal(9007199254740992)),
 )
 
 # --- patterns ------------------------------------------------------------------------------------
@@ -59,9 +59,9 @@ def patterns(draw: st.DrawFn, most: int = 5, values: bool = True) -> TreePattern
         label = draw(
             st.sampled_from((*LABELS, ANY) if parent == DOCUMENT else (*LABELS, ANY, "@i"))
         )
-        value: tuple[Comparison, ...] = ()
+        value: tuple[ValueComparison, ...] = ()
         if values and draw(st.integers(0, 2)) == 0:
-            value = sorted_comparisons(
+            value = sort_comparisons(
                 draw(st.lists(st.sampled_from(COMPARISONS), min_size=1, max_size=2))
             )
         nodes.append(
@@ -223,7 +223,7 @@ def matching_documents(draw: st.DrawFn, pattern: TreePattern) -> Document:
     for m, node in enumerate(pattern.nodes):
         children.setdefault(node.parent, []).append(m)
 
-    def add(label: str, parent: int, value: tuple[Comparison, ...] = ()) -> int:
+    def add(label: str, parent: int, value: tuple[ValueComparison, ...] = ()) -> int:
         fit = [text for text in VALUES if holds(value, text)] or list(VALUES)
         nodes.append(DocumentNode(label, parent, draw(st.sampled_from(fit))))
         return len(nodes) - 1

@@ -7,15 +7,15 @@ from xml.sax.saxutils import escape, quoteattr
 
 from hypothesis import strategies as st
 
+from penstock.views.comparisons import sort_comparisons
 from penstock.views.tree_pattern import (
     DOCUMENT,
     OPERATORS,
-    Comparison,
     PatternNode,
     Returns,
     TreePattern,
+    ValueComparison,
 )
-from penstock.views.values import sorted_comparisons
 
 LABELS = ("a", "b", "c")
 ATTRIBUTES = ("x", "y")
@@ -32,7 +32,7 @@ CLOSE_VALUES = (
 CLOSE_LITERALS = tuple(map(Decimal, ("9007199254740992", "9007199254740993", "0.1", "1e-400", "0")))
 
 comparisons = st.builds(
-    Comparison,
+    ValueComparison,
     st.sampled_from(OPERATORS),
     st.sampled_from(LITERALS) | st.sampled_from(CLOSE_LITERALS),
 )
@@ -53,7 +53,7 @@ def patterns(
             depth = max(depth, 1)
         path = path[: depth + 1]
         value = (
-            sorted_comparisons(draw(st.lists(comparisons, max_size=2)))
+            sort_comparisons(draw(st.lists(comparisons, max_size=2)))
             if draw(st.integers(0, 3)) == 0
             else ()
         )

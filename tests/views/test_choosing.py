@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from tests.views.instances import made_up
 from tests.views.small_graphs import Problem, configurations, problems
 
-from penstock.views.choosing.augment import augmented
+from penstock.views.choosing.augment import augment_choice
 from penstock.views.choosing.capacities import UNLIMITED, Capacities, capacities
 from penstock.views.choosing.choosing import ChoiceError, choose
 from penstock.views.choosing.configuration import check
-from penstock.views.choosing.costs import costs, statistics, utilisation_of
+from penstock.views.choosing.cost_model import costs, statistics, utilisation_of
 from penstock.views.choosing.graph_check import GraphError
 from penstock.views.choosing.infeasible import Infeasible, fewest_from_source, source_program
 from penstock.views.choosing.lagrangian import priced, reduced_costs, relax
-from penstock.views.choosing.program import configured, loads, simplify, total
-from penstock.views.choosing.repair import OPEN, greedy, improved
+from penstock.views.choosing.program import configuration_of, loads, simplify, total
+from penstock.views.choosing.repair import OPEN, greedy, improve_choice
 from penstock.views.choosing.solver import solve
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
@@ -75,7 +75,7 @@ def test_simplifying_loses_no_optimum(problem):
     else:
         assert found.picked is not None
         assert total(program, found.picked) == pytest.approx(best)
-        check(problem.graph, configured(program, found.picked), problem.capacities)
+        check(problem.graph, configuration_of(program, found.picked), problem.capacities)
 
 
 @few
@@ -107,7 +107,7 @@ def test_bound_below_optimum_below_found(problem):
     if np.any(program.limit < 0) or not len(program.views):
         return
     relaxed = relax(program)
-    choice = improved(program, augmented(program, greedy(program, relaxed.prices)))
+    choice = improve_choice(program, augment_choice(program, greedy(program, relaxed.prices)))
     assert np.all(loads(program, choice.picked[choice.picked != OPEN]) <= program.limit)
     assert np.array_equal(
         choice.room, program.limit - loads(program, choice.picked[choice.picked != OPEN])

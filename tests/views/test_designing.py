@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.errors import PenstockError, SubscriptionErrors
+from penstock.base.errors import PenstockError, SubscriptionErrors
 from penstock.views.choosing.configuration import check, inputs_of
 from penstock.views.designing import Wishes, plan_views
 from penstock.views.documents.xml_documents import read_xml

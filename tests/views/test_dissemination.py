@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import PenstockError
-from penstock.language.tree_patterns import parse_pattern
+from penstock.base.errors import PenstockError
 from penstock.views import dissemination, text_columns
 from penstock.views.choosing.configuration import Inputs, inputs_of
 from penstock.views.dissemination import Dissemination
 from penstock.views.documents.json_documents import read_json
 from penstock.views.documents.xml_documents import read_xml
-from penstock.views.extraction.extraction import Extractor
-from penstock.views.rewriting.embedding_graph import embedding_graph, rank_views
+from penstock.views.pattern_parser import parse_pattern
+from penstock.views.rewriting.embedding_graph import rank_views
 from penstock.views.rewriting.flat_patterns import flatten
-from penstock.views.rewriting.rewriting import rewritings_of
+from penstock.views.rewriting.graphs import find_embeddings, find_rewritings
 from penstock.views.rewriting_graph import SOURCE, Configuration
 
 from .document_model import json_nodes, rows, xml_nodes
@@ -29,8 +28,8 @@ from .strategies import json_documents, namespaced_xml, odd_json_documents, xml_
 def feeding(views, chance):
     """Every view from one of its rewritings or from the source, as chance has it."""
     flat = flatten(views)
-    graph = embedding_graph(flat)
-    found = rewritings_of(flat, graph, rank_views(flat, graph))
+    graph = find_embeddings(flat)
+    found = find_rewritings(flat, graph, rank_views(flat, graph))
     chosen = [
         chance.choice([SOURCE, *range(found.first[v], found.first[v + 1])])
         for v in range(len(views))
@@ -41,7 +40,8 @@ def feeding(views, chance):
 def results(network, documents):
     """Each view's tuples."""
     found = [batch for level in network.run(documents) for batch in level.tuples]
-    return [found[place] for place in network.place]
+    own = {view: batch for fed, batch in zip(network.fed, found, strict=True) for view in fed.views}
+    return [own[view] for view in sorted(own)]
 
 
 @settings(deadline=None, max_examples=60)
@@ -114,17 +114,17 @@ def test_what_is_too_much_is_a_dead_letter_of_all_that_are_fed_from_it(monkeypat
         return found
 
     monkeypatch.setattr(dissemination, "evaluate", small)
-    documents = read_xml([f"<a>{'<b/>' * n}<c/></a>" for n in (2, 9, 3)], numbers=[7, 8, 9])
+    documents = read_xml([f"<a>{'<b/>' * n}<c/></a>" for n in (2, 9, 3)])
     steps = list(network.run(documents))
     dead = [(letter.pattern, letter.document) for step in steps for letter in step.dead_letters]
-    assert dead == [(2, 8), (3, 8)]
+    assert dead == [(2, 1), (3, 1)]
     found = [batch for step in steps for batch in step.tuples]
     counts = [np.unique(batch.column("document"), return_counts=True) for batch in found]
     assert [dict(zip(*(c.tolist() for c in pair), strict=True)) for pair in counts] == [
-        {7: 2, 8: 9, 9: 3},
-        {7: 1, 8: 1, 9: 1},
-        {7: 4, 9: 9},
-        {7: 4, 9: 9},
+        {0: 2, 1: 9, 2: 3},
+        {0: 1, 1: 1, 2: 1},
+        {0: 4, 2: 9},
+        {0: 4, 2: 9},
     ]
 
 
@@ -162,26 +162,10 @@ def test_documents_that_are_too_large_together_are_run_in_parts(monkeypatch, mos
         for letter in level.dead_letters:
             dead.add((letter.pattern, letter.document))
             assert "too many tuples" in letter.reason or "bytes is too large" in letter.reason
-    for view, place in enumerate(network.place):
+    for place, fed_pattern in enumerate(network.fed):
+        (view,) = fed_pattern.views
         expected = [row for row in whole[view].to_pylist() if (place, row["document"]) not in dead]
         assert found[place] == expected
         # A document without tuples of a view is no dead letter of it, and small ones never are.
         assert not {document for of, document in dead if of == place} & {0, 2, 6}
     assert bool(dead) == (most < 5_000)
-
-
-def test_runs_of_one_pattern_are_split(monkeypatch):
-    """Piece by piece, too: an extraction gives the runs of some of its documents at a time."""
-    asked = [parse_pattern(text) for text in ("//a{cont}", "/a", "//a{val}")]
-    documents = read_xml([NESTED, "<a>x</a>"] * 9)
-    whole = Extractor(asked).extract(documents)
-    monkeypatch.setattr(text_columns, "LARGEST_COLUMN", 400)
-    extractor = Extractor(asked)
-    found = [[] for _ in asked]
-    for part in extractor.extractions(documents):
-        for run in part.runs():
-            for place in range(run.low, run.past):
-                found[place] += run.batch(place).to_pylist()
-    assert found == [batch.to_pylist() for batch in whole.tuples]
-    with pytest.raises(text_columns.ColumnTooLarge, match="take fewer documents at a time"):
-        extractor.extract(documents)

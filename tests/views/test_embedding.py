@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from tests.views.model import covered_by, items_of, pattern_embeddings, patterns, related_patterns
 
-from penstock.errors import PenstockError
+from penstock.base.errors import PenstockError
 from penstock.views.rewriting.embedding import (
     WORDS,
     cover,
@@ -16,7 +16,7 @@ from penstock.views.rewriting.embedding import (
     new_items,
 )
 from penstock.views.rewriting.flat_patterns import flatten
-from penstock.views.tree_pattern import Comparison, PatternNode, Returns, TreePattern
+from penstock.views.tree_pattern import PatternNode, Returns, TreePattern, ValueComparison
 
 
 def bits(word):
@@ -71,7 +71,8 @@ def test_sixty_four_nodes_with_everything():
     """The largest pattern embeds into itself and covers all its 256 items."""
     everything = Returns.ID | Returns.VAL | Returns.CONT
     nodes = tuple(
-        PatternNode("a", n - 1, True, everything, (Comparison(">", Decimal(n)),)) for n in range(64)
+        PatternNode("a", n - 1, True, everything, (ValueComparison(">", Decimal(n)),))
+        for n in range(64)
     )
     flat = flatten([TreePattern(nodes)])
     images = image_sets(flat, 0, 0)
@@ -93,7 +94,7 @@ def test_a_star_knows_no_label():
 def test_a_predicate_that_is_not_implied():
     """`//a[. = 5]` doesn't embed into `//a`: it has fewer tuples."""
     a = PatternNode("a", -1, True)
-    five = PatternNode("a", -1, True, value=(Comparison("=", Decimal(5)),))
+    five = PatternNode("a", -1, True, value=(ValueComparison("=", Decimal(5)),))
     flat = flatten([TreePattern((five,)), TreePattern((a,))])
     assert image_sets(flat, 0, 1).tolist() == [0]
     assert image_sets(flat, 1, 0).tolist() == [1]

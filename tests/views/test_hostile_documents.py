@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 from tests.views.document_model import Node, json_nodes, xml_nodes
+from tests.views.node_contents import cont
 from tests.views.strategies import json_documents, namespaced_xml, xml_documents
 
-from penstock.views.documents.contents import cont
 from penstock.views.documents.documents import Documents
 from penstock.views.documents.json_documents import read_json
 from penstock.views.documents.xml_documents import read_xml

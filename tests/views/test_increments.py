@@ -45,7 +45,7 @@ def plain(*offers: tuple[int, ...], capacity: int = UNLIMITED, site: int | None 
 def looked_at_anew(live: LiveConfiguration) -> None:
     """Everything that a live configuration says is true of the views that are there."""
     now = live.standing()
-    wide = now.capacities.widened(live.policy.wider)
+    wide = now.capacities.widen_views(live.policy.wider)
     check(now.graph, now.configuration, wide)
     assert live.latency[now.views] == pytest.approx(
         latencies(now.graph, now.configuration, now.costs)

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.views.strategies import patterns
 
-from penstock.errors import FilterError
-from penstock.language.tree_pattern_text import canonical, ordered, pattern_text
-from penstock.language.tree_patterns import MAX_PATTERN_NODES, MAX_PATTERN_TEXT, parse_pattern
+from penstock.base.errors import FilterError
+from penstock.views.pattern_parser import MAX_PATTERN_NODES, MAX_PATTERN_TEXT, parse_pattern
+from penstock.views.pattern_text import canonical, canonical_order, pattern_text
 from penstock.views.tree_pattern import (
     DOCUMENT,
-    Comparison,
     PatternNode,
     Returns,
     TreePattern,
+    ValueComparison,
 )
 
 odd_labels = st.text(max_size=6).filter(lambda text: text != "*")
@@ -32,7 +32,7 @@ def test_what_is_written_is_read_again(pattern: TreePattern, data: st.DataObject
     nodes = list(pattern.nodes)
     place = data.draw(st.integers(0, len(nodes) - 1))
     node = nodes[place]
-    value = (Comparison("<=", data.draw(odd_literals)),)
+    value = (ValueComparison("<=", data.draw(odd_literals)),)
     label = data.draw(odd_labels)
     nodes[place] = PatternNode(label, node.parent, node.descendant, node.returns, value)
     changed = TreePattern(tuple(nodes))
@@ -89,7 +89,7 @@ def test_the_canonical_form_is_that_of_all_orders_of_branches(
     same = _as_set(one) == _as_set(other)
     assert (pattern_text(canonical(one)) == pattern_text(canonical(other))) == same
     assert canonical(canonical(one)) == canonical(one)
-    form, places = ordered(one)
+    form, places = canonical_order(one)
     assert [n.label for n in form.nodes] == [one.nodes[place].label for place in places]
 
 
@@ -137,7 +137,7 @@ def test_nodes_are_numbered_as_they_come() -> None:
         ("e", 0, False),
     ]
     assert pattern.nodes[4].returns == Returns.VAL
-    assert pattern.nodes[4].value == (Comparison("=", "x"),)
+    assert pattern.nodes[4].value == (ValueComparison("=", "x"),)
 
 
 BEGINNING = "/ or // and a node, [ and a branch, or a key and an operator"

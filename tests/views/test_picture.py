@@ -7,20 +7,17 @@ import pytest
 from rich.console import Console
 from tests.views.instances import made_up
 
+from penstock.cli.plan_tables import plan_table
 from penstock.views.choosing.capacities import UNLIMITED, Capacities, capacities
 from penstock.views.choosing.choosing import choose
-from penstock.views.choosing.configuration import Inputs, levels
-from penstock.views.choosing.costs import costs, statistics
-from penstock.views.choosing.loga import shorten
+from penstock.views.choosing.configuration import Inputs
+from penstock.views.choosing.cost_model import costs, statistics
 from penstock.views.picture import (
     PictureError,
-    draw_course,
-    draw_distribution,
     draw_levels,
     places,
 )
 from penstock.views.plan_file import ViewsPlan, plan_of
-from penstock.views.tables import choices_table, levels_table, plan_table, shortened_table
 
 
 def chain(count: int, capacity: int = UNLIMITED) -> ViewsPlan:
@@ -74,16 +71,6 @@ def test_every_view_has_a_cell_of_its_own_in_its_level(counts):
         assert np.all(np.diff(share[here][top]) <= 0)
 
 
-def test_figures_of_the_paper_are_drawn(tmp_path):
-    """Levels before and after, and the course of latency."""
-    draw_distribution(
-        {"30": {"before": np.array([1, 2, 3]), "after": np.array([1, 1, 2])}}, tmp_path / "a.svg"
-    )
-    draw_course({"30": [(0.0, 10.0), (1.0, 5.0)], "50": [(0.0, 0.0)]}, tmp_path / "b.svg")
-    assert (tmp_path / "a.svg").stat().st_size > 1000
-    assert (tmp_path / "b.svg").stat().st_size > 1000
-
-
 def test_what_cannot_be_drawn_is_said(tmp_path):
     """A format that there isn't, a folder that there isn't, no views."""
     with pytest.raises(PictureError, match="can't be written"):
@@ -92,27 +79,6 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
         draw_levels(chain(2), tmp_path / "no" / "levels.png")
     with pytest.raises(PictureError, match="without views"):
         draw_levels(chain(0), tmp_path / "levels.png")
-
-
-def test_tables_say_what_was_found():
-    """Each table has the figures of the configuration that it is of."""
-    made = made_up(300)
-    found = costs(made.graph, statistics(made.tuples, made.size))
-    choice = choose(made.graph, found, capacities(300, 5, 300), seconds=5)
-    short = shorten(made.graph, choice.configuration, found, capacities(300, 7, 300))
-    fed = int((choice.configuration.chosen >= 0).sum())
-    rows = {
-        row[0]: row[1:]
-        for row in printed(choices_table(made.graph, {5: choice, UNLIMITED: choice}))
-    }
-    assert rows["capacity"] == ["5", "∞"]
-    assert rows["% rewritten views"] == [f"{fed / 3:.2f}"] * 2
-    rows = {row[0]: row[1:] for row in printed(shortened_table({5: short}))}
-    assert rows["latency less, %"] == [f"{100 * short.reduction:.1f}"]
-    before = levels(made.graph, choice.configuration)
-    rows = {row[0]: row[1:] for row in printed(levels_table({"program": before}))}
-    assert rows["1"][0] == str(300 - fed)
-    assert rows[str(before.max())][1] == "100.0 %"
 
 
 def test_a_plan_in_short():

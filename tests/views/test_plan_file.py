@@ -8,9 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.views.small_graphs import Problem, configurations, problems
 
+from penstock.base.checked_files import checksum_of
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
-from penstock.views.choosing.configuration import Inputs, latencies, levels, loads
-from penstock.views.choosing.costs import utilisation_of
+from penstock.views.choosing.configuration import Inputs, inputs_of, latencies, levels_of, loads
+from penstock.views.choosing.cost_model import utilisation_of
 from penstock.views.plan_file import PlanError, ViewsPlan, plan_of, read_plan, write_plan
 from penstock.views.rewriting_graph import Configuration
 
@@ -52,7 +53,7 @@ def test_what_is_written_comes_back(tmp_path, made):
     load = loads(problem.graph, configuration)
     assert again.load.tolist() == load.views.tolist()
     assert again.from_source == load.source
-    assert np.array_equal(again.level, levels(problem.graph, configuration))
+    assert np.array_equal(again.level, levels_of(inputs_of(problem.graph, configuration)))
     assert again.latency == pytest.approx(
         latencies(problem.graph, configuration, problem.costs), rel=1e-4
     )
@@ -91,11 +92,12 @@ def broken(change: str) -> dict[str, object]:
         "utilisation": [1, 2, 3], "own_latency": [0.5, 0.25, 0.125], "latency": [0.5, 0.75, 0.875],
     }  # fmt: skip
     found: dict[str, object] = {
-        "format": "penstock views plan", "version": 1, "notes": {},
+        "format": "penstock views plan", "version": 2, "notes": {},
         "source": {"feeds": 1, "capacity": 1}, "views": views,
     }  # fmt: skip
     exec(change, {"found": found, "views": views})
-    return found
+    said = {name: value for name, value in found.items() if name not in ("format", "version")}
+    return {"checksum": checksum_of(said)} | found
 
 
 def test_the_plan_that_is_broken_below_is_whole(tmp_path):
@@ -108,7 +110,8 @@ def test_the_plan_that_is_broken_below_is_whole(tmp_path):
     ("change", "message"),
     [
         ("found['format'] = 'x'", "format is 'penstock views plan'"),
-        ("found['version'] = 2", "version is 2, and 1 is understood"),
+        ("found['version'] = 1", "version is 1, and 2 is understood: make it again"),
+        ("found['checksum'] = 5", "checksum is wrong, so it was damaged or edited: make it again"),
         ("found['views'] = []", "must be objects"),
         ("del views['inputs']", "column inputs is missing"),
         ("views['load'].pop()", "3 views, but the column load has 2"),

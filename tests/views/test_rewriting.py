@@ -8,22 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.views.model import covered_by, items_of, related_patterns
 
-from penstock.errors import PenstockError
+from penstock.base.errors import PenstockError
 from penstock.views.rewriting.covers import find_covers, new_covers, new_search, popcount
 from penstock.views.rewriting.embedding import new_items
-from penstock.views.rewriting.embedding_graph import embedded_into, embedding_graph, rank_views
+from penstock.views.rewriting.embedding_graph import embeddings_into, rank_views
 from penstock.views.rewriting.flat_patterns import flatten
+from penstock.views.rewriting.graphs import find_embeddings, find_rewritings
 from penstock.views.rewriting.label_trie import build_trie
 from penstock.views.rewriting.rewriting import (
-    Limits,
+    RewritingLimits,
     join_rewritings,
     preference,
-    rewritings_of,
     rewritings_of_range,
 )
 from penstock.views.tree_pattern import PatternNode, TreePattern
 
-ALL = Limits(most=2000, most_alike=2000, steps=10**6)
+ALL = RewritingLimits(most=2000, most_alike=2000, steps=10**6)
 
 
 def rewritings(graph, v):
@@ -50,9 +50,9 @@ def minimal_covers(sets, everything):
 def test_all_minimal_covers(views):
     """With room for all, the rewritings of a view are the minimal sets of earlier views that cover its items."""
     flat = flatten(views)
-    graph = embedding_graph(flat)
+    graph = find_embeddings(flat)
     rank = rank_views(flat, graph)
-    found = rewritings_of(flat, graph, rank, ALL)
+    found = find_rewritings(flat, graph, rank, ALL)
     for v, q in enumerate(views):
         earlier = [u for u in range(len(views)) if rank[u] < rank[v]]
         sets = [covered_by(views[u], q) for u in earlier]
@@ -66,10 +66,10 @@ def test_all_minimal_covers(views):
 def test_some_of_them(views, most, most_alike):
     """With room for some, they are different minimal covers, as many as there are or as there is room for."""
     flat = flatten(views)
-    graph = embedding_graph(flat)
+    graph = find_embeddings(flat)
     rank = rank_views(flat, graph)
-    every = rewritings_of(flat, graph, rank, ALL)
-    found = rewritings_of(flat, graph, rank, Limits.of(most, most_alike))
+    every = find_rewritings(flat, graph, rank, ALL)
+    found = find_rewritings(flat, graph, rank, RewritingLimits.of(most, most_alike))
     for v in range(len(views)):
         some = rewritings(found, v)
         assert len(set(some)) == len(some) == min(most, len(rewritings(every, v)))
@@ -82,16 +82,24 @@ def test_parts_make_the_whole(views, data):
     """Ranges done on their own and joined are the rewritings of all."""
     flat = flatten(views)
     trie = build_trie(flat)
-    graph = embedding_graph(flat)
+    graph = find_embeddings(flat)
     rank = rank_views(flat, graph)
     cut = data.draw(st.integers(0, len(views)))
     parts = [
         rewritings_of_range(
-            flat, embedded_into(flat, trie, *ends), ends[0], rank, preference(rank), Limits.of(3)
+            flat,
+            embeddings_into(flat, trie, *ends),
+            ends[0],
+            rank,
+            preference(rank),
+            RewritingLimits.of(3),
         )
         for ends in ((0, cut), (cut, len(views)))
     ]
-    joined, whole = join_rewritings(parts, rank), rewritings_of(flat, graph, rank, Limits.of(3))
+    joined, whole = (
+        join_rewritings(parts, rank),
+        find_rewritings(flat, graph, rank, RewritingLimits.of(3)),
+    )
     assert all(np.array_equal(a, b) for a, b in zip(joined, whole, strict=True))
 
 
@@ -173,18 +181,18 @@ def test_cheaper_views_are_preferred():
     a, b = PatternNode("a", -1, True), PatternNode("b", 0)
     views = [TreePattern((a, b)), TreePattern((a, b)), TreePattern((a, b))]
     flat = flatten(views)
-    graph = embedding_graph(flat)
+    graph = find_embeddings(flat)
     rank = rank_views(flat, graph)
     assert rank.tolist() == [0, 1, 2]
-    assert rewritings(rewritings_of(flat, graph, rank), 2) == [(1,), (0,)]
-    cheap = rewritings_of(flat, graph, rank, weights=np.array([1.0, 2.0, 3.0]))
+    assert rewritings(find_rewritings(flat, graph, rank), 2) == [(1,), (0,)]
+    cheap = find_rewritings(flat, graph, rank, weights=np.array([1.0, 2.0, 3.0]))
     assert rewritings(cheap, 2) == [(0,), (1,)]
 
 
 def test_limits_that_make_no_sense():
     """No rewritings at all, or weights for other views, are refused."""
     with pytest.raises(PenstockError, match="one at least"):
-        Limits.of(0)
+        RewritingLimits.of(0)
     with pytest.raises(PenstockError, match="2 weights for 1 views"):
         preference(np.zeros(1, np.int32), np.zeros(2))
 

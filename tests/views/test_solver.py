@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.sizes import PATIENCE
 
-from penstock.errors import PenstockError
+from penstock.base.errors import PenstockError
 from penstock.views.choosing import solver
 from penstock.views.choosing.program import Program
 from penstock.views.choosing.solver import solve

@@ -1,9 +1,9 @@
 """The command line: `penstock subscribe | unsubscribe | renew | list | load | match | run | explain | plan | demo | …`.
 
-Each module has the commands of one kind: `registry`, `batch`, `stream`, `explain`, `plan`, `bench`; `terminal` says
-what goes to which stream and how errors become exit codes, `options` holds what commands share, `signals` and
-`spark` see to it that Spark starts and ends quietly, `progress`
-says what a long one is doing.
+Each module has the commands of one kind: `registry_commands`, `match` (what it does is in `match_job`), `stream`,
+`explain`, `view_plans`; `terminal` says what goes to which stream and how errors become exit codes, `options` holds
+what commands share, `signals` and `spark` see to it that Spark starts and ends quietly, `progress` says what a long one
+is doing.
 
 Commands import what they need when they run: `penstock --help` must not wait for Spark.
 """
@@ -14,8 +14,11 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import batch, bench, explain, plan, registry, stream
-from penstock.cli.terminal import debugging, guarded, put
+from penstock.cli import explain, stream
+from penstock.cli import match as batch
+from penstock.cli import registry_commands as registry
+from penstock.cli import view_plans as plan
+from penstock.cli.terminal import debugging, put, report_errors
 
 app = typer.Typer(
     name="penstock",
@@ -55,7 +58,7 @@ def program(
     debugging.set(debug)
 
 
-@guarded()
+@report_errors()
 def demo(
     seconds: Annotated[int, typer.Option(min=1, help="How long it streams.")] = 40,
     folder: Annotated[
@@ -63,7 +66,7 @@ def demo(
     ] = None,
 ) -> None:
     """A minute of market ticks against 20,000 subscriptions, on Spark on this machine."""
-    from penstock.demo import run_demo
+    from penstock.cli.demo import run_demo
 
     raise typer.Exit(run_demo(seconds, folder))
 
@@ -81,7 +84,6 @@ app.command(rich_help_panel=_EVENTS)(stream.run)
 app.command(rich_help_panel=_EVENTS)(explain.explain)
 app.command(rich_help_panel=_EVENTS)(plan.plan)
 app.command(rich_help_panel=_EVENTS)(demo)
-app.add_typer(bench.bench, name="bench", rich_help_panel=_EVENTS)
 
 
 def main() -> None:

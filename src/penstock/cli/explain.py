@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.cli.given_subscriptions import ColumnNames, is_file, read_file
 from penstock.cli.options import (
     DEFAULT_REGISTRY,
     AsJson,
@@ -19,8 +20,7 @@ from penstock.cli.options import (
     operators_of,
     schema_of,
 )
-from penstock.cli.subscriptions import Columns, is_file, read_file
-from penstock.cli.terminal import REFUSED, USAGE, guarded, put_json, read_text, visible
+from penstock.cli.terminal import REFUSED, USAGE, put_json, read_text, report_errors, visible
 
 if TYPE_CHECKING:
     from penstock.language import Schema
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MARKS = {True: "green", False: "red", None: "yellow"}
 
 
-@guarded(errors=USAGE)
+@report_errors(errors=USAGE)
 def explain(
     event: Annotated[
         str, typer.Option("--event", "-e", metavar="JSON", help="The event; @FILE, or - for stdin.")
@@ -60,7 +60,7 @@ def explain(
     penstock explain --id 7 --event '{"symbol": "GOOG", "price": 5}'
     penstock explain --filter "price > 5 AND symbol LIKE 'G%'" --event @e.json
     """
-    from penstock.durations import utc_now
+    from penstock.base.durations import utc_now
     from penstock.matching import FOREVER
     from penstock.matching.explain import explain as explanation_of
 
@@ -73,7 +73,7 @@ def explain(
     if filter_ is not None:
         text = read_text(filter_, "--filter")
     elif is_file(subscriptions):
-        columns = Columns(id_column, subscriber_column, filter_column)
+        columns = ColumnNames(id_column, subscriber_column, filter_column)
         text = _find_in_file(subscriptions, columns, sid or 0)
     else:
         text, ends, kept = _find_in_registry(subscriptions, sid or 0)
@@ -162,10 +162,10 @@ def _event(text: str) -> Mapping[str, Any]:
     return value
 
 
-def _find_in_file(source: str, columns: Columns, sid: int) -> str:
+def _find_in_file(source: str, columns: ColumnNames, sid: int) -> str:
     import pyarrow.compute as pc
 
-    from penstock.errors import UnknownSubscription
+    from penstock.base.errors import UnknownSubscription
 
     table = read_file(source, columns)
     found = table.filter(pc.equal(table["id"], sid))

@@ -123,7 +123,7 @@ def schema_value(text: str, option: str = "--schema") -> str | Mapping[str, Any]
     text = read_text(text, option).strip()
     if not text.startswith("{"):
         return text
-    from penstock.yaml_texts import (
+    from penstock.base.yaml_texts import (
         YamlError,
         read_yaml,
     )  # reads JSON, and what people type instead of it
@@ -143,7 +143,7 @@ def schema_of(text: str, option: str = "--schema") -> "Schema":
     >>> print(schema_of("price double, venue struct<country: string>"))
     struct<price: double, venue: struct<country: string>>
     """
-    from penstock.errors import SchemaError
+    from penstock.base.errors import SchemaError
     from penstock.language import Schema
 
     value = schema_value(text, option)

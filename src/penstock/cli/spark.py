@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from penstock.base.errors import PipelineError
 from penstock.cli.terminal import debugging
-from penstock.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

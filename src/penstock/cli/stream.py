@@ -19,7 +19,7 @@ import typer
 from penstock.cli.options import Master, importable_from_here, operators_of, schema_of
 from penstock.cli.signals import stop_signals
 from penstock.cli.spark import session
-from penstock.cli.terminal import count, guarded, put_json, refused_text, say, warn
+from penstock.cli.terminal import count, put_json, refusals_text, report_errors, say, warn
 
 if TYPE_CHECKING:
     from penstock.pipeline import BatchMetrics, Metrics, PipelineConfig, RunningPipeline
@@ -28,7 +28,7 @@ _LOOK = 0.2  # seconds between two looks at the pipeline
 _ROWS = 10  # micro-batches on the screen
 
 
-@guarded()
+@report_errors()
 def run(
     file: Annotated[
         Path, typer.Argument(metavar="PIPELINE.yaml", help="The pipeline's description.")
@@ -54,7 +54,7 @@ def run(
     penstock run pipeline.yaml --check
     penstock run pipeline.yaml
     """
-    from penstock.errors import PipelineError
+    from penstock.base.errors import PipelineError
     from penstock.pipeline import read_config
     from penstock.pipeline.pins import local_path
 
@@ -136,7 +136,7 @@ def _check_filters(config: "PipelineConfig") -> None:
     errors = check_many(rows.filters.to_pylist(), schema.with_operators(operators))
     if errors:
         bad = [(int(rows.ids[row]), error) for row, error in errors]
-        warn(f"these don't fit the events and will be set aside: {refused_text(bad)}")
+        warn(f"these don't fit the events and will be set aside: {refusals_text(bad)}")
 
 
 # --- what is shown ------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from penstock.cli.events import spark_path
+from penstock.cli.event_files import spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,7 +17,7 @@ _WRITTEN = ("part-", "_SUCCESS", ".part-", "._SUCCESS")  # what Spark leaves in 
 
 
 @dataclass(frozen=True)
-class Target:
+class OutputTarget:
     """A folder that a job writes. What isn't the output of an earlier job is never replaced."""
 
     path: str

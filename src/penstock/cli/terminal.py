@@ -39,7 +39,7 @@ _CONTROLS = {
 _ON_ONE_LINE = {**_CONTROLS, 9: " ", 10: " "}
 
 
-def guarded(errors: int = REFUSED) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def report_errors(errors: int = REFUSED) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Turn the errors of a command into one message and an exit code; `errors` is that of Penstock's own."""
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
@@ -67,10 +67,10 @@ def guarded(errors: int = REFUSED) -> Callable[[Callable[P, R]], Callable[P, R]]
 
 
 def _complain(error: Exception, code: int) -> int:
-    from penstock.errors import LeaseError, PenstockError, SubscriptionErrors
+    from penstock.base.errors import LeaseError, PenstockError, SubscriptionErrors
 
     if isinstance(error, SubscriptionErrors):
-        complain(refused_text(error.errors))
+        complain(refusals_text(error.errors))
         return code
     if isinstance(error, PenstockError):
         complain(str(error))
@@ -88,7 +88,7 @@ def _complain(error: Exception, code: int) -> int:
     return code
 
 
-def refused_text(errors: Any) -> str:
+def refusals_text(errors: Any) -> str:
     """Every refused subscription, with its id, the place in its filter and the reason."""
     lines = [f"{count(len(errors), 'subscription')} refused"]
     for sid, error in errors:
@@ -102,7 +102,7 @@ def _spark_reason(error: Exception) -> str:
     for line in lines:
         if _RAISED in line:  # by a plan of ours, and worded for people
             return line.partition(_RAISED)[2].partition(" SQLSTATE: ")[0]
-    ours = [line for line in lines if line.startswith(("penstock.errors.", "details = "))]
+    ours = [line for line in lines if line.startswith(("penstock.base.errors.", "details = "))]
     return "Spark: " + (ours[-1:] or lines or [type(error).__name__])[0]
 
 

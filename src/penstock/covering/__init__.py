@@ -2,7 +2,7 @@
 
     values, regions    a filter as the set of events that it matches: inclusion, intersection, hull, difference, exactly
     reading            a filter's text as its region
-    probability        how likely an event is in a region (distributions: what events are like); imperfect degrees
+    probability        how likely an event is in a region (distributions: what events are like)
     boxes, cover_index many regions in flat arrays, and a search for those that include one, or lie in it
     frontier           the subscriptions that no other covers, kept while they come and go
     bulk, cover_tree   the same for many at once, from boxes that stand still
@@ -10,7 +10,6 @@
     merging            fewer boxes in place of many: perfect_merging, then imperfect_merging, of boxes in a merge_pool
                        (chances, merge_loss: what that lets through for nobody; merge_policy: when)
     routing_table      frontier and mergers, kept while subscriptions and advertisements come and go
-    diagram/           one shared diagram for matching, covering and merging, with the predicates' minimal dependencies
     interest/          all subscriptions as a small filter for a source: `penstock.interest`
     report             who covers whom in a registry: `subs.covering()`
 

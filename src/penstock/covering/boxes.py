@@ -23,9 +23,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from penstock.arrays import Bools, Int32s, Int64s, UInt64s
-from penstock.jit import kernel
-from penstock.matching.sharing import offsets
+from penstock.base.arrays import Bools, Int32s, Int64s, UInt64s, offsets
+from penstock.base.jit import kernel
 
 NULL = -(2**63)
 LOWEST, HIGHEST = NULL + 1, 2**63 - 1

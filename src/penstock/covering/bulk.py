@@ -9,19 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from penstock.arrays import Bools, Int64s
+from penstock.base.arrays import Bools, Int64s, read_only
+from penstock.base.jit import kernel
 from penstock.covering.boxes import Boxes
 from penstock.covering.cover_index import CoverIndex, first_cover
 from penstock.covering.cover_tree import CoverTree, first_cover_in
 from penstock.covering.tree_building import build_tree
-from penstock.jit import kernel
-from penstock.matching.plan import read_only
 
 _SHARE = 2_000  # regions that a thread takes at a time: what is left at the end is soon done
 
 
 @kernel
-def uncovered(tree: CoverTree, boxes: Boxes, regions: Int64s) -> Int64s:
+def covers_in_tree(tree: CoverTree, boxes: Boxes, regions: Int64s) -> Int64s:
     """For each of some regions one that covers it, or -1: pure, so that it may run anywhere, for a part at a time.
 
     Of equal regions the one with the lowest number covers the others. The cover need not be in the frontier itself;
@@ -31,7 +30,7 @@ def uncovered(tree: CoverTree, boxes: Boxes, regions: Int64s) -> Int64s:
     >>> same = np.zeros(3, np.int32)
     >>> boxes = BoxStore.of(np.arange(4), same, np.array([1, 2, 2]), np.array([9, 5, 5])).boxes
     >>> tree = build_tree(boxes, np.arange(3))
-    >>> uncovered(tree, boxes, np.array([0, 1])).tolist()
+    >>> covers_in_tree(tree, boxes, np.array([0, 1])).tolist()
     [-1, 0]
     """
     found = np.empty(len(regions), np.int64)
@@ -67,10 +66,10 @@ def frontier_of(boxes: Boxes, regions: Int64s, threads: int = 1) -> Int64s:
     tree = CoverTree(*map(read_only, tree._asdict().values()))
     boxes = Boxes(*map(read_only, boxes._asdict().values()))
     if threads == 1 or len(regions) <= _SHARE:
-        return roots(regions, uncovered(tree, boxes, regions))
+        return roots(regions, covers_in_tree(tree, boxes, regions))
     shares = [regions[i : i + _SHARE] for i in range(0, len(regions), _SHARE)]
     with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(lambda share: uncovered(tree, boxes, share), shares))
+        found = list(pool.map(lambda share: covers_in_tree(tree, boxes, share), shares))
     return roots(regions, np.concatenate(found))
 
 

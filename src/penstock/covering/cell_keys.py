@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.arrays import Bools
-from penstock.covering.values import Key, Values
+from penstock.base.arrays import Bools
+from penstock.base.labels import Key
+from penstock.covering.values import Values
 from penstock.language.key_lines import Line, line_of
 from penstock.language.types import Scalar
 from penstock.matching.domains import ByteStrings, Domain
@@ -28,7 +29,7 @@ class Outcomes:
     def last(self) -> int:
         return self.count
 
-    def filled(self) -> Bools:
+    def value_mask(self) -> Bools:
         """Which cells have a value: all."""
         return np.ones(self.count + 1, np.bool_)
 
@@ -53,7 +54,7 @@ class DomainCells:
     def last(self) -> int:
         return self.domain.last
 
-    def filled(self) -> Bools:
+    def value_mask(self) -> Bools:
         """Which cells have a value."""
         return filled_cells(self.domain)
 
@@ -71,7 +72,7 @@ class DomainCells:
         end = None if high >= self.last else self._edge((high - 1) // 2, past=high % 2 == 0)
         if start is None and low > 1:
             return Values(())
-        found = self._line().clipped(start, end)
+        found = self._line().clip(start, end)
         return Values(() if found is None else (found,))
 
     def _edge(self, cut: int, past: bool) -> Key | None:

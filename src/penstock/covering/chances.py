@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int64s
+from penstock.base.arrays import Float64s, Int64s
+from penstock.base.jit import kernel
 from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, BoxStore, Flat
 from penstock.covering.coordinates import Coordinates
 from penstock.covering.distributions import Statistics
-from penstock.covering.merge_pool import Pool
+from penstock.covering.merge_pool import MergePool
 from penstock.covering.regions import Box, Budget, OutOfBudgetError, Region, hull, pieces_outside
 from penstock.covering.values import Values
-from penstock.jit import kernel
 
 _MOST = 256  # boxes of plain ranges; each costs time for every two boxes that might be merged
 
@@ -86,7 +86,7 @@ class Chances(NamedTuple):
 
 
 def chances(
-    pool: Pool, announced: Flat, coordinates: Coordinates, statistics: Statistics
+    pool: MergePool, announced: Flat, coordinates: Coordinates, statistics: Statistics
 ) -> Chances:
     """For all boxes of a pool and for any hull of them; what is announced are boxes of plain ranges."""
     if 0 in announced.boxes:  # has a boundary without a number: then every event may come

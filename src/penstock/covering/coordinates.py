@@ -1,7 +1,7 @@
 """Regions as numbers: attributes by their paths, and keys as 64-bit integers that order as they do.
 
 Keys that are integers are their own numbers. Of those that are bytes, strings and wide decimals, only the order among
-the constants matters: each gets a *label* (`matching.labels`), which constants to come don't change. An interval from
+the constants matters: each gets a *label* (`base.labels`), which constants to come don't change. An interval from
 a up to b is then the labels from that of a to one before that of b. Where no label is left between two constants, all
 of that attribute are spread anew, and whoever has numbers of it asks for what has moved.
 
@@ -9,19 +9,18 @@ NULL takes one number, so one boundary of 64-bit integers is lost: that between 
 that boundary, or with a key beyond 64 bits, has no place here; it is said to *stand alone*, which is sound.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int64s
+from penstock.base.arrays import Int64s
+from penstock.base.labels import Key, Labels, NoRoomError
 from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, Flat
-from penstock.covering.regions import Box, Path, Region
-from penstock.covering.values import Key, Values
-from penstock.matching.labels import HIGHEST as HIGHEST_LABEL
-from penstock.matching.labels import Labels, NoRoomError
+from penstock.covering.regions import Box, Region
+from penstock.covering.values import Values
+from penstock.language.calls import Path
 
 _ONE = [(0, 0)]  # for a list of one range, whichever
 
@@ -32,39 +31,6 @@ class Moved(NamedTuple):
     attribute: int
     old: Int64s
     new: Int64s
-
-
-class _SpreadLabels(Labels):
-    """Labels that can be spread evenly."""
-
-    def spread(self, more: Iterable[bytes] = ()) -> tuple[Int64s, Int64s]:
-        """Take in more constants; the labels of the others before and after.
-
-        They get the middle half of all labels: constants that only ever grow, as dates do, have room for a million
-        more.
-        """
-        old, before = np.array(self._labels, np.int64), self._keys
-        self._keys = sorted({*before, *more})
-        step = HIGHEST_LABEL // 2 // (len(self._keys) + 1)
-        if step < 64:
-            raise OverflowError(
-                f"{len(self._keys):,} constants of one attribute are too many to be labelled: "
-                "split the subscriptions into several frontiers"
-            )
-        first = HIGHEST_LABEL // 4
-        self._labels = [first + n * step for n in range(1, len(self._keys) + 1)]
-        return old, np.array([self.of(key) for key in before], np.int64)
-
-    def key(self, label: int) -> Key:
-        """The constant that has a label."""
-        return self._keys[bisect_left(self._labels, label)]
-
-    def keep(self, used: Int64s) -> None:
-        """Forget the constants without one of these labels."""
-        wanted = set(used.tolist())
-        kept = [(k, n) for k, n in zip(self._keys, self._labels, strict=True) if n in wanted]
-        self._keys = [key for key, _ in kept]
-        self._labels = [label for _, label in kept]
 
 
 class Coordinates:
@@ -80,7 +46,7 @@ class Coordinates:
 
     def __init__(self) -> None:
         self._attributes: dict[Path, int] = {}
-        self._labels: dict[int, _SpreadLabels] = {}
+        self._labels: dict[int, Labels] = {}
         self._integers: set[int] = set()
         self._moved: list[Moved] = []
 
@@ -103,13 +69,13 @@ class Coordinates:
         moved, self._moved = self._moved, []
         return moved
 
-    def labelled(self) -> list[int]:
+    def attributes_with_labels(self) -> list[int]:
         """The attributes whose numbers are labels."""
         return list(self._labels)
 
     def keep(self, attribute: int, used: Int64s) -> None:
         """Forget the constants of an attribute without one of these labels."""
-        self._labels[attribute].keep(used)
+        self._labels[attribute].keep(set(used.tolist()))
 
     def region(self, boxes: Boxes, number: int) -> Region:
         """What `flatten` made a region's boxes of."""
@@ -144,7 +110,7 @@ class Coordinates:
     def key(self, attribute: int, number: int) -> Key:
         """The constant that has a number."""
         labels = self._labels.get(attribute)
-        return number if labels is None else labels.key(number)
+        return number if labels is None else labels.key_of(number)
 
     def _values(self, attribute: int, ranges: list[tuple[int, int]]) -> Values:
         """What `flatten` made these ranges of."""
@@ -245,7 +211,7 @@ class Coordinates:
         if labels is None:
             if attribute in self._integers:
                 raise _mixed(path, key, "integers")
-            labels = self._labels[attribute] = _SpreadLabels()
+            labels = self._labels[attribute] = Labels()
         try:
             return labels.add(key)
         except NoRoomError:
@@ -266,7 +232,8 @@ class Coordinates:
             self._spread(attribute, constants)
 
     def _spread(self, attribute: int, more: Iterable[bytes] = ()) -> None:
-        self._moved.append(Moved(attribute, *self._labels[attribute].spread(more)))
+        old, new = self._labels[attribute].relabel(more)
+        self._moved.append(Moved(attribute, np.array(old, np.int64), np.array(new, np.int64)))
 
 
 class _NoNumberError(Exception):

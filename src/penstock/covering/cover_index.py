@@ -12,10 +12,10 @@ the access entries alone, in one run of each group that is wide enough, for each
 lie in another only if it has a test inside *any* chosen test of the other; whichever has the fewest entries in its runs
 is chosen, access entries or not. An entry that passes is compared with the box by its bits, then test by test.
 
-This is the paper's pair of diagrams (sections 4.2 and 4.3) for one pass over the index, without the diagrams: what is
-true of a new subscription's predicates is a run in sorted order, found when asked. Figure 7 is followed: once a cover
-is found all is over, and once something is found to be covered, covers aren't looked for any more. In a frontier there
-can't be both.
+This is the pair of diagrams of mbd §4.2 and §4.3 for one pass over the index, without the diagrams: what is true of a
+new subscription's predicates is a run in sorted order, found when asked. mbd fig. 7 is followed: once a cover is found
+all is over, and once something is found to be covered, covers aren't looked for any more. In a frontier there can't be
+both.
 
 Regions of several boxes: a cover must include the first box, and is then compared as a whole; what is covered is found
 by its first box likewise.
@@ -25,10 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s, UInt64s
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets
+from penstock.base.jit import kernel
 from penstock.covering.boxes import HIGHEST, NULL, Boxes, box_includes, region_includes, runs
-from penstock.jit import kernel
-from penstock.matching.sharing import offsets
 
 # Columns of the table of groups. DIGITS is the class of width: how many binary digits the width has.
 FIRST, PAST, DIGITS = range(3)
@@ -204,7 +203,7 @@ def relate(
         cover = first_cover(boxes, index, live, r)
         if cover >= 0:
             return cover, np.empty(0, np.int64)
-    return -1, covered(boxes, index, live, r)
+    return -1, find_covered(boxes, index, live, r)
 
 
 @kernel
@@ -249,7 +248,7 @@ def _covers(boxes: Boxes, s: int, r: int) -> bool:
 
 
 @kernel
-def covered(boxes: Boxes, index: CoverIndex, live: Bools, r: int) -> Int64s:
+def find_covered(boxes: Boxes, index: CoverIndex, live: Bools, r: int) -> Int64s:
     """The live regions other than r that r covers; as often as they are found."""
     found = np.empty(16, np.int64)
     count = 0

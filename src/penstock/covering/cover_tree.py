@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s, UInt64s
+from penstock.base.arrays import Int32s, Int64s, UInt64s
+from penstock.base.jit import kernel
 from penstock.covering.boxes import Boxes, box_includes, region_includes
-from penstock.jit import kernel
 
 # Attributes of a box beyond which all kinds are looked through, rather than all parts of its attributes looked up.
 _MOST_BITS = 16

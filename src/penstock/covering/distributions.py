@@ -7,10 +7,10 @@ values, it adds up, and every type has it:
     Seen       as often as in a sample of events
     Cells      between any two neighbouring constants alike, where values can't be counted (strings)
 
-The paper (section 5.3) assumes uniform integers. The ranges that it gives are lost; without statistics we take the span
-of the constants that subscriptions know, and a mean gap more at each end, lest what lies beyond the last constant be
-taken for impossible. How often an attribute is NULL if nobody counted, is our choice: `ASSUMED_NULL` if some
-subscription asks for NULL, else never.
+mbd §6 assumes uniform integers, and doesn't say of which ranges; without statistics we take the span of the constants
+that subscriptions know, and a mean gap more at each end, lest what lies beyond the last constant be taken for
+impossible. How often an attribute is NULL if nobody counted, is our choice: `ASSUMED_NULL` if some subscription asks
+for NULL, else never.
 """
 
 import itertools
@@ -24,11 +24,13 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Float64s
-from penstock.columns import descend
-from penstock.covering.regions import Box, Path, Region
-from penstock.covering.values import Key, Values
-from penstock.errors import PenstockError, SchemaError
+from penstock.base.arrays import Float64s
+from penstock.base.columns import descend
+from penstock.base.errors import PenstockError, SchemaError
+from penstock.base.labels import Key
+from penstock.covering.regions import Box, Region
+from penstock.covering.values import Values
+from penstock.language.calls import Path
 from penstock.language.literals import INT64_MAX, double_key
 from penstock.language.schema import Attribute, Schema, SchemaLike
 from penstock.language.types import Kind, Scalar, arrow_type
@@ -234,11 +236,11 @@ class Statistics:
                 ends.update(interval)
             if values.null:
                 nullable.add(path)
-        found = Statistics.assumed({p: ends - {None} for p, ends in cuts.items()}, nullable, schema)
+        found = Statistics.assume({p: ends - {None} for p, ends in cuts.items()}, nullable, schema)
         return Statistics({**found.distributions, **seen.distributions}) if seen else found
 
     @staticmethod
-    def assumed(
+    def assume(
         cuts: Mapping[Path, Collection[Key]], nullable: Collection[Path], schema: SchemaLike
     ) -> "Statistics":
         """Uniform over the span of the constants of each attribute; NULL now and then where somebody asks for it."""

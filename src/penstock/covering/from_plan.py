@@ -23,19 +23,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
+from penstock.base.arrays import Int32s, Int64s, offsets
 from penstock.covering.boxes import NULL, Boxes, masks, runs
 from penstock.covering.cell_keys import AttributeCells, DomainCells, Outcomes
 from penstock.covering.reading import TEST, comparison
-from penstock.covering.regions import Path
 from penstock.covering.settling import Demands, Settled, settle
 from penstock.covering.values import Values
+from penstock.language.calls import Path
 from penstock.matching.derived import FALSE, TRUE, AttributeTest, PatternTest
 from penstock.matching.domains import Domain
 from penstock.matching.filled_cells import Snap
 from penstock.matching.operator_plan import OperatorPlan
 from penstock.matching.plan import Plan
-from penstock.matching.sharing import offsets
 
 _ALL = 2**31 - 1  # past every cell
 
@@ -93,7 +92,7 @@ def plan_boxes(plan: Plan) -> PlanBoxes:
         ]
     attributes = (*plain.attributes, *asked)
     cells = tuple(found for _, found in attributes)
-    snap = Snap(one.filled() for one in cells)
+    snap = Snap(one.value_mask() for one in cells)
     # An operator may fail: then even a test that accepts every answer isn't true.
     may_fail = np.arange(len(cells)) >= len(plain.attributes)
     tests = settle(_demands(plan, plain), plan.conjunctions, snap, may_fail)

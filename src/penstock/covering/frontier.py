@@ -1,4 +1,4 @@
-"""The subscriptions that no other covers, kept while they come and go (sections 4.1 and 4.3 of the paper).
+"""The subscriptions that no other covers, kept while they come and go (mbd §4.1 and §4.3).
 
 A subscription is in the *frontier* if no other one covers it; of equal ones the first is. Every other one hangs below
 one that covers it, in a forest whose roots are the frontier:
@@ -25,7 +25,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from penstock.arrays import Int64s
+from penstock.base.arrays import Int64s
 from penstock.covering.boxes import BoxStore, Flat, region_includes
 from penstock.covering.bulk import covers_of, frontier_of
 from penstock.covering.coordinates import Coordinates
@@ -70,7 +70,7 @@ class Frontier(Generic[Id]):
     'ten'
     >>> frontier.remove("ten")
     ['twenty']
-    >>> list(frontier.frontier()), frontier.covered()
+    >>> list(frontier.frontier()), frontier.covers_by_id()
     (['twenty'], {'thirty': 'twenty'})
     """
 
@@ -146,7 +146,7 @@ class Frontier(Generic[Id]):
         """Those that no other covers, in the order in which they came."""
         return (self._ids[n] for n in self._frontier_numbers())
 
-    def covered(self) -> dict[Id, Id]:
+    def covers_by_id(self) -> dict[Id, Id]:
         """All others, each with one of the frontier that covers it."""
         used = len(self._ids)
         place = np.where(self._cover[:used] >= 0, self._cover[:used], np.arange(used))
@@ -432,7 +432,7 @@ class Frontier(Generic[Id]):
         new = np.full(len(self._ids) + 1, -1, np.int64)
         new[kept] = np.arange(len(kept))
         self._store.keep(kept)
-        for attribute in self._coordinates.labelled():
+        for attribute in self._coordinates.attributes_with_labels():
             self._coordinates.keep(attribute, self._store.numbers_in_use(attribute))
         covers = self._cover[kept]
         self._cover = np.where(covers >= 0, new[covers], covers)

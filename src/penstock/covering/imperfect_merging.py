@@ -1,11 +1,11 @@
-"""Imperfect mergers: boxes that differ in a test or two become the box around both (section 5 of the paper).
+"""Imperfect mergers: boxes that differ in a test or two become the box around both (mbd §5.3).
 
     symbol = 'A' AND price < 100   ┐
     symbol = 'A' AND volume > 900  ┴▶  symbol = 'A'                          tests of different attributes are dropped
     x = 1 AND y = 1  ┐
     x = 2 AND y = 2  ┴▶  x IN (1, 2) AND y IN (1, 2)                         x = 1 AND y = 2 is let through for nobody
 
-The paper drops the tests that differ; the box around both is smaller and saves the same. Its *loss* is the mass of the
+mbd §5.1.1 drops the tests that differ; the box around both is smaller and saves the same. Its *loss* is the mass of the
 announced events that are in it and in neither of the two (`merge_loss`).
 
 The losses of all mergers of a table add up to no less than what the table lets through for nobody: an event that passes
@@ -20,11 +20,12 @@ first. It ends at pairs that cost much more than one whose box was taken already
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int64s, UInt64s
+from penstock.base.arrays import Float64s, Int64s, UInt64s
+from penstock.base.jit import kernel
 from penstock.covering.chances import Chances
 from penstock.covering.merge_loss import costs, lies_outside
 from penstock.covering.merge_pool import (
-    Pool,
+    MergePool,
     drop_test,
     is_too_long,
     join,
@@ -35,7 +36,6 @@ from penstock.covering.merge_pool import (
     with_ranges,
 )
 from penstock.covering.perfect_merging import merge_perfectly
-from penstock.jit import kernel
 
 _PAIRS = 8  # tests of a box up to which each two of them may differ, beyond it only each one
 _NEAR = 3  # boxes behind each in the sort that it is paired with
@@ -44,7 +44,7 @@ _SMALL = 0.01  # of the limit: pairs that cost less never wait
 _ROUNDS = 200
 
 
-def merge_imperfectly(pool: Pool, chances: Chances, limit: float) -> Pool:
+def merge_imperfectly(pool: MergePool, chances: Chances, limit: float) -> MergePool:
     """Join boxes as long as the sum of the losses stays within a limit."""
     left = limit
     for _ in range(_ROUNDS):
@@ -62,7 +62,7 @@ def merge_imperfectly(pool: Pool, chances: Chances, limit: float) -> Pool:
     return pool
 
 
-def _pairs(pool: Pool) -> tuple[Int64s, Int64s]:
+def _pairs(pool: MergePool) -> tuple[Int64s, Int64s]:
     """Boxes that have all tests but one or two in common, each pair once."""
     keys, boxes, begins = _keys(pool)
     order = np.lexsort((begins, keys))
@@ -78,7 +78,7 @@ def _pairs(pool: Pool) -> tuple[Int64s, Int64s]:
 
 
 @kernel
-def _keys(pool: Pool) -> tuple[UInt64s, Int64s, Int64s]:
+def _keys(pool: MergePool) -> tuple[UInt64s, Int64s, Int64s]:
     """Of each box, the hashes of all but one or two of its tests; the box; and where the first of those begins."""
     room = 0
     for b in range(len(pool.into)):
@@ -110,7 +110,7 @@ def _keys(pool: Pool) -> tuple[UInt64s, Int64s, Int64s]:
 
 @kernel
 def _join_cheapest(
-    pool: Pool,
+    pool: MergePool,
     chances: Chances,
     one: Int64s,
     other: Int64s,
@@ -153,7 +153,7 @@ def _join_cheapest(
 
 
 @kernel
-def _ranges_of(pool: Pool, b: int) -> int:
+def _ranges_of(pool: MergePool, b: int) -> int:
     found = 0
     for t in range(pool.start[b], pool.start[b + 1]):
         if pool.attribute[t] >= 0:
@@ -162,7 +162,7 @@ def _ranges_of(pool: Pool, b: int) -> int:
 
 
 @kernel
-def _test_of(pool: Pool, b: int, attribute: int) -> int:
+def _test_of(pool: MergePool, b: int, attribute: int) -> int:
     """The test that a box has of an attribute, or -1."""
     for t in range(pool.start[b], pool.start[b + 1]):
         if pool.attribute[t] == attribute:
@@ -171,7 +171,7 @@ def _test_of(pool: Pool, b: int, attribute: int) -> int:
 
 
 @kernel
-def _fits(pool: Pool, b: int, c: int, a_low: Int64s, a_high: Int64s) -> bool:
+def _fits(pool: MergePool, b: int, c: int, a_low: Int64s, a_high: Int64s) -> bool:
     """Whether no test of the box around both has too many ranges."""
     for t in range(pool.start[b], pool.start[b + 1]):
         u = _test_of(pool, c, pool.attribute[t]) if pool.attribute[t] >= 0 else -1
@@ -185,7 +185,7 @@ def _fits(pool: Pool, b: int, c: int, a_low: Int64s, a_high: Int64s) -> bool:
 
 @kernel
 def _widen(
-    pool: Pool,
+    pool: MergePool,
     b: int,
     c: int,
     a_low: Int64s,
@@ -211,7 +211,7 @@ def _widen(
 
 
 @kernel
-def _unite_tests(pool: Pool, t: int, u: int, a_low: Int64s, a_high: Int64s) -> int:
+def _unite_tests(pool: MergePool, t: int, u: int, a_low: Int64s, a_high: Int64s) -> int:
     """The ranges of two tests together; how many these are."""
     first, past = pool.first[t], pool.past[t]
     return unite(

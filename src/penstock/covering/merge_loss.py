@@ -10,15 +10,17 @@ without chances (`lies_outside`).
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int64s
+from penstock.base.arrays import Float64s, Int64s
+from penstock.base.jit import kernel
 from penstock.covering.boxes import HIGHEST, NULL
 from penstock.covering.chances import Chances, share
-from penstock.covering.merge_pool import Pool
-from penstock.jit import kernel
+from penstock.covering.merge_pool import MergePool
 
 
 @kernel
-def costs(pool: Pool, chances: Chances, one: Int64s, other: Int64s, is_chance: bool) -> Float64s:
+def costs(
+    pool: MergePool, chances: Chances, one: Int64s, other: Int64s, is_chance: bool
+) -> Float64s:
     """The loss of the box around each pair; if chances don't count, 0 or infinite."""
     found = np.zeros(len(one))
     for i in range(len(one)):
@@ -33,7 +35,7 @@ def costs(pool: Pool, chances: Chances, one: Int64s, other: Int64s, is_chance: b
 
 
 @kernel
-def _loss(pool: Pool, chances: Chances, b: int, c: int, piece: int) -> float:
+def _loss(pool: MergePool, chances: Chances, b: int, c: int, piece: int) -> float:
     """The chance of an event of an announced piece that is in the box around two boxes, and in neither."""
     announced = chances.announced
     t, t_past = pool.start[b], pool.start[b + 1]
@@ -74,7 +76,7 @@ def _loss(pool: Pool, chances: Chances, b: int, c: int, piece: int) -> float:
 
 
 @kernel
-def _next_attribute(pool: Pool, t: int, t_past: int, u: int, u_past: int) -> int:
+def _next_attribute(pool: MergePool, t: int, t_past: int, u: int, u_past: int) -> int:
     """The lower of the attributes of two tests, -1 if both boxes are at their ends."""
     if t == t_past:
         return -1 if u == u_past else int(pool.attribute[u])
@@ -84,7 +86,7 @@ def _next_attribute(pool: Pool, t: int, t_past: int, u: int, u_past: int) -> int
 
 
 @kernel
-def _share_of(pool: Pool, chances: Chances, a: int, t: int, low: int, high: int) -> float:
+def _share_of(pool: MergePool, chances: Chances, a: int, t: int, low: int, high: int) -> float:
     """The chance of a number that a test accepts, from low to high."""
     found = 0.0
     for i in range(pool.first[t], pool.past[t]):
@@ -94,7 +96,7 @@ def _share_of(pool: Pool, chances: Chances, a: int, t: int, low: int, high: int)
 
 @kernel
 def _share_of_both(
-    pool: Pool, chances: Chances, a: int, t: int, u: int, low: int, high: int
+    pool: MergePool, chances: Chances, a: int, t: int, u: int, low: int, high: int
 ) -> float:
     """The chance of a number that two tests accept, from low to high."""
     found = 0.0
@@ -114,7 +116,7 @@ def _share_of_both(
 
 
 @kernel
-def lies_outside(pool: Pool, chances: Chances, b: int, c: int, piece: int) -> int:
+def lies_outside(pool: MergePool, chances: Chances, b: int, c: int, piece: int) -> int:
     """Where the box around two boxes lies, as far as it is in an announced piece (-1: anywhere).
 
     0: within one of the two; 1: within both together; 2: some of it is in neither. What is outside of b has another
@@ -163,7 +165,7 @@ def lies_outside(pool: Pool, chances: Chances, b: int, c: int, piece: int) -> in
 
 
 @kernel
-def _meets(pool: Pool, t: int, low: int, high: int) -> bool:
+def _meets(pool: MergePool, t: int, low: int, high: int) -> bool:
     """Whether a test accepts a number from low to high."""
     for i in range(pool.first[t], pool.past[t]):  # noqa: SIM110 -- kernels have no generators
         if pool.low[i] <= high and pool.high[i] >= low:
@@ -172,7 +174,7 @@ def _meets(pool: Pool, t: int, low: int, high: int) -> bool:
 
 
 @kernel
-def _spans(pool: Pool, t: int, low: int, high: int) -> bool:
+def _spans(pool: MergePool, t: int, low: int, high: int) -> bool:
     """Whether a test accepts every number from low to high."""
     for i in range(pool.first[t], pool.past[t]):  # noqa: SIM110 -- kernels have no generators
         if pool.low[i] <= low and pool.high[i] >= high:
@@ -181,7 +183,7 @@ def _spans(pool: Pool, t: int, low: int, high: int) -> bool:
 
 
 @kernel
-def _includes(pool: Pool, t: int, u: int, low: int, high: int) -> bool:
+def _includes(pool: MergePool, t: int, u: int, low: int, high: int) -> bool:
     """Whether test t accepts what test u does, from low to high."""
     i = pool.first[t]
     for j in range(pool.first[u], pool.past[u]):

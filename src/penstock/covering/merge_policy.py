@@ -1,9 +1,9 @@
-"""When a routing table merges what has come (section 5.1 of the paper): after each subscription would cost too much."""
+"""When a routing table merges what has come (mbd §5.1): after each subscription would cost too much."""
 
 from dataclasses import dataclass
 
-from penstock.durations import microseconds
-from penstock.errors import PenstockError
+from penstock.base.durations import microseconds
+from penstock.base.errors import PenstockError
 
 
 @dataclass(slots=True)

@@ -16,17 +16,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s, UInt64s
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets
+from penstock.base.jit import kernel
 from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, runs
-from penstock.jit import kernel
-from penstock.matching.sharing import offsets
 
 MOST_RANGES = 1_024
 MOST_BOXES = 32
 MOST_PARTS = 1_024
 
 
-class Pool(NamedTuple):
+class MergePool(NamedTuple):
     """The arrays drawn above.
 
     `into` and `region_into` lead from what has joined something to that. `boxes_in` counts the boxes of a region that
@@ -77,7 +76,7 @@ class Pool(NamedTuple):
         return found
 
 
-def pool_of(boxes: Boxes, regions: Int64s, parts: Int64s, free: Bools) -> Pool:
+def pool_of(boxes: Boxes, regions: Int64s, parts: Int64s, free: Bools) -> MergePool:
     """Some regions of many, to be merged with each other; each is made of so many parts."""
     sizes = boxes.region_start[regions + 1] - boxes.region_start[regions]
     chosen = runs(boxes.region_start[regions], sizes)
@@ -99,7 +98,7 @@ def pool_of(boxes: Boxes, regions: Int64s, parts: Int64s, free: Bools) -> Pool:
         runs(boxes.set_start[sets], counts[is_set]),
     )
     low[into], high[into] = boxes.set_low[out_of], boxes.set_high[out_of]
-    pool = Pool(
+    pool = MergePool(
         start=offsets(lengths),
         attribute=boxes.attribute[tests].copy(),
         first=ends[:-1].copy(),
@@ -121,7 +120,7 @@ def pool_of(boxes: Boxes, regions: Int64s, parts: Int64s, free: Bools) -> Pool:
     return pool
 
 
-def with_ranges(pool: Pool, low: Int64s, high: Int64s) -> Pool:
+def with_ranges(pool: MergePool, low: Int64s, high: Int64s) -> MergePool:
     """The same pool with more ranges behind the others."""
     if not len(low):
         return pool
@@ -134,7 +133,7 @@ def with_ranges(pool: Pool, low: Int64s, high: Int64s) -> Pool:
 
 
 @kernel
-def _hash_all(pool: Pool) -> None:
+def _hash_all(pool: MergePool) -> None:
     for b in range(len(pool.into)):
         for t in range(pool.start[b], pool.start[b + 1]):
             pool.hashes[t] = _hash_test(
@@ -144,7 +143,9 @@ def _hash_all(pool: Pool) -> None:
 
 
 @kernel
-def set_test(pool: Pool, b: int, t: int, low: Int64s, high: Int64s, size: int, place: int) -> None:
+def set_test(
+    pool: MergePool, b: int, t: int, low: Int64s, high: Int64s, size: int, place: int
+) -> None:
     """Give a test of box b other ranges, which stand at a place behind all others; it is dropped if it accepts all."""
     is_all = size == 1 and low[0] == NULL and high[0] == HIGHEST
     if is_all and pool.free[pool.attribute[t]]:
@@ -157,7 +158,7 @@ def set_test(pool: Pool, b: int, t: int, low: Int64s, high: Int64s, size: int, p
 
 
 @kernel
-def drop_test(pool: Pool, b: int, t: int) -> None:
+def drop_test(pool: MergePool, b: int, t: int) -> None:
     """Let box b ask nothing of an attribute."""
     pool.whole[b] -= pool.hashes[t]
     pool.hashes[t] = 0
@@ -185,7 +186,7 @@ def _mix(hashed: np.uint64, number: np.uint64) -> np.uint64:
 
 
 @kernel
-def region_of(pool: Pool, b: int) -> int:
+def region_of(pool: MergePool, b: int) -> int:
     """The region that a box belongs to now."""
     r = pool.region[b]
     while pool.region_into[r] != r:
@@ -195,7 +196,7 @@ def region_of(pool: Pool, b: int) -> int:
 
 
 @kernel
-def may_join(pool: Pool, b: int, c: int) -> bool:
+def may_join(pool: MergePool, b: int, c: int) -> bool:
     """Whether the regions of two boxes would not get too large together."""
     r, s = region_of(pool, b), region_of(pool, c)
     if r == s:
@@ -207,13 +208,13 @@ def may_join(pool: Pool, b: int, c: int) -> bool:
 
 
 @kernel
-def is_full(pool: Pool, b: int) -> bool:
+def is_full(pool: MergePool, b: int) -> bool:
     """Whether the region of a box has as many parts as it may."""
     return bool(pool.parts_in[region_of(pool, b)] >= MOST_PARTS)
 
 
 @kernel
-def join(pool: Pool, b: int, c: int) -> None:
+def join(pool: MergePool, b: int, c: int) -> None:
     """Let box c be part of box b, which accepts what it does, and the regions of the two be one."""
     r, s = region_of(pool, b), region_of(pool, c)
     pool.into[c] = b

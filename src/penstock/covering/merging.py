@@ -1,4 +1,4 @@
-"""Fewer boxes in place of many: perfect mergers first, then imperfect ones (section 5 of the paper).
+"""Fewer boxes in place of many: perfect mergers first, then imperfect ones (mbd §5).
 
     merge_pool           the boxes, how they join, and how large they may get
     perfect_merging      boxes that differ in one attribute only: nothing more is matched than before
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.arrays import Int64s
-from penstock.covering.merge_pool import Pool
+from penstock.base.arrays import Int64s
+from penstock.covering.merge_pool import MergePool
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Joined:
     is_perfect: bool
 
 
-def mergers(pool: Pool) -> Iterator[Joined]:
+def mergers(pool: MergePool) -> Iterator[Joined]:
     """What has been made of several regions."""
     into = pool.region_into
     while not np.array_equal(into[into], into):

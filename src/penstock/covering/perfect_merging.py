@@ -1,4 +1,4 @@
-"""Perfect mergers: boxes that ask the same of all attributes but one become one box (section 5.1.1 of the paper).
+"""Perfect mergers: boxes that ask the same of all attributes but one become one box (mbd §5.1.1).
 
     symbol = 'A' AND price BETWEEN 10 AND 20  ┐
     symbol = 'A' AND price BETWEEN 21 AND 30  ┼▶  symbol = 'A' AND (price BETWEEN 10 AND 30 OR price = 35)
@@ -8,7 +8,7 @@ Of the one attribute the merger accepts what any of them does, which is ranges a
 from `<> 5` and `= 5`, one range from ranges that touch. So nothing is let through that none of them matches, and
 whoever of them leaves takes away no more than its own values.
 
-The paper finds such boxes by their place in a diagram: those whose first test differs, so that the order of attributes
+mbd §5.2 finds such boxes by their place in a diagram: those whose first test differs, so that the order of attributes
 matters. Here it is any one attribute: each box has a hash of all its tests, from which that of one test can be taken,
 and those with the same rest stand together in a sort. One *sweep* does this for one attribute; a merger may merge
 again, along another, until nothing does.
@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int64s, UInt64s
+from penstock.base.arrays import Int64s, UInt64s
+from penstock.base.jit import kernel
 from penstock.covering.boxes import HIGHEST
 from penstock.covering.merge_pool import (
     MOST_RANGES,
-    Pool,
+    MergePool,
     is_full,
     is_too_long,
     join,
@@ -31,10 +32,9 @@ from penstock.covering.merge_pool import (
     unite,
     with_ranges,
 )
-from penstock.jit import kernel
 
 
-def merge_perfectly(pool: Pool) -> Pool:
+def merge_perfectly(pool: MergePool) -> MergePool:
     """Merge until no two boxes differ in one attribute only, but for those that would get too large."""
     attributes = pool.attributes()
     quiet = place = 0
@@ -45,7 +45,7 @@ def merge_perfectly(pool: Pool) -> Pool:
     return pool
 
 
-def _sweep(pool: Pool, attribute: int) -> tuple[Pool, int]:
+def _sweep(pool: MergePool, attribute: int) -> tuple[MergePool, int]:
     """Merge along one attribute; how many boxes have joined others."""
     tests, owners = _tests_of(pool, attribute)
     if len(tests) < 2:
@@ -66,7 +66,7 @@ class _Sweep(NamedTuple):
 
 
 @kernel
-def _tests_of(pool: Pool, attribute: int) -> tuple[Int64s, Int64s]:
+def _tests_of(pool: MergePool, attribute: int) -> tuple[Int64s, Int64s]:
     """The tests of an attribute, of boxes that have joined none, with their boxes."""
     tests, owners = np.empty(len(pool.into), np.int64), np.empty(len(pool.into), np.int64)
     count = 0
@@ -92,7 +92,7 @@ class _Room(NamedTuple):
 
 
 @kernel
-def _join_all(pool: Pool, work: _Sweep) -> tuple[Int64s, Int64s, int]:
+def _join_all(pool: MergePool, work: _Sweep) -> tuple[Int64s, Int64s, int]:
     """Merge what can be; the new ranges, and how many boxes have joined others."""
     size = 0
     for t in work.tests:
@@ -120,7 +120,7 @@ def _join_all(pool: Pool, work: _Sweep) -> tuple[Int64s, Int64s, int]:
 
 @kernel
 def _join_to(
-    pool: Pool, work: _Sweep, head: int, past: int, room: _Room, used: int
+    pool: MergePool, work: _Sweep, head: int, past: int, room: _Room, used: int
 ) -> tuple[int, int, int]:
     """Merge into the first of a group what can be; the first that can't, how many joined, how many ranges are done."""
     b, t = work.owners[head], work.tests[head]
@@ -154,7 +154,7 @@ def _join_to(
 
 
 @kernel
-def _add_ranges(pool: Pool, t: int, room: _Room, size: int) -> int:
+def _add_ranges(pool: MergePool, t: int, room: _Room, size: int) -> int:
     """Unite the ranges of a merger with those of one more test; how many there are then, 0 if these are too many."""
     first, past = pool.first[t], pool.past[t]
     last = room.high[size - 1]
@@ -175,7 +175,7 @@ def _add_ranges(pool: Pool, t: int, room: _Room, size: int) -> int:
 
 
 @kernel
-def _same_rest(pool: Pool, b: int, of_b: int, c: int, of_c: int) -> bool:
+def _same_rest(pool: MergePool, b: int, of_b: int, c: int, of_c: int) -> bool:
     """Whether two boxes have the same tests but for two of one attribute."""
     t, past = pool.start[b], pool.start[b + 1]
     u, end = pool.start[c], pool.start[c + 1]
@@ -193,7 +193,7 @@ def _same_rest(pool: Pool, b: int, of_b: int, c: int, of_c: int) -> bool:
 
 
 @kernel
-def _same_ranges(pool: Pool, t: int, u: int) -> bool:
+def _same_ranges(pool: MergePool, t: int, u: int) -> bool:
     size = pool.past[t] - pool.first[t]
     if pool.past[u] - pool.first[u] != size:
         return False

@@ -24,15 +24,16 @@ decimal(5,2) isn't known to be always true.
 import functools
 from collections.abc import Sequence
 
-from penstock.covering.regions import HIDDEN, Box, Path, Region, of_boxes
+from penstock.covering.regions import HIDDEN, Box, Region, of_boxes
 from penstock.covering.values import EVERYTHING, NOT_NULL, NOTHING, Values, all_of
 from penstock.language.atoms import Bound
+from penstock.language.calls import Path
+from penstock.language.filter_tree import Comparison, Contains, Factor, Pattern
 from penstock.language.key_lines import line_of, past_prefix
 from penstock.language.normal import SignedTest
 from penstock.language.pools import Column, PoolKey
 from penstock.language.schema import Schema, SchemaLike
 from penstock.language.shapes import Shapes
-from penstock.language.tree import Comparison, Contains, Factor, Pattern
 
 _Tests = tuple[tuple[Path, Values], ...]
 TEST, ORDER = HIDDEN + "test", HIDDEN + "order"  # first steps of the paths of hidden attributes
@@ -117,9 +118,9 @@ def _piece(pool: PoolKey, order: str, text: str) -> Values:
     """The values that compare in this way with a literal."""
     line = line_of(pool.type)
     if order == "prefix":
-        found = line.clipped(text.encode(), past_prefix(text))
+        found = line.clip(text.encode(), past_prefix(text))
     else:
-        found = line.interval(order, *pool.bound(text))
+        found = line.interval(order, *pool.convert_one(text))
     return Values(() if found is None else (found,))
 
 
@@ -143,7 +144,7 @@ def _hidden(signed: SignedTest, literals: Sequence[tuple[Column, str]]) -> _Test
             return (path, truth), (attribute.path, NOT_NULL)
         case Contains(attribute):
             ((column, text),) = literals
-            lo, hi, over = column.pool.bound(text)
+            lo, hi, over = column.pool.convert_one(text)
             path = (TEST, "contains", repr(lo), repr(hi), repr(over), *attribute.path)
             return (path, truth), (attribute.path, NOT_NULL)
         case Comparison(left, order, right):

@@ -8,10 +8,10 @@ Keys are those of `language.literals`: integers or bytes that order as the value
 integers have neighbours, and the next string after s is s + NUL. So every comparison is a half-open interval, `i > 5`
 is the same as `i >= 6`, and inclusion needs no cells, no constants of others, and no case for open ends.
 
-Covering is inclusion of regions. What the paper defines for conjunctions (section 2: for each predicate one that it
-covers) is `covers_box`. A union may cover a box that none of its boxes does: then the box is taken apart, and it is
-covered if nothing is left. That can take exponentially many pieces, so there is a bound; past it `covering` says
-UNKNOWN and `covers` says no, which is sound.
+Covering is inclusion of regions. What mbd §2 defines for conjunctions (for each predicate one that it covers) is
+`covers_box`. A union may cover a box that none of its boxes does: then the box is taken apart, and it is covered if
+nothing is left. That can take exponentially many pieces, so there is a bound; past it `covering` says UNKNOWN and
+`covers` says no, which is sound.
 
 An attribute whose name begins with NUL is *hidden*: the truth of a test that is no set of values, or what an operator
 answers (see `reading`). It may have no value at all, not even NULL: the operator failed. So all its values together
@@ -27,17 +27,15 @@ from typing import Any
 
 import numpy as np
 
-from penstock.covering.values import EVERYTHING, Interval, Key, Values, any_of
-from penstock.errors import PenstockError
+from penstock.base.errors import PenstockError
+from penstock.covering.values import EVERYTHING, Values, any_of
+from penstock.language.calls import Path
 
 __all__ = [
     "EVERYTHING",
     "HIDDEN",
     "MOST_BOXES",
     "Box",
-    "Interval",
-    "Key",
-    "Path",
     "Region",
     "TooManyBoxes",
     "Values",
@@ -55,8 +53,6 @@ __all__ = [
     "remainder",
     "union",
 ]
-
-Path = tuple[str, ...]
 
 Box = tuple[tuple[Path, Values], ...]
 """Ascending by path; none of the values is EVERYTHING or empty."""

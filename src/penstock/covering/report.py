@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Int64s
+from penstock.base.arrays import Int64s
+from penstock.base.errors import SubscriptionErrors
 from penstock.covering.boxes import Boxes
 from penstock.covering.bulk import frontier_of
 from penstock.covering.from_plan import plan_boxes
-from penstock.errors import SubscriptionErrors
 from penstock.language import Schema
 from penstock.matching.compile import compile_plan
-from penstock.matching.rows import Rows
+from penstock.matching.subscription_rows import Rows
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -5,10 +5,10 @@
 
 A merger is one more subscription in the frontier: it covers its parts, so they hang below it, and whatever else it
 covers does, too. When a subscription comes that covers the merger, the merger goes, and its parts hang below the new
-one (section 5.1.2 of the paper). Mergers of mergers are mergers of all their parts.
+one (mbd §5.1.2). Mergers of mergers are mergers of all their parts.
 
 When a part leaves, the merger leaves with it, and what hung below it is asked again, as it is for any cover that
-leaves. The paper tells the neighbours all parts that are left; of a merger of thousands that is a storm. Here *what
+leaves. mbd §5.1.2 sends the neighbours all parts that are left; of a merger of thousands that is a storm. Here *what
 comes back is merged at once*, with each other, before anybody is told. So one that leaves is answered by the few
 entries that merging leaves, and a policy is only about subscriptions that come: to merge after each of them would cost
 more than it saves.
@@ -25,33 +25,31 @@ What advertisements do to that:
 A merger that is made anew and comes out the same keeps its name, and nobody is told. If what is announced has no mass
 at all, no chance says anything, and only mergers stay that let no announced event through for nobody.
 
-An entry leaves or comes; `Change` says which, since in a network that is what is told to the neighbours. One writer at
-a time.
+An entry leaves or comes; `RoutingChange` says which, since in a network that is what is sent to the neighbours. One
+writer at a time.
 """
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 
-from penstock.arrays import Int64s
+from penstock.base.arrays import Int64s
+from penstock.base.errors import PenstockError
 from penstock.covering.chances import Announced, chances
 from penstock.covering.distributions import Statistics
-from penstock.covering.frontier import Frontier
+from penstock.covering.frontier import Frontier, Id
 from penstock.covering.imperfect_merging import merge_imperfectly
 from penstock.covering.merge_policy import LastMerging, MergePolicy
-from penstock.covering.merge_pool import Pool, pool_of
+from penstock.covering.merge_pool import MergePool, pool_of
 from penstock.covering.merging import mergers
 from penstock.covering.perfect_merging import merge_perfectly
 from penstock.covering.regions import HIDDEN, Region, is_disjoint, of_boxes
-from penstock.errors import PenstockError
 from penstock.language.schema import Schema, SchemaLike
 
-__all__ = ["Change", "MergePolicy", "Merger", "RoutingTable"]
-
-Id = TypeVar("Id", bound=Hashable)
+__all__ = ["MergePolicy", "Merger", "RoutingChange", "RoutingTable"]
 
 _FEW = 32  # mergers that are put into the table one by one
 _ROUNDING = 1 + 1e-9  # sums of losses are as exact as floats are
@@ -65,22 +63,22 @@ class Merger:
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Generic[Id]):
+class RoutingChange(Generic[Id]):
     """Entries that have come into a table, and those that have left it."""
 
     entered: tuple[Id | Merger, ...] = ()
     left: tuple[Id | Merger, ...] = ()
 
-    def then(self, later: "Change[Id]") -> "Change[Id]":
+    def then(self, later: "RoutingChange[Id]") -> "RoutingChange[Id]":
         """This change and a later one as one: what comes and goes in between is in neither.
 
-        >>> Change((1, 2), (3,)).then(Change((3, 4), (1,)))
-        Change(entered=(2, 4), left=())
+        >>> RoutingChange((1, 2), (3,)).then(RoutingChange((3, 4), (1,)))
+        RoutingChange(entered=(2, 4), left=())
         """
         passing = {*self.entered}.intersection(later.left) | {*self.left}.intersection(
             later.entered
         )
-        return Change(
+        return RoutingChange(
             tuple(id_ for id_ in (*self.entered, *later.entered) if id_ not in passing),
             tuple(id_ for id_ in (*self.left, *later.left) if id_ not in passing),
         )
@@ -101,9 +99,9 @@ _ALONE: _Made[Any] = _Made({None}, 0.0, is_perfect=True)  # a subscription, whic
 class RoutingTable(Generic[Id]):
     """Subscriptions by id, behind as few entries as covering and merging allow.
 
-    `threshold` is the largest share of events that the whole table may let through for nobody; the paper's IMT is that
-    of a single merger. With 0, only perfect mergers are made. `statistics` say what events are like; without them every
-    value between the constants of the subscriptions is taken to be equally likely.
+    `threshold` is the largest share of events that the whole table may let through for nobody; the IMT of mbd §5.3 is
+    that of a single merger. With 0, only perfect mergers are made. `statistics` say what events are like; without them
+    every value between the constants of the subscriptions is taken to be equally likely.
 
     >>> from penstock.covering.reading import region
     >>> schema = {"symbol": "string", "price": "int"}
@@ -112,11 +110,11 @@ class RoutingTable(Generic[Id]):
     >>> [len(table.subscribe(name, region(text, schema)).entered) for name, text in filters.items()]
     [1, 1, 0]
     >>> table.merge()
-    Change(entered=(Merger(number=0),), left=('ann', 'bob'))
+    RoutingChange(entered=(Merger(number=0),), left=('ann', 'bob'))
     >>> dict(table.entries())
     {Merger(number=0): Region(boxes=(((('price',), Values(intervals=((10, 31),), null=False)),),))}
     >>> table.unsubscribe("bob")
-    Change(entered=('ann',), left=(Merger(number=0),))
+    RoutingChange(entered=('ann',), left=(Merger(number=0),))
     """
 
     def __init__(
@@ -155,10 +153,12 @@ class RoutingTable(Generic[Id]):
         """What stands in the table: subscriptions that nothing covers, and mergers, each with what it matches."""
         return ((id_, self._frontier.region(id_)) for id_ in self._frontier.frontier())
 
-    def covered(self) -> dict[Id, Id | Merger]:
+    def covers_by_id(self) -> dict[Id, Id | Merger]:
         """All other subscriptions, each with an entry that covers it."""
         return {
-            id_: by for id_, by in self._frontier.covered().items() if not isinstance(id_, Merger)
+            id_: by
+            for id_, by in self._frontier.covers_by_id().items()
+            if not isinstance(id_, Merger)
         }
 
     def parts(self, merger: Merger) -> frozenset[Id]:
@@ -180,25 +180,25 @@ class RoutingTable(Generic[Id]):
 
     # --- subscriptions ----------------------------------------------------------------------------
 
-    def subscribe(self, id_: Id, region: Region) -> Change[Id]:
+    def subscribe(self, id_: Id, region: Region) -> RoutingChange[Id]:
         """Take in a subscription. ValueError if its id is already here."""
         added = self._frontier.add(id_, region)
         self._forget(covered for covered in added.covers if isinstance(covered, Merger))
         entered = () if added.covered_by is not None else (id_,)
-        return self._merged_if_due(Change(entered, added.covers))
+        return self._merged_if_due(RoutingChange(entered, added.covers))
 
-    def load(self, subscriptions: Iterable[tuple[Id, Region]]) -> Change[Id]:
+    def load(self, subscriptions: Iterable[tuple[Id, Region]]) -> RoutingChange[Id]:
         """Take in many at once. ValueError if an id is already here."""
         return self._merged_if_due(self._put(list(subscriptions)))
 
-    def unsubscribe(self, id_: Id) -> Change[Id]:
+    def unsubscribe(self, id_: Id) -> RoutingChange[Id]:
         """Let a subscription go, and the merger that it is part of; what comes back is merged at once.
 
         KeyError if it isn't here.
         """
         return self.unsubscribe_all([id_])
 
-    def unsubscribe_all(self, ids: Iterable[Id]) -> Change[Id]:
+    def unsubscribe_all(self, ids: Iterable[Id]) -> RoutingChange[Id]:
         """Let many go at once: mergers that lose several parts are made anew once. KeyError if one isn't here."""
         leaving: dict[Id | Merger, None] = dict.fromkeys(ids)
         mine = [self._merger_of[id_] for id_ in leaving if id_ in self._merger_of]
@@ -206,28 +206,28 @@ class RoutingTable(Generic[Id]):
         leaving |= dict.fromkeys(mine)
         entered = self._frontier.remove_all(leaving)
         return self._merged_if_due(
-            self._mended(Change(tuple(entered), (*left, *self._drop(dict.fromkeys(mine)))))
+            self._mended(RoutingChange(tuple(entered), (*left, *self._drop(dict.fromkeys(mine)))))
         )
 
     def _put(
         self, regions: list[tuple[Id | Merger, Region]] | list[tuple[Id, Region]]
-    ) -> Change[Id]:
+    ) -> RoutingChange[Id]:
         """Load the frontier; older mergers that are covered then are forgotten."""
         if len(regions) > _FEW:
             before = dict.fromkeys(self._frontier.frontier())
             self._frontier.load(regions)
             after = dict.fromkeys(self._frontier.frontier())
-            change: Change[Id] = Change(
+            change: RoutingChange[Id] = RoutingChange(
                 tuple(id_ for id_ in after if id_ not in before),
                 tuple(id_ for id_ in before if id_ not in after),
             )
         else:
-            change = Change()
+            change = RoutingChange()
             self._frontier.refuse_known(id_ for id_, _ in regions)
             for id_, region in regions:
                 added = self._frontier.add(id_, region)
                 entered = () if added.covered_by is not None else (id_,)
-                change = change.then(Change(entered, added.covers))
+                change = change.then(RoutingChange(entered, added.covers))
         self._forget(id_ for id_ in change.left if isinstance(id_, Merger))
         return change
 
@@ -246,19 +246,19 @@ class RoutingTable(Generic[Id]):
 
     # --- advertisements ---------------------------------------------------------------------------
 
-    def advertise(self, id_: Id, region: Region) -> Change[Id]:
+    def advertise(self, id_: Id, region: Region) -> RoutingChange[Id]:
         """From now on events like these may come, too. ValueError if its id is already here."""
         is_first = not len(self._advertised)
         if (
             self._advertised.add(id_, region).covered_by is not None
         ):  # nothing comes that didn't before
-            return Change()
+            return RoutingChange()
         self._announced = Announced.of(self.advertisements())
         imperfect = [] if is_first else self._imperfect()
         met = [merger for merger in imperfect if not is_disjoint(self.region(merger), region)]
         return self._merged_if_due(self._within_threshold(met))
 
-    def withdraw(self, id_: Id) -> Change[Id]:
+    def withdraw(self, id_: Id) -> RoutingChange[Id]:
         """Such events are no longer announced, unless others do. KeyError if it isn't here."""
         self._advertised.remove(id_)
         self._announced = Announced.of(self.advertisements())
@@ -269,22 +269,22 @@ class RoutingTable(Generic[Id]):
         """What is announced: of the advertisements those that no other covers."""
         return [self._advertised.region(id_) for id_ in self._advertised.frontier()]
 
-    def _within_threshold(self, unsure: list[Merger]) -> Change[Id]:
+    def _within_threshold(self, unsure: list[Merger]) -> RoutingChange[Id]:
         """Make mergers anew whose losses are unknown, and all imperfect ones if the others let through too much."""
         imperfect = self._imperfect()
         if not imperfect:
-            return Change()
+            return RoutingChange()
         mass, loss = self._mass(), self._loss() - sum(self._mergers[m].loss for m in unsure)
         is_enough = mass > 0 and loss <= self._threshold * mass * _ROUNDING
         return self._made_anew(unsure if is_enough else imperfect)
 
-    def _made_anew(self, old: list[Merger]) -> Change[Id]:
+    def _made_anew(self, old: list[Merger]) -> RoutingChange[Id]:
         """Take mergers apart and merge what comes back; those that come out the same are the same."""
         names = {self.region(merger): merger for merger in old}
         return self._mended(self._apart(old), names)
 
-    def _apart(self, old: list[Merger]) -> Change[Id]:
-        return Change(tuple(self._frontier.remove_all(self._drop(old))), tuple(old))
+    def _apart(self, old: list[Merger]) -> RoutingChange[Id]:
+        return RoutingChange(tuple(self._frontier.remove_all(self._drop(old))), tuple(old))
 
     def _imperfect(self) -> list[Merger]:
         return [merger for merger, made in self._mergers.items() if not made.is_perfect]
@@ -304,7 +304,7 @@ class RoutingTable(Generic[Id]):
 
     # --- merging ----------------------------------------------------------------------------------
 
-    def merge(self) -> Change[Id]:
+    def merge(self) -> RoutingChange[Id]:
         """Merge what can be, whatever the policy says. Imperfect mergers are made anew, from what there is now."""
         if self._given is None:
             self._assumed = None
@@ -314,7 +314,7 @@ class RoutingTable(Generic[Id]):
         self._since = LastMerging(0, len(self), self._clock(), len(self))
         return change
 
-    def _merge_more(self) -> Change[Id]:
+    def _merge_more(self) -> RoutingChange[Id]:
         """Merge what has come since with each other and with mergers, as they are until the table is twice as large."""
         if len(self) > 2 * self._since.anew:
             return self.merge()
@@ -322,15 +322,17 @@ class RoutingTable(Generic[Id]):
         self._since = LastMerging(0, len(self), self._clock(), self._since.anew)
         return change
 
-    def _join_roots(self, names: dict[Region, Merger]) -> Change[Id]:
+    def _join_roots(self, names: dict[Region, Merger]) -> RoutingChange[Id]:
         change = self._join(self._frontier.roots(), names, is_perfect=True)
         if self._may_be_imperfect():
             change = change.then(self._join(self._frontier.roots(), names, is_perfect=False))
         return change
 
-    def _mended(self, change: Change[Id], names: dict[Region, Merger] | None = None) -> Change[Id]:
+    def _mended(
+        self, change: RoutingChange[Id], names: dict[Region, Merger] | None = None
+    ) -> RoutingChange[Id]:
         """Merge what has come back, with each other."""
-        back = Change(change.entered)
+        back = RoutingChange(change.entered)
         for is_perfect in (True, False) if self._may_be_imperfect() else (True,):
             numbers = [self._frontier.number(id_) for id_ in back.entered]
             joined = self._join(np.array(numbers, np.int64), names or {}, is_perfect)
@@ -340,13 +342,15 @@ class RoutingTable(Generic[Id]):
     def _may_be_imperfect(self) -> bool:
         return self._threshold > 0 or len(self._advertised) > 0
 
-    def _join(self, numbers: Int64s, names: dict[Region, Merger], is_perfect: bool) -> Change[Id]:
+    def _join(
+        self, numbers: Int64s, names: dict[Region, Merger], is_perfect: bool
+    ) -> RoutingChange[Id]:
         """Merge some roots with each other and put the mergers in; those of a known region get its name."""
         frontier = self._frontier
         starts = frontier.boxes.boxes.region_start
         numbers = numbers[starts[numbers] < starts[numbers + 1]]
         if len(numbers) < 2:
-            return Change()
+            return RoutingChange()
         # The advertisements first: constants of theirs may move the numbers of all others.
         announced = None if is_perfect else frontier.flatten(self._announced.plain())
         free = [not path[0].startswith(HIDDEN) for path in frontier.coordinates.paths()]
@@ -373,8 +377,8 @@ class RoutingTable(Generic[Id]):
         return self._put_mergers(pool, ids, names)
 
     def _put_mergers(
-        self, pool: Pool, ids: list[Id | Merger], names: dict[Region, Merger]
-    ) -> Change[Id]:
+        self, pool: MergePool, ids: list[Id | Merger], names: dict[Region, Merger]
+    ) -> RoutingChange[Id]:
         made: dict[Merger, _Made[Id]] = {}
         regions: list[tuple[Id | Merger, Region]] = []
         for one in mergers(pool):
@@ -412,9 +416,9 @@ class RoutingTable(Generic[Id]):
             path: {coordinates.key(a, number) for number in boxes.numbers_in_use(a).tolist()}
             for a, path in enumerate(paths)
         }
-        return Statistics.assumed(cuts, {paths[a] for a in boxes.nullable()}, self._schema)
+        return Statistics.assume(cuts, {paths[a] for a in boxes.nullable()}, self._schema)
 
-    def _merged_if_due(self, change: Change[Id]) -> Change[Id]:
+    def _merged_if_due(self, change: RoutingChange[Id]) -> RoutingChange[Id]:
         """What has changed, merging included if the policy says so."""
         self._since.more += len(change.entered) - len(change.left)
         is_due = self._policy.is_due(self._since, self._clock())

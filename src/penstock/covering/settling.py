@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.arrays import Bools, Int32s, Int64s
-from penstock.jit import kernel
-from penstock.matching.canonical import closed
+from penstock.base.arrays import Bools, Int32s, Int64s, offsets
+from penstock.base.jit import kernel
+from penstock.matching.canonical import close_gaps
 from penstock.matching.filled_cells import Snap
 from penstock.matching.intersect import common_ranges
-from penstock.matching.sharing import offsets
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -93,7 +92,7 @@ def _snapped(d: Demands, snap: Snap) -> Demands:
         set_low, set_high = snap.up(of, set_low), snap.down(of, set_high)
         # The first filled cell past each range: where the next begins there, the two are one.
         after = snap.up(of, np.minimum(d.set_high + 1, snap.last[of]))
-        starts, set_low, set_high = closed(starts, set_low, set_high, after)
+        starts, set_low, set_high = close_gaps(starts, set_low, set_high, after)
         chosen = np.flatnonzero(several >= 0)
         first, past = starts[several[chosen]], starts[several[chosen] + 1]
         low[chosen], high[chosen] = 1, 0  # unless a range is left

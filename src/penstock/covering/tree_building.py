@@ -7,11 +7,10 @@ thousand equal boxes are no special case.
 
 import numpy as np
 
-from penstock.arrays import Bools, Int32s, Int64s, UInt64s
+from penstock.base.arrays import Bools, Int32s, Int64s, UInt64s, offsets
+from penstock.base.jit import kernel
 from penstock.covering.boxes import HIGHEST, NULL, Boxes, runs
 from penstock.covering.cover_tree import CoverTree, bits_of
-from penstock.jit import kernel
-from penstock.matching.sharing import offsets
 
 _LEAF = 12  # points that aren't halved any more
 _SAMPLE = 64  # points by which the spread of a coordinate is judged

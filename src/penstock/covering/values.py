@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-Key = int | bytes
-Interval = tuple[Key | None, Key | None]
-"""From the first key on, up to but without the second; None: without end."""
+from penstock.base.labels import Key
+from penstock.language.key_lines import Interval
 
 _Line = Sequence[tuple[Any, Any]]  # intervals; to mypy, the two kinds of keys don't compare
 _start = itemgetter(0)
@@ -85,15 +84,7 @@ class Values:
 
     def meets(self, other: "Values") -> bool:
         """Whether they have a value in common."""
-        return (self.null and other.null) or _overlap(self.intervals, other.intervals, False)
-
-    def touches(self, other: "Values") -> bool:
-        """Whether they have a value in common, or two that are neighbours.
-
-        >>> Values(((1, 3),)).touches(Values(((3, 5),))), Values(((1, 3),)).touches(Values(((4, 5),)))
-        (True, False)
-        """
-        return (self.null and other.null) or _overlap(self.intervals, other.intervals, True)
+        return (self.null and other.null) or _overlap(self.intervals, other.intervals)
 
     def hull(self) -> "Values":
         """The smallest single interval around them; NULL if it is among them.
@@ -227,7 +218,5 @@ def _includes(line: _Line, others: _Line) -> bool:
     return True
 
 
-def _overlap(left: _Line, right: _Line, touching: bool) -> bool:
-    return any(
-        _is_before(start, end) or (touching and start == end) for start, end in _common(left, right)
-    )
+def _overlap(left: _Line, right: _Line) -> bool:
+    return any(_is_before(start, end) for start, end in _common(left, right))

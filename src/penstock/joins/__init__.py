@@ -1,12 +1,13 @@
 """Select-joins: from changing tables to just the tuples that each subscriber lacks.
 
-    catalog, subscription       tables and their edges; what a select-join asks for (read by `language.selects`)
-    changes, tables             what happens to tables, and their state; runs, coordinates: their indexes
+    catalog, subscription       tables and their edges; what a select-join asks for
+    selects                     a select's text as that: select_shapes, from_clause, join_edges
+    changes, table_state        what happens to tables, and their state; runs, axes: their indexes
     processor                   subscriptions and changes in, notifications out: read this first
-    semijoin_scheme, results    the schemes of Table 1, by semijoins and by rows of the joins
-    decompose, costs, choices   which semijoins, and by which attributes they are grouped
-    semijoins, exposure,        a group of semijoins: who must get a tuple (skylines, envelopes), and what a tuple
-    skylines, envelopes         of the other table exposes
+    semijoin_scheme             subscriptions as semijoins, and what their messages tell
+    decompose, choices          which semijoins, and by which attributes they are grouped
+    semijoins, exposure,        a group of semijoins: who must get a tuple (skylines), and what a tuple
+    skylines                    of the other table exposes
     stabbing, rectangles        ranges in clusters, and the rectangles of a cluster
     messages, notifications     what is sent, described so that stateless filters (`filters`, `readers`) can route it
     conditions                  what else a subscription asks of one table

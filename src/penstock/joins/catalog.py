@@ -6,13 +6,13 @@
                        │ edges
                Reviews(Id, Symbol, Rating)
 
-It is the join graph of section 2.2 of the select-joins paper, and may have cycles. A catalogue is immutable, and given
-once; all that is wrong with it is told at once.
+It is the join graph of joins §2.2, and may have cycles. A catalogue is immutable, and given once; all that is wrong
+with it is told at once.
 
-*Select with payload* (appendix I). Attributes that are declared as payload, because they are bulky, are kept in a table
+*Select with payload* (joins §I). Attributes that are declared as payload, because they are bulky, are kept in a table
 of their own with the same key, joined to the rest by it. A select over the table is then a join, also where it stands
 alone, and a payload travels to a subscriber when it is new to it, not whenever something else in the tuple has changed.
-`parts` takes a tuple apart in the same way. Unlike in the paper nobody rewrites the subscription: the catalogue does.
+`parts` takes a tuple apart in the same way. Unlike in joins §I nobody rewrites the subscription: the catalogue does.
 """
 
 import functools
@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.errors import CatalogError, PenstockError
+from penstock.base.errors import CatalogError, PenstockError
 from penstock.joins.subscription import JoinEdge
 from penstock.language import Schema, SchemaLike
 from penstock.language.types import Scalar, Struct, Type
@@ -102,7 +102,7 @@ class Catalog:
 
         >>> Catalog.of({"A": Table({"x": "int"}, key="y")}, edges=[("A", "B", "x")])
         Traceback (most recent call last):
-        penstock.errors.CatalogError: 2 problems in the catalogue
+        penstock.base.errors.CatalogError: 2 problems in the catalogue
           - table 'A': the key 'y' is not among its attributes: x
           - edge A — B: there is no table 'B'
         """
@@ -163,10 +163,6 @@ class Catalog:
             (part, {column: row.get(column) for column in columns})
             for part, columns in self._parts[table]
         )
-
-    def part_of(self, table: str, column: str) -> str:
-        """In which of the core's tables a column of a declared table stands; one of the key, in the first."""
-        return table if self.tables[table].type(column) is not None else table + PAYLOAD
 
     def to_json(self) -> str:
         """The catalogue as text.

@@ -2,9 +2,9 @@
 
 A change says what a tuple *is*, not what was done to it, so the same change twice is the same as once:
 
-    Change(table, row)            the tuple with the row's key is this row: an insertion, or an update
-    Change(table, key=key)        there is no tuple with this key: a deletion
-    Change(table, row, key=key)   the tuple with this key is this row, which may have another key
+    TupleChange(table, row)            the tuple with the row's key is this row: an insertion, or an update
+    TupleChange(table, key=key)        there is no tuple with this key: a deletion
+    TupleChange(table, row, key=key)   the tuple with this key is this row, which may have another key
 
 With a *version* (a sequence number, a time) a change older than what is known of its key, or as old, says nothing: late
 and repeated changes don't matter. Without, changes are taken in the order in which they come.
@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bools, Int64s
-from penstock.errors import SchemaError
+from penstock.base.arrays import Bools, Int64s
+from penstock.base.errors import SchemaError
 from penstock.joins.catalog import Table
-from penstock.joins.messages import Key, Row
+from penstock.joins.messages import TableRow, TupleKey
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TupleChange:
     """What the tuple with some key is from now on."""
 
     table: str
-    row: Row | None = None
-    key: Key | None = None
+    row: TableRow | None = None
+    key: TupleKey | None = None
     version: int | None = None
 
     def __post_init__(self) -> None:
@@ -48,17 +48,17 @@ class ChangeBatch:
     rows: pa.RecordBatch
     deleted: Bools | None = None
     versions: Int64s | None = None
-    moved_from: Mapping[int, Key] | None = None
+    moved_from: Mapping[int, TupleKey] | None = None
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
 
 def batches(
-    changes: Iterable[Change | ChangeBatch], tables: Mapping[str, Table]
+    changes: Iterable[TupleChange | ChangeBatch], tables: Mapping[str, Table]
 ) -> Iterator[ChangeBatch]:
     """Changes in their order, those of one table that follow each other as one batch."""
-    pending: list[Change] = []
+    pending: list[TupleChange] = []
     for change in changes:
         if change.table not in tables:
             raise SchemaError(f"there is no table {change.table!r}: there are {', '.join(tables)}")
@@ -79,9 +79,9 @@ def batches(
         yield _batch(pending, tables[pending[0].table])
 
 
-def _batch(changes: Sequence[Change], table: Table) -> ChangeBatch:
+def _batch(changes: Sequence[TupleChange], table: Table) -> ChangeBatch:
     rows: list[dict[str, Any]] = []
-    moved: dict[int, Key] = {}
+    moved: dict[int, TupleKey] = {}
     for position, change in enumerate(changes):
         key = None if change.key is None else dict(zip(table.key, change.key, strict=True))
         if change.row is None:

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.arrays import Bools, Int64s
-from penstock.joins.coordinates import Range
-from penstock.joins.tables import TableState
+from penstock.base.arrays import Bools, Int64s
+from penstock.joins.axes import CoordinateRange
+from penstock.joins.table_state import TableState
 from penstock.matching.live import LiveMatcher
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class TableCondition:
     """Ranges of coordinates, and the number of a residual; None: it has none."""
 
-    ranges: tuple[tuple[str, Range], ...]
+    ranges: tuple[tuple[str, CoordinateRange], ...]
     residual: int | None
 
 
@@ -69,8 +69,8 @@ class Residuals:
         return self._true[place]
 
 
-def satisfied(
-    state: TableState, residuals: Residuals, condition: Condition, places: Int64s
+def match_condition(
+    state: TableState, residuals: Residuals, condition: TableCondition, places: Int64s
 ) -> Bools:
     """Which of these tuples satisfy a condition."""
     found = np.ones(len(places), np.bool_)

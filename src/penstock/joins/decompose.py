@@ -1,12 +1,11 @@
-"""Which neighbour filters each table of a select-join: from joins of many tables to binary semijoins (section 4).
+"""Which neighbour filters each table of a select-join: from joins of many tables to binary semijoins (joins §4).
 
 A select-join of n tables is n semijoins, one for each of them as base, each with one of its neighbours in the join as
 filtering table. A subscriber that holds all of them and joins them has its result: each tuple of it is in its table's
 semijoin, and the edges that filter nothing are tested by the subscriber. So cycles need no special case.
 
 The greedy choice: for each base table, the neighbour whose semijoins cost least. As the cost of a decomposition is the
-sum over its semijoins, that is the best one (appendix E). Costs come from `costs`; without, the catalogue's order
-decides.
+sum over its semijoins, that is the best one (joins §E). Without costs, the catalogue's order decides.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 
 from penstock.joins.subscription import JoinEdge, SelectJoin
 
-Costs = Mapping[tuple[str, JoinEdge], float]
+SemijoinCosts = Mapping[tuple[str, JoinEdge], float]
 """What a semijoin costs, for each base table and edge."""
 
 
@@ -30,7 +29,7 @@ class Decomposition:
     [('R', 'R.b = S.b'), ('S', 'S.c = T.c'), ('T', 'S.c = T.c')]
     """
 
-    costs: Costs = field(default_factory=dict)
+    costs: SemijoinCosts = field(default_factory=dict)
 
     def of(self, join: SelectJoin) -> tuple[tuple[str, JoinEdge | None], ...]:
         """For each table of a select-join the edge to the one that filters it; None if it is alone."""
@@ -39,10 +38,3 @@ class Decomposition:
     def _edge(self, base: str, edges: tuple[JoinEdge, ...]) -> JoinEdge | None:
         near = [edge for edge in edges if base in (edge.left, edge.right)]
         return min(near, key=lambda edge: self.costs.get((base, edge), 0.0), default=None)
-
-
-class Relaxation(Decomposition):
-    """Rel-Sel: nothing is filtered by joins."""
-
-    def of(self, join: SelectJoin) -> tuple[tuple[str, JoinEdge | None], ...]:
-        return tuple((side.table, None) for side in join.sides)

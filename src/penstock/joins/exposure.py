@@ -1,7 +1,7 @@
 """What a tuple of the filtering table does to tuples of the base table: exposes them, or takes them away.
 
-Theorem 1, in the direction R ⋉ S. A tuple of S comes, with coordinate c, between `below` and `above`, its neighbours
-with the same join key. A joining tuple of R is new to just those with
+Follows joins §3.1.2, theorem 1, in the direction R ⋉ S. A tuple of S comes, with coordinate c, between `below` and
+`above`, its neighbours with the same join key. A joining tuple of R is new to just those with
 
     a ∈ A   and   below < C begins ≤ c ≤ C ends < above
 
@@ -15,16 +15,46 @@ An update is both, and what comes is there before what goes has gone: who has bo
 Pure functions of a join key's run, the tree of rectangles, and (c, below, above).
 """
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int64s
-from penstock.jit import kernel
-from penstock.joins.coordinates import BEYOND, NOWHERE
-from penstock.joins.rectangles import all_inside, any_inside
-from penstock.joins.runs import distinct_values, first_at_least
-from penstock.joins.skylines import A, touched
+from penstock.base.arrays import Int32s, Int64s
+from penstock.base.jit import kernel
+from penstock.joins.axes import BEYOND, NOWHERE
+from penstock.joins.rectangles import RectangleTree, all_inside, any_inside
+from penstock.joins.runs import RunArrays, distinct_values, first_at_least
+from penstock.joins.skylines import A, Skylines, is_touched
+
+
+class FilterChanges(NamedTuple):
+    """Tuples of the filtering table that come, or that go. Where the key is -1, there is none."""
+
+    keys: Int64s
+    c: Int64s
+    near: Int64s  # the neighbours, below and above
+
+
+class Exposed(NamedTuple):
+    """Tuples of the base table that are exposed, one after the other: those of change i end at ends[i]."""
+
+    ends: Int64s
+    tuples: Int64s
+    a: Int64s
+
+    def widen(self) -> "Exposed":
+        """The same with twice the room for tuples."""
+        tuples, a = (np.concatenate([z, np.empty(len(z), np.int64)]) for z in (self.tuples, self.a))
+        return Exposed(self.ends, tuples, a)
+
+
+class Marks(NamedTuple):
+    """The distinct coordinates of a run, ascending, and what somebody in a box makes of them."""
+
+    distinct: Int64s
+    covered: Int64s  # it is in somebody's A
+    cut: Int64s  # somebody has its A between this one and the next
+    found: Int32s  # room for the rectangles in the box
 
 
 @kernel
@@ -37,21 +67,17 @@ def _box_of(c: int, below: int, above: int) -> Int64s:
 
 
 @kernel
-def _mark(tree: Any, box: Int64s, values: Int64s, count: int, scratch: Any) -> bool:
-    """Of distinct values ascending, which ones are in the A of somebody in the box; and after which a gap has an A
-    inside.
-
-    False if nobody is in the box.
-    """
-    _, covered, cut, found = scratch
+def _mark(tree: RectangleTree, box: Int64s, count: int, marks: Marks) -> None:
+    """Mark which distinct values are in the A of somebody in the box, and after which a gap has an A inside."""
+    values, covered, cut, found = marks.distinct, marks.covered, marks.cut, marks.found
     # If they are many, each value is asked for, which is soon answered. Gaps aren't: with a cut after every value,
     # points are more than they need be, but right.
     n = all_inside(tree, box, found, 0, min(len(found), 256 + 16 * count))
     if n > min(len(found), 256 + 16 * count):
         for i in range(count):
-            covered[i], cut[i] = touched(tree, box, A, values[i], values[i]), True
-        return True
-    corners = tree[8]
+            covered[i], cut[i] = is_touched(tree, box, A, values[i], values[i]), True
+        return
+    corners = tree.corners
     for i in range(count + 1):
         covered[i], cut[i] = 0, 0
     for j in range(n):
@@ -64,79 +90,80 @@ def _mark(tree: Any, box: Int64s, values: Int64s, count: int, scratch: Any) -> b
             cut[first - 1] = 1
     for i in range(1, count):
         covered[i] += covered[i - 1]
-    return n > 0
 
 
 @kernel
 def expose_all(
-    tree: Any, runs: Any, keys: Int64s, c: Int64s, near: Int64s, first: int,
-    change: Int64s, tuples: Int64s, a: Int64s, at: int, scratch: Any,
-) -> tuple[int, int]:  # fmt: skip
-    """The tuples exposed by those that come, from the first on: (change, tuple, coordinate), from `at` on.
-
-    Which of those that come is next, if there was no room for all; and where the exposed end.
-    """
-    start, length, values, places = runs
-    distinct, covered, _, _ = scratch
-    for i in range(first, len(keys)):
-        key, below, above = keys[i], near[i, 0], near[i, 1]
-        if not (0 <= key < len(start) and length[key] and below < c[i] < above):
-            continue
-        begin, end = start[key], start[key] + length[key]
-        if at + end - begin > len(change):
-            return i, at
-        box = _box_of(c[i], below, above)
-        if not any_inside(tree, box):
-            continue
-        count = distinct_values(values, begin, end, distinct)
-        if not _mark(tree, box, distinct, count, scratch):
-            continue
-        d = 0
-        for p in range(begin, end):
-            if distinct[d] != values[p]:
-                d += 1
-            if covered[d]:
-                change[at], tuples[at], a[at] = i, places[p], values[p]
-                at += 1
-    return len(keys), at
-
-
-@kernel
-def drop_all(
-    tree: Any, runs: Any, keys: Int64s, c: Int64s, near: Int64s, first: int,
-    ends: Int64s, x: Int64s, y: Int64s, scratch: Any,
-) -> int:  # fmt: skip
-    """For those that go, from the first on, who must forget: the points of tuple i end at ends[i]; the next one."""
-    start, length, values, _ = runs
-    distinct, covered, cut, _ = scratch
-    at = int(ends[first - 1]) if first else 0
+    tree: RectangleTree,
+    runs: RunArrays,
+    changes: FilterChanges,
+    first: int,
+    out: Exposed,
+    marks: Marks,
+) -> int:
+    """The tuples exposed by those that come, from the first on, as long as there is room; which one is next."""
+    start, length, values, tuples = runs.start, runs.length, runs.values, runs.tuples
+    keys, c, near = changes.keys, changes.c, changes.near
+    at = int(out.ends[first - 1]) if first else 0
     for i in range(first, len(keys)):
         key, below, above = keys[i], near[i, 0], near[i, 1]
         if 0 <= key < len(start) and length[key] and below < c[i] < above:
-            if at + length[key] > len(x):
+            if at + length[key] > len(out.tuples):
                 return i
             box = _box_of(c[i], below, above)
             if any_inside(tree, box):
-                count = distinct_values(values, start[key], start[key] + length[key], distinct)
-                _mark(tree, box, distinct, count, scratch)
-                at = _points(distinct, count, covered, cut, x, y, at)
-        ends[i] = at
+                begin, end = start[key], start[key] + length[key]
+                _mark(tree, box, distinct_values(values, begin, end, marks.distinct), marks)
+                d = 0
+                for p in range(begin, end):
+                    if marks.distinct[d] != values[p]:
+                        d += 1
+                    if marks.covered[d]:
+                        out.tuples[at], out.a[at] = tuples[p], values[p]
+                        at += 1
+        out.ends[i] = at
     return len(keys)
 
 
 @kernel
-def _points(
-    values: Int64s, count: int, covered: Any, cut: Any, x: Int64s, y: Int64s, at: int
+def drop_all(
+    tree: RectangleTree,
+    runs: RunArrays,
+    changes: FilterChanges,
+    first: int,
+    out: Skylines,
+    marks: Marks,
 ) -> int:
-    """Values between cuts as one point each, from the first that is covered to the last."""
+    """For those that go, from the first on, the points of who must forget, as long as there is room; the next one."""
+    start, length = runs.start, runs.length
+    keys, c, near = changes.keys, changes.c, changes.near
+    at = int(out.ends[first - 1]) if first else 0
+    for i in range(first, len(keys)):
+        key, below, above = keys[i], near[i, 0], near[i, 1]
+        if 0 <= key < len(start) and length[key] and below < c[i] < above:
+            if at + length[key] > len(out.x):
+                return i
+            box = _box_of(c[i], below, above)
+            if any_inside(tree, box):
+                begin, end = start[key], start[key] + length[key]
+                count = distinct_values(runs.values, begin, end, marks.distinct)
+                _mark(tree, box, count, marks)
+                at = _points(marks, count, out, at)
+        out.ends[i] = at
+    return len(keys)
+
+
+@kernel
+def _points(marks: Marks, count: int, out: Skylines, at: int) -> int:
+    """Values between cuts as one point each, from the first that is covered to the last; where points end."""
     begin = -1
     end = -1
     for i in range(count):
-        if covered[i]:
+        if marks.covered[i]:
             begin = i if begin < 0 else begin
             end = i
-        if (cut[i] or i == count - 1) and begin >= 0:
-            x[at], y[at] = values[end], values[begin]
+        if (marks.cut[i] or i == count - 1) and begin >= 0:
+            out.x[at], out.y[at] = marks.distinct[end], marks.distinct[begin]
             at += 1
             begin = -1
     return at

@@ -1,4 +1,4 @@
-"""A select-join as stateless filters over messages, for the ordinary engines (section 3.2).
+"""A select-join as stateless filters over messages, for the ordinary engines (joins §3.2).
 
 Messages of a group become events; one with several points becomes one event for each, and who matches one of them reads
 the message. Containment needs no new kind of predicate:
@@ -18,17 +18,17 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Int64s
-from penstock.errors import SchemaError
-from penstock.joins.conditions import Condition
-from penstock.joins.coordinates import NULL
+from penstock.base.arrays import Int64s
+from penstock.base.errors import SchemaError
+from penstock.joins.axes import NULL
+from penstock.joins.conditions import TableCondition
 from penstock.joins.messages import BASE, DROPPED, EXPOSED, SELECTED, Messages
 from penstock.joins.semijoins import Semijoins
 from penstock.language.schema import Schema
 from penstock.language.types import Kind, Scalar, Struct
 from penstock.matching.compile import compile_plan
 from penstock.matching.matcher import Matcher
-from penstock.matching.rows import FOREVER, Rows
+from penstock.matching.subscription_rows import FOREVER, Rows
 
 _DESCRIPTION = ("form", "a", "x", "y", "c", "below", "above")
 
@@ -42,13 +42,15 @@ def message_schema(group: Semijoins) -> Schema:
         )
     number = Scalar(Kind.INTEGER)
     description = Struct(tuple((name, number) for name in _DESCRIPTION))
-    at = Struct(tuple((name, number) for name in sorted(group.base.lines)))
+    at = Struct(tuple((name, number) for name in sorted(group.base.axes)))
     return Schema(
         Struct((("message", description), ("at", at), *group.base.table.schema.root.fields))
     )
 
 
-def filter_text(corner: Int64s, condition: Condition | None = None, residual: str = "TRUE") -> str:
+def filter_text(
+    corner: Int64s, condition: TableCondition | None = None, residual: str = "TRUE"
+) -> str:
     """The filter of a subscription with this rectangle, and these other conditions on the base table.
 
     >>> base, exposed, dropped, selected = filter_text(np.array([45, 70, 6, 10])).split(" OR ")
@@ -100,7 +102,7 @@ def message_events(group: Semijoins, messages: Messages) -> tuple[pa.RecordBatch
         description[name] = column
     has_tuple = (messages.form != DROPPED)[owner]
     places = messages.tuples[owner]
-    names = sorted(group.base.lines)
+    names = sorted(group.base.axes)
     at = [
         pa.array(
             np.where(has_tuple, group.base.coordinates(n, np.where(has_tuple, places, 0)), NULL)

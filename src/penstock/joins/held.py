@@ -8,7 +8,7 @@ in which -0.0 is 0.0, NaN is NaN, and a timestamp is a moment whatever its zone.
 is in no index: it joins nothing.
 
 A tuple that doesn't satisfy the subscription's conditions on the table isn't held. Most schemes never send one, but a
-sender may leave some conditions to the subscriber (appendix C of the select-joins paper).
+sender may leave some conditions to the subscriber (joins §C).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from penstock.errors import SchemaError
+from penstock.base.errors import SchemaError
 from penstock.joins.catalog import Table
 from penstock.joins.subscription import NEVER, Side
 from penstock.language.literals import wide_key
@@ -25,8 +25,8 @@ from penstock.language.types import Kind, Scalar, Type, Unusable
 from penstock.matching.events import event_value
 from penstock.matching.single import key_reader
 
-Row = dict[str, Any]
-Keys = tuple[int | bytes, ...]
+HeldRow = dict[str, Any]
+ComparedKey = tuple[int | bytes, ...]
 """Values as they are compared."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,40 +47,40 @@ class Held:
 
     def __init__(self, side: Side, table: Table, joined_on: Iterable[tuple[str, ...]]) -> None:
         self.name = side.table
-        self.tuples: dict[Keys, Row] = {}
+        self.tuples: dict[ComparedKey, HeldRow] = {}
         self._table = table
         self._keys = {name: _key_of(table.schema, name) for name in _scalars(table)}
-        self._indexes: dict[tuple[str, ...], dict[Keys, dict[Keys, None]]] = {
+        self._indexes: dict[tuple[str, ...], dict[ComparedKey, dict[ComparedKey, None]]] = {
             attributes: {} for attributes in joined_on
         }
         self._ranges = side.ranges
         self._residual = None if side.residual is None else _test(side.residual, table.schema)
 
-    def read(self, given: Mapping[str, Any]) -> Row:
+    def read(self, given: Mapping[str, Any]) -> HeldRow:
         """A tuple as it is kept: its own columns, and values of their types. SchemaError if they aren't."""
         if not isinstance(given, Mapping):
             raise SchemaError(f"a tuple is a mapping of columns to values, not {given!r}")
-        row: Row = {}
+        row: HeldRow = {}
         for name, type_ in self._table.schema.root.fields:
             row[name] = _value(given.get(name), type_, name)
         return row
 
-    def key(self, row: Mapping[str, Any]) -> Keys:
+    def key(self, row: Mapping[str, Any]) -> ComparedKey:
         """The key of a tuple. SchemaError if a part of it is NULL."""
         found = self.values(self._table.key, row)
         if found is None:
             raise SchemaError(f"table {self.name!r}: the key {', '.join(self._table.key)} is NULL")
         return found
 
-    def key_of(self, values: Sequence[Any]) -> Keys:
+    def key_of(self, values: Sequence[Any]) -> ComparedKey:
         """The key that consists of these values."""
         return self.key(_named(self.name, self._table.key, values))
 
-    def values_of(self, attributes: Sequence[str], values: Sequence[Any]) -> Keys | None:
+    def values_of(self, attributes: Sequence[str], values: Sequence[Any]) -> ComparedKey | None:
         """Values of some attributes as they are compared; None if one is NULL."""
         return self.values(attributes, _named(self.name, attributes, values))
 
-    def values(self, attributes: Sequence[str], row: Mapping[str, Any]) -> Keys | None:
+    def values(self, attributes: Sequence[str], row: Mapping[str, Any]) -> ComparedKey | None:
         """What a tuple has for some attributes, as it is compared; None if one is NULL."""
         found: list[int | bytes] = []
         for name in attributes:
@@ -93,14 +93,14 @@ class Held:
             found.append(key)
         return tuple(found)
 
-    def accepts(self, row: Row) -> bool:
+    def accepts(self, row: HeldRow) -> bool:
         """Whether a tuple satisfies the subscription's conditions on this table."""
         for name, values in self._ranges:
             if not values.contains(self._keys[name](row)):
                 return False
         return self._residual is None or self._residual(row)
 
-    def put(self, key: Keys, row: Row) -> None:
+    def put(self, key: ComparedKey, row: HeldRow) -> None:
         """Hold a tuple; no other of this key may be there."""
         self.tuples[key] = row
         for attributes, index in self._indexes.items():
@@ -108,7 +108,7 @@ class Held:
             if values is not None:
                 index.setdefault(values, {})[key] = None
 
-    def drop(self, key: Keys) -> None:
+    def drop(self, key: ComparedKey) -> None:
         """Forget the tuple with this key, which must be there."""
         row = self.tuples.pop(key)
         for attributes, index in self._indexes.items():
@@ -118,7 +118,13 @@ class Held:
                 if not index[values]:
                     del index[values]
 
-    def find(self, attributes: tuple[str, ...], values: Keys) -> list[Keys]:
+    def clear(self) -> None:
+        """Forget all tuples."""
+        self.tuples.clear()
+        for index in self._indexes.values():
+            index.clear()
+
+    def find(self, attributes: tuple[str, ...], values: ComparedKey) -> list[ComparedKey]:
         """The keys of the tuples with these values, as they are compared."""
         index = self._indexes.get(attributes)
         if index is not None:
@@ -174,12 +180,12 @@ def _value(given: Any, type_: Type, name: str) -> Any:
     return value
 
 
-def _test(condition: str, schema: Schema) -> Callable[[Row], bool]:
+def _test(condition: str, schema: Schema) -> Callable[[HeldRow], bool]:
     """A filter, as a function of one tuple: decided by the engine that matches events."""
     if condition == NEVER:
         return lambda row: False
     from penstock.matching import Matcher, compile_plan
-    from penstock.matching.rows import FOREVER, Rows
+    from penstock.matching.subscription_rows import FOREVER, Rows
 
     plan, errors = compile_plan(Rows.of([(0, "", condition, FOREVER)]), schema)
     for _, error in errors:

@@ -4,9 +4,9 @@
     for change in view.apply(notification): …       which rows came, and which went
     view.rows()                                     all of them, an Arrow table: what the SELECT gives
 
-Section 3.1 of the select-joins paper: the client holds the contents of its semijoins and joins them itself. A view
-holds just the tuples that it was told to (`held`, one per table), and computes what a message changes by following the
-edges from the tuple that came or went: hash lookups, no scan. The rows themselves aren't kept.
+Follows joins §3.1: the client holds the contents of its semijoins and joins them itself. A view holds just the tuples
+that it was told to (`held`, one per table), and computes what a message changes by following the edges from the tuple
+that came or went: hash lookups, no scan. The rows themselves aren't kept.
 
 Messages are those of `messages`. The same message twice changes nothing, and a notification with a bad message is
 refused as a whole. Messages that consist of whole rows of the join (schemes Enum-J, Ref-J, Ref-J+) are kept beside.
@@ -18,9 +18,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.errors import SchemaError
+from penstock.base.errors import SchemaError
 from penstock.joins.catalog import Catalog
-from penstock.joins.held import Held, Keys, Row
+from penstock.joins.held import ComparedKey, Held, HeldRow
 from penstock.joins.messages import (
     JoinAdded,
     JoinRemoved,
@@ -28,16 +28,17 @@ from penstock.joins.messages import (
     TupleAdded,
     TupleRemoved,
     TuplesDropped,
+    ViewReset,
 )
+from penstock.joins.selects import Output, Select, read_select
 from penstock.joins.subscription import SelectJoin
-from penstock.language.selects import Output, Select, read_select
 from penstock.language.types import Type, Unusable, arrow_type
 
-Values = tuple[Any, ...]
+ResultRow = tuple[Any, ...]
 """A row of the result: its values, in the order of the columns."""
 
-_Identity = tuple[Keys, ...]  # of a row of the join: the keys of its tuples
-_Tuples = dict[str, tuple[Keys, Row]]  # a row of the join, or some of it: by table
+_Identity = tuple[ComparedKey, ...]  # of a row of the join: the keys of its tuples
+_Tuples = dict[str, tuple[ComparedKey, HeldRow]]  # a row of the join, or some of it: by table
 
 
 class Subscribed(Protocol):
@@ -55,10 +56,10 @@ class RowChanges:
     [(-1, ('ACME', 6)), (1, ('ACME', 7))]
     """
 
-    added: list[Values] = field(default_factory=list)
-    removed: list[Values] = field(default_factory=list)
+    added: list[ResultRow] = field(default_factory=list)
+    removed: list[ResultRow] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[tuple[int, Values]]:
+    def __iter__(self) -> Iterator[tuple[int, ResultRow]]:
         yield from ((-1, row) for row in self.removed)
         yield from ((1, row) for row in self.added)
 
@@ -103,7 +104,7 @@ class JoinView:
         }
         self._routes = {table: _route(join, table) for table in join.tables}
         self._types = [_type(catalog, column) for column in self.select.columns]
-        self._whole: dict[_Identity, Values] = {}  # rows that were sent as such
+        self._whole: dict[_Identity, ResultRow] = {}  # rows that were sent as such
 
     @property
     def columns(self) -> list[str]:
@@ -120,7 +121,7 @@ class JoinView:
         changes = _Net()
         for step in steps:
             self._take(step, changes)
-        return changes.told()
+        return changes.row_changes()
 
     def rows(self) -> pa.Table:
         """The result as it is now."""
@@ -132,7 +133,7 @@ class JoinView:
         ]
         return pa.Table.from_arrays(arrays, names=self.columns)
 
-    def __iter__(self) -> Iterator[Values]:
+    def __iter__(self) -> Iterator[ResultRow]:
         first = self.select.join.tables[0]
         for key, row in list(self._held[first].tuples.items()):
             for tuples in self._rows_with(first, key, row):
@@ -166,6 +167,8 @@ class JoinView:
                 self._check_whole(dict(keys))
                 identity = tuple(self._of(t).key_of(dict(keys)[t]) for t in self._held)
                 return _Whole(identity, None)
+            case ViewReset():
+                return _Reset()
         raise SchemaError(f"{message!r} is no message of a select-join")
 
     def _whole_row(self, given: Mapping[str, Mapping[str, Any]]) -> "_Whole":
@@ -210,8 +213,21 @@ class JoinView:
                 if shown is not None:
                     self._whole[identity] = shown
                     changes.add(identity, shown)
+            case _Reset():
+                self._forget_everything(changes)
 
-    def _replace(self, table: str, key: Keys, row: Row | None, changes: "_Net") -> None:
+    def _forget_everything(self, changes: "_Net") -> None:
+        first = self.select.join.tables[0]
+        for key, row in self._held[first].tuples.items():
+            for tuples in self._rows_with(first, key, row):
+                changes.remove(self._identity(tuples), self._shown(tuples))
+        for held in self._held.values():
+            held.clear()
+        for identity, shown in self._whole.items():
+            changes.remove(identity, shown)
+        self._whole = {}
+
+    def _replace(self, table: str, key: ComparedKey, row: HeldRow | None, changes: "_Net") -> None:
         held = self._held[table]
         old = held.tuples.get(key)
         if old is not None:
@@ -225,7 +241,7 @@ class JoinView:
 
     # --- the join ------------------------------------------------------------------------------
 
-    def _rows_with(self, table: str, key: Keys, row: Row) -> Iterator[_Tuples]:
+    def _rows_with(self, table: str, key: ComparedKey, row: HeldRow) -> Iterator[_Tuples]:
         """The rows of the join that have this tuple in them."""
         route = self._routes[table]
         pending: list[_Tuples] = [{table: (key, row)}]
@@ -240,9 +256,9 @@ class JoinView:
                 for k in reversed(self._fitting(route[len(tuples) - 1], tuples))
             ]
 
-    def _fitting(self, stop: "_Stop", tuples: _Tuples) -> list[Keys]:
+    def _fitting(self, stop: "_Stop", tuples: _Tuples) -> list[ComparedKey]:
         """The keys of the tuples of the next table that join all those that are there."""
-        found: list[Keys] | None = None
+        found: list[ComparedKey] | None = None
         for own, other, others in stop.links:
             values = self._held[other].values(others, tuples[other][1])
             near = [] if values is None else self._held[stop.table].find(own, values)
@@ -256,51 +272,56 @@ class JoinView:
     def _identity(self, tuples: _Tuples) -> _Identity:
         return tuple(tuples[table][0] for table in self._held)
 
-    def _shown(self, tuples: _Tuples) -> Values:
+    def _shown(self, tuples: _Tuples) -> ResultRow:
         return tuple(tuples[column.table][1][column.attribute] for column in self.select.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class _Put:
     table: str
-    key: Keys
-    row: Row | None  # None: it isn't to be held
+    key: ComparedKey
+    row: HeldRow | None  # None: it isn't to be held
 
 
 @dataclass(frozen=True, slots=True)
 class _Forget:
     table: str
     attributes: tuple[str, ...]
-    values: Keys | None
+    values: ComparedKey | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
     identity: _Identity
-    shown: Values | None
+    shown: ResultRow | None
 
 
-_Step = _Put | _Forget | _Whole
+@dataclass(frozen=True, slots=True)
+class _Reset:
+    pass
+
+
+_Step = _Put | _Forget | _Whole | _Reset
 
 
 class _Net:
     """What several messages changed together: a row that went and came again isn't told."""
 
     def __init__(self) -> None:
-        self._added: dict[_Identity, Values] = {}
-        self._removed: dict[_Identity, Values] = {}
+        self._added: dict[_Identity, ResultRow] = {}
+        self._removed: dict[_Identity, ResultRow] = {}
 
-    def add(self, identity: _Identity, row: Values) -> None:
+    def add(self, identity: _Identity, row: ResultRow) -> None:
         if self._removed.get(identity) == row:
             del self._removed[identity]
         else:
             self._added[identity] = row
 
-    def remove(self, identity: _Identity, row: Values) -> None:
+    def remove(self, identity: _Identity, row: ResultRow) -> None:
         if self._added.pop(identity, None) is None:
             self._removed[identity] = row
 
-    def told(self) -> RowChanges:
+    def row_changes(self) -> RowChanges:
         return RowChanges(list(self._added.values()), list(self._removed.values()))
 
 

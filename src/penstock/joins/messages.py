@@ -1,4 +1,4 @@
-"""What is sent: reformulated, self-describing messages (section 3.2), and what a subscriber makes of them.
+"""What is sent: reformulated, self-describing messages (joins §3.2), and what a subscriber makes of them.
 
 A message has a *content*, which the subscriber applies, and a *description*, by which stateless filters route it:
 
@@ -10,7 +10,7 @@ A message has a *content*, which the subscriber applies, and a *description*, by
     JOINED     a tuple of each table             their selection attributes         each is in its range
 
 A and C are the ranges that the subscription has for the selection attributes of the base and of the filtering table; a
-and c are *coordinates*, 64-bit integers in the order of the values (`coordinates`). A point (x, y) of a compressed
+and c are *coordinates*, 64-bit integers in the order of the values (`axes`). A point (x, y) of a compressed
 skyline has x > y; the test is the same, x at or above where the range begins and y at or below where it ends.
 
 A subscriber holds, of each table, the tuples it was sent, by key, and applies the messages of a change in order:
@@ -20,13 +20,15 @@ A subscriber holds, of each table, the tuples it was sent, by key, and applies t
     TuplesDropped   forget all tuples of a table with these join attributes: none of them joins any longer
     JoinAdded       a row of the join came into being (Enum-J, Ref-J, Ref-J+), told by the tuples it is made of
     JoinRemoved     it is no more
+    ViewReset       forget everything: what must be held is told from here on
 
-The join of what it holds is the result of the subscription. The paper leaves deletions out; they are the mirror images
+The join of what it holds is the result of the subscription. joins §3.1 leaves deletions out; they are the mirror images
 of insertions. A tuple that is deleted was held by just those who would get it if it came now, so it has the same
 skyline. A tuple of the filtering table that is deleted takes with it what it would expose if it came now, and as all of
 that has the same join attributes, one message says so.
 
-Bytes are counted as the paper does: a number has 4 of them (so a point has 8), a string or a payload as many as it has.
+A number counts as 4 bytes (so a point as 8), a string or a payload as many as it has. joins §6 measures in bytes and
+doesn't say how it counts them.
 """
 
 from collections.abc import Mapping
@@ -35,10 +37,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.arrays import Int8s, Int32s, Int64s
+from penstock.base.arrays import Int8s, Int64s, offsets
 
-Row = Mapping[str, Any]
-Key = tuple[Any, ...]
+TableRow = Mapping[str, Any]
+TupleKey = tuple[Any, ...]
 
 ADDED, REMOVED = 0, 1  # what happens to the content
 BASE, EXPOSED, DROPPED, SELECTED, JOINED = range(5)  # forms
@@ -51,7 +53,7 @@ class TupleAdded:
     """Hold this tuple, instead of one with the same key."""
 
     table: str
-    row: Row
+    row: TableRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class TupleRemoved:
     """Forget the tuple with this key."""
 
     table: str
-    key: Key
+    key: TupleKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +70,29 @@ class TuplesDropped:
 
     table: str
     attributes: tuple[str, ...]
-    values: Key
+    values: TupleKey
 
 
 @dataclass(frozen=True, slots=True)
 class JoinAdded:
     """A row of the join, as one tuple of each table."""
 
-    rows: tuple[tuple[str, Row], ...]
+    rows: tuple[tuple[str, TableRow], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRemoved:
     """A row of the join that is no more, as the key of one tuple of each table."""
 
-    keys: tuple[tuple[str, Key], ...]
+    keys: tuple[tuple[str, TupleKey], ...]
 
 
-Message = TupleAdded | TupleRemoved | TuplesDropped | JoinAdded | JoinRemoved
+@dataclass(frozen=True, slots=True)
+class ViewReset:
+    """Forget everything. Whoever begins to be served, or is served again after a pause, is told this first."""
+
+
+Message = TupleAdded | TupleRemoved | TuplesDropped | JoinAdded | JoinRemoved | ViewReset
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +137,7 @@ class Messages:
             *[empty] * 2,
         )
 
-    def taken(self, which: Int64s) -> "Messages":
+    def take(self, which: Int64s) -> "Messages":
         """Some of them, in this order."""
         counts = self.points()[which]
         start = offsets(counts)
@@ -156,7 +163,7 @@ class Messages:
         return (numbers + a_point * self.points()) * NUMBER
 
 
-def concatenated(parts: list[Messages]) -> Messages:
+def concatenate_messages(parts: list[Messages]) -> Messages:
     """The messages of several batches of one group, one after the other."""
     if len(parts) == 1:
         return parts[0]
@@ -169,14 +176,3 @@ def concatenated(parts: list[Messages]) -> Messages:
     }
     counts = np.concatenate([part.points() for part in parts])
     return Messages(start=offsets(counts), **columns)
-
-
-def offsets(counts: Int64s | Int32s) -> Int64s:
-    """Where runs of these lengths begin, one after the other; and where the last one ends.
-
-    >>> offsets(np.array([2, 0, 3])).tolist()
-    [0, 2, 2, 5]
-    """
-    found = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=found[1:])
-    return found

@@ -1,13 +1,13 @@
 """What changes bring about: messages, flat, and who reads them if somebody asks."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Int64s
+from penstock.base.arrays import Int64s
 from penstock.joins.messages import ADDED, DROPPED, Message, Messages
 from penstock.joins.readers import Readers
 
@@ -37,16 +37,11 @@ class Part:
 class Notifications:
     """The messages of some changes.
 
-    They tell of tuples by where they stand: they can be read until the next change, or the next subscription. A message
-    is counted once, however many read it, unless the scheme sends to each of them apart.
+    They tell of tuples by where they stand: they can be read until the next change, or the next subscription.
     """
 
     parts: Sequence[Part]
     ids: Int64s  # of subscriptions by their numbers
-    is_unicast: bool = False
-    moved: dict[int, list[Message]] = field(
-        default_factory=dict
-    )  # what a new plan makes subscribers hold, by id
     _readers: list[Readers] | None = None
 
     def __len__(self) -> int:
@@ -82,30 +77,16 @@ class Notifications:
                 if at not in made:
                     made[at] = part.sender.message(part.messages, at)
                 found.setdefault(sid, []).append((turns[at], made[at]))
-        sent = {
+        return {
             sid: [message for _, message in sorted(messages, key=lambda pair: pair[0])]
             for sid, messages in found.items()
         }
-        for sid, more in self.moved.items():
-            sent.setdefault(sid, []).extend(more)
-        return sent
 
     def __iter__(self) -> Iterator[Message]:
         """All messages, as they are sent."""
         for part in self.parts:
             for at in range(len(part.messages)):
                 yield part.sender.message(part.messages, at)
-
-    def output_bytes(self) -> int:
-        """What leaves the server, as the paper counts it."""
-        total = 0
-        for n, part in enumerate(self.parts):
-            sizes = part.sender.content_bytes(part.messages)
-            if self.is_unicast:
-                total += int((sizes * self.readers()[n].counts()).sum())
-            else:
-                total += int((sizes + part.messages.description_bytes()).sum())
-        return total
 
 
 def _turns(messages: Messages) -> list[tuple[int, int]]:

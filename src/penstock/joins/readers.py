@@ -5,22 +5,53 @@ done on the rectangles of a group, for subscribers of the same process, and for 
 `filters` gives the same filters as text for the ordinary engines, which find the same.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Int32s, Int64s
-from penstock.jit import kernel
-from penstock.joins.coordinates import BEYOND, NOWHERE
+from penstock.base.arrays import Bools, Int8s, Int32s, Int64s
+from penstock.base.jit import kernel
+from penstock.joins.axes import BEYOND, NOWHERE
 from penstock.joins.messages import BASE, DROPPED, EXPOSED, JOINED, SELECTED, Messages
-from penstock.joins.rectangles import MANY, STACK, Rectangles, all_inside, is_inside, meets
+from penstock.joins.rectangles import (
+    MANY,
+    STACK,
+    RectangleChains,
+    Rectangles,
+    RectangleTree,
+    all_inside,
+    is_inside,
+    meets,
+)
 
 _FEW = 4  # messages that are alike are searched for one by one
 _WORTH = 1024  # rectangles that a message less to search for is worth
 
 
+class MessageArrays(NamedTuple):
+    """The descriptions of messages, as `Messages` has them."""
+
+    form: Int8s
+    a: Int64s
+    c: Int64s
+    below: Int64s
+    above: Int64s
+    start: Int64s
+    x: Int64s
+    y: Int64s
+
+
+class _Reading(NamedTuple):
+    """In which turn messages are read, and the rectangles that read them: those of turn k end at ends[k]."""
+
+    turn: Int64s
+    ends: Int64s
+    found: Int32s
+    shared: Int32s  # room for the rectangles of messages that are alike
+
+
 @kernel
-def _boxed(box: Int64s, form: int, c: int, below: int, above: int) -> None:
+def _open_box(box: Int64s, form: int, c: int, below: int, above: int) -> None:
     """What a message asks of rectangles, but for its coordinate a and its points."""
     box[:4], box[4:] = NOWHERE, BEYOND
     if form in (EXPOSED, DROPPED):
@@ -58,10 +89,12 @@ def _touches(steps: Int64s, low: int, high: int) -> bool:
 
 @kernel
 def _all_touched(
-    tree: Any, box: Int64s, steps: Int64s, d: int, out: Int32s, at: int, most: int
+    tree: RectangleTree, box: Int64s, steps: Int64s, d: int, out: Int32s, most: int
 ) -> int:
     """The rectangles in a box that are touched in dimensions d and d + 1; as `all_inside`, past `most` it may stop."""
-    left, right, _, _, _, living, bounds, buckets, corners = tree
+    left, right, living = tree.left, tree.right, tree.living
+    bounds, buckets, corners = tree.bounds, tree.buckets, tree.corners
+    at = 0
     stack = np.empty(STACK, np.int32)
     stack[0] = 0
     height = 1
@@ -90,20 +123,23 @@ def _all_touched(
 
 @kernel
 def _search(
-    tree: Any, box: Int64s, form: int, x: Int64s, y: Int64s, out: Int32s, at: int, most: int
+    tree: RectangleTree, box: Int64s, messages: MessageArrays, i: int, out: Int32s, most: int
 ) -> int:
-    """The rectangles in a box that some point of a message touches; past the end of `out` they are only counted."""
+    """The rectangles in a box that some point of message i touches; past the end of `out` they are only counted."""
+    form = messages.form[i]
     if form in (EXPOSED, SELECTED, JOINED):
-        return int(all_inside(tree, box, out, at, most))
-    steps = np.empty((len(x), 2), np.int64)
-    _stairs(x, y, steps)
-    return int(_all_touched(tree, box, steps, 2 if form == BASE else 0, out, at, most))
+        return int(all_inside(tree, box, out, 0, most))
+    begin, end = messages.start[i], messages.start[i + 1]
+    steps = np.empty((end - begin, 2), np.int64)
+    _stairs(messages.x[begin:end], messages.y[begin:end], steps)
+    return int(_all_touched(tree, box, steps, 2 if form == BASE else 0, out, most))
 
 
 @kernel
-def _is_alike(messages: Any, i: int, j: int) -> bool:
+def _is_alike(messages: MessageArrays, i: int, j: int) -> bool:
     """Whether two messages differ at most in their coordinates a."""
-    form, _, c, below, above, start, x, y = messages
+    form, c, below, above = messages.form, messages.c, messages.below, messages.above
+    start, x, y = messages.start, messages.x, messages.y
     count = start[i + 1] - start[i]
     if form[i] != form[j] or c[i] != c[j] or below[i] != below[j] or above[i] != above[j]:
         return False
@@ -116,7 +152,7 @@ def _is_alike(messages: Any, i: int, j: int) -> bool:
 
 
 @kernel
-def _run_end(messages: Any, turn: Int64s, k: int) -> int:
+def _run_end(messages: MessageArrays, turn: Int64s, k: int) -> int:
     """Where the messages end that differ from the one whose turn is k in their coordinates a only."""
     end = k + 1
     while end < len(turn) and _is_alike(messages, turn[end - 1], turn[end]):
@@ -139,9 +175,9 @@ def _first_at_least(a: Int64s, run: Int64s, value: int) -> int:
 
 @kernel
 def _share_out(
-    corners: Int64s, a: Int64s, run: Int64s, shared: Int32s, out: Int32s, at: int, ends: Int64s
+    corners: Int64s, a: Int64s, run: Int64s, shared: Int32s, out: Int32s, ends: Int64s
 ) -> int:
-    """Give each message of a run those of the rectangles that span its coordinate; where they end, or past `out`.
+    """Give each message of a run those of the rectangles that span its coordinate; how many, or too many for `out`.
 
     A rectangle is read by neighbours: two searches among the messages find them, however many they are.
     """
@@ -153,7 +189,7 @@ def _share_out(
         if spans[q, 0] < spans[q, 1]:
             places[spans[q, 0]] += 1
             places[spans[q, 1]] -= 1
-    last = at
+    last = 0
     count = 0
     for j in range(len(run)):
         count += places[j]
@@ -182,39 +218,42 @@ def _sort_by_subscription(rectangles: Int32s, head: Int32s) -> None:
 
 @kernel
 def _read_all(
-    tree: Any, head: Int32s, messages: Any, turn: Int64s, first: int, out: Int32s, ends: Int64s,
-    shared: Int32s,
-) -> int:  # fmt: skip
+    tree: RectangleTree, head: Int32s, messages: MessageArrays, reading: _Reading, first: int
+) -> int:
     """The rectangles that read each message, from the first turn on, as long as there is room; whose turn is next.
 
     Messages that differ in their coordinates only are read together: who reads one of them wherever it lies is searched
     once, and then shared out among them. Unless they are few, or these many.
     """
-    form, a, c, below, above, start, x, y = messages
+    form, a = messages.form, messages.a
+    turn, ends, found, shared = reading.turn, reading.ends, reading.found, reading.shared
     at = int(ends[first - 1]) if first else 0
     box = np.empty(8, np.int64)
     k = first
     end = first  # of the run that k is in
     while k < len(turn):
         i = turn[k]
-        points = slice(start[i], start[i + 1])
-        _boxed(box, form[i], c[i], below[i], above[i])
+        _open_box(box, form[i], messages.c[i], messages.below[i], messages.above[i])
         if k == end:
             end = _run_end(messages, turn, k)
             if end - k >= _FEW:
                 most = min(len(shared), _WORTH * (end - k))
-                count = _search(tree, box, form[i], x[points], y[points], shared, 0, most)
+                count = _search(tree, box, messages, i, shared, most)
                 if count <= most:
                     _sort_by_subscription(shared[:count], head)
-                    at = _share_out(tree[8], a, turn[k:end], shared[:count], out, at, ends[k:end])
-                    if at > len(out):
+                    run, places = turn[k:end], ends[k:end]
+                    more = _share_out(tree.corners, a, run, shared[:count], found[at:], places)
+                    if at + more > len(found):
                         return int(k)
+                    for j in range(len(places)):
+                        places[j] += at
+                    at += more
                     k = end
                     continue
         if form[i] != DROPPED:
             box[4], box[1] = a[i], a[i]
-        at = _search(tree, box, form[i], x[points], y[points], out, at, MANY)
-        if at > len(out):
+        at += _search(tree, box, messages, i, found[at:], MANY)
+        if at > len(found):
             return int(k)
         ends[k] = at
         k += 1
@@ -235,16 +274,17 @@ class Readers(NamedTuple):
         """The message of each number."""
         return np.repeat(np.arange(len(self.start) - 1), self.counts())
 
-    def kept(self, keep: Bools) -> "Readers":
+    def keep(self, keep: Bools) -> "Readers":
         """Those of the numbers that are to be kept."""
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep)])
         return Readers(before[self.start], self.numbers[keep])
 
 
 @kernel
-def _in_turn(turn: Int64s, ends: Int64s, found: Int32s, chains: Any, start: Int64s) -> Int64s:
+def _in_turn(reading: _Reading, chains: RectangleChains, start: Int64s) -> Int64s:
     """Where each message's subscriptions start, and they themselves: those of the rectangles found turn by turn."""
-    head, following = chains
+    turn, ends, found = reading.turn, reading.ends, reading.found
+    head, following = chains.head, chains.following
     count = 0
     for k in range(len(turn)):
         before = count
@@ -281,20 +321,19 @@ def readers(rectangles: Rectangles, messages: Messages) -> Readers:
     start = np.zeros(count + 1, np.int64)
     if not count or not len(rectangles):
         return Readers(start, np.empty(0, np.int64))
-    turn = _turns(messages)
-    ends = np.zeros(count, np.int64)
     size = len(rectangles.corners)
-    out = np.empty(max(1 << 14, 2 * size), np.int32)
-    shared = np.empty(size, np.int32)
-    flat = (
-        messages.form, messages.a, messages.c, messages.below, messages.above, messages.start, messages.x,
-        messages.y,
-    )  # fmt: skip
+    reading = _Reading(
+        turn=_turns(messages),
+        ends=np.zeros(count, np.int64),
+        found=np.empty(max(1 << 14, 2 * size), np.int32),
+        shared=np.empty(size, np.int32),
+    )
+    flat = MessageArrays(*(getattr(messages, name) for name in MessageArrays._fields))
     first = 0
     while True:
-        first = _read_all(rectangles.tree, rectangles.head, flat, turn, first, out, ends, shared)
+        first = _read_all(rectangles.tree, rectangles.head, flat, reading, first)
         if first == count:
             break
-        out = np.concatenate([out, np.empty(len(out), np.int32)])
-    chains = rectangles.head, rectangles.following
-    return Readers(start, _in_turn(turn, ends, out, chains, start))
+        room = np.empty(len(reading.found), np.int32)
+        reading = reading._replace(found=np.concatenate([reading.found, room]))
+    return Readers(start, _in_turn(reading, rectangles.chains, start))

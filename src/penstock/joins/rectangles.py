@@ -13,29 +13,52 @@ The index is a k-d tree with buckets, flat, one bounding box a node (a cache lin
     buckets    up to 16 rectangles a leaf; their numbers lie next to each other, mostly: a search reads them in one go
     chains     rectangle ─▶ first subscription ─▶ next …       equal rectangles are one rectangle
 
-    a box is searched depth first; a node outside is left out, and a node wholly inside answers at once
+    a box is eight numbers, the lowest of the four coordinates and then the highest; it is searched depth first: a node
+    outside is left out, and a node wholly inside answers at once
 
 Invariant: a leaf's bucket has distinct rectangles, so a full one can always be cut; `living` of a node is the number of
 rectangles below it; a node's box has all of them in it (deletions don't shrink it, which keeps it true).
 
-The paper has an R-tree of two dimensions in each cluster (section 3.1.1). One tree for all clusters finds the same: the
-conditions on C, which there choose the clusters, are part of the box here. It is measured in `stabbing`.
+joins §3.1.1 has an R-tree of two dimensions in each cluster. One tree for all clusters finds the same: the conditions
+on C, which there choose the clusters, are part of the box here. It is measured in `stabbing`.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import AnyArray, Int32s, Int64s
+from penstock.base.jit import kernel
 
 BUCKET = 16
 TURNS = (2, 3, 2, 3, 2, 3, 0, 1)  # along which dimensions nodes are cut, from the root down
 STACK = 512  # deeper than any tree: past MOST_DEPTH it is built anew
 MOST_DEPTH = 200
 MANY = 1 << 62
-Box = Int64s  # of eight: the lowest of the four coordinates, then the highest
-Tree = tuple[Int32s, Int32s, Int32s, Int32s, Int64s, Int32s, Int64s, Int32s, Int64s]
+_NODES, _BUCKETS, _RECTANGLES, _FREE, _DEPTH = range(5)  # what `used` counts
+
+
+class RectangleTree(NamedTuple):
+    """The nodes and buckets drawn above, and the corners of the rectangles. They may be longer than what is in use."""
+
+    left: Int32s  # -1: a leaf
+    right: Int32s  # of a leaf: its bucket
+    parent: Int32s
+    dimension: Int32s
+    cut: Int64s
+    living: Int32s
+    bounds: Int64s
+    buckets: Int32s
+    corners: Int64s
+
+
+class RectangleChains(NamedTuple):
+    """The subscriptions of each rectangle, as a list that is linked both ways; -1 is nobody."""
+
+    head: Int32s  # the first subscription of a rectangle
+    following: Int32s
+    previous: Int32s
+    rectangle: Int32s  # of a subscription
 
 
 @kernel
@@ -59,9 +82,10 @@ def meets(bounds: Int64s, node: int, box: Int64s) -> bool:
 
 
 @kernel
-def any_inside(tree: Any, box: Int64s) -> bool:
+def any_inside(tree: RectangleTree, box: Int64s) -> bool:
     """Whether some rectangle is in a box."""
-    left, right, _, _, _, living, bounds, buckets, corners = tree
+    left, right, living = tree.left, tree.right, tree.living
+    bounds, buckets, corners = tree.bounds, tree.buckets, tree.corners
     stack = np.empty(STACK, np.int32)
     stack[0] = 0
     height = 1
@@ -96,12 +120,13 @@ def any_inside(tree: Any, box: Int64s) -> bool:
 
 
 @kernel
-def all_inside(tree: Any, box: Int64s, out: Int32s, at: int, most: int = MANY) -> int:
+def all_inside(tree: RectangleTree, box: Int64s, out: Int32s, at: int, most: int = MANY) -> int:
     """Write the rectangles in a box to `out` from `at` on; where they end.
 
     Past the end of `out` they are only counted, and past `most` not even that.
     """
-    left, right, _, _, _, living, bounds, buckets, corners = tree
+    left, right, living = tree.left, tree.right, tree.living
+    bounds, buckets, corners = tree.bounds, tree.buckets, tree.corners
     stack = np.empty(STACK, np.int32)
     stack[0] = 0
     height = 1
@@ -128,9 +153,9 @@ def all_inside(tree: Any, box: Int64s, out: Int32s, at: int, most: int = MANY) -
 
 
 @kernel
-def _leaf(tree: Any, corner: Int64s) -> tuple[int, int]:
+def _leaf(tree: RectangleTree, corner: Int64s) -> tuple[int, int]:
     """The leaf where a rectangle is, or would be; and how deep it lies."""
-    left, right, _, dimension, cut, _, _, _, _ = tree
+    left, right, dimension, cut = tree.left, tree.right, tree.dimension, tree.cut
     node, depth = 0, 0
     while left[node] >= 0:
         node = left[node] if corner[dimension[node]] <= cut[node] else right[node]
@@ -139,21 +164,27 @@ def _leaf(tree: Any, corner: Int64s) -> tuple[int, int]:
 
 
 @kernel
-def _put(tree: Any, r: int, leaf: int) -> None:
+def _enclose(tree: RectangleTree, node: int, r: int) -> None:
+    """Have one rectangle more below a node: in its box, and counted."""
+    bounds = tree.bounds
+    for d in range(4):
+        value = tree.corners[r, d]
+        if tree.living[node] == 0:
+            bounds[node, d], bounds[node, d + 4] = value, value
+        else:
+            bounds[node, d] = min(bounds[node, d], value)
+            bounds[node, d + 4] = max(bounds[node, d + 4], value)
+    tree.living[node] += 1
+
+
+@kernel
+def _put(tree: RectangleTree, r: int, leaf: int) -> None:
     """Put a rectangle into a leaf with room."""
-    _, right, parent, _, _, living, bounds, buckets, corners = tree
-    buckets[right[leaf], living[leaf]] = r
+    tree.buckets[tree.right[leaf], tree.living[leaf]] = r
     node = leaf
     while node >= 0:
-        for d in range(4):
-            value = corners[r, d]
-            if living[node] == 0:
-                bounds[node, d], bounds[node, d + 4] = value, value
-            else:
-                bounds[node, d] = min(bounds[node, d], value)
-                bounds[node, d + 4] = max(bounds[node, d + 4], value)
-        living[node] += 1
-        node = parent[node]
+        _enclose(tree, node, r)
+        node = tree.parent[node]
 
 
 @kernel
@@ -174,9 +205,10 @@ def _where_to_cut(values: Int64s) -> tuple[int, int]:
 
 
 @kernel
-def _split(tree: Any, leaf: int, nodes: int, bucket: int, depth: int) -> None:
+def _split(tree: RectangleTree, leaf: int, nodes: int, bucket: int, depth: int) -> None:
     """Make a full leaf two, at `nodes` and after it; the right one has the new `bucket`."""
-    left, right, parent, dimension, cut, living, bounds, buckets, corners = tree
+    left, right, parent, living = tree.left, tree.right, tree.parent, tree.living
+    buckets, corners = tree.buckets, tree.corners
     full = buckets[right[leaf]].copy()
     best, best_d, best_cut = 0, 0, np.int64(0)
     for turn in range(len(TURNS)):
@@ -195,32 +227,32 @@ def _split(tree: Any, leaf: int, nodes: int, bucket: int, depth: int) -> None:
         node = nodes + side
         left[node], parent[node], living[node] = -1, leaf, 0
         right[node] = bucket if side else old
-    left[leaf], right[leaf], dimension[leaf], cut[leaf] = nodes, nodes + 1, best_d, best_cut
+    left[leaf], right[leaf] = nodes, nodes + 1
+    tree.dimension[leaf], tree.cut[leaf] = best_d, best_cut
     for i in range(BUCKET):
         side = 0 if corners[full[i], best_d] <= best_cut else 1
         node = nodes + side
-        r = full[i]
-        buckets[right[node], living[node]] = r
-        for d in range(4):
-            value = corners[r, d]
-            if living[node] == 0:
-                bounds[node, d], bounds[node, d + 4] = value, value
-            else:
-                bounds[node, d] = min(bounds[node, d], value)
-                bounds[node, d + 4] = max(bounds[node, d + 4], value)
-        living[node] += 1
+        buckets[right[node], living[node]] = full[i]
+        _enclose(tree, node, full[i])
 
 
 @kernel
 def _add(
-    tree: Any, used: Int64s, corner: Int64s, free: Int32s, subscription: int, chains: Any
+    tree: RectangleTree,
+    used: Int64s,
+    corner: Int64s,
+    free: Int32s,
+    subscription: int,
+    chains: RectangleChains,
 ) -> None:
-    """Add a subscription. `used` has how many nodes, buckets, rectangles and free ones there are."""
-    _, right, _, _, _, living, _, buckets, corners = tree
-    head, following, previous, rectangle = chains
+    """Add a subscription. `used` has how many nodes, buckets, rectangles and free ones there are, and the depth."""
+    living, buckets, corners = tree.living, tree.buckets, tree.corners
+    head, following, previous, rectangle = (
+        chains.head, chains.following, chains.previous, chains.rectangle,
+    )  # fmt: skip
     leaf, depth = _leaf(tree, corner)
-    used[4] = max(used[4], depth)
-    bucket = right[leaf]
+    used[_DEPTH] = max(used[_DEPTH], depth)
+    bucket = tree.right[leaf]
     for i in range(living[leaf]):
         r = buckets[bucket, i]
         if (corners[r] == corner).all():
@@ -228,17 +260,17 @@ def _add(
             following[subscription], previous[subscription], head[r] = head[r], -1, subscription
             rectangle[subscription] = r
             return
-    if used[3]:
-        used[3] -= 1
-        r = free[used[3]]
+    if used[_FREE]:
+        used[_FREE] -= 1
+        r = free[used[_FREE]]
     else:
-        r = used[2]
-        used[2] += 1
+        r = used[_RECTANGLES]
+        used[_RECTANGLES] += 1
     corners[r] = corner
     while living[leaf] == BUCKET:
-        _split(tree, leaf, used[0], used[1], depth)
-        used[0] += 2
-        used[1] += 1
+        _split(tree, leaf, used[_NODES], used[_BUCKETS], depth)
+        used[_NODES] += 2
+        used[_BUCKETS] += 1
         leaf, depth = _leaf(tree, corner)
     _put(tree, r, leaf)
     head[r], rectangle[subscription] = subscription, r
@@ -247,17 +279,26 @@ def _add(
 
 @kernel
 def _add_all(
-    tree: Any, used: Int64s, corners: Int64s, free: Int32s, subscriptions: Int64s, chains: Any
+    tree: RectangleTree,
+    used: Int64s,
+    corners: Int64s,
+    free: Int32s,
+    subscriptions: Int64s,
+    chains: RectangleChains,
 ) -> None:
     for i in range(len(subscriptions)):
         _add(tree, used, corners[i], free, subscriptions[i], chains)
 
 
 @kernel
-def _remove(tree: Any, used: Int64s, free: Int32s, subscription: int, chains: Any) -> None:
+def _remove(
+    tree: RectangleTree, used: Int64s, free: Int32s, subscription: int, chains: RectangleChains
+) -> None:
     """Take a subscription off its rectangle's chain, and the rectangle away if it was the last."""
-    _, right, parent, _, _, living, _, buckets, corners = tree
-    head, following, previous, rectangle = chains
+    living, buckets, parent = tree.living, tree.buckets, tree.parent
+    head, following, previous, rectangle = (
+        chains.head, chains.following, chains.previous, chains.rectangle,
+    )  # fmt: skip
     r = rectangle[subscription]
     before, after = previous[subscription], following[subscription]
     rectangle[subscription] = -1
@@ -269,8 +310,8 @@ def _remove(tree: Any, used: Int64s, free: Int32s, subscription: int, chains: An
     head[r] = after
     if after >= 0:
         return
-    node, _ = _leaf(tree, corners[r])
-    bucket = right[node]
+    node, _ = _leaf(tree, tree.corners[r])
+    bucket = tree.right[node]
     last = living[node] - 1
     for i in range(last + 1):
         if buckets[bucket, i] == r:
@@ -279,18 +320,19 @@ def _remove(tree: Any, used: Int64s, free: Int32s, subscription: int, chains: An
     while node >= 0:
         living[node] -= 1
         node = parent[node]
-    free[used[3]] = r
-    used[3] += 1
+    free[used[_FREE]] = r
+    used[_FREE] += 1
 
 
 @kernel
-def _number_by_leaves(tree: Any, used: Int64s, chains: Any) -> None:
+def _number_by_leaves(tree: RectangleTree, used: Int64s, chains: RectangleChains) -> None:
     """Number the rectangles anew, leaf by leaf. None is free then."""
-    left, right, _, _, _, living, _, buckets, corners = tree
-    head, following, _, rectangle = chains
+    left, right, living = tree.left, tree.right, tree.living
+    buckets, corners = tree.buckets, tree.corners
+    head, following, rectangle = chains.head, chains.following, chains.rectangle
     old_corners, old_head = corners.copy(), head.copy()
     count = 0
-    for node in range(used[0]):
+    for node in range(used[_NODES]):
         if left[node] >= 0:
             continue
         bucket = right[node]
@@ -303,14 +345,15 @@ def _number_by_leaves(tree: Any, used: Int64s, chains: Any) -> None:
                 rectangle[s] = count
                 s = following[s]
             count += 1
-    used[2], used[3] = count, 0
+    used[_RECTANGLES], used[_FREE] = count, 0
 
 
 @kernel
 def subscriptions_of(
-    rectangles: Int32s, head: Int32s, following: Int32s, out: Int64s, counts: Int64s
+    rectangles: Int32s, chains: RectangleChains, out: Int64s, counts: Int64s
 ) -> int:
     """The subscriptions of rectangles, in order, and how many each has; past the end of `out`, only counted."""
+    head, following = chains.head, chains.following
     at = 0
     for i in range(len(rectangles)):
         begin = at
@@ -346,22 +389,21 @@ class Rectangles:
         self.following, self.previous = nobody.copy(), nobody.copy()
         self.rectangle = nobody.copy()  # of a subscription; -1: it has none
         self._free = np.zeros(1, np.int32)
-        self._used = np.array(
-            [1, 1, 0, 0, 0], np.int64
-        )  # nodes, buckets, rectangles, free ones; depth
+        self._used = np.array([1, 1, 0, 0, 0], np.int64)
         self._numbered = 0  # rectangles when they were last numbered by leaves
 
     @property
-    def tree(self) -> Tree:
-        """What kernels work on."""
-        return (
+    def tree(self) -> RectangleTree:
+        """What kernels search."""
+        return RectangleTree(
             self._left, self._right, self._parent, self._dimension, self._cut, self._living, self._bounds,
             self._buckets, self.corners,
         )  # fmt: skip
 
     @property
-    def _chains(self) -> tuple[Int32s, Int32s, Int32s, Int32s]:
-        return self.head, self.following, self.previous, self.rectangle
+    def chains(self) -> RectangleChains:
+        """Whose the rectangles are."""
+        return RectangleChains(self.head, self.following, self.previous, self.rectangle)
 
     def __len__(self) -> int:
         """How many distinct rectangles there are."""
@@ -376,23 +418,23 @@ class Rectangles:
             order = np.random.default_rng(len(subscriptions)).permutation(len(subscriptions))
             subscriptions, corners = subscriptions[order], corners[order]
         corners = np.ascontiguousarray(corners)
-        _add_all(self.tree, self._used, corners, self._free, subscriptions, self._chains)
-        if self._used[4] > MOST_DEPTH:
+        _add_all(self.tree, self._used, corners, self._free, subscriptions, self.chains)
+        if self._used[_DEPTH] > MOST_DEPTH:
             self._rebuild()
-        if self._used[2] > 2 * self._numbered:
-            _number_by_leaves(self.tree, self._used, self._chains)
-            self._numbered = int(self._used[2])
+        if self._used[_RECTANGLES] > 2 * self._numbered:
+            _number_by_leaves(self.tree, self._used, self.chains)
+            self._numbered = int(self._used[_RECTANGLES])
 
     def remove(self, subscription: int) -> None:
         """Forget a subscription."""
-        _remove(self.tree, self._used, self._free, subscription, self._chains)
+        _remove(self.tree, self._used, self._free, subscription, self.chains)
 
     def of(self, subscription: int) -> Int64s:
         """The rectangle of a subscription."""
         found: Int64s = self.corners[self.rectangle[subscription]]
         return found
 
-    def inside(self, box: Box) -> Int32s:
+    def inside(self, box: Int64s) -> Int32s:
         """The rectangles in a box."""
         out = np.empty(1024, np.int32)
         count = all_inside(self.tree, box, out, 0)
@@ -401,7 +443,7 @@ class Rectangles:
             all_inside(self.tree, box, out, 0)
         return out[:count]
 
-    def subscriptions(self, box: Box) -> Int64s:
+    def subscriptions(self, box: Int64s) -> Int64s:
         """The subscriptions whose rectangles are in a box."""
         return self.members(self.inside(box))[0]
 
@@ -409,15 +451,11 @@ class Rectangles:
         """The subscriptions of rectangles, one after the other, and how many each has."""
         counts = np.empty(len(rectangles), np.int64)
         out = np.empty(4 * len(rectangles) + 16, np.int64)
-        total = subscriptions_of(rectangles, self.head, self.following, out, counts)
+        total = subscriptions_of(rectangles, self.chains, out, counts)
         if total > len(out):
             out = np.empty(total, np.int64)
-            subscriptions_of(rectangles, self.head, self.following, out, counts)
+            subscriptions_of(rectangles, self.chains, out, counts)
         return out[:total], counts
-
-    def living(self) -> Int64s:
-        """All distinct rectangles."""
-        return self.corners[self.inside(EVERYWHERE)]
 
     def _reserve(self, more: int, numbers: int) -> None:
         """Room for more rectangles, and for subscriptions up to a number."""
@@ -437,14 +475,13 @@ class Rectangles:
         fresh = Rectangles()
         fresh.add(subscriptions, corners)
         self.__dict__.update(fresh.__dict__)
-        self._used[4] = 0
+        self._used[_DEPTH] = 0
 
 
 _OF_NODES = ("_left", "_right", "_parent", "_dimension", "_cut", "_living", "_bounds")
-EVERYWHERE = np.array([-(2**63)] * 4 + [2**63 - 1] * 4, np.int64)
 
 
-def _grown(array: Any, size: int) -> Any:
+def _grown(array: AnyArray, size: int) -> AnyArray:
     """The array, or a larger one that begins with it; what is new is -1."""
     if size <= len(array):
         return array

@@ -9,19 +9,36 @@ the end with twice the room, and the pool is packed when half of it is holes. Al
 neighbours of a coordinate, or a stretch between two. So the state of a join key is a pair of flat arrays and nothing
 else, which is what a keyed state store holds; kernels don't know whether there are other keys.
 
-Why not a B-tree, as in the paper: a tuple that comes or goes moves on average half a run, 16 bytes a tuple. Measured,
-that takes 0.3 µs with 160 tuples of the same join key (Table 2 has no more on average), 1 µs with 1,000, 16 µs with
-20,000, 70 µs with 100,000 and 0.7 ms with a million. A search in the subscriptions takes 1 to 5 µs, so sorted blocks
-would pay off from some ten thousand tuples of one join key on; a run would then no longer be one array.
+Why not a B-tree, as in joins §3.1.1: a tuple that comes or goes moves on average half a run, 16 bytes a tuple.
+Measured, that takes 0.3 µs with 160 tuples of the same join key (the average of joins §6.1), 1 µs with 1,000, 16 µs
+with 20,000, 70 µs with 100,000 and 0.7 ms with a million. A search in the subscriptions takes 1 to 5 µs, so sorted
+blocks would pay off from some ten thousand tuples of one join key on; a run would then no longer be one array.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int64s
-from penstock.jit import kernel
-from penstock.joins.coordinates import BEYOND, NOWHERE
+from penstock.base.arrays import Int64s
+from penstock.base.jit import kernel
+from penstock.joins.axes import BEYOND, NOWHERE
+
+
+class RunArrays(NamedTuple):
+    """The runs drawn above: that of a join key is start[key] .. start[key] + length[key] of the pool."""
+
+    start: Int64s
+    length: Int64s
+    values: Int64s  # coordinates
+    tuples: Int64s  # where they stand
+
+
+class RunEntries(NamedTuple):
+    """Join key, coordinate and place of tuples. Where the key is -1, there is no tuple."""
+
+    keys: Int64s
+    values: Int64s
+    tuples: Int64s
 
 
 @kernel
@@ -67,15 +84,17 @@ def _neighbours(values: Int64s, begin: int, end: int, place: int) -> tuple[int, 
 
 
 @kernel
-def advance(runs: Any, lost: Any, gained: Any, lost_near: Int64s, gained_near: Int64s) -> None:
-    """Apply changes one after the other. What changes is (join key, coordinate, place) of a tuple; key -1: no tuple.
+def advance(
+    runs: RunArrays, lost: RunEntries, gained: RunEntries, lost_near: Int64s, gained_near: Int64s
+) -> None:
+    """Apply changes one after the other.
 
     The neighbours of each tuple when it comes are those without it, and when it goes, those that are left. In a change
     that has both, what comes is there before what goes has gone.
     """
-    start, length, values, tuples = runs
-    for i in range(len(lost[0])):
-        key, value, which = gained[0][i], gained[1][i], gained[2][i]
+    start, length, values, tuples = runs.start, runs.length, runs.values, runs.tuples
+    for i in range(len(lost.keys)):
+        key, value, which = gained.keys[i], gained.values[i], gained.tuples[i]
         if key >= 0:
             begin, end = start[key], start[key] + length[key]
             place = _place(values, tuples, begin, end, value, which)
@@ -84,7 +103,7 @@ def advance(runs: Any, lost: Any, gained: Any, lost_near: Int64s, gained_near: I
                 values[p], tuples[p] = values[p - 1], tuples[p - 1]
             values[place], tuples[place] = value, which
             length[key] += 1
-        key, value, which = lost[0][i], lost[1][i], lost[2][i]
+        key, value, which = lost.keys[i], lost.values[i], lost.tuples[i]
         if key >= 0:
             begin, end = start[key], start[key] + length[key]
             place = _place(values, tuples, begin, end, value, which)
@@ -95,9 +114,9 @@ def advance(runs: Any, lost: Any, gained: Any, lost_near: Int64s, gained_near: I
 
 
 @kernel
-def _move(runs: Any, keys: Int64s, room: Int64s, end: int) -> int:
+def _move(runs: RunArrays, keys: Int64s, room: Int64s, end: int) -> int:
     """Move the runs of some keys to the end of the pool, each with more room."""
-    start, length, values, tuples = runs
+    start, length, values, tuples = runs.start, runs.length, runs.values, runs.tuples
     for i in range(len(keys)):
         key = keys[i]
         for p in range(length[key]):
@@ -108,15 +127,11 @@ def _move(runs: Any, keys: Int64s, room: Int64s, end: int) -> int:
     return end
 
 
-Entries = tuple[Int64s, Int64s, Int64s]
-"""Join key, coordinate and place of each tuple."""
-
-
 class Runs:
     """An index of the tuples of a table.
 
     >>> runs = Runs()
-    >>> three = (np.array([0, 0, 1]), np.array([7, 3, 5]), np.array([10, 11, 12]))
+    >>> three = RunEntries(np.array([0, 0, 1]), np.array([7, 3, 5]), np.array([10, 11, 12]))
     >>> near = runs.change(nothing(3), three)[1]
     >>> [x.tolist() for x in runs.run(0)], near[1].tolist() == [NOWHERE, 7]
     ([[3, 7], [11, 10]], True)
@@ -128,9 +143,9 @@ class Runs:
         self._end = 0
 
     @property
-    def arrays(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    def arrays(self) -> RunArrays:
         """What kernels work on."""
-        return self.start, self.length, self.values, self.tuples
+        return RunArrays(self.start, self.length, self.values, self.tuples)
 
     def __len__(self) -> int:
         return int(self.length.sum())
@@ -146,10 +161,10 @@ class Runs:
     def longest(self) -> int:
         return int(self.length.max(initial=0))
 
-    def change(self, lost: Entries, gained: Entries) -> tuple[Int64s, Int64s]:
+    def change(self, lost: RunEntries, gained: RunEntries) -> tuple[Int64s, Int64s]:
         """Apply changes in order; the neighbours, below and above, of what was lost and of what was gained."""
-        self.reserve(gained[0])
-        near = np.zeros((2, len(lost[0]), 2), np.int64)
+        self.reserve(gained.keys)
+        near = np.zeros((2, len(lost.keys), 2), np.int64)
         advance(self.arrays, lost, gained, near[0], near[1])
         return near[0], near[1]
 
@@ -195,6 +210,7 @@ class Runs:
         self._end = size
 
 
-def nothing(count: int) -> Entries:
+def nothing(count: int) -> RunEntries:
     """Entries that say that no tuple was lost, or gained."""
-    return np.full(count, -1, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    nobody = np.full(count, -1, np.int64)
+    return RunEntries(nobody, np.zeros(count, np.int64), np.zeros(count, np.int64))

@@ -1,4 +1,4 @@
-"""Select-joins by semijoins: Ref-SJ in its four flavours, Enum-SJ, and, without filtering tables, Rel-Sel."""
+"""Select-joins by semijoins (Ref-SJ-Clu+): the groups of all subscriptions, and what their messages tell."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bools, Int64s
+from penstock.base.arrays import Bools, Int64s
+from penstock.joins.axes import ANYTHING
 from penstock.joins.choices import Choices
-from penstock.joins.conditions import Condition, Residuals, satisfied
-from penstock.joins.coordinates import ANYTHING
+from penstock.joins.conditions import Residuals, TableCondition, match_condition
 from penstock.joins.decompose import Decomposition
-from penstock.joins.envelopes import EnvelopeSemijoins
 from penstock.joins.filters import filter_text
 from penstock.joins.messages import (
     ADDED,
@@ -27,9 +26,8 @@ from penstock.joins.notifications import Part
 from penstock.joins.readers import Readers
 from penstock.joins.semijoins import Form, Semijoins
 from penstock.joins.subscription import SelectJoin, Side
-from penstock.joins.tables import Delta, TableState
+from penstock.joins.table_state import Delta, TableState
 
-Group = Semijoins | EnvelopeSemijoins
 _Numbered = tuple[int, SelectJoin]
 _Likeness = tuple[object, ...]
 
@@ -41,17 +39,15 @@ class SemijoinScheme:
         self,
         tables: dict[str, TableState],
         decomposition: Decomposition,
-        flavour: int,
-        choices: Choices,
+        choices: Choices | None = None,
     ) -> None:
         self.decomposition = decomposition
-        self.choices = choices
-        self.groups: dict[Form, Group] = {}
+        self.choices = choices or Choices()
+        self.groups: dict[Form, Semijoins] = {}
         self._tables = tables
-        self._flavour = flavour
         self._residuals = {name: Residuals(state) for name, state in tables.items()}
-        self._member: dict[int, list[Group]] = {}
-        self._conditions: dict[tuple[int, str], Condition] = {}
+        self._member: dict[int, list[Semijoins]] = {}
+        self._conditions: dict[tuple[int, str], TableCondition] = {}
 
     # --- subscriptions -------------------------------------------------------------------------
 
@@ -120,44 +116,40 @@ class SemijoinScheme:
             if condition is not None and condition.residual is not None:
                 residuals.release(condition.residual)
 
-    def _group(self, form: Form) -> Group:
+    def _group(self, form: Form) -> Semijoins:
         if form not in self.groups:
             base = self._tables[form.base]
             filtering = None if form.filtering is None else self._tables[form.filtering]
-            if len(form.filter_attributes) > 1:
-                assert filtering is not None
-                self.groups[form] = EnvelopeSemijoins(form, base, filtering)
-            else:
-                self.groups[form] = Semijoins(form, base, filtering, self._flavour)
-                for state, attribute in (
-                    (base, form.base_attribute),
-                    (filtering, form.filter_attribute),
-                ):
-                    if form.edge is not None and state is not None:
-                        state.index(form.edge, attribute)  # kept from now on
+            self.groups[form] = self._new_group(form, base, filtering)
         return self.groups[form]
+
+    def _new_group(self, form: Form, base: TableState, filtering: TableState | None) -> Semijoins:
+        for state, attribute in ((base, form.base_attribute), (filtering, form.filter_attribute)):
+            if form.edge is not None and state is not None:
+                state.index(form.edge, attribute)  # kept from now on
+        return Semijoins(form, base, filtering)
 
     def _ranges(self, sides: list[Side], attribute: str | None) -> Int64s:
         """The range of one attribute that each side has; the sides have ranges for the same ones."""
         if attribute is None:
             return np.array([ANYTHING], np.int64)
-        line = self._tables[sides[0].table].line(attribute)
+        axis = self._tables[sides[0].table].axis(attribute)
         names = [name for name, _ in sides[0].ranges]
         if attribute not in names:
             return np.array([ANYTHING], np.int64)
         n = names.index(attribute)
-        return line.ranges([side.ranges[n][1] for side in sides])
+        return axis.ranges([side.ranges[n][1] for side in sides])
 
     def _condition(self, number: int, side: Side, attribute: str | None) -> bool:
         """Whether there is more to test than the range of one attribute; keep what it is."""
         if side.residual is None and all(name == attribute for name, _ in side.ranges):
             return False
-        line = self._tables[side.table].line
+        axis = self._tables[side.table].axis
         residual = None
         if side.residual is not None:
             residual = self._residuals[side.table].keep(side.residual)
-        ranges = tuple((name, line(name).range(values)) for name, values in side.ranges)
-        self._conditions[number, side.table] = Condition(ranges, residual)
+        ranges = tuple((name, axis(name).range(values)) for name, values in side.ranges)
+        self._conditions[number, side.table] = TableCondition(ranges, residual)
         return True
 
     # --- changes -------------------------------------------------------------------------------
@@ -181,12 +173,12 @@ class SemijoinScheme:
         found: list[Message] = []
         for group in self._member[number]:
             state = group.base
-            places = group.held(number)
+            places = group.semijoin_places(number)
             places = places[self.test(group, number, places)]
             found += [TupleAdded(state.name, _row(state, place)) for place in places.tolist()]
         return found
 
-    def filters(self, group: Group) -> dict[int, str]:
+    def filters(self, group: Semijoins) -> dict[int, str]:
         """The subscriptions of a group as stateless filters over its messages."""
         found = {}
         for number in np.flatnonzero(group.rectangles.rectangle >= 0).tolist():
@@ -197,19 +189,19 @@ class SemijoinScheme:
             found[number] = filter_text(group.rectangles.of(number), condition, residual)
         return found
 
-    def test(self, group: Group, number: int, places: Int64s) -> Bools:
+    def test(self, group: Semijoins, number: int, places: Int64s) -> Bools:
         """Which tuples of the base table satisfy a subscription's other conditions on it."""
         if number not in group.tested:
             return np.ones(len(places), np.bool_)
         table = group.form.base
         condition = self._conditions[number, table]
-        return satisfied(group.base, self._residuals[table], condition, places)
+        return match_condition(group.base, self._residuals[table], condition, places)
 
 
 class SemijoinSender:
     """What messages of a group are about, and who reads them."""
 
-    def __init__(self, scheme: SemijoinScheme, group: Group) -> None:
+    def __init__(self, scheme: SemijoinScheme, group: Semijoins) -> None:
         self._scheme = scheme
         self.group = group
 
@@ -222,7 +214,7 @@ class SemijoinSender:
         for number in set(numbers.tolist()) & self.group.tested:
             mine = np.flatnonzero((numbers == number) & (messages.form[which] != DROPPED))
             keep[mine] = self._scheme.test(self.group, number, messages.tuples[which[mine]])
-        return found.kept(keep)
+        return found.keep(keep)
 
     def content_bytes(self, messages: Messages) -> Int64s:
         """Of what is added all bytes, of what is removed those of its key, of what is dropped the join attributes."""
@@ -316,7 +308,7 @@ class SemijoinSender:
 def _ranks(state: TableState | None, attribute: str | None) -> Callable[[Int64s], Int64s]:
     if state is None or attribute is None:
         return lambda coordinates: coordinates
-    return state.line(attribute).ranks
+    return state.axis(attribute).ranks
 
 
 def _row(state: TableState, place: int) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A group of semijoins R ⋉ S of one form: from changes of either table to messages about tuples of R (section 3).
+"""A group of semijoins R ⋉ S of one form: from changes of either table to messages about tuples of R (joins §3).
 
     base R ── edge ── filtering table S          selection attribute A of R, C of S
     rectangles A × C of the subscriptions        `rectangles`
@@ -18,18 +18,17 @@ A group without a filtering table sends a tuple to all who select it: a plain fi
 
 Other conditions of a subscription on R are tested on the message, which has the tuple; DROPPED has none, and so may
 tell a subscriber to forget what it never had. Its other conditions on S can't be tested: they are left to the
-subscriber, who then holds more of R than it needs. `envelopes` is the way that doesn't.
+subscriber, who then holds more of R than it needs.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from penstock.arrays import Bools, Int8s, Int64s
-from penstock.jit import kernel
-from penstock.joins.coordinates import BEYOND, NOWHERE
-from penstock.joins.exposure import drop_all, expose_all
+from penstock.base.arrays import Bools, Int8s, Int64s, offsets
+from penstock.base.jit import kernel
+from penstock.joins.axes import BEYOND, NOWHERE
+from penstock.joins.exposure import Exposed, FilterChanges, Marks, drop_all, expose_all
 from penstock.joins.messages import (
     ADDED,
     BASE,
@@ -38,16 +37,15 @@ from penstock.joins.messages import (
     REMOVED,
     SELECTED,
     Messages,
-    concatenated,
-    offsets,
+    concatenate_messages,
 )
 from penstock.joins.readers import Readers, readers
-from penstock.joins.rectangles import Rectangles, any_inside
-from penstock.joins.runs import Runs, first_at_least
-from penstock.joins.skylines import CLU_PLUS, describe_all
+from penstock.joins.rectangles import Rectangles, RectangleTree, any_inside
+from penstock.joins.runs import RunArrays, RunEntries, Runs, first_at_least
+from penstock.joins.skylines import Skylines, Survey, describe_all
 from penstock.joins.stabbing import Clusters
 from penstock.joins.subscription import JoinEdge
-from penstock.joins.tables import Delta, TableState
+from penstock.joins.table_state import Delta, TableState
 
 _ROOM = 1 << 14
 _FEW = 256  # rectangles that are looked at one by one rather than asked for again and again
@@ -55,10 +53,7 @@ _FEW = 256  # rectangles that are looked at one by one rather than asked for aga
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What semijoins of a group have in common: tables, edge, and by which attributes they are grouped.
-
-    With several attributes of the filtering table the group is one of `envelopes`.
-    """
+    """What semijoins of a group have in common: tables, edge, and by which attributes they are grouped."""
 
     base: str
     edge: JoinEdge | None = None
@@ -86,7 +81,7 @@ class Form:
 
 
 @kernel
-def _any_selects(tree: Any, a: Int64s, found: Bools) -> None:
+def _any_selects(tree: RectangleTree, a: Int64s, found: Bools) -> None:
     box = np.empty(8, np.int64)
     box[:4], box[4:] = NOWHERE, BEYOND
     for i in range(len(a)):
@@ -95,21 +90,22 @@ def _any_selects(tree: Any, a: Int64s, found: Bools) -> None:
 
 
 @kernel
-def _held(base: Any, filtering: Any, corner: Int64s, out: Int64s) -> int:
+def _held(base: RunArrays, filtering: RunArrays, corner: Int64s, out: Int64s) -> int:
     """The places of the tuples in the semijoin with this rectangle; past the end of `out`, they are only counted."""
-    start, length, a, places = base
-    f_start, f_length, c, _ = filtering
+    a, c = base.values, filtering.values
     at = 0
-    for key in range(min(len(start), len(f_start))):
-        begin, end = f_start[key], f_start[key] + f_length[key]
+    for key in range(min(len(base.start), len(filtering.start))):
+        begin = filtering.start[key]
+        end = begin + filtering.length[key]
         place = first_at_least(c, begin, end, corner[2])
         if place == end or c[place] > corner[3]:
             continue
-        end = start[key] + length[key]
-        p = first_at_least(a, start[key], end, corner[0])
+        begin = base.start[key]
+        end = begin + base.length[key]
+        p = first_at_least(a, begin, end, corner[0])
         while p < end and a[p] <= corner[1]:
             if at < len(out):
-                out[at] = places[p]
+                out[at] = base.tuples[p]
             at += 1
             p += 1
     return at
@@ -122,7 +118,6 @@ class Semijoins:
     form: Form
     base: TableState
     filtering: TableState | None
-    flavour: int = CLU_PLUS
     rectangles: Rectangles = field(default_factory=Rectangles)
     clusters: Clusters = field(default_factory=Clusters)
     tested: set[int] = field(default_factory=set)  # those with more conditions on the base table
@@ -183,7 +178,7 @@ class Semijoins:
             ends = np.zeros(len(places), np.int64)
             x = y = np.empty(0, np.int64)
         else:
-            ends, x, y = self._skylines(keys, a)
+            ends, x, y = self._skylines(RunEntries(keys, a, places))
             sent = np.diff(ends, prepend=0) > 0
         zero = np.zeros(np.count_nonzero(sent), np.int64)
         return Messages(
@@ -200,28 +195,16 @@ class Semijoins:
             y=y,
         )
 
-    def _skylines(self, keys: Int64s, a: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    def _skylines(self, tuples: RunEntries) -> Skylines:
         runs = self.filter_runs
-        ends = np.zeros(len(keys), np.int64)
-        longest = runs.longest()
-        x = np.empty(max(_ROOM, 4 * len(keys), 2 * longest), np.int64)
-        y = x.copy()
-        points, found = np.empty(2 * longest + 2, np.int64), np.empty(_ROOM, np.int32)
-        gaps = (
-            np.empty(2 * longest + 2, np.int64), np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64),
-            np.empty(_FEW, np.int32),
-        )  # fmt: skip
+        out = room_for_skylines(runs, len(tuples.keys))
+        survey = room_for_survey(runs, self.clusters.anchors)
         first = 0
         while True:
-            first = describe_all(
-                self.flavour, self.rectangles.tree, self.clusters.anchors, runs.arrays, keys, a, first,
-                ends, x, y, points, gaps, found,
-            )  # fmt: skip
-            if first == len(keys):
-                last = ends[-1] if len(ends) else 0
-                return ends, x[:last], y[:last]
-            x, y = (np.concatenate([z, np.empty(len(z), np.int64)]) for z in (x, y))
-            found = np.empty(2 * len(found), np.int32)
+            first = describe_all(self.rectangles.tree, runs.arrays, tuples, first, out, survey)
+            if first == len(tuples.keys):
+                return out.trim()
+            out = out.widen()
 
     # --- changes of the filtering table --------------------------------------------------------
 
@@ -233,52 +216,51 @@ class Semijoins:
         lost_near, gained_near = delta.near[edge, attribute]
         lost = self.filtering.entries(edge, attribute, delta.old)
         gained = self.filtering.entries(edge, attribute, delta.new)
-        return concatenated([
-            self._exposed(delta, gained[0], gained[1], gained_near),
-            self._dropped(delta, lost[0], lost[1], lost_near),
+        return concatenate_messages([
+            self._exposed(delta, FilterChanges(gained.keys, gained.values, gained_near)),
+            self._dropped(delta, FilterChanges(lost.keys, lost.values, lost_near)),
         ])  # fmt: skip
 
-    def _exposed(self, delta: Delta, keys: Int64s, c: Int64s, near: Int64s) -> Messages:
-        runs = self.base_runs
-        out = np.empty((3, max(_ROOM, runs.longest())), np.int64)
-        first = at = 0
+    def _exposed(self, delta: Delta, changes: FilterChanges) -> Messages:
+        runs, count = self.base_runs, len(changes.keys)
+        room = np.empty((2, max(_ROOM, runs.longest())), np.int64)
+        out, marks = Exposed(np.zeros(count, np.int64), *room), _room_for_marks(runs)
+        first = 0
         while True:
-            first, at = expose_all(
-                self.rectangles.tree, runs.arrays, keys, c, near, first, out[0], out[1], out[2], at,
-                _scratch(runs),
-            )  # fmt: skip
-            if first == len(keys):
+            first = expose_all(self.rectangles.tree, runs.arrays, changes, first, out, marks)
+            if first == count:
                 break
-            out = np.concatenate([out, np.empty_like(out)], axis=1)
-        row, places, a = out[:, :at]
+            out = out.widen()
+        row = np.repeat(np.arange(count), np.diff(out.ends, prepend=0))
+        at = len(row)
         return Messages(
             change=delta.change[row],
             kind=np.full(at, ADDED, np.int8),
             form=np.full(at, EXPOSED, np.int8),
-            tuples=places,
-            a=a,
-            c=c[row],
-            below=near[row, 0],
-            above=near[row, 1],
+            tuples=out.tuples[:at],
+            a=out.a[:at],
+            c=changes.c[row],
+            below=changes.near[row, 0],
+            above=changes.near[row, 1],
             start=np.zeros(at + 1, np.int64),
             x=np.empty(0, np.int64),
             y=np.empty(0, np.int64),
         )
 
-    def _dropped(self, delta: Delta, keys: Int64s, c: Int64s, near: Int64s) -> Messages:
+    def _dropped(self, delta: Delta, changes: FilterChanges) -> Messages:
         runs = self.base_runs
-        ends = np.zeros(len(keys), np.int64)
-        x = np.empty(max(_ROOM, runs.longest()), np.int64)
-        y, scratch = x.copy(), _scratch(runs)
+        room = np.empty((2, max(_ROOM, runs.longest())), np.int64)
+        out = Skylines(np.zeros(len(changes.keys), np.int64), *room)
+        marks = _room_for_marks(runs)
         first = 0
         while True:
-            first = drop_all(
-                self.rectangles.tree, runs.arrays, keys, c, near, first, ends, x, y, scratch
-            )
-            if first == len(keys):
+            first = drop_all(self.rectangles.tree, runs.arrays, changes, first, out, marks)
+            if first == len(changes.keys):
                 break
-            x, y = (np.concatenate([z, np.empty(len(z), np.int64)]) for z in (x, y))
-        sent = np.diff(ends, prepend=0) > 0
+            out = out.widen()
+        ends, x, y = out.trim()
+        points = np.diff(ends, prepend=0)
+        sent = points > 0
         count = np.count_nonzero(sent)
         return Messages(
             change=delta.change[sent],
@@ -286,12 +268,12 @@ class Semijoins:
             form=np.full(count, DROPPED, np.int8),
             tuples=delta.old[sent],
             a=np.zeros(count, np.int64),
-            c=c[sent],
-            below=near[sent, 0],
-            above=near[sent, 1],
-            start=offsets(np.diff(ends, prepend=0)[sent]),
-            x=x[: ends[-1] if len(ends) else 0],
-            y=y[: ends[-1] if len(ends) else 0],
+            c=changes.c[sent],
+            below=changes.near[sent, 0],
+            above=changes.near[sent, 1],
+            start=offsets(points[sent]),
+            x=x,
+            y=y,
         )
 
     # --- who reads, and holds ------------------------------------------------------------------
@@ -300,7 +282,7 @@ class Semijoins:
         """Who reads which message."""
         return readers(self.rectangles, messages)
 
-    def held(self, number: int) -> Int64s:
+    def semijoin_places(self, number: int) -> Int64s:
         """The places of the tuples in a subscription's semijoin, by its rectangle."""
         corner = self.rectangles.of(number)
         if self.form.edge is None:
@@ -317,11 +299,23 @@ class Semijoins:
         return out[:count]
 
 
-def _scratch(runs: Runs) -> Any:
-    """Room for the distinct coordinates of a run, which are covered, where cuts are; and for a few rectangles."""
+def room_for_skylines(runs: Runs, tuples: int) -> Skylines:
+    """Room for the points of tuples, to begin with."""
+    room = np.empty((2, max(_ROOM, 4 * tuples, 2 * runs.longest())), np.int64)
+    return Skylines(np.zeros(tuples, np.int64), *room)
+
+
+def room_for_survey(runs: Runs, anchors: Int64s) -> Survey:
+    """Room for the points of the longest run, and for what lies in its gaps."""
+    points, ends = np.empty((2, 2 * runs.longest() + 2), np.int64)
+    first, last = np.empty((2, _ROOM), np.int64)
+    return Survey(anchors, points, ends, first, last, np.empty(_FEW, np.int32))
+
+
+def _room_for_marks(runs: Runs) -> Marks:
     size = runs.longest() + 1
-    distinct, covered, cut = (np.empty(size, np.int64) for _ in range(3))
-    return distinct, covered, cut, np.empty(_FEW + 16 * size, np.int32)
+    distinct, covered, cut = np.empty((3, size), np.int64)
+    return Marks(distinct, covered, cut, np.empty(_FEW + 16 * size, np.int32))
 
 
 def changed_places(old: Int64s, new: Int64s) -> tuple[Int64s, Int8s, Int64s]:

@@ -1,21 +1,20 @@
-"""Descriptive skylines: who must get a tuple of the base table, said in a few points (section 3.2.1).
+"""Descriptive skylines: who must get a tuple of the base table, said in a few points (joins §3.2.1).
 
 The joining tuples of the filtering table have coordinates v ascending. A subscription with a ∈ A is affected if its
-range C has some v in it. Four ways to say that with points (x, y), read as "C begins by x and ends at y or later":
+range C has some v in it. That is said with points (x, y), read as "C begins by x and ends at y or later". Of the
+paper's four ways, this is its best, CLU+ (the others are what benchmarks compare with):
 
-    SUB     the ranges of affected subscriptions that have no other affected one in them       fewest covered
-    TUP     (v, v) for every v                                                                   no subscriptions needed
     CLU     (v, v) for those next to an anchor                                                   `stabbing`
     CLU+    CLU, but points with no unaffected range between them become one, (last v, first v)
 
                     C ends
                       │  ░░░░░░┌──      CLU+: instead of three steps one corner, if no selected subscription's range
-                      lies │  ░░┌───┘        strictly between two neighbouring v (the triangles are disposable, appendix
-                      B) │ ┌──┘
+                      │  ░░┌───┘        lies strictly between two neighbouring v (triangles are disposable: joins §B)
+                      │ ┌──┘
                       └───────── C begins
 
 Two departures, both of which only send less. A point that no selected subscription's range touches is left out of CLU+,
-and a message that would have no reader isn't sent at all. For SUB, the affected ones are found by what CLU+ says.
+and a message that would have no reader isn't sent at all.
 
 What lies in the gaps depends on the join key alone: it is surveyed once for all tuples of a batch that have the key.
 
@@ -23,29 +22,61 @@ A *run* is the sorted coordinates of the tuples with one join key: these are pur
 the tree of rectangles.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
-from penstock.jit import kernel
-from penstock.joins.coordinates import BEYOND, NOWHERE
-from penstock.joins.rectangles import all_inside, any_inside
-from penstock.joins.runs import distinct_values, first_at_least
+from penstock.base.arrays import Int32s, Int64s
+from penstock.base.jit import kernel
+from penstock.joins.axes import BEYOND, NOWHERE
+from penstock.joins.rectangles import RectangleTree, all_inside, any_inside
+from penstock.joins.runs import RunArrays, RunEntries, first_at_least
 
-SUB, TUP, CLU, CLU_PLUS = range(4)
 A, C = 0, 2  # where in a box the range of the base table begins, and that of the filtering table
 
 
+class Skylines(NamedTuple):
+    """Points of tuples, one after the other: those of tuple i end at ends[i]."""
+
+    ends: Int64s
+    x: Int64s
+    y: Int64s
+
+    def widen(self) -> "Skylines":
+        """The same with twice the room for points."""
+        x, y = (np.concatenate([z, np.empty(len(z), np.int64)]) for z in (self.x, self.y))
+        return Skylines(self.ends, x, y)
+
+    def trim(self) -> "Skylines":
+        """The same without room for more."""
+        last = self.ends[-1] if len(self.ends) else 0
+        return Skylines(self.ends, self.x[:last], self.y[:last])
+
+
+class Survey(NamedTuple):
+    """One join key's points, and who has its C strictly between neighbouring ones.
+
+    Gap i lies between points i and i + 1. The A of those in it, united, are the disjoint ranges first[ends[i - 1]:
+    ends[i]] to last[…]; ends is negative, -1 - where they would end, if there are too many.
+    """
+
+    anchors: Int64s  # of all clusters: points are next to them
+    points: Int64s
+    ends: Int64s
+    first: Int64s
+    last: Int64s
+    found: Int32s  # room for the rectangles in a gap
+
+
 @kernel
-def touched(tree: Any, box: Int64s, d: int, x: int, y: int) -> bool:
+def is_touched(tree: RectangleTree, box: Int64s, d: int, x: int, y: int) -> bool:
     """Whether a rectangle of the box has a range, A or C as d says, that begins by x and ends at y or later."""
     box[d], box[d + 4], box[d + 1], box[d + 5] = NOWHERE, x, y, BEYOND
     return any_inside(tree, box)
 
 
 @kernel
-def in_gap(tree: Any, box: Int64s, d: int, below: int, above: int) -> bool:
+def _has_inside(tree: RectangleTree, box: Int64s, d: int, below: int, above: int) -> bool:
     """Whether a rectangle of the box has this range strictly between two coordinates."""
     box[d], box[d + 4], box[d + 1], box[d + 5] = below + 1, BEYOND, NOWHERE, above - 1
     return any_inside(tree, box)
@@ -74,39 +105,31 @@ def next_to_anchors(v: Int64s, begin: int, end: int, anchors: Int64s, out: Int64
 
 
 @kernel
-def merged(
-    tree: Any,
-    box: Int64s,
-    points: Int64s,
-    count: int,
-    gaps: Any,
-    a: int,
-    x: Int64s,
-    y: Int64s,
-    at: int,
+def merge_points(
+    tree: RectangleTree, box: Int64s, survey: Survey, count: int, out: Skylines, at: int
 ) -> int:
-    """CLU -> CLU+: write the points to x and y from `at` on; where they end. The box says a ∈ A."""
+    """CLU -> CLU+: write the points from `at` on; where they end. The box says a ∈ A."""
+    points = survey.points
     begin = 0
     while begin < count:
         end = begin + 1
-        while end < count and not _is_occupied(tree, box, gaps, end - 1, points, a):
+        while end < count and not _is_occupied(tree, box, survey, end - 1):
             end += 1
-        if touched(tree, box, C, points[end - 1], points[begin]):
-            x[at], y[at] = points[end - 1], points[begin]
+        if is_touched(tree, box, C, points[end - 1], points[begin]):
+            out.x[at], out.y[at] = points[end - 1], points[begin]
             at += 1
         begin = end
     return at
 
 
 @kernel
-def survey(tree: Any, points: Int64s, count: int, gaps: Any) -> None:
-    """Who has its C strictly between neighbouring points: for each gap the union of their A, as disjoint ranges.
+def survey_gaps(tree: RectangleTree, survey: Survey, count: int) -> None:
+    """Find who is in the gaps between the points, which are `count`.
 
-    Gap i has ranges first[ends[i - 1]:ends[i]]; ends is negative, -1 - where they would end, if there are too many. As
-    long as tuples of one join key come, this is asked once for all of them.
+    As long as tuples of one join key come, this is asked once for all of them.
     """
-    ends, first, last, found = gaps
-    corners = tree[8]
+    points, ends, found = survey.points, survey.ends, survey.found
+    first, last, corners = survey.first, survey.last, tree.corners
     box = np.empty(8, np.int64)
     box[:4], box[4:] = NOWHERE, BEYOND
     at = 0
@@ -131,112 +154,60 @@ def survey(tree: Any, points: Int64s, count: int, gaps: Any) -> None:
 
 
 @kernel
-def _is_occupied(tree: Any, box: Int64s, gaps: Any, i: int, points: Int64s, a: int) -> bool:
-    """Whether a selected subscription has its C inside a gap."""
-    ends, first, last, _ = gaps
+def _is_occupied(tree: RectangleTree, box: Int64s, survey: Survey, i: int) -> bool:
+    """Whether a subscription selected by the box, which says a ∈ A, has its C inside a gap."""
+    ends = survey.ends
     if ends[i] < 0:
-        return in_gap(tree, box, C, points[i], points[i + 1])
+        return _has_inside(tree, box, C, survey.points[i], survey.points[i + 1])
     begin = 0
     if i:
         begin = ends[i - 1] if ends[i - 1] >= 0 else -1 - ends[i - 1]
-    place = first_at_least(last, begin, ends[i], a)
-    return bool(place < ends[i] and first[place] <= a)
-
-
-@kernel
-def _smallest(
-    tree: Any, box: Int64s, x: Int64s, y: Int64s, begin: int, end: int, found: Int32s
-) -> tuple[int, int]:
-    """CLU+ -> SUB, in place from `begin` on; where it ends, and how many were affected. -1: there is no room."""
-    corners = tree[8]
-    count = 0
-    for i in range(begin, end):
-        box[2], box[6], box[3], box[7] = NOWHERE, x[i], y[i], BEYOND
-        count = all_inside(tree, box, found, count)
-    if count > len(found):
-        return begin, count
-    order = np.argsort(-corners[found[:count], 2])
-    at = begin
-    lowest = BEYOND
-    i = 0
-    while i < count:
-        first = corners[found[order[i]], 2]
-        last = corners[found[order[i]], 3]
-        while i < count and corners[found[order[i]], 2] == first:
-            last = min(last, corners[found[order[i]], 3])
-            i += 1
-        if at == begin or last < lowest:
-            if at == len(x):
-                return begin, -1
-            x[at], y[at] = first, last
-            at += 1
-            lowest = last
-    return at, count
-
-
-@kernel
-def _candidates(
-    flavour: int, anchors: Int64s, v: Int64s, begin: int, end: int, points: Int64s
-) -> int:
-    """Which joining tuples may have a point."""
-    if flavour != TUP:
-        return next_to_anchors(v, begin, end, anchors, points)
-    return distinct_values(v, begin, end, points)
+    a = box[A + 1]
+    place = first_at_least(survey.last, begin, ends[i], a)
+    return bool(place < ends[i] and survey.first[place] <= a)
 
 
 @kernel
 def _describe(
-    flavour: int, tree: Any, points: Int64s, count: int, gaps: Any, a: int, x: Int64s, y: Int64s, at: int,
-    found: Int32s,
-) -> int:  # fmt: skip
-    """The skyline for a tuple with coordinate a, from `at` on; where it ends. -1: there isn't room enough.
-
-    Where it begins: nobody is affected.
-    """
+    tree: RectangleTree, survey: Survey, count: int, a: int, out: Skylines, at: int
+) -> int:
+    """The skyline for a tuple with coordinate a, from `at` on; where it ends. Where it begins: nobody is affected."""
     box = np.empty(8, np.int64)
     box[0], box[4], box[1], box[5] = NOWHERE, a, a, BEYOND
-    if count == 0 or not touched(tree, box, C, points[count - 1], points[0]):
+    points = survey.points
+    if count == 0 or not is_touched(tree, box, C, points[count - 1], points[0]):
         return at
-    if flavour in (CLU_PLUS, SUB):
-        last = merged(tree, box, points, count, gaps, a, x, y, at)
-        if flavour == SUB:
-            last, affected = _smallest(tree, box, x, y, at, last, found)
-            return -1 if affected > len(found) or affected < 0 else last
-        return last
-    has_readers = False
-    for i in range(count):
-        x[at + i], y[at + i] = points[i], points[i]
-        has_readers = has_readers or touched(tree, box, C, points[i], points[i])
-    return at + count if has_readers else at
+    return merge_points(tree, box, survey, count, out, at)
 
 
 @kernel
 def describe_all(
-    flavour: int, tree: Any, anchors: Int64s, runs: Any, keys: Int64s, a: Int64s, first: int,
-    ends: Int64s, x: Int64s, y: Int64s, points: Int64s, gaps: Any, found: Int32s,
-) -> int:  # fmt: skip
-    """The skylines of tuples (join key, coordinate) from the first on, as long as there is room; which one is next.
+    tree: RectangleTree,
+    runs: RunArrays,
+    tuples: RunEntries,
+    first: int,
+    out: Skylines,
+    survey: Survey,
+) -> int:
+    """The skylines of tuples from the first on, as long as there is room; which one is next.
 
-    The points of tuple i end at ends[i]: no points, no message. Best with those of a join key one after the other.
+    No points, no message. Best with those of a join key one after the other.
     """
-    start, length, v, _ = runs
-    at = int(ends[first - 1]) if first else 0
+    start, length, keys = runs.start, runs.length, tuples.keys
+    at = int(out.ends[first - 1]) if first else 0
     known, count = np.int64(-1), 0
     for i in range(first, len(keys)):
         key = keys[i]
         last = at
         if 0 <= key < len(start) and length[key]:
-            if at + 2 * length[key] > len(x):
+            if at + 2 * length[key] > len(out.x):
                 return i
             if key != known:
                 known = key
                 begin, end = start[key], start[key] + length[key]
-                count = _candidates(flavour, anchors, v, begin, end, points)
-                if flavour in (CLU_PLUS, SUB):
-                    survey(tree, points, count, gaps)
-            last = _describe(flavour, tree, points, count, gaps, a[i], x, y, at, found)
-            if last < 0:
-                return i
+                count = next_to_anchors(runs.values, begin, end, survey.anchors, survey.points)
+                survey_gaps(tree, survey, count)
+            last = _describe(tree, survey, count, tuples.values[i], out, at)
         at = last
-        ends[i] = at
+        out.ends[i] = at
     return len(keys)

@@ -4,7 +4,7 @@
                   ├─────┤  ├───────┤
                       ▲     ▲
 
-What they are good for (section 3.1.1): whether a range has one of the joining tuples in it can be told for a whole
+What they are good for (joins §3.1.1): whether a range has one of the joining tuples in it can be told for a whole
 cluster by the two tuples next to the anchor. A gap between neighbouring tuples without an anchor in it has no range
 wholly inside, so semijoins look at no gaps but those with an anchor.
 
@@ -13,16 +13,16 @@ which ranges there are, not on the order in which they came: messages that are d
 process. When ranges come or go, they are put into the order that is there, and all anchors are found again by one walk
 along it: 0.3 ms at 100K ranges, and only when somebody asks.
 
-The paper's clusters carry R-trees of their rectangles, and are kept up one range at a time, at most twice as many as
-needed. Here one tree has all rectangles (`rectangles`), and a cluster is no more than its anchor. The tree is cut along
-C six times for each two along A, so it sorts by cluster by itself; measured on Table 2's subscriptions, whether a gap
-has a rectangle inside takes 0.8 µs with 100K and 1.3 µs with 1M of them, and 6 and 30 µs if it is cut along all alike.
+The clusters of joins §3.1.1 carry R-trees of their rectangles, and there are about as few as can be. Here one tree has
+all rectangles (`rectangles`), and a cluster is no more than its anchor. The tree is cut along C six times for each two
+along A, so it sorts by cluster by itself; measured on subscriptions as in joins table 2, whether a gap has a rectangle
+inside takes 0.8 µs with 100K and 1.3 µs with 1M of them, and 6 and 30 µs if it is cut along all alike.
 """
 
 import numpy as np
 
-from penstock.arrays import Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int64s
+from penstock.base.jit import kernel
 
 
 @kernel
@@ -34,17 +34,6 @@ def fewest_anchors(first: Int64s, last: Int64s, order: Int64s, anchors: Int64s) 
             anchors[count] = last[i]
             count += 1
     return count
-
-
-def stabbed(ranges: Int64s) -> Int64s:
-    """The fewest points so that every range (first, last) has one of them in it.
-
-    >>> stabbed(np.array([[0, 5], [3, 8], [7, 9]])).tolist()
-    [5, 9]
-    """
-    first, last = np.ascontiguousarray(ranges[:, 0]), np.ascontiguousarray(ranges[:, 1])
-    anchors = np.empty(len(first), np.int64)
-    return anchors[: fewest_anchors(first, last, np.argsort(last, kind="stable"), anchors)]
 
 
 class Clusters:

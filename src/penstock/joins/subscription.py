@@ -6,17 +6,16 @@
              Reviews  Rating in [6, …)     residual: Analyst <> 'bob'
     edges    Stocks — Reviews   (Symbol, Symbol)
 
-Section 2.2 of the select-joins paper: the join signature is a connected part of the catalogue's join graph, and each
-table has a selection of its own. Where the paper has ranges only, a side has a *residual*, too: any other condition on
-that table alone.
+Follows joins §2.2: the join signature is a connected part of the catalogue's join graph, and each table has a selection
+of its own. Where joins §2.2 has ranges only, a side has a *residual*, too: any other condition on that table alone.
 
-Invariants, which `language.selects` sees to:
+Invariants, which `joins.selects` sees to:
 - sides stand in the catalogue's order, and so do the two ends of an edge and the edges; two texts that ask for the same
   have equal select-joins as long as their residuals are spelt alike;
 - edges are edges of the catalogue, and every one that follows from the text is there (with A.x = B.x and B.x = C.x,
   A — C as well), but for one that is part of another: two tables may have several edges, none within another;
 - each attribute with a range has one interval, without NULL; it isn't empty, and its ends have coordinates
-  (`coordinates.has_coordinates`): what is compared with an integer at the very end of 64 bits is residual;
+  (`axes.has_coordinates`): what is compared with an integer at the very end of 64 bits is residual;
 - a subscription that can never match has a side with the residual FALSE: nothing needs a special case for it.
 """
 
@@ -73,8 +72,3 @@ class SelectJoin:
     @property
     def never_matches(self) -> bool:
         return any(side.residual == NEVER for side in self.sides)
-
-    @property
-    def signature(self) -> tuple[tuple[str, ...], tuple[JoinEdge, ...]]:
-        """The join without its selections."""
-        return self.tables, self.edges

@@ -24,9 +24,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.errors import FilterError
+from penstock.base.errors import FilterError
 from penstock.language.call_atoms import CALLED, Template, take_apart
-from penstock.language.calls import given
+from penstock.language.calls import event_paths
+from penstock.language.filter_tree import Comparison, Factor
 from penstock.language.infer import infer
 from penstock.language.normal import SignedTest, Term, normal_form
 from penstock.language.operands import SlotNeededError
@@ -38,7 +39,6 @@ from penstock.language.skeletons import EXACT, PREFIX, Skeletons, skeletons
 from penstock.language.syntax import CONTAINS_NAMES, syntax
 from penstock.language.texts import Texts
 from penstock.language.tokens import DECIMAL, DOUBLE, INTEGER, STRING
-from penstock.language.tree import Comparison, Factor
 from penstock.language.types import Type
 
 # One literal of each kind, to have a skeleton parsed: which one it is makes no difference to the tree.
@@ -154,7 +154,7 @@ def read_atom(
         return None
     terms = conjunctions[0]
     asked = [t.attribute.asked for t in terms if isinstance(t, Factor) and t.attribute.asked]
-    attributes = (known_schema.find(path) for one in asked for path in given(one))
+    attributes = (known_schema.find(path) for one in asked for path in event_paths(one))
     atom = Atom(
         terms,
         tuple(columns_of([t]) for t in terms),

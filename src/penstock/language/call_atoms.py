@@ -5,7 +5,8 @@
     'k17'                    a literal and its place among the arguments
 
 Forty thousand distinct calls would take a minute to parse; to convert their literals takes a second. The literals are
-converted as the parser does it (`arguments.fixed`), and a template must give back the call that it was made of.
+converted as the parser does it (`call_arguments.fix_literal`), and a template must give back the call that it was made
+of.
 """
 
 import re
@@ -13,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from penstock.language.arguments import fixed
+from penstock.language.call_arguments import fix_literal
 from penstock.language.calls import CALL, Call, Fixed, Invocation
+from penstock.language.filter_tree import Factor, Literal, LiteralKind
 from penstock.language.normal import Term
 from penstock.language.schema import Attribute
 from penstock.language.signatures import Signature, Signatures
 from penstock.language.syntax import CONTAINS_NAMES
-from penstock.language.tree import Factor, Literal, LiteralKind
 
 _QUOTED = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\""
 # A name and what stands between the parentheses after it, in a skeleton: there are none inside.
@@ -109,7 +110,7 @@ class Template:
             for number, literal in literals:
                 if not isinstance(given[number], Fixed):
                     return None
-                given[number] = fixed(literal, types[number])
+                given[number] = fix_literal(literal, types[number])
         except ValueError:
             return None
         invocation = Invocation(self.signature.name, tuple(given[:inputs]))  # type: ignore[arg-type]

@@ -24,6 +24,7 @@ from penstock.language.types import Kind, Scalar, from_json, to_json
 CALL = "\0call"  # the first step of a path that leads to a call: no attribute can be named so
 
 Path = tuple[str, ...]
+"""Of an attribute: the names that lead to it, from the column inwards."""
 # Of a literal; decimals, dates and timestamps as text in their ISO form.
 Value = bool | int | float | str
 
@@ -161,13 +162,13 @@ def only_invocation(asked: Asked) -> Invocation | None:
     return distinct.pop() if len(distinct) == 1 else None
 
 
-def given(asked: Asked | Condition) -> list[Path]:
+def event_paths(asked: Asked | Condition) -> list[Path]:
     """The attributes of the event that are looked at."""
     if isinstance(asked, Call):
         return [a.path for a in asked.invocation.arguments if isinstance(a, Given)]
     if isinstance(asked, Joint):
         parts: list[Call | Condition] = [*asked.calls, *asked.conditions]
-        return [path for part in parts for path in given(part)]
+        return [path for part in parts for path in event_paths(part)]
     found: list[Path] = []
     pending: list[Operand | None] = [asked.right, asked.left]
     while pending:
@@ -215,23 +216,23 @@ _CLASSES = {
 }
 
 
-def asked_to_dict(asked: Any) -> Any:
+def encode_asked(asked: Any) -> Any:
     """For JSON: objects by the name of their class, tuples as lists."""
     if isinstance(asked, tuple):
-        return [asked_to_dict(value) for value in asked]
+        return [encode_asked(value) for value in asked]
     if isinstance(asked, Scalar):
         return {"Scalar": to_json(asked)}
     if is_dataclass(asked):
-        parts = [asked_to_dict(getattr(asked, f.name)) for f in fields(asked)]
+        parts = [encode_asked(getattr(asked, f.name)) for f in fields(asked)]
         return {type(asked).__name__: parts}
     return asked
 
 
-def asked_from_dict(value: Any) -> Any:
-    """What `asked_to_dict` gave."""
+def decode_asked(value: Any) -> Any:
+    """What `encode_asked` gave."""
     if isinstance(value, list):
-        return tuple(map(asked_from_dict, value))
+        return tuple(map(decode_asked, value))
     if not isinstance(value, dict):
         return value
     ((name, parts),) = value.items()
-    return from_json(parts) if name == "Scalar" else _CLASSES[name](*map(asked_from_dict, parts))
+    return from_json(parts) if name == "Scalar" else _CLASSES[name](*map(decode_asked, parts))

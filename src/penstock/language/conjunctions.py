@@ -17,19 +17,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.base.arrays import Bools, Bytes, Int32s, Int64s, offsets
 from penstock.language.atoms import Atom, Atoms
-from penstock.language.layout import agree, gather, lay_out, offsets, pool_places
+from penstock.language.calls import Path
+from penstock.language.filter_tree import Factor
+from penstock.language.layout import agree, gather, lay_out, pool_places
 from penstock.language.normal import Term
 from penstock.language.pools import Column, Pool, PoolKey
 from penstock.language.schema import Attribute
 from penstock.language.skeletons import Skeletons
-from penstock.language.texts import Bytes, Flags, Int32s, Int64s, Texts
-from penstock.language.tree import Factor
+from penstock.language.texts import Texts
 from penstock.language.types import Type
 
 _CHUNK = 1 << 18  # bytes of filters taken at a time: with their tokens, about what a cache holds
 Progress = Callable[[int], None]
-Path = tuple[str, ...]
+"""Is called with how many more filters have been read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class _Parts:
         atom: Int32s = numbers[names.indices.to_numpy()]
         parts, literals = np.diff(found.part_start), np.diff(found.literal_start)
         strange = offsets(atom < 0)[found.part_start]
-        plain: Flags = found.cut & (strange[1:] == strange[:-1])
+        plain: Bools = found.cut & (strange[1:] == strange[:-1])
         if self.atoms.schema is None:
             plain &= agree(found.part_start, atom, *self.uses.arrays())
         of_plain = np.repeat(plain, parts)
@@ -177,7 +179,7 @@ class _Parts:
         )
 
 
-def _slots(atoms: Sequence[Atom], keys: Sequence[PoolKey]) -> tuple[Flags, Int64s, Int64s]:
+def _slots(atoms: Sequence[Atom], keys: Sequence[PoolKey]) -> tuple[Bools, Int64s, Int64s]:
     """Which atoms repeat their literal; the pools of their literals in the order of the text, end to end."""
     number = {key: n for n, key in enumerate(keys)}
     lifted = [

@@ -1,4 +1,4 @@
-"""Value constraints: conditions on the variables that operators bind (`papers/operators.txt`, section 2.1).
+"""Value constraints: conditions on the variables that operators bind (operators §2.1).
 
 They compare arithmetic of variables, numbers, strings and scalar attributes of the event. Elsewhere filters don't
 compute, because an index couldn't find them; a condition on variables is looked at only once its operators have
@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.errors import FilterError
-from penstock.language.arguments import fixed, number
+from penstock.base.errors import FilterError
+from penstock.language.call_arguments import fix_literal, number
 from penstock.language.calls import Arithmetic, Condition, Fixed, Given, Operand, Variable
+from penstock.language.filter_tree import Constant, Constraint, Literal, LiteralKind, Span, Tree
 from penstock.language.operands import Operands, SlotNeededError
 from penstock.language.schema import Attribute
 from penstock.language.syntax import DIALECT, MAX_DEPTH, too_deep
-from penstock.language.tree import Constant, Constraint, Literal, LiteralKind, Span, Tree
 from penstock.language.types import NUMBERS, TIMES, Kind, Scalar
 
 _OPERATIONS: dict[type[exp.Expr], str] = {
@@ -193,7 +193,7 @@ class _Reading:
             if side.kind not in _OWN_TYPES:
                 return number(side)
             as_time = side.kind is LiteralKind.STRING and other.kind in TIMES
-            return fixed(side, other if as_time else _OWN_TYPES[side.kind])
+            return fix_literal(side, other if as_time else _OWN_TYPES[side.kind])
         except ValueError as error:
             raise FilterError(self.operands.text, str(error), *side.span) from None
 

@@ -1,6 +1,6 @@
 """The leaves of a filter in SQL again, for people: `explain` shows which of them held."""
 
-from penstock.language.tree import (
+from penstock.language.filter_tree import (
     Binding,
     Comparison,
     Constant,

@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.errors import FilterError, SchemaError
+from penstock.base.errors import FilterError, SchemaError
+from penstock.language.calls import Path
 from penstock.language.schema import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.language.syntax import CONTAINS_NAMES, column_path, syntax
@@ -24,7 +25,6 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
 _STRING, _DOUBLE = Scalar(Kind.STRING), Scalar(Kind.DOUBLE)
 _BOOLEAN = Scalar(Kind.BOOLEAN)
 
-Path = tuple[str, ...]
 Uses = Iterator[tuple[Path, Type]]
 
 

@@ -1,4 +1,4 @@
-"""What the calls of one conjunction must satisfy together (`papers/operators.txt`, section 2.2).
+"""What the calls of one conjunction must satisfy together (operators §2.2).
 
 Calls belong together if they share a variable, or if a condition compares a variable of one with a variable of the
 other. Each such set is a `Joint` of its own: variables of different sets are independent, so that one joint for all
@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.errors import FilterError
+from penstock.base.errors import FilterError
 from penstock.language.calls import (
     CALL,
     Arithmetic,
@@ -26,8 +26,8 @@ from penstock.language.calls import (
     Operand,
     Variable,
 )
+from penstock.language.filter_tree import Binding, Constraint, Factor, Span, is_true
 from penstock.language.schema import Attribute
-from penstock.language.tree import Binding, Constraint, Factor, Span, is_true
 from penstock.language.types import Kind, Scalar
 
 MAX_CONSTRAINTS = 256  # of one conjunction
@@ -37,14 +37,15 @@ _Use = tuple[Call, tuple[str, ...]]
 """A call and the names of its variables."""
 
 
-def joined(
+def joint_factors(
     text: str, bindings: Sequence[Binding], constraints: Sequence[Constraint]
 ) -> list[Factor]:
     """The factors that a conjunction has instead of its bindings and constraints: its calls, then its joints.
 
     >>> from penstock.language.calls import Invocation
     >>> call = Call(Invocation("boats", ()), (0,))
-    >>> [f.attribute.name for f in joined("", [Binding(call, ("x",), (0, 1)), Binding(call, ("y",), (2, 3))], [])]
+    >>> bindings = [Binding(call, ("x",), (0, 1)), Binding(call, ("y",), (2, 3))]
+    >>> [factor.attribute.name for factor in joint_factors("", bindings, [])]
     ['boats(:1)']
     """
     bound = {name for binding in bindings for name in binding.names}

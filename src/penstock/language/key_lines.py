@@ -9,10 +9,10 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.base.labels import Key
 from penstock.language.literals import INT64_MAX, INT64_MIN, double_key, wide_key
 from penstock.language.types import Kind, Scalar
 
-Key = int | bytes
 Interval = tuple[Key | None, Key | None]
 """From the first key on, up to but without the second; None: without end."""
 
@@ -37,16 +37,16 @@ class Line:
             return (None, None) if order != "=" and (order in ("<", "<=")) == below else None
         match order:
             case "<":
-                return self.clipped(None, lo)
+                return self.clip(None, lo)
             case "<=":
-                return self.clipped(None, self.next(hi))
+                return self.clip(None, self.next(hi))
             case ">":
-                return self.clipped(self.next(hi), None)
+                return self.clip(self.next(hi), None)
             case ">=":
-                return self.clipped(lo, None)
-        return self.clipped(lo, self.next(hi))
+                return self.clip(lo, None)
+        return self.clip(lo, self.next(hi))
 
-    def clipped(self, start: Any, end: Any) -> Interval | None:
+    def clip(self, start: Any, end: Any) -> Interval | None:
         """An interval with its ends made canonical; None if it is empty."""
         first, past = self.first, self.past
         if start is not None:

@@ -6,26 +6,17 @@ atom, of the term (those of all atoms, end to end) or of the column (those of al
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.language.skeletons import PREFIX
-from penstock.language.texts import Bytes, Flags, Int32s, Int64s
 from penstock.language.tokens import DOUBLE, STRING
-
-
-def offsets(lengths: npt.ArrayLike) -> Int64s:
-    """Where each of several runs, laid end to end, begins; one more for the end."""
-    found = np.asarray(lengths)
-    result = np.zeros(len(found) + 1, np.int64)
-    np.cumsum(found, out=result[1:])
-    return result
 
 
 @kernel
 def agree(
     part_start: Int64s, atom: Int32s, use_start: Int64s, path: Int64s, type_: Int64s
-) -> Flags:
+) -> Bools:
     """Which filters use every attribute as one type. Atom a looks at the attributes path[use_start[a]] … as the types
     beside them, the negative never.
 
@@ -50,7 +41,7 @@ def agree(
 def pool_places(
     atom: Int32s,
     literal_start: Int64s,
-    repeats: Flags,
+    repeats: Bools,
     slot_start: Int64s,
     slot_pool: Int64s,
     pools: int,
@@ -109,7 +100,7 @@ def lay_out(
     atom: Int32s,
     literal_start: Int64s,
     literal_position: Int64s,
-    repeats: Flags,
+    repeats: Bools,
     term_start: Int64s,
     rank: Int64s,
     column_start: Int64s,

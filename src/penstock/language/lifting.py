@@ -22,10 +22,10 @@ _LAST_WORD = re.compile(r"\w+$")
 _NEAR = 80  # characters before a parenthesis that are looked at
 _NO_OPERATORS = CONTAINS_NAMES | {"in", "and", "or", "not", "between", "like", "is", "from"}
 
-Key = tuple[str | int, ...]
+ShapeKey = tuple[str | int, ...]
 
 
-def lift(text: str, calls: bool = False) -> tuple[Key, tuple[str, ...]]:
+def lift(text: str, calls: bool = False) -> tuple[ShapeKey, tuple[str, ...]]:
     """The key of a filter's shape and the literals taken out of it. `calls`: there may be calls of operators.
 
     >>> lift("in_area(place, 'Bronx') OR price > 5", calls=True)[0]
@@ -99,7 +99,7 @@ def _like_kind(before: str, literal: str) -> str | int:
     return _kind(literal)
 
 
-def slots_of(text: str, key: Key) -> dict[int, int]:
+def slots_of(text: str, key: ShapeKey) -> dict[int, int]:
     """Where in the text each lifted literal begins. Nothing is lifted from a text with odd parts."""
     slots: dict[int, int] = {}
     position = 0

@@ -27,9 +27,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.base.arrays import Int64s
 from penstock.language.digits import doubles, scaled_integers
-from penstock.language.texts import Int64s, Texts
-from penstock.language.tree import LiteralKind
+from penstock.language.filter_tree import LiteralKind
+from penstock.language.texts import Texts
 from penstock.language.types import Kind, Scalar
 
 Keys = Any  # Int64s | pa.LargeBinaryArray
@@ -97,12 +98,12 @@ def bounds(
     return _numbers(kind, negative, texts, type_)
 
 
-def bound(
+def literal_bound(
     kind: LiteralKind, negative: bool, text: str, type_: Scalar
 ) -> tuple[int | bytes, int | bytes, int]:
     """`lo`, `hi` and `over` of a single literal. ValueError if it isn't one of its type.
 
-    >>> bound(LiteralKind.DECIMAL, False, "2.5", Scalar(Kind.INTEGER))
+    >>> literal_bound(LiteralKind.DECIMAL, False, "2.5", Scalar(Kind.INTEGER))
     (3, 2, 0)
     """
     match type_.kind:

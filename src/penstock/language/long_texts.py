@@ -4,9 +4,11 @@ Short texts are kept by the thousand. A long one takes a second to read, and as 
 so room is counted in characters, and what was used longest ago goes first. The longest of all is kept if it is alone.
 """
 
+import gc
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 LONG = 4096
@@ -51,3 +53,19 @@ class LongTexts(Generic[Found]):
             while self._length > self._most and len(self._kept) > 1:
                 _, (_, gone) = self._kept.popitem(last=False)
                 self._length -= gone
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """A time in which Python's collector doesn't run: it takes as long as reading a long text, and finds nothing.
+
+    Short enough that what other threads leave meanwhile does no harm. Any number of threads may be in one: the
+    collector runs again as soon as the first leaves.
+    """
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()

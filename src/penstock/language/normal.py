@@ -13,9 +13,8 @@ numbers, where every type is an integer and one kernel does it for all filters o
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from penstock.errors import FilterError
-from penstock.language.joints import joined
-from penstock.language.tree import (
+from penstock.base.errors import FilterError
+from penstock.language.filter_tree import (
     And,
     Binding,
     Constant,
@@ -28,6 +27,7 @@ from penstock.language.tree import (
     Test,
     Tree,
 )
+from penstock.language.joints import joint_factors
 
 MAX_CONJUNCTIONS = 1_024
 
@@ -75,7 +75,7 @@ def _joined(text: str, conjunction: _Unjoined, known: _Joined) -> Conjunction:
     if bindings or constraints:
         key = tuple(bindings), tuple(constraints)
         if key not in known:
-            known[key] = joined(text, bindings, constraints)
+            known[key] = joint_factors(text, bindings, constraints)
         terms += known[key]
     return tuple(terms)
 

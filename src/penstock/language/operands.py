@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from penstock.errors import FilterError
-from penstock.language.arguments import fixed, takes, takes_literal
+from penstock.base.errors import FilterError
+from penstock.language.call_arguments import fix_literal, takes, takes_literal
 from penstock.language.calls import CALL, MAX_VARIABLES, Call, Fixed, Given, Invocation
+from penstock.language.filter_tree import Binding, Literal, LiteralKind, Span
 from penstock.language.schema import Attribute, Schema
 from penstock.language.signatures import MAX_ARGUMENTS, Signature
 from penstock.language.syntax import MAX_DEPTH, column_path
-from penstock.language.tree import Binding, Literal, LiteralKind, Span
 from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct, Type, Unusable
 
 _CONDITIONS = (
@@ -211,7 +211,7 @@ class Operands:
                     f"{attribute.type} {attribute.name}",
                 )
             return Given(attribute.path)
-        return self.fixed(node, type_, place)
+        return self._fixed_operand(node, type_, place)
 
     def fitting(
         self, node: exp.Expr, type_: Scalar, signature: Signature, names: list[str]
@@ -231,9 +231,9 @@ class Operands:
                 signature.usage(),
                 hint="compare the variable with what you like: boats(image, :y) AND :y = wanted",
             )
-        return self.fixed(node, type_, what)
+        return self._fixed_operand(node, type_, what)
 
-    def fixed(self, node: exp.Expr, type_: Type | None, place: str) -> Fixed:
+    def _fixed_operand(self, node: exp.Expr, type_: Type | None, place: str) -> Fixed:
         literal = self.operand(node)
         if literal is None:
             return Fixed(None, None)
@@ -244,7 +244,7 @@ class Operands:
         if not takes_literal(type_, literal.kind):
             raise self.error(node, f"{place} doesn't fit", _shown(type_), str(literal.kind))
         try:
-            return fixed(literal, type_)
+            return fix_literal(literal, type_)
         except ValueError as error:
             raise self.error(
                 node, f"{place} doesn't fit: {error}", expected=_shown(type_)
@@ -306,6 +306,9 @@ class Operands:
         own = node.this.meta if isinstance(node, exp.Column) and not node.table else node.meta
         if "start" in own and not isinstance(node, exp.Func):
             return own["start"], own["end"] + 1
+        if isinstance(node, exp.Binary) and _is_leaf(node.this) and _is_leaf(node.expression):
+            (start, _), (_, end) = self._bare_span(node.this), self._bare_span(node.expression)
+            return start, end
         starts: list[int] = []
         ends: list[int] = []
         for part in node.walk():
@@ -382,3 +385,7 @@ class Operands:
 
 def _shown(type_: Type | None) -> str:
     return "anything" if type_ is None else str(type_)
+
+
+def _is_leaf(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column | exp.Literal)

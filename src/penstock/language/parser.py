@@ -6,29 +6,18 @@ isn't listed here is refused: a filter calls registered operators, but has no fu
 reads conditions on variables.
 """
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import cast
 
 from sqlglot import exp
 
-from penstock.errors import FilterError
+from penstock.base.errors import FilterError
 from penstock.language import patterns
 from penstock.language.constraints import Constraints, has_double, with_doubles
-from penstock.language.joints import MAX_CONSTRAINTS
-from penstock.language.literals import MAX_DIGITS, TOO_MANY_DIGITS
-from penstock.language.operands import Operands, SlotNeededError
-from penstock.language.schema import Attribute, Schema
-from penstock.language.syntax import (
-    CONTAINS_NAMES,
-    MAX_DEPTH,
-    MAX_ELEMENTS,
-    syntax,
-    too_deep,
-    too_many_elements,
-)
-from penstock.language.tree import (
+from penstock.language.filter_tree import (
     And,
     Comparison,
     Constant,
@@ -45,6 +34,18 @@ from penstock.language.tree import (
     Span,
     Tree,
     is_true,
+)
+from penstock.language.joints import MAX_CONSTRAINTS
+from penstock.language.literals import MAX_DIGITS, TOO_MANY_DIGITS
+from penstock.language.operands import Operands, SlotNeededError
+from penstock.language.schema import Attribute, Schema
+from penstock.language.syntax import (
+    CONTAINS_NAMES,
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    syntax,
+    too_deep,
+    too_many_elements,
 )
 from penstock.language.types import Array, Kind, Scalar
 
@@ -74,7 +75,7 @@ def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> 
     '>'
     >>> parse("prise > 5", schema)
     Traceback (most recent call last):
-    penstock.errors.FilterError: unknown attribute 'prise' at line 1, column 1
+    penstock.base.errors.FilterError: unknown attribute 'prise' at line 1, column 1
       prise > 5
       ^^^^^
       did you mean 'price'?
@@ -86,13 +87,13 @@ def parse_tree(
     text: str, node: exp.Expr, schema: Schema, slots: Mapping[int, int] | None = None
 ) -> Tree:
     """The same of a text of which sqlglot's tree is known."""
-    tree, used = typed(text, node, schema, slots or {})
+    tree, used = check_condition(text, node, schema, slots or {})
     if slots and used != set(slots.values()):
         raise SlotNeededError  # something was lifted that isn't a literal of the tree
     return tree
 
 
-def typed(
+def check_condition(
     text: str, node: exp.Expr, schema: Schema, slots: Mapping[int, int]
 ) -> tuple[Tree, set[int]]:
     """Check one condition, without parentheses, that stands somewhere in a text; also which slots its literals have."""
@@ -118,7 +119,7 @@ class _Conditions(Operands):
             case exp.And():
                 return And(tuple(self.condition(n, depth + 1) for n in _chain(node, exp.And)))
             case exp.Or():
-                return Or(tuple(self.condition(n, depth + 1) for n in _chain(node, exp.Or)))
+                return Or(tuple(self.alternatives(_chain(node, exp.Or), depth + 1)))
             case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
                 return self.compare(node, _ORDERS[type(node)], node.this, node.expression)
             case exp.NullSafeEQ() | exp.NullSafeNEQ():
@@ -149,6 +150,28 @@ class _Conditions(Operands):
                 called = self.call(node)
                 return self.flag(node, called) if isinstance(called, Attribute) else called
         raise self.refusal(node)
+
+    def alternatives(self, nodes: list[exp.Expr], depth: int) -> Iterator[Tree]:
+        """The conditions of a disjunction. Equalities of one attribute in a row are read as one condition, as IN is.
+
+        Somebody will write ten thousand of them: one by one they would take several times as long.
+        """
+        for column, run in itertools.groupby(nodes, key=_equated):
+            some = list(run)
+            if column is None or len(some) == 1:
+                yield from (self.condition(node, depth) for node in some)
+            else:
+                yield self.equalities(some)
+
+    def equalities(self, nodes: list[exp.Expr]) -> Tree:
+        attribute = self.attribute(nodes[0].this)
+        pieces: list[Piece] = []
+        for node in nodes:
+            self.check_arguments(node)
+            literal = cast(Literal, self.operand(node.expression))
+            self.check_literal(attribute, literal)
+            pieces.append(Piece("=", literal))
+        return Factor(attribute, tuple(pieces), (self.span(nodes[0])[0], self.span(nodes[-1])[1]))
 
     def check_arguments(self, node: exp.Expr) -> None:
         """A predicate with an argument that isn't known here means something else than it seems to."""
@@ -396,6 +419,20 @@ def _with_doubles(tree: Tree) -> Tree:
             replace(p, literal=replace(p.literal, kind=LiteralKind.DOUBLE)) for p in tree.pieces
         ),
     )
+
+
+def _equated(node: exp.Expr) -> tuple[str, bool] | None:
+    """The column that a node says is equal to a literal, its name and whether it is quoted; None if it says none."""
+    if not isinstance(node, exp.EQ):
+        return None
+    column, value = node.this, node.expression
+    literal = value.this if isinstance(value, exp.Neg | exp.Cast) else value
+    if not isinstance(column, exp.Column) or not isinstance(literal, exp.Literal):
+        return None
+    name = column.this
+    if len(column.parts) > 1 or not isinstance(name, exp.Identifier):
+        return None
+    return name.name, bool(name.args.get("quoted"))
 
 
 def _with_order(order: str, make: Callable[[Order], Tree]) -> Tree:

@@ -7,9 +7,9 @@ from typing import Literal as Choice
 import pyarrow as pa
 
 from penstock.language import literals
+from penstock.language.filter_tree import Contains, Factor, Literal, LiteralKind
 from penstock.language.literals import Bounds, Unreadable
 from penstock.language.normal import Term
-from penstock.language.tree import Contains, Factor, Literal, LiteralKind
 from penstock.language.types import Array, Scalar
 
 Role = Choice["value", "prefix", "element"]
@@ -28,11 +28,11 @@ class PoolKey:
     negative: bool
     role: Role
 
-    def bound(self, text: str) -> tuple[int | bytes, int | bytes, int]:
+    def convert_one(self, text: str) -> tuple[int | bytes, int | bytes, int]:
         """What `convert` makes of a single literal. ValueError if it isn't one of its type."""
         if self.role == "prefix":
             return literals.prefix_bound(text)
-        return literals.bound(self.kind, self.negative, text, self.type)
+        return literals.literal_bound(self.kind, self.negative, text, self.type)
 
 
 @dataclass(frozen=True, slots=True)

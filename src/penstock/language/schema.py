@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import SchemaError
+from penstock.base.errors import SchemaError
 from penstock.language.calls import Asked
 from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.language.types import (

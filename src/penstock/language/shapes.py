@@ -13,7 +13,8 @@ Either way the literals go into pools, and the compiler works on whole columns.
 
 import bisect
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -21,12 +22,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import FilterError
+from penstock.base.errors import FilterError
 from penstock.language.atoms import Atoms, Bound
-from penstock.language.conjunctions import Conjunctions, plain_conjunctions
+from penstock.language.conjunctions import Conjunctions, Progress, plain_conjunctions
+from penstock.language.filter_tree import Factor, Tree
 from penstock.language.infer import infer_from
-from penstock.language.lifting import Key, lift, slots_of
-from penstock.language.long_texts import LONG, LongTexts
+from penstock.language.lifting import ShapeKey, lift, slots_of
+from penstock.language.long_texts import LONG, LongTexts, without_collections
 from penstock.language.normal import Conjunction, Term, normal_form
 from penstock.language.operands import SlotNeededError
 from penstock.language.parser import parse_tree
@@ -35,7 +37,6 @@ from penstock.language.schema import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.language.syntax import syntax
 from penstock.language.texts import Texts
-from penstock.language.tree import Factor, Tree
 
 __all__ = ["Column", "Group", "Grouped", "Pool", "PoolKey", "Shape", "Shapes", "pool_shapes"]
 
@@ -45,7 +46,6 @@ _EXACT_ERRORS = (
     1_000  # refused filters parsed once more each, so that the error has its own position
 )
 
-Progress = Callable[[int], None]  # is told how many more filters are read
 Filters = Any  # Sequence[str | None] | pa.Array | pa.ChunkedArray: to mypy, Arrow has no types
 
 
@@ -108,7 +108,7 @@ class Shapes:
         self.schema = schema
         self.operators = operators if schema is None else schema.operators
         self._atoms = Atoms(schema, self.operators)
-        self._shapes: dict[Key, Shape | FilterError | None] = {}
+        self._shapes: dict[ShapeKey, Shape | FilterError | None] = {}
         self._long = LongTexts[Shape | FilterError]()
 
     @staticmethod
@@ -129,7 +129,7 @@ class Shapes:
             schema = infer_from(text, node, self.operators)
         return parse_tree(text, node, schema, slots)
 
-    def _lift(self, text: str) -> tuple[Key, tuple[str, ...]]:
+    def _lift(self, text: str) -> tuple[ShapeKey, tuple[str, ...]]:
         return lift(text, len(self.operators) > 0)
 
     def one(self, text: str) -> list[list[Bound]]:
@@ -164,13 +164,6 @@ class Shapes:
         others[plain.rows] = False
         return self._grouped(filters, np.flatnonzero(others).tolist(), pools, plain)
 
-    def group(self, filters: Filters, progress: Progress | None = None) -> Grouped:
-        """The same with every filter in a group, plain conjunction or not."""
-        found = self._grouped(filters, range(len(filters)), {}, Conjunctions.none())
-        if progress is not None:
-            progress(len(filters))
-        return found
-
     def error(self, text: str) -> FilterError:
         """Why a filter is refused: read alone, so that the position is its own."""
         if len(text) < LONG:
@@ -188,7 +181,7 @@ class Shapes:
             return error
         for column in shape.columns:
             try:
-                column.pool.bound(column.literal.text)
+                column.pool.convert_one(column.literal.text)
             except ValueError as error:
                 return FilterError(text, str(error), *column.literal.span)
         raise AssertionError(f"refused in company, accepted alone: {text[:200]!r}")
@@ -200,7 +193,7 @@ class Shapes:
         pools: dict[PoolKey, Pool],
         plain: Conjunctions,
     ) -> Grouped:
-        gathered: dict[Key, Group] = {}
+        gathered: dict[ShapeKey, Group] = {}
         refused: dict[int, str] = {}
         for row in rows:
             text = _text(filters, row)
@@ -225,8 +218,8 @@ class Shapes:
         return Grouped(groups, pools, starts, self._explain(filters, refused), plain)
 
     def _find(
-        self, text: str, key: Key, lifted: tuple[str, ...]
-    ) -> tuple[Key, tuple[str, ...], Shape | FilterError]:
+        self, text: str, key: ShapeKey, lifted: tuple[str, ...]
+    ) -> tuple[ShapeKey, tuple[str, ...], Shape | FilterError]:
         """The shape of a filter. If it can't share a parse after all, the text is its key, and nothing is lifted."""
         shape = self._shape(key, text)
         if shape is None:
@@ -235,7 +228,7 @@ class Shapes:
         assert shape is not None, "nothing was lifted"
         return key, lifted, shape
 
-    def _shape(self, key: Key, text: str) -> Shape | FilterError | None:
+    def _shape(self, key: ShapeKey, text: str) -> Shape | FilterError | None:
         """None if filters of this shape can't share one parse."""
         shape: Shape | FilterError | None
         shape = self._shapes.get(key, _UNKNOWN)  # at once: another thread may clear it
@@ -247,8 +240,9 @@ class Shapes:
         if len(self._shapes) >= _CACHED_SHAPES:
             self._shapes.clear()
         try:
-            tree = self._tree(text, slots_of(text, key))
-            shape = Shape.of(text, tree)
+            with without_collections() if is_long else nullcontext():
+                tree = self._tree(text, slots_of(text, key))
+                shape = Shape.of(text, tree)
         except SlotNeededError:
             shape = None
         except FilterError as error:

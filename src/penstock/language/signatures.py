@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from penstock.errors import OperatorError
+from penstock.base.errors import OperatorError
 from penstock.language.syntax import CONTAINS_NAMES, DIALECT
 from penstock.language.types import Scalar, Type, from_json, to_json
 
@@ -142,7 +142,7 @@ def check_name(name: str) -> None:
     >>> check_name("crowd")
     >>> check_name("left")
     Traceback (most recent call last):
-    penstock.errors.OperatorError: an operator can't be named 'left': SQL has a meaning for it, choose another name
+    penstock.base.errors.OperatorError: an operator can't be named 'left': SQL has a meaning for it, choose another name
     """
     if not _NAME.fullmatch(name):
         raise OperatorError(

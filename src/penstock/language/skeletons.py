@@ -17,10 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.language.patterns import MAX_PATTERN
 from penstock.language.syntax import CONTAINS_NAMES, MAX_CONDITIONS, MAX_ELEMENTS
-from penstock.language.texts import Bytes, Flags, Int32s, Int64s, Texts
+from penstock.language.texts import Texts
 from penstock.language.tokens import (
     AND,
     BETWEEN,
@@ -41,9 +42,6 @@ from penstock.language.tokens import (
 # LIKE patterns that are lifted; the other literals are marked by the kind of their token.
 EXACT, PREFIX = 5, 6
 _GENERAL = 7
-_MOST_PARTS = (
-    1_000  # of one filter; what has more is better read as a whole than put in order part by part
-)
 # Words before a parenthesis that don't call an operator, end to end.
 _OTHERS = ["not", *sorted(CONTAINS_NAMES)]
 _OTHER = np.frombuffer("".join(_OTHERS).encode(), np.uint8)
@@ -58,7 +56,7 @@ class Skeletons(NamedTuple):
     literal l     text begin[l] .. end[l] of the filters, marked as kind[l]
     """
 
-    cut: Flags
+    cut: Bools
     part_start: Int64s
     offset: Int64s
     data: Bytes
@@ -81,7 +79,7 @@ def skeletons(texts: Texts, calls: bool = False) -> Skeletons:
 @kernel
 def _skeletons(
     data: Bytes, offsets: Int64s, calls: bool
-) -> tuple[Flags, Int64s, Int64s, Bytes, Int64s, Bytes, Int32s, Int32s]:
+) -> tuple[Bools, Int64s, Int64s, Bytes, Int64s, Bytes, Int32s, Int32s]:
     size = len(data)
     kind, begin, end = np.empty(size, np.uint8), np.empty(size, np.int32), np.empty(size, np.int32)
     start = np.empty(len(offsets), np.int64)
@@ -96,9 +94,9 @@ def _cut(
     begin: Int32s,
     end: Int32s,
     start: Int64s,
-    cut: Flags,
+    cut: Bools,
     calls: bool,
-) -> tuple[Flags, Int64s, Int64s, Bytes, Int64s, Bytes, Int32s, Int32s]:
+) -> tuple[Bools, Int64s, Int64s, Bytes, Int64s, Bytes, Int32s, Int32s]:
     """The arrays of `Skeletons`. `cut` says on entry which texts have tokens, on return which were cut."""
     tokens = start[-1]
     part_start = np.zeros(len(start), np.int64)

@@ -13,10 +13,11 @@ from collections import deque
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.errors import FilterError
+from penstock.base.errors import FilterError
 
 MAX_TEXT = 1 << 20  # characters
 MAX_DEPTH = 100  # levels of parentheses and NOT
@@ -40,8 +41,9 @@ def syntax(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
         shown = text.encode("utf-8", "replace").decode().replace("\0", "?")
         raise FilterError(shown, "NUL and lone surrogates are not text", *unprintable.span())
     try:
-        ands, variables = _check_tokens(text)
-        tree = sqlglot.parse_one(text, dialect=DIALECT, into=into)
+        tokens = sqlglot.tokenize(text, dialect=DIALECT)
+        ands, variables = _check_tokens(text, tokens)
+        tree = _parse(text, tokens, into)
     except ParseError as error:
         raise _syntax_error(text, error, into) from None
     except SqlglotError:
@@ -87,7 +89,15 @@ def too_many_elements(text: str) -> FilterError:
     )
 
 
-def _check_tokens(text: str) -> tuple[int, list[tuple[str, int, int]]]:
+def _parse(text: str, tokens: list[Token], into: type[exp.Expr]) -> exp.Expr:
+    """As `sqlglot.parse_one`, which would look for the tokens once more."""
+    trees = Dialect.get_or_raise(DIALECT).parser().parse_into(into, tokens, text)
+    if not trees or trees[0] is None:
+        raise ParseError("there is nothing in it")
+    return exp.Block(expressions=trees) if len(trees) > 1 else trees[0]
+
+
+def _check_tokens(text: str, tokens: list[Token]) -> tuple[int, list[tuple[str, int, int]]]:
     """Refuse deep nesting before the parser recurses into it: in a thread with a small stack it would crash.
 
     Returns how many ANDs there are, because sqlglot forgives a BETWEEN that lacks its own; and the variables: their
@@ -99,7 +109,7 @@ def _check_tokens(text: str) -> tuple[int, list[tuple[str, int, int]]]:
     prefixes = 0  # NOTs and signs in a row: each is a level, too
     is_step = False  # of a path: then AND is a name
     steps = 0  # dots in the path up to here: the tree of a path, and all its beginnings, would take quadratic room
-    for token in sqlglot.tokenize(text, dialect=DIALECT):
+    for token in tokens:
         kind = token.token_type
         if kind in _FORBIDDEN:
             raise FilterError(

@@ -7,13 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-Bytes = npt.NDArray[np.uint8]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from penstock.base.arrays import Bytes, Int64s
 
 
 @dataclass(frozen=True, slots=True)

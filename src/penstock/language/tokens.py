@@ -11,9 +11,9 @@ about a tenth of that.
 
 import numpy as np
 
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.language.syntax import MAX_TEXT
-from penstock.language.texts import Bytes, Flags, Int32s, Int64s
 
 # Kinds of tokens. Those of literals come first: they stand for the literal where it was lifted.
 STRING, INTEGER, DECIMAL, DOUBLE = 1, 2, 3, 4
@@ -46,7 +46,7 @@ _CLASS = _classes()
 @kernel
 def tokenise(
     data: Bytes, offsets: Int64s, kind: Bytes, begin: Int32s, end: Int32s, start: Int64s
-) -> Flags:
+) -> Bools:
     """Write the tokens of every text end to end, those of text t from start[t] on; which texts are not odd.
 
     `kind`, `begin` and `end` must have room for as many tokens as there are bytes. Positions are in `data`.

@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from penstock.errors import SchemaError
+from penstock.base.errors import SchemaError
 
 MAX_DEPTH = 64  # levels of nesting in a schema: far beyond any real one, far below Python's stack
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.fronts import front
+from penstock.base.fronts import front
 
 if TYPE_CHECKING:
     from penstock.matching.check import Examined, check, check_many, examine, examine_many
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from penstock.matching.explain import Explanation
     from penstock.matching.live import LiveMatcher
     from penstock.matching.matcher import Matcher
-    from penstock.matching.operator_stage import Failure
+    from penstock.matching.operator_stage import OperatorFailure
     from penstock.matching.plan import Plan
-    from penstock.matching.rows import FOREVER, Changes, Rows, SubscriptionSource
     from penstock.matching.snapshots import Published, SnapshotRef, SnapshotStore, open_matcher
     from penstock.matching.stats import Stats
+    from penstock.matching.subscription_rows import FOREVER, Changes, Rows, SubscriptionSource
 
 __getattr__ = front(
     "penstock.matching",
@@ -26,9 +26,9 @@ __getattr__ = front(
         "explain": ("Explanation",),
         "live": ("LiveMatcher",),
         "matcher": ("Matcher",),
-        "operator_stage": ("Failure",),
+        "operator_stage": ("OperatorFailure",),
         "plan": ("Plan",),
-        "rows": ("FOREVER", "Changes", "Rows", "SubscriptionSource"),
+        "subscription_rows": ("FOREVER", "Changes", "Rows", "SubscriptionSource"),
         "snapshots": ("Published", "SnapshotRef", "SnapshotStore", "open_matcher"),
         "stats": ("Stats",),
     },
@@ -40,9 +40,9 @@ __all__ = [
     "Changes",
     "Examined",
     "Explanation",
-    "Failure",
     "LiveMatcher",
     "Matcher",
+    "OperatorFailure",
     "Plan",
     "Published",
     "Rows",

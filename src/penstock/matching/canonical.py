@@ -11,10 +11,10 @@ found: alternatives that are equal only together, as `b AND i > 1 OR NOT b AND i
 
 import numpy as np
 
-from penstock.arrays import Bools, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Int32s, Int64s, offsets
+from penstock.base.jit import kernel
 from penstock.matching.filled_cells import Snap
-from penstock.matching.sharing import CellTests, offsets
+from penstock.matching.sharing import CellTests
 
 # Of one filter, which are compared in pairs. Filters may have a thousand, and there may be many such.
 _MOST_ALTERNATIVES = 32
@@ -42,14 +42,14 @@ def _in_filled_cells(tests: CellTests, count: int, snap: Snap) -> tuple[CellTest
         possible[tests.conjunction[low > high]] = False
         return CellTests(tests.conjunction, tests.attribute, tests.ranges, low, high), possible
     after = snap.up(of, np.minimum(tests.high + 1, snap.last[of]))
-    start, low, high = closed(offsets(tests.ranges), low, high, after)
+    start, low, high = close_gaps(offsets(tests.ranges), low, high, after)
     ranges = np.diff(start)
     possible[tests.conjunction[ranges == 0]] = False
     return CellTests(tests.conjunction, tests.attribute, ranges, low, high), possible
 
 
 @kernel
-def closed(
+def close_gaps(
     start: Int64s, low: Int32s, high: Int32s, after: Int32s
 ) -> tuple[Int64s, Int32s, Int32s]:
     """Lists of ranges without the empty ones, and with one where only empty cells were between two.

@@ -8,16 +8,17 @@ The answer is what a plan of this one subscription would show, but no plan is ma
 
 from typing import NamedTuple
 
-from penstock.arrays import Int64s
-from penstock.errors import FilterError
+from penstock.base.arrays import Int64s
+from penstock.base.errors import FilterError
+from penstock.language.conjunctions import Progress
 from penstock.language.schema import Schema
-from penstock.language.shapes import Filters, Progress, Shapes
+from penstock.language.shapes import Filters, Shapes
 from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.matching.costs import cost_of, costs_of
 from penstock.matching.filter_cells import FilterCells
 
 MANY_CONJUNCTIONS = 64
-MANY_TESTS = 256
+MANY_TESTS = 24
 
 
 def check(
@@ -51,13 +52,18 @@ def examine(
     1
     """
     cells = FilterCells.of(text, Shapes.under(schema, operators))
-    warnings, cost = _warnings(cells), cost_of(cells.terms())
-    if cost > MANY_TESTS:
-        warnings.append(
-            f"costs {cost:,}: so many tests that no index decides may be evaluated for an event "
-            "(patterns, memberships, attributes compared with each other)"
-        )
-    return Examined(warnings, cost)
+    cost = cost_of(cells.terms())
+    return Examined(_warnings(cells) + warnings_of_cost(cost), cost)
+
+
+def warnings_of_cost(cost: int) -> list[str]:
+    """What to say of a cost, if it is large."""
+    if cost <= MANY_TESTS:
+        return []
+    return [
+        f"costs {cost:,}: so many tests that no index decides may be evaluated for an event "
+        "(patterns, memberships, attributes compared with each other)"
+    ]
 
 
 def check_many(

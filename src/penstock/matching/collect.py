@@ -11,8 +11,8 @@ levels and read off again, which sorts them and drops repetitions at a few nanos
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Bools, Int32s, Int64s, UInt64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Int32s, Int64s, UInt64s
+from penstock.base.jit import kernel
 
 _FEW = 24  # up to so many matches of an event are sorted by insertion
 

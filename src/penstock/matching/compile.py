@@ -5,13 +5,13 @@ Filters arrive grouped by shape (`language.shapes`), their literals in pools, so
     1. discretise      the constants of all filters cut every attribute into cells; literals become cell numbers
     2. intersect       per conjunction and attribute one set of cells; an empty one is a contradiction
     3. canonical       equal filters become equal conjunctions, however they are written
-    4. share           each distinct predicate once, each distinct conjunction once, with its subscriptions
+    4. share           each distinct conjunction once, its predicates beside it, with its subscriptions
 
 There is no Python object per subscription, but for sets of several ranges (IN lists, negations).
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.arrays import Int32s, Int64s
-from penstock.errors import FilterError
-from penstock.language.conjunctions import Conjunctions
+from penstock.base.arrays import Int32s, Int64s, offsets
+from penstock.base.errors import FilterError
+from penstock.language.calls import Path
+from penstock.language.conjunctions import Conjunctions, Progress
+from penstock.language.filter_tree import Comparison, Contains, Factor, Pattern
 from penstock.language.literals import Bounds
 from penstock.language.normal import Conjunction, SignedTest, Term
 from penstock.language.pools import width
 from penstock.language.schema import Attribute, Schema
 from penstock.language.shapes import Group, Grouped, PoolKey, Shape, Shapes, pool_shapes
-from penstock.language.tree import Comparison, Contains, Factor, Pattern
-from penstock.matching import intersect as kernel
 from penstock.matching.canonical import canonical
 from penstock.matching.derived import (
     FALSE,
@@ -40,23 +40,31 @@ from penstock.matching.derived import (
 )
 from penstock.matching.domains import ByteStrings, Cuts, Domain, build_domain
 from penstock.matching.filled_cells import Snap, filled_cells
-from penstock.matching.operator_tests import cut_off
+from penstock.matching.intersect import (
+    AT_LEAST,
+    AT_MOST,
+    EQUAL,
+    LESS,
+    MORE,
+    FilterBlocks,
+    Pieces,
+    intersect,
+)
+from penstock.matching.operator_tests import separate_operators
 from penstock.matching.plan import Plan
-from penstock.matching.rows import FOREVER, Rows
-from penstock.matching.sharing import CellTests, offsets, share, without_tautologies
+from penstock.matching.sharing import CellTests, share, without_tautologies
+from penstock.matching.subscription_rows import FOREVER, Rows
 
-Progress = Callable[[int], None]
 Errors = list[tuple[int, FilterError]]
-Path = tuple[str, ...]
 
 _FROM_PIECE = -(1 << 62)  # the place of a derived attribute that a literal says
 _ORDERS = {
-    "=": kernel.EQUAL,
-    "prefix": kernel.EQUAL,
-    "<": kernel.LESS,
-    "<=": kernel.AT_MOST,
-    ">": kernel.MORE,
-    ">=": kernel.AT_LEAST,
+    "=": EQUAL,
+    "prefix": EQUAL,
+    "<": LESS,
+    "<=": AT_MOST,
+    ">": MORE,
+    ">=": AT_LEAST,
 }
 
 
@@ -105,10 +113,10 @@ def compile_groups(
         blocks.add(group, starts)
     blocks.add_plain(grouped.plain)
     rows = _joined(blocks.rows, np.int64)
-    owners, conjunction, attribute, ranges, low, high = kernel.intersect(
-        owner=rows if position is None else position[rows],
-        last=np.array([d.last for d in every], np.int64),
-        **blocks.arrays(),
+    owners, conjunction, attribute, ranges, low, high = intersect(
+        blocks.pack(),
+        rows if position is None else position[rows],
+        np.array([d.last for d in every], np.int64),
     )
     derived = DerivedAttributes(tuple(blocks.plain), tuple(elements), *pools.memberships)
     last_cells = np.array([d.last for d in every] + [TRUE] * len(derived), np.int64)
@@ -122,7 +130,7 @@ def compile_groups(
     tests, owners = canonical(tests, owners, snap)
     last_cells = snap.top.astype(np.int64)
     if asked:
-        operators, tests, owners = cut_off(
+        operators, tests, owners = separate_operators(
             tests, owners, last_cells, len(domains), asked, schema.operators, len(ids)
         )
         last_cells = np.delete(last_cells, np.arange(len(domains), len(every)))
@@ -232,7 +240,7 @@ def _memberships(
 
 @dataclass(slots=True)
 class _Blocks:
-    """The input of `intersect`, which explains it."""
+    """The blocks of `intersect`, which explains them, on their way into arrays."""
 
     pools: _Pools
     number: dict[Path, int]
@@ -347,31 +355,34 @@ class _Blocks:
     def _plain(self, test: PlainTest) -> int:
         return -1 - self.plain.setdefault(test, len(self.plain))
 
-    def arrays(self) -> dict[str, Any]:
+    def pack(self) -> FilterBlocks:
+        """The arrays that the kernel reads."""
         # `derived` is all memberships, then all plain tests; attributes are numbered the other way round.
         member = _joined(self.pools.member, np.int32)
         domains, plain = len(self.number), len(self.plain)
         place = self._column("fixed_place", np.int64)
-        return {
-            "row_start": offsets(self._column("rows", np.int64)),
-            "factor_start": offsets(self._column("factors", np.int64)),
-            "attribute": self._column("attribute", np.int32),
-            "negated": self._column("negated", np.bool_),
-            "null": self._column("null", np.bool_),
-            "piece_start": offsets(self._column("pieces", np.int64)),
-            "order": self._column("order", np.int8),
-            "place": self._column("place", np.int64),
-            "stride": self._column("stride", np.int8),
-            "low": self.pools.low,
-            "high": self.pools.high,
-            "fixed_start": offsets(self._column("fixed", np.int64)),
-            "fixed_place": np.where(place < 0, len(member) - 1 - place, place),
-            "fixed_stride": self._column("fixed_stride", np.int8),
-            "fixed_cell": self._column("fixed_cell", np.int8),
-            "derived": np.concatenate(
+        return FilterBlocks(
+            row_start=offsets(self._column("rows", np.int64)),
+            factor_start=offsets(self._column("factors", np.int64)),
+            attribute=self._column("attribute", np.int32),
+            negated=self._column("negated", np.bool_),
+            null=self._column("null", np.bool_),
+            pieces=Pieces(
+                start=offsets(self._column("pieces", np.int64)),
+                order=self._column("order", np.int8),
+                place=self._column("place", np.int64),
+                stride=self._column("stride", np.int8),
+                low=self.pools.low,
+                high=self.pools.high,
+            ),
+            fixed_start=offsets(self._column("fixed", np.int64)),
+            fixed_place=np.where(place < 0, len(member) - 1 - place, place),
+            fixed_stride=self._column("fixed_stride", np.int8),
+            fixed_cell=self._column("fixed_cell", np.int8),
+            derived=np.concatenate(
                 [member + (domains + plain), np.arange(domains, domains + plain, dtype=np.int32)]
             ).astype(np.int32),
-        }
+        )
 
     def _column(self, name: str, dtype: type) -> npt.NDArray[Any]:
         """A column of the blocks of shapes, then of plain conjunctions."""

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Int32s, Int64s
-from penstock.columns import descend
-from penstock.jit import kernel
+from penstock.base.arrays import Int32s, Int64s
+from penstock.base.columns import descend
+from penstock.base.jit import kernel
 from penstock.language.literals import DAY, double_keys
 from penstock.language.patterns import to_regex
 from penstock.language.schema import Attribute, Schema

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Bools, Bytes, Int32s, Int64s
-from penstock.errors import SchemaError
+from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
+from penstock.base.errors import SchemaError
 from penstock.language.literals import Bounds, double_keys
 from penstock.language.types import Kind, Scalar, Type
 from penstock.matching import kernels
@@ -68,7 +68,7 @@ class ByteStrings:
         require((self.offsets[1:] >= self.offsets[:-1]).all(), "offsets of texts go back")
 
 
-Keys = Int64s | ByteStrings
+KeyColumn = Int64s | ByteStrings
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Domain:
 
     path: tuple[str, ...]
     type: Type
-    cuts: Keys
+    cuts: KeyColumn
 
     @property
     def last(self) -> int:
@@ -260,7 +260,7 @@ def build_domain(path: tuple[str, ...], type_: Type, bounds: Sequence[Bounds]) -
     return Domain(path, type_, cuts.astype(np.int64))
 
 
-def key_column(column: pa.Array, type_: Type, name: str) -> tuple[Keys, Bools]:
+def key_column(column: pa.Array, type_: Type, name: str) -> tuple[KeyColumn, Bools]:
     """The keys of an Arrow column, and which of them are valid (an empty array: all)."""
     assert isinstance(type_, Scalar)
     if pa.types.is_dictionary(column.type):
@@ -300,7 +300,7 @@ def _doubles(column: pa.Array, _: Scalar) -> Int64s:
     return double_keys(filled.to_numpy(zero_copy_only=False))
 
 
-def _decimals(column: pa.Array, type_: Scalar) -> Keys:
+def _decimals(column: pa.Array, type_: Scalar) -> KeyColumn:
     if not pa.types.is_decimal(column.type):
         raise TypeError("not decimals")
     column = column.cast(pa.decimal128(38 if type_.is_wide else 18, type_.scale))

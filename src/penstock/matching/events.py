@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import SchemaError
+from penstock.base.errors import SchemaError
 from penstock.language.literals import read_date, read_timestamp
 from penstock.language.schema import Schema
 from penstock.language.types import Array, Kind, Scalar, Struct, Type, Unusable, arrow_type
@@ -25,7 +25,7 @@ def event_batch(event: Mapping[str, Any], schema: Schema, columns: Iterable[str]
     [{'price': 5.0}]
     >>> event_batch({"price": "dear"}, schema, ["price"])
     Traceback (most recent call last):
-    penstock.errors.SchemaError: attribute 'price': expected double, found 'dear'
+    penstock.base.errors.SchemaError: attribute 'price': expected double, found 'dear'
     """
     if not isinstance(event, Mapping):
         raise SchemaError(f"an event is a mapping of attributes to values, not {event!r}")

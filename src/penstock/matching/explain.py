@@ -10,11 +10,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.language.calls import Path, given
+from penstock.language.calls import Path, event_paths
 from penstock.language.describe import describe
-from penstock.language.parser import parse
-from penstock.language.schema import Schema
-from penstock.language.tree import (
+from penstock.language.filter_tree import (
     And,
     Binding,
     Comparison,
@@ -26,6 +24,8 @@ from penstock.language.tree import (
     Tree,
     leaves,
 )
+from penstock.language.parser import parse
+from penstock.language.schema import Schema
 from penstock.matching.leaf_truths import CallCost, LeafTruths, Truth
 from penstock.matching.operator_stage import OperatorStage
 from penstock.operators.define import Operators
@@ -35,7 +35,7 @@ _WORDS: dict[Truth, str] = {True: "holds", False: "fails", None: "is unknown"}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LeafVerdict:
     """One predicate of the filter, and what the event made of it."""
 
     predicate: str
@@ -58,7 +58,7 @@ class Explanation:
     subscription: int
     filter: str
     truth: Truth
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[LeafVerdict, ...]
     lease_ended: bool
 
     @property
@@ -120,7 +120,7 @@ def explain(
     evaluated = LeafTruths(text, tree, schema, event, operators, learned_by)
     truths = evaluated.truths
     verdicts = tuple(
-        Verdict(
+        LeafVerdict(
             describe(leaf, holds),
             truth if holds else _not(truth),
             {".".join(path): _lookup(event, path) for path in _paths(leaf)},
@@ -160,12 +160,12 @@ def _paths(leaf: Leaf) -> list[Path]:
         case Comparison(left, _, right):
             return [left.path, right.path]
         case Binding(call):
-            return given(call)
+            return event_paths(call)
         case Constraint(condition):
-            return given(condition)
+            return event_paths(condition)
         case _:
             asked = leaf.attribute.asked
-            return [leaf.attribute.path] if asked is None else given(asked)
+            return [leaf.attribute.path] if asked is None else event_paths(asked)
 
 
 def _lookup(event: Mapping[str, Any], path: Path) -> Any:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.arrays import Bools, Bytes, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.language.key_lines import Line, line_of, past_prefix
 from penstock.language.literals import INT64_MAX, INT64_MIN
 from penstock.language.types import Scalar

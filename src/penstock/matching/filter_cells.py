@@ -9,17 +9,16 @@ import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
-from penstock.language.calls import CALL
+from penstock.base.labels import Key
+from penstock.language.calls import CALL, Path
+from penstock.language.filter_tree import Comparison, Contains, Factor, Pattern
 from penstock.language.key_lines import Line, line_of
 from penstock.language.normal import SignedTest, Term
 from penstock.language.shapes import Shapes
-from penstock.language.tree import Comparison, Contains, Factor, Pattern
 from penstock.language.types import Scalar
 from penstock.matching.filled_cells import is_text, next_text
 
-Path = tuple[str, ...]
-Key = int | bytes
-Test = tuple[Path | None, Any]
+FilterTest = tuple[Path | None, Any]
 """What a conjunction asks of one attribute: the path and the set of cells; or None and something that is no set."""
 _Literal = tuple[Key, Key, int]  # lo, hi and over, as in `language.literals.Bounds`
 _Bound = tuple[Term, list[_Literal]]
@@ -55,7 +54,10 @@ class FilterCells:
         try:
             return FilterCells(
                 [
-                    [(t, [c.pool.bound(written) for c, written in own]) for t, own in conjunction]
+                    [
+                        (t, [c.pool.convert_one(written) for c, written in own])
+                        for t, own in conjunction
+                    ]
                     for conjunction in found
                 ]
             )
@@ -71,14 +73,14 @@ class FilterCells:
         """The constants that the filter compares an attribute with, ascending."""
         return list(self._cell[path])
 
-    def conjunctions(self, exact: bool = False) -> Iterator[frozenset[Test]]:
+    def conjunctions(self, exact: bool = False) -> Iterator[frozenset[FilterTest]]:
         """The tests of each conjunction that doesn't contradict itself, without those that are always true.
 
         If it is to be `exact`, cells without values are left out, as they are in a plan (see `canonical`).
         """
         for conjunction in self._conjunctions:
             sets: dict[Path, int] = {}
-            others: list[Test] = []
+            others: list[FilterTest] = []
             for term, own in conjunction:
                 if isinstance(term, Factor):
                     path = term.attribute.path
@@ -97,11 +99,11 @@ class FilterCells:
                 tests = {p: c for p, c in tests.items() if c != self._filled(p) or p[0] == CALL}
             yield frozenset([*tests.items(), *others])
 
-    def is_asked(self, test: Test) -> bool:
+    def is_asked(self, test: FilterTest) -> bool:
         """Whether it takes an operator to know."""
         return test[0] is not None and test[0][0] == CALL
 
-    def indexable(self, test: Test) -> bool:
+    def indexable(self, test: FilterTest) -> bool:
         """Whether an exact test leaves out a whole side of its attribute's values."""
         path, cells = test
         if path is None or path[0] == CALL:
@@ -149,10 +151,10 @@ def _filled(cuts: Sequence[Key], line: Line) -> int:
         is_key = not isinstance(cut, bytes) or not line.is_text or is_text(cut)
         here = cut if is_key or not isinstance(cut, bytes) else next_text(cut)
         after = line.next(cut) if is_key else here
-        cells |= (line.clipped(start, here) is not None) << 2 * n + 1
-        cells |= (is_key and line.clipped(here, after) is not None) << 2 * n + 2
+        cells |= (line.clip(start, here) is not None) << 2 * n + 1
+        cells |= (is_key and line.clip(here, after) is not None) << 2 * n + 2
         start, is_end = after, after is None
-    cells |= (not is_end and line.clipped(start, None) is not None) << 2 * len(cuts) + 1
+    cells |= (not is_end and line.clip(start, None) is not None) << 2 * len(cuts) + 1
     return cells
 
 

@@ -3,7 +3,7 @@
 Shapes arrive as *blocks*, one per shape and conjunction, with as many rows as there are filters of the shape:
 
     block b     rows row_start[b] .. row_start[b + 1], factors factor_start[b] .. factor_start[b + 1]
-    factor f    pieces piece_start[f] .. piece_start[f + 1] of attribute[f]; factors of one attribute stand together
+    factor f    pieces pieces.start[f] .. pieces.start[f + 1] of attribute[f]; factors of one attribute stand together
     piece p     for row r the literal at place[p] + stride[p] * r, whose cells are low[…] .. high[…]
     fixed d     a derived attribute, the one at fixed_place[d] + fixed_stride[d] * r of `derived`, in one cell
 
@@ -12,40 +12,54 @@ attribute are intersected into one *test*, sorted disjoint ranges. A row with an
 left out. What comes out are the tests of all conjunctions, end to end.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from penstock.arrays import Bools, Int8s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Int8s, Int32s, Int64s
+from penstock.base.jit import kernel
 
 EQUAL, LESS, AT_MOST, MORE, AT_LEAST = range(5)
 
 
+class Pieces(NamedTuple):
+    """Those of all factors. A record of their own: the more arrays `_unite` is given, the slower it is."""
+
+    start: Int64s
+    order: Int8s
+    place: Int64s
+    stride: Int8s
+    low: Int32s
+    high: Int32s
+
+
+class FilterBlocks(NamedTuple):
+    """The arrays drawn above."""
+
+    row_start: Int64s
+    factor_start: Int64s
+    attribute: Int32s
+    negated: Bools
+    null: Bools
+    pieces: Pieces
+    fixed_start: Int64s
+    fixed_place: Int64s
+    fixed_stride: Int8s
+    fixed_cell: Int8s
+    derived: Int32s
+
+
 @kernel
 def intersect(
-    row_start: Int64s,
-    owner: Int64s,
-    factor_start: Int64s,
-    attribute: Int32s,
-    negated: Bools,
-    null: Bools,
-    piece_start: Int64s,
-    order: Int8s,
-    place: Int64s,
-    stride: Int8s,
-    low: Int32s,
-    high: Int32s,
-    fixed_start: Int64s,
-    fixed_place: Int64s,
-    fixed_stride: Int8s,
-    fixed_cell: Int8s,
-    derived: Int32s,
-    last: Int64s,
+    blocks: FilterBlocks, owner: Int64s, last: Int64s
 ) -> tuple[Int64s, Int64s, Int64s, Int64s, Int32s, Int32s]:
     """`owner` is the subscription of each row (negative: skip it), `last` the last cell of each attribute.
 
     Returns the owner of each conjunction; conjunction, attribute and number of ranges of each test; the ranges.
     """
-    tests, capacity = _sizes(row_start, factor_start, piece_start, fixed_start)
+    row_start, factor_start, attribute = blocks.row_start, blocks.factor_start, blocks.attribute
+    negated, null, pieces = blocks.negated, blocks.null, blocks.pieces
+    tests, capacity = _sizes(blocks)
     owners = np.empty(len(owner), np.int64)
     test_conjunction = np.empty(tests, np.int64)
     test_attribute = np.empty(tests, np.int64)
@@ -68,10 +82,7 @@ def intersect(
                 size = 1
                 set_low[0], set_high[0] = 0, last[a]
                 while f < factor_start[b + 1] and attribute[f] == a:
-                    united = _unite(
-                        piece_start[f], piece_start[f + 1], r, order, place, stride, low, high,
-                        last[a], union_low, union_high,
-                    )  # fmt: skip
+                    united = _unite(pieces, f, r, last[a], union_low, union_high)
                     if negated[f]:
                         united = _complement(union_low, union_high, united, last[a])
                     if null[f]:
@@ -96,12 +107,13 @@ def intersect(
             if size == 0:
                 test, total = first_test, first_range
                 continue
-            for d in range(fixed_start[b], fixed_start[b + 1]):
+            for d in range(blocks.fixed_start[b], blocks.fixed_start[b + 1]):
                 if total == len(out_low):
                     out_low, out_high = _grown(out_low, total + 1), _grown(out_high, total + 1)
-                out_low[total] = out_high[total] = fixed_cell[d]
+                out_low[total] = out_high[total] = blocks.fixed_cell[d]
                 test_conjunction[test] = conjunctions
-                test_attribute[test] = derived[fixed_place[d] + fixed_stride[d] * r]
+                place = blocks.fixed_place[d] + blocks.fixed_stride[d] * r
+                test_attribute[test] = blocks.derived[place]
                 test_ranges[test] = 1
                 total += 1
                 test += 1
@@ -118,10 +130,10 @@ def intersect(
 
 
 @kernel
-def _sizes(
-    row_start: Int64s, factor_start: Int64s, piece_start: Int64s, fixed_start: Int64s
-) -> tuple[int, int]:
+def _sizes(blocks: FilterBlocks) -> tuple[int, int]:
     """At most how many tests there can be, and how many ranges one of them."""
+    row_start, factor_start = blocks.row_start, blocks.factor_start
+    piece_start, fixed_start = blocks.pieces.start, blocks.fixed_start
     tests = 0
     capacity = 4
     for b in range(len(row_start) - 1):
@@ -141,30 +153,21 @@ def _grown(array: Int32s, needed: int) -> Int32s:
 
 @kernel
 def _unite(
-    first: int,
-    past: int,
-    row: int,
-    order: Int8s,
-    place: Int64s,
-    stride: Int8s,
-    low: Int32s,
-    high: Int32s,
-    last: int,
-    out_low: Int32s,
-    out_high: Int32s,
+    pieces: Pieces, factor: int, row: int, last: int, out_low: Int32s, out_high: Int32s
 ) -> int:
-    """The union of pieces as sorted ranges that neither touch nor overlap."""
+    """The union of a factor's pieces as sorted ranges that neither touch nor overlap."""
     size = 0
-    for p in range(first, past):
-        literal = place[p] + stride[p] * row
-        piece_low, piece_high = low[literal], high[literal]
-        if order[p] == LESS:
+    for p in range(pieces.start[factor], pieces.start[factor + 1]):
+        literal = pieces.place[p] + pieces.stride[p] * row
+        piece_low, piece_high = pieces.low[literal], pieces.high[literal]
+        order = pieces.order[p]
+        if order == LESS:
             piece_low, piece_high = 1, piece_low - 1
-        elif order[p] == AT_MOST:
+        elif order == AT_MOST:
             piece_low = 1
-        elif order[p] == MORE:
+        elif order == MORE:
             piece_low, piece_high = piece_high + 1, last
-        elif order[p] == AT_LEAST:
+        elif order == AT_LEAST:
             piece_high = last
         if piece_low <= piece_high:
             out_low[size], out_high[size] = piece_low, piece_high

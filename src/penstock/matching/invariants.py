@@ -7,11 +7,8 @@ checksum is: a place that lies outside an array would crash the process, or wors
 
 from typing import Any
 
-import numpy.typing as npt
-
-from penstock.errors import SnapshotError
-
-AnyArray = npt.NDArray[Any]
+from penstock.base.arrays import AnyArray
+from penstock.base.errors import SnapshotError
 
 
 def require(holds: Any, what: str) -> None:

@@ -7,8 +7,8 @@ ones points. Whatever the type was, a predicate is a set of cell numbers from he
 
 import numpy as np
 
-from penstock.arrays import Bools, Bytes, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
+from penstock.base.jit import kernel
 
 
 @kernel

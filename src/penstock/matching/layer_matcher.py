@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Int64s
+from penstock.base.arrays import Int64s
 from penstock.matching.engines import Choice, Engine, Hits
 from penstock.matching.engines.batch import BatchEngine
 from penstock.matching.engines.gates import Gate, are_needed
 from penstock.matching.engines.interface import UNBOUNDED
-from penstock.matching.layers import Layer, collected
+from penstock.matching.layers import Layer, collect_hits
 from penstock.matching.single import EventEncoder, LazyTests
 
 
@@ -62,7 +62,7 @@ class LayerMatcher:
         hits = self.engine.match(cells)
         if self.gate is not None:
             hits = self._let_through(self.gate, hits, event, now)
-        _, position = collected(self.layer, hits, 1, now, *self.fan)
+        _, position = collect_hits(self.layer, hits, 1, now, *self.fan)
         ids: list[int] = self.layer.plan.ids[position].tolist()
         return ids
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bools, Int32s, Int64s
-from penstock.errors import PenstockError
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Int32s, Int64s
+from penstock.base.errors import PenstockError
+from penstock.base.jit import kernel
 from penstock.matching.collect import collect
 from penstock.matching.engines import Hits
 from penstock.matching.engines.batch import BLOCK
-from penstock.matching.operator_stage import Failure
+from penstock.matching.operator_stage import OperatorFailure
 from penstock.matching.plan import Plan
-from penstock.matching.rows import FOREVER
+from penstock.matching.subscription_rows import FOREVER
 
 # A block of events has at most so much of cells, which engines read at random.
 _CELL_BYTES = 1 << 22
@@ -86,7 +86,9 @@ class Matches:
     start: Int64s
     ids: Int64s
     position: Int64s
-    failures: tuple[Failure, ...] = ()  # operators that failed, and so may have left something out
+    failures: tuple[
+        OperatorFailure, ...
+    ] = ()  # operators that failed, and so may have left something out
 
     def lists(self) -> pa.ListArray:
         """One ascending list of ids per event."""
@@ -133,7 +135,7 @@ def within(start: Int64s, position: Int32s, first: int, past: int) -> tuple[Int6
     return start[first : past + 1] - start[first], position[start[first] : start[past]]
 
 
-def collected(
+def collect_hits(
     layer: Layer, hits: Hits, events: int, now: int, fan_start: Int32s, fan: Int32s
 ) -> tuple[Int64s, Int32s]:
     """Whose conjunctions (or chains) these are, and still there: subscriptions, and chains past them."""
@@ -154,12 +156,12 @@ def block_size(attributes: int) -> int:
     return max(64, min(BLOCK, _CELL_BYTES // (4 * max(1, attributes))))
 
 
-def joined(parts: Sequence[Matches]) -> Matches:
+def concatenate_matches(parts: Sequence[Matches]) -> Matches:
     """The matches of one run of events after the other."""
     if len(parts) == 1:
         return parts[0]
     starts: list[Int64s] = [np.zeros(1, np.int64)]
-    failures: list[Failure] = []
+    failures: list[OperatorFailure] = []
     first = 0
     for part in parts:
         starts.append(part.start[1:] + starts[-1][-1])
@@ -174,7 +176,7 @@ def joined(parts: Sequence[Matches]) -> Matches:
     )
 
 
-def merged(a: Matches, b: Matches) -> Matches:
+def merge_matches(a: Matches, b: Matches) -> Matches:
     """The matches of two sets of subscriptions, none of which is in both."""
     if not len(b.ids):
         return a

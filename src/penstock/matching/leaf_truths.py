@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.language.calls import Call
+from penstock.language.filter_tree import And, Binding, Constraint, Factor, Leaf, Not, Tree, leaves
 from penstock.language.schema import Schema
 from penstock.language.shapes import Shape
-from penstock.language.tree import And, Binding, Constraint, Factor, Leaf, Not, Tree, leaves
 from penstock.matching.compile import compile_shapes
 from penstock.matching.engines.naive import NaiveEngine
 from penstock.matching.events import event_batch
@@ -94,8 +94,8 @@ class LeafTruths:
     ) -> None:
         plan = stage.plan
         chain_of = {int(plan.fan_subscription[f]): c for c, f in enumerate(plan.fan_start[:-1])}
-        expected = (learned_by or stage).expected
-        spent = stage.learned().invocations
+        estimate = (learned_by or stage).estimate
+        spent = stage.take_learned().invocations
         costs: dict[int, tuple[str, float, float, str]] = {}
         for n, (leaf, holds) in enumerate(found):
             call = _call(leaf)
@@ -104,7 +104,7 @@ class LeafTruths:
                 continue
             predicate = int(plan.chain_predicate[plan.chain_start[chain]])
             invocation = str(call.invocation)
-            true, seconds = expected(plan.predicate_keys()[predicate], invocation)
+            true, seconds = estimate(plan.predicate_keys()[predicate], invocation)
             if seconds is None:
                 seconds = float(stage.odds.cost[plan.number[call.invocation]])
             costs[n] = invocation, true, seconds, call.invocation.operator

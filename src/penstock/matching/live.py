@@ -23,32 +23,32 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bools, Int32s, Int64s
-from penstock.durations import utc_now
-from penstock.errors import SubscriptionErrors, UnknownSubscription
+from penstock.base.arrays import Bools, Int32s, Int64s
+from penstock.base.durations import utc_now
+from penstock.base.errors import SubscriptionErrors, UnknownSubscription
+from penstock.base.growth import many_changes
+from penstock.base.labels import HIGHEST, LOWEST, NULL, Labels, NoRoomError
+from penstock.language.calls import Path
 from penstock.language.schema import Schema, SchemaLike
 from penstock.language.shapes import Shapes
 from penstock.matching.compile import compile_plan
 from penstock.matching.engines.tree_grow import GrowingTree
-from penstock.matching.filter_cells import FilterCells, Path
-from penstock.matching.labels import HIGHEST, LOWEST, NULL, Labels, NoRoomError
-from penstock.matching.layers import Layer, merged
+from penstock.matching.filter_cells import FilterCells
+from penstock.matching.layers import Layer, merge_matches
 from penstock.matching.matcher import Matcher
 from penstock.matching.plan import Plan
-from penstock.matching.rows import FOREVER, Rows, SubscriptionSource
 from penstock.matching.single import KeyReader, key_reader
+from penstock.matching.subscription_rows import FOREVER, Rows, SubscriptionSource
 from penstock.operators.define import Operators
 from penstock.operators.invoke import Health
 
 _log = logging.getLogger(__name__)
 
-_MANY = 10_000  # additions, or a tenth of the base: then everything is compiled
-_SHARE = 10
 _ODD = 9  # an odd one counts as ten: all of them are compiled again when one changes
 _MOST_BOXES = 16  # a conjunction with sets is as many conjunctions of ranges
 
 
-class Subscription(NamedTuple):
+class LiveSubscription(NamedTuple):
     """What was added."""
 
     sid: int
@@ -219,7 +219,7 @@ class LiveMatcher:
         cells = FilterCells.of(text, self._shapes)
         with self._lock:
             self._state.take_out(sid)
-            self._state.put(Subscription(sid, subscriber, text, expires), cells)
+            self._state.put(LiveSubscription(sid, subscriber, text, expires), cells)
         self._compact_if_many()
 
     def remove(self, sid: int) -> None:
@@ -250,7 +250,7 @@ class LiveMatcher:
             rows = state.added_rows()
         found = state.base.matches(batch, moment)
         if rows is not None:
-            found = merged(found, self._compiled(rows).matches(batch, moment))
+            found = merge_matches(found, self._compiled(rows).matches(batch, moment))
         return found.lists()
 
     def follow(self, source: SubscriptionSource) -> None:
@@ -320,7 +320,7 @@ class LiveMatcher:
         with self._lock:
             state = self._state
             changes = len(state.added) + _ODD * len(state.odd) + state.left
-            if changes <= max(_MANY, len(state.base_ids) // _SHARE) or self._compaction is not None:
+            if changes <= many_changes(len(state.base_ids)) or self._compaction is not None:
                 return
             self._compaction = threading.Thread(
                 target=self._compact_aside, name="penstock-live-compaction", daemon=True
@@ -355,13 +355,13 @@ class _State:
     gone: Bools
     growing: _Growing
     left: int = 0
-    added: dict[int, Subscription] = field(default_factory=dict)
+    added: dict[int, LiveSubscription] = field(default_factory=dict)
     odd: set[int] = field(default_factory=set)
     kept_odd: _Kept | None = None
     kept_added: _Kept | None = None
-    log: list[tuple[int, tuple[Subscription, FilterCells] | None]] | None = None
+    log: list[tuple[int, tuple[LiveSubscription, FilterCells] | None]] | None = None
 
-    def put(self, subscription: Subscription, cells: FilterCells) -> None:
+    def put(self, subscription: LiveSubscription, cells: FilterCells) -> None:
         sid = subscription.sid
         self.added[sid] = subscription
         self.kept_added = None
@@ -411,5 +411,5 @@ def _readable(rows: Rows) -> Rows:
     return replace(rows, errors=())
 
 
-def _rows(subscriptions: Iterable[Subscription]) -> Rows:
+def _rows(subscriptions: Iterable[LiveSubscription]) -> Rows:
     return Rows.of([(s.sid, s.subscriber, s.text, s.expires) for s in subscriptions])

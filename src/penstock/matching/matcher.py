@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Int32s, Int64s
-from penstock.durations import utc_now
-from penstock.errors import SchemaError, UnknownSubscription
+from penstock.base.arrays import Int32s, Int64s, read_only
+from penstock.base.durations import utc_now
+from penstock.base.errors import SchemaError, UnknownSubscription
 from penstock.matching.engines import Hits, choose
 from penstock.matching.engines.batch import BLOCK
 from penstock.matching.engines.interface import TooManyHitsError
@@ -28,17 +28,22 @@ from penstock.matching.layers import (
     Layer,
     Matches,
     block_size,
-    collected,
+    collect_hits,
+    concatenate_matches,
     hits_within,
-    joined,
-    merged,
+    merge_matches,
     pairs_per_event,
     runs_within,
     within,
 )
 from penstock.matching.operator_plan import OperatorPlan
-from penstock.matching.operator_stage import OperatorStage, split, still_needed, united
-from penstock.matching.plan import Plan, read_only
+from penstock.matching.operator_stage import (
+    OperatorStage,
+    split_positions,
+    still_needed,
+    unite_positions,
+)
+from penstock.matching.plan import Plan
 from penstock.matching.stats import Stats, measure
 from penstock.operators.define import Operators
 from penstock.operators.invoke import Health
@@ -102,7 +107,7 @@ class Matcher:
         self._bases = np.cumsum([0] + [len(layer.plan.ids) for layer in self.layers])
         plans = [layer.plan.operators for layer in self.layers if layer.plan.operators is not None]
         self.operators = (
-            OperatorStage(OperatorPlan.combined(plans), strategy, operators, learned, health)
+            OperatorStage(OperatorPlan.combine(plans), strategy, operators, learned, health)
             if plans
             else None
         )
@@ -139,10 +144,12 @@ class Matcher:
             return [found for _, found in self.match_parts([events], moment)]
 
         if self._pool is None or self.operators is not None:
-            return joined(block(batch))
+            return concatenate_matches(block(batch))
         starts = range(0, batch.num_rows, self._block)
         blocks = [batch.slice(first, self._block) for first in starts]
-        return joined([found for parts in self._pool.map(block, blocks) for found in parts])
+        return concatenate_matches(
+            [found for parts in self._pool.map(block, blocks) for found in parts]
+        )
 
     def match_parts(
         self,
@@ -248,7 +255,7 @@ class Matcher:
         self, events: pa.RecordBatch, hits: Sequence[Hits], now: int, most: int
     ) -> Iterator[tuple[pa.RecordBatch, Matches]]:
         found = [
-            collected(layer, own, events.num_rows, now, *fan)
+            collect_hits(layer, own, events.num_rows, now, *fan)
             for layer, own, fan in zip(self.layers, hits, self._fans, strict=True)
         ]
         if self.operators is None:
@@ -276,7 +283,7 @@ class Matcher:
             if operators is None:
                 matched.append(own)
                 continue
-            start, position, chain_start, chains = split(*own, len(layer.plan.ids))
+            start, position, chain_start, chains = split_positions(*own, len(layer.plan.ids))
             matched.append((start, position))
             chain_start, chains = still_needed(
                 chain_start,
@@ -292,7 +299,7 @@ class Matcher:
             )
             needed.append((chain_start, chains + base))
             base += len(operators)
-        chain_start, chains = functools.reduce(lambda a, b: united(*a, *b), needed)
+        chain_start, chains = functools.reduce(lambda a, b: unite_positions(*a, *b), needed)
         return _Undecided(matched, chain_start, chains.astype(np.int32))
 
     def _decide(
@@ -316,9 +323,9 @@ class Matcher:
             base += chains
         for first, past in self._runs(hits, events.num_rows, most, fans):
             own = [
-                united(
+                unite_positions(
                     *within(*matched, first, past),
-                    *collected(layer, hits_within(found, first, past), past - first, now, *fan),
+                    *collect_hits(layer, hits_within(found, first, past), past - first, now, *fan),
                 )
                 for layer, matched, found, fan in zip(
                     self.layers, undecided.matched, hits, fans, strict=True
@@ -339,7 +346,7 @@ class Matcher:
         together: Matches | None = None
         for (start, position), layer, base in zip(found, self.layers, self._bases, strict=False):
             own = Matches(start, layer.plan.ids[position], position + base)
-            together = own if together is None else merged(together, own)
+            together = own if together is None else merge_matches(together, own)
         assert together is not None
         return together
 

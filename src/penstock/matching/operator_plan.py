@@ -27,14 +27,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.arrays import Bools, Int32s, Int64s
+from penstock.base.arrays import Bools, Int32s, Int64s
 from penstock.language.calls import (
     Asked,
     Call,
     Invocation,
-    asked_from_dict,
-    asked_to_dict,
-    given,
+    decode_asked,
+    encode_asked,
+    event_paths,
     only_invocation,
 )
 from penstock.language.schema import Attribute
@@ -111,7 +111,7 @@ class OperatorPlan:
             rival=self.rival,
         )
 
-    def asked(self, attribute: int) -> tuple[Asked, Domain]:
+    def find_asked(self, attribute: int) -> tuple[Asked, Domain]:
         """What an attribute asks, and how its values are cut."""
         asked = self.attributes[attribute].asked
         assert asked is not None
@@ -127,7 +127,9 @@ class OperatorPlan:
 
     def columns(self) -> set[str]:
         """The event columns that operators are given, or that conditions on their answers look at."""
-        return {path[0] for a in self.attributes if a.asked is not None for path in given(a.asked)}
+        return {
+            path[0] for a in self.attributes if a.asked is not None for path in event_paths(a.asked)
+        }
 
     def predicate_keys(self) -> list[str]:
         """What each predicate is known by whatever plan it stands in: its call and the constants it compares with."""
@@ -139,7 +141,7 @@ class OperatorPlan:
         return found
 
     @staticmethod
-    def combined(plans: "Sequence[OperatorPlan]") -> "OperatorPlan":
+    def combine(plans: "Sequence[OperatorPlan]") -> "OperatorPlan":
         """The chains of several plans, one after the other, in one: so that layers share their calls."""
         if len(plans) == 1:
             return plans[0]
@@ -251,7 +253,7 @@ class OperatorPlan:
         return {
             "signatures": json.loads(self.signatures.to_json()),
             "attributes": [
-                {"path": a.path, "type": to_json(a.type), "asked": asked_to_dict(a.asked)}
+                {"path": a.path, "type": to_json(a.type), "asked": encode_asked(a.asked)}
                 for a in self.attributes
                 if a.asked is not None
             ],
@@ -264,7 +266,7 @@ class OperatorPlan:
         """The plan again, from what `header` and `arrays` gave."""
         mine = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
         attributes = tuple(
-            Attribute(tuple(a["path"]), from_json(a["type"]), asked_from_dict(a["asked"]))
+            Attribute(tuple(a["path"]), from_json(a["type"]), decode_asked(a["asked"]))
             for a in header["attributes"]
         )
         cuts = Cuts.from_arrays("cuts", mine)

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s
-from penstock.columns import descend
-from penstock.errors import OperatorError
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.columns import descend
+from penstock.base.errors import OperatorError
+from penstock.base.jit import kernel
 from penstock.language.calls import Asked, Call, Joint, Path, only_invocation
 from penstock.language.types import Kind, Scalar
 from penstock.matching.domains import Domain
@@ -42,14 +42,14 @@ _ORDERING = 20  # so many times as long as making an order took, it serves
 _MOVED = 1.25  # a new order is made once something is so many times as likely, or as dear, as it was thought to be
 
 
-Bound = frozenset[tuple[Any, ...]]
+AnswerTuples = frozenset[tuple[Any, ...]]
 """The tuples that an operator answered."""
 BooleanCells = dict[bool | None, int]
-Fitting = Callable[[Asked, int, Bound | None], bool | None]
+Fitting = Callable[[Asked, int, AnswerTuples | None], bool | None]
 """Whether what is asked of the answer for the n-th event is there."""
 
 
-class Failure(NamedTuple):
+class OperatorFailure(NamedTuple):
     """An operator that failed for an event, in so many calls; the reason is that of the first."""
 
     event: int
@@ -63,7 +63,7 @@ class Decided(NamedTuple):
 
     start: Int64s
     chains: Int32s
-    failures: list[Failure]
+    failures: list[OperatorFailure]
 
 
 class OperatorStage:
@@ -104,12 +104,12 @@ class OperatorStage:
         with self._lock:
             self.estimates.learn(learned)
 
-    def learned(self) -> Learned:
+    def take_learned(self) -> Learned:
         """What was learned since this was last asked."""
         with self._lock:
             return self.estimates.delta()
 
-    def expected(self, predicate: str, invocation: str) -> tuple[float, float | None]:
+    def estimate(self, predicate: str, invocation: str) -> tuple[float, float | None]:
         """How often a predicate is expected to be true and what its invocation costs, by their keys; of one that isn't
         known here, half and None."""
         p, i = self._predicate_number.get(predicate), self._invocation_number.get(invocation)
@@ -178,7 +178,7 @@ class _Block:
 
     stage: OperatorStage
     batch: pa.RecordBatch
-    bindings: dict[tuple[int, int], Bound] = field(default_factory=dict)
+    bindings: dict[tuple[int, int], AnswerTuples] = field(default_factory=dict)
     failures: dict[tuple[int, str], tuple[str, int]] = field(default_factory=dict)
 
     def decide(self, rounds: Any) -> Decided:
@@ -194,9 +194,11 @@ class _Block:
             answers = self.stage.invoker.calls(self.batch, wanted)
             truths = [self._truth(*one, found) for one, found in zip(wanted, answers, strict=True)]
             rounds.tell(np.concatenate(truths))
-        start, chains = rounds.matched()
+        start, chains = rounds.true_chains()
         start, chains = self._with_joints(start, chains)
-        failures = [Failure(e, o, *found) for (e, o), found in sorted(self.failures.items())]
+        failures = [
+            OperatorFailure(e, o, *found) for (e, o), found in sorted(self.failures.items())
+        ]
         return Decided(start, chains, failures)
 
     def _truth(self, number: int, events: Int32s, answers: Answers) -> Bools:
@@ -210,20 +212,22 @@ class _Block:
                 if tuples:
                     self.bindings[number, e] = tuples
 
-        def fitting(asked: Asked, place: int, bound: Bound | None) -> bool | None:
+        def fitting(asked: Asked, place: int, bound: AnswerTuples | None) -> bool | None:
             return None if bound is None else self._fits(asked, number, int(events[place]), bound)
 
         truth = stage.answers[number].truth(answers, fitting)
         stage.estimates.observe(number, len(events), answers.seconds, truth.sum(axis=0))
         return truth.reshape(-1)
 
-    def _fits(self, asked: Asked, number: int, event: int, bound: Bound) -> bool | None:
+    def _fits(self, asked: Asked, number: int, event: int, bound: AnswerTuples) -> bool | None:
         """Whether some of the tuples that an operator answered are what is asked for."""
         if isinstance(asked, Call):
             return fits(asked, bound)
         return self._holds(asked, number, event, [bound] * len(asked.calls))
 
-    def _holds(self, joint: Joint, number: int, event: int, bound: Sequence[Bound]) -> bool | None:
+    def _holds(
+        self, joint: Joint, number: int, event: int, bound: Sequence[AnswerTuples]
+    ) -> bool | None:
         def value(path: Path) -> Any:
             column = descend(self.batch, path)
             return None if column is None else column[event].as_py()
@@ -294,7 +298,7 @@ class _AnswerCells:
             found.append(
                 _AnswerCells(
                     tuple(
-                        (*plan.asked(a), _boolean_cells(plan.domains[a], known))
+                        (*plan.find_asked(a), _boolean_cells(plan.domains[a], known))
                         for a in distinct.tolist()
                     ),
                     which.astype(np.int64),
@@ -352,7 +356,9 @@ def _truth(cells: Int32s, which: Int64s, start: Int64s, low: Int32s, high: Int32
 
 
 @kernel
-def split(start: Int64s, position: Int32s, first: int) -> tuple[Int64s, Int32s, Int64s, Int32s]:
+def split_positions(
+    start: Int64s, position: Int32s, first: int
+) -> tuple[Int64s, Int32s, Int64s, Int32s]:
     """Positions below `first`, and those from it on, counted from there: each with where an event's begin."""
     events = len(start) - 1
     below = np.empty(len(position), np.int32)
@@ -411,7 +417,9 @@ def still_needed(
 
 
 @kernel
-def united(a_start: Int64s, a: Int32s, b_start: Int64s, b: Int32s) -> tuple[Int64s, Int32s]:
+def unite_positions(
+    a_start: Int64s, a: Int32s, b_start: Int64s, b: Int32s
+) -> tuple[Int64s, Int32s]:
     """Two ascending lists per event as one, without repetitions."""
     events = len(a_start) - 1
     start = np.zeros(events + 1, np.int64)

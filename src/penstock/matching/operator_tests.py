@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from penstock.arrays import Int64s
+from penstock.base.arrays import Int64s
 from penstock.language.schema import Attribute
 from penstock.language.signatures import Signatures
 from penstock.matching.domains import Domain
@@ -16,7 +16,7 @@ from penstock.matching.operator_plan import ChainTests, OperatorPlan, build
 from penstock.matching.sharing import CellTests, distinct, with_sets
 
 
-def cut_off(
+def separate_operators(
     tests: CellTests,
     owners: Int64s,
     last_cells: Int64s,

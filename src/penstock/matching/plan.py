@@ -25,11 +25,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.arrays import Int32s, Int64s
-from penstock.columns import descend
+from penstock.base.arrays import AnyArray, Int32s, Int64s, read_only
+from penstock.base.columns import descend
 from penstock.language.schema import Attribute, Schema
 from penstock.language.types import Array
 from penstock.matching.derived import DerivedAttributes
@@ -43,8 +42,6 @@ from penstock.matching.invariants import (
     require,
 )
 from penstock.matching.operator_plan import OperatorPlan
-
-AnyArray = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -247,13 +244,6 @@ class Plan:
             operators=operators,
             **plain,
         )
-
-
-def read_only(array: AnyArray) -> AnyArray:
-    """A view that can't be written to, as mapped arrays are: kernels are compiled for one kind of array only."""
-    view = array.view(np.ndarray)
-    view.setflags(write=False)
-    return view
 
 
 def _attribute(schema: Schema, path: tuple[str, ...]) -> Attribute:

@@ -1,8 +1,8 @@
 """The global predicate index: every distinct predicate of a plan once, with its number, and which of them hold.
 
-A predicate's number is its Boolean variable (section 3.1 of the paper on MBDs). Numbers are given out in the order in
-which a decision diagram tests them (section 3.2): attribute by attribute, the one that is tested first, at the bottom,
-first; inside an attribute by class of width (see `sharing`) and lowest cell, the sets of several ranges last.
+A predicate's number is its Boolean variable (mbd §3.1). Numbers are given out in the order in which a decision diagram
+tests them (mbd §3.2): attribute by attribute, the one that is tested first, at the bottom, first; inside an attribute
+by class of width (see `sharing`) and lowest cell, the sets of several ranges last.
 
     predicates 12 .. 20     attribute 3, ranges of 5 to 8 cells      low   3  4  4  9 11 12 15 17
     an event in cell 16                                                          └───────┘      16 - 7 <= low <= 16
@@ -12,12 +12,12 @@ two binary searches; whether a predicate of the run holds is one comparison with
 event is found without a look at what doesn't, but for a quarter of a run on average, and it is found as bits: 64
 predicates are a word. The ranges of sets are in groups of their own, and lead to the set's number.
 
-The order of attributes follows the paper in that an attribute comes to the bottom if it is tested often, and by few
+The order of attributes follows mbd §3.2 in that an attribute comes to the bottom if it is tested often, and by few
 distinct predicates: what pairs of conjunctions have in common there is one node. Pairs weigh the more, the smaller the
 share of its cells that their predicate accepts. That is ours: nodes above a predicate are visited only for events that
 satisfy it. For the workload `stock` it is a third of the visits for 6 % more nodes, elsewhere it changes little.
 
-Not the paper's hierarchy of type, attribute, operator and value: in cells all types and operators are ranges.
+Not the hierarchy of type, attribute, operator and value that mbd §3.1 has: in cells all types and operators are ranges.
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int32s, Int64s, UInt64s
-from penstock.jit import kernel
-from penstock.matching.plan import AnyArray, Plan, read_only
-from penstock.matching.sharing import offsets
+from penstock.base.arrays import AnyArray, Float64s, Int32s, Int64s, UInt64s, offsets, read_only
+from penstock.base.jit import kernel
+from penstock.matching.plan import Plan
 
 WORD = 64
 _UNKNOWN_SHARE = 0.5  # how often a derived attribute is true, or a value NULL, the cells don't tell

@@ -13,14 +13,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from penstock.checked_files import Kind
-from penstock.durable import make_folder, sync_folder, write_file
-from penstock.errors import FilterError, SnapshotError
+from penstock.base.array_folders import REMEDY
+from penstock.base.checked_files import FileKind
+from penstock.base.durable import make_folder, sync_folder, write_file
+from penstock.base.errors import FilterError, SnapshotError
 from penstock.matching.compile import Errors
-from penstock.matching.folders import REMEDY
 
 _FOLDER = "errors"
-_KIND = Kind({"errors": list, "replaced": list}, SnapshotError, REMEDY)
+_KIND = FileKind({"errors": list, "replaced": list}, SnapshotError, REMEDY)
 _LONGEST = 1000  # characters of a filter that are kept
 
 
@@ -66,9 +66,9 @@ def _read_file(path: Path) -> tuple[Errors, frozenset[int]]:
         content = _KIND.read(path)
         return [_from_list(*e) for e in content["errors"]], frozenset(map(int, content["replaced"]))
     except FileNotFoundError:
-        raise _KIND.damaged(path, "it is missing") from None
+        raise _KIND.damage(path, "it is missing") from None
     except (TypeError, ValueError) as error:
-        raise _KIND.damaged(path, f"it has no errors of filters ({error})") from error
+        raise _KIND.damage(path, f"it has no errors of filters ({error})") from error
 
 
 def _path(folder: Path, name: str) -> Path:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s, UInt64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets
+from penstock.base.jit import kernel
 
 _UNKNOWN_COVERAGE = 0.5  # of a derived attribute or of IS NULL nothing is known: rather any range
 
@@ -123,13 +123,6 @@ def _arranged(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from:
         order, owner, start, place, kept, attribute, low, high, digest
     )
     return _Arranged(attribute, low, high, sets, start, place, kept, first, fan_start, fan)
-
-
-def offsets(lengths: Int64s) -> Int64s:
-    """Where each of several runs, laid end to end, begins; one more for the end."""
-    result = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=result[1:])
-    return result
 
 
 def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.arrays import Bytes, Int32s, Int64s
-from penstock.columns import descend
-from penstock.errors import SchemaError
-from penstock.jit import kernel
+from penstock.base.arrays import Bytes, Int32s, Int64s
+from penstock.base.columns import descend
+from penstock.base.errors import SchemaError
+from penstock.base.jit import kernel
 from penstock.language.literals import double_key
 from penstock.language.patterns import LikePieces, pieces_of
 from penstock.language.schema import Schema
@@ -33,7 +33,7 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _INT64 = 1 << 63
 _INTEGERS = {int}
 
-Key = Callable[[Any], int]
+ToKey = Callable[[Any], int]
 
 
 class EventEncoder:
@@ -41,7 +41,7 @@ class EventEncoder:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._numbers: list[tuple[tuple[str, ...], Scalar, Key]] = []
+        self._numbers: list[tuple[tuple[str, ...], Scalar, ToKey]] = []
         self._texts: list[tuple[tuple[str, ...], Scalar]] = []
         self._slow: list[int] = []  # the attributes that take the way of a batch
         number_spans: list[tuple[int, int, int]] = []  # row, first and past cut
@@ -252,7 +252,7 @@ def _descend(event: Any, path: tuple[str, ...]) -> Any:
     return event
 
 
-def _checked(value: Any, type_: Scalar, path: tuple[str, ...], key: Key) -> int:
+def _checked(value: Any, type_: Scalar, path: tuple[str, ...], key: ToKey) -> int:
     """The key of a value; if it isn't plainly of the type, what an event may also say (a date as text, …)."""
     try:
         return key(value)
@@ -302,7 +302,7 @@ def _timestamp(value: Any) -> int:
     return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
 
 
-_KEYS: dict[Kind, Key] = {
+_KEYS: dict[Kind, ToKey] = {
     Kind.INTEGER: _integer,
     Kind.DOUBLE: _double,
     Kind.BOOLEAN: _boolean,

@@ -2,7 +2,7 @@
 
     <folder>/
       owner.json               whose subscriptions these are, and for which schema
-      plans/<name>/             a compiled plan (see `folders`); a base serves many versions
+      plans/<name>/             a compiled plan (see `base.array_folders`); a base serves many versions
       versions/0000000012.json  a version: base plan, overlay plan, their checksums, sequence number
       errors/<name>.json        subscriptions that were left out (`refusals`)
       learned/                  how often operators' predicates hold, and what calls cost (`operators.learning`)
@@ -34,31 +34,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int64s
-from penstock.checked_files import Type
-from penstock.errors import PenstockError, SnapshotError
+from penstock.base.array_folders import REMEDY, read_folder, write_folder
+from penstock.base.arrays import Int64s
+from penstock.base.checked_files import FieldType
+from penstock.base.errors import PenstockError, SnapshotError
+from penstock.base.growth import many_changes
+from penstock.language.conjunctions import Progress
 from penstock.language.schema import Schema, SchemaLike
 from penstock.language.signatures import NO_OPERATORS, Signatures
-from penstock.matching.compile import Errors, Progress, compile_plan
+from penstock.matching.compile import Errors, compile_plan
 from penstock.matching.engines import check_index, choose
-from penstock.matching.folders import REMEDY, read_folder, write_folder
 from penstock.matching.invariants import check_numbers
 from penstock.matching.layers import Layer
 from penstock.matching.matcher import Matcher
 from penstock.matching.plan import Plan
 from penstock.matching.refusals import delete_errors, read_errors, write_errors
-from penstock.matching.rows import EVER, Changes, SubscriptionSource
+from penstock.matching.subscription_rows import EVER, Changes, SubscriptionSource
 from penstock.matching.versions import VersionFiles
 from penstock.operators.define import Operators
 from penstock.operators.invoke import Health
 from penstock.operators.learning import latest
 from penstock.operators.strategies import DEFAULT_STRATEGY
 
-_OVERLAY_SHARE = 10  # a new base when the overlay exceeds one tenth of it …
-_OVERLAY_LEAST = 10_000  # … and this many changes
-_OVERLAY_MOST = 4  # past so many times that the publisher waits for the new base: it is faster than the compaction
+# Past so many times what is many (`base.growth`), the publisher waits for the new base: changes outrun the compaction.
+_OVERLAY_MOST = 4
 
-_FIELDS: dict[str, Type] = {
+_FIELDS: dict[str, FieldType] = {
     "base": str,
     "base_checksum": int,
     "base_sequence": int,
@@ -146,7 +147,7 @@ class SnapshotStore:
             # The registry went back, as one restored from a backup does: the base may be of a past that isn't.
             return self._publish(self._base(source, schema, progress), back=True)
         changes = source.changes(current["base_sequence"])
-        enough = max(_OVERLAY_LEAST, current["base_size"] // _OVERLAY_SHARE)
+        enough = many_changes(current["base_size"])
         if len(changes) > _OVERLAY_MOST * enough:
             return self._publish(self._base(source, schema, progress))
         if len(changes) > enough:
@@ -389,7 +390,7 @@ def _open_matcher(
     return Matcher(
         layers,
         engine,
-        operators=Operators.imported(operators, isolate),
+        operators=Operators.from_signatures(operators, isolate),
         strategy=strategy,
         learned=latest(store.learned),
         health=_HEALTH,

@@ -9,10 +9,11 @@ import numpy as np
 from penstock.operators.invoke import OperatorStats
 
 if TYPE_CHECKING:
+    from penstock.base.arrays import AnyArray
     from penstock.matching.engines import Choice
     from penstock.matching.layers import Layer
     from penstock.matching.operator_stage import OperatorStage
-    from penstock.matching.plan import AnyArray, Plan
+    from penstock.matching.plan import Plan
 
 _SHOWN = 100  # predicates of operators
 _TEXTS = ("subscribers.", "filters.")  # kept for people, never touched by a match

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.checked_files import Kind, Type
-from penstock.durable import create_file, make_folder, replace_file
-from penstock.errors import SnapshotError
+from penstock.base.checked_files import FieldType, FileKind
+from penstock.base.durable import create_file, make_folder, replace_file
+from penstock.base.errors import SnapshotError
 
-_SOURCE = Kind(
+_SOURCE = FileKind(
     {"identity": str},
     SnapshotError,
     "delete this file if the folder is that of your registry: it is written again",
@@ -35,9 +35,9 @@ class VersionFiles:
     >>> folder.cleanup()
     """
 
-    def __init__(self, folder: Path, fields: Mapping[str, Type], remedy: str) -> None:
+    def __init__(self, folder: Path, fields: Mapping[str, FieldType], remedy: str) -> None:
         self.folder = folder
-        self._kind = Kind(fields, SnapshotError, remedy)
+        self._kind = FileKind(fields, SnapshotError, remedy)
 
     def numbers(self) -> list[int]:
         """Those that there are, ascending. Files with other names aren't ours."""
@@ -85,7 +85,7 @@ class VersionFiles:
         return self.folder / "versions" / f"{number:0{_DIGITS}d}.json"
 
 
-def _create(path: Path, kind: Kind, content: Mapping[str, Any]) -> bool:
+def _create(path: Path, kind: FileKind, content: Mapping[str, Any]) -> bool:
     """Put a document under a name that nobody has taken; False if somebody has."""
     try:
         make_folder(path.parent)

@@ -3,8 +3,8 @@
     define       an operator is a Python function with a name, types and a cost
     chains       what the conjunctions of a plan ask of operators, in flat arrays
     strategies   which invocation comes next: naive, sequential, sub-order, adaptive
-    invoke       evaluating invocations; desk: calling one operator; watch, breaker: time-outs, failures in a row;
-                 isolated: calling it in a process of its own
+    invoke       evaluating invocations; desk: calling one operator; watched_calls: time-outs; breaker:
+                 failures in a row; isolated: calling it in a process of its own
     joints       calls that share variables, and the conditions on those
     learning     how often a predicate holds, and what a call costs
     library      operators that do honest work, on places and on images

@@ -11,17 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.durations import microseconds, shown
-from penstock.errors import OperatorError, SchemaError
+from penstock.base.durations import microseconds, quote_briefly
+from penstock.base.errors import OperatorError, SchemaError
 from penstock.language.types import Array, Kind, Scalar, Struct, Type, Unusable, from_mapping
 
 Duration = str | timedelta
 TypeName = Any  # "double", "struct<lat: double, lon: double>", an Arrow type, a Python type, None for anything
 
 
-def described(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """A value as messages name it."""
-    return f"{type(value).__name__} {shown(str(value))}"
+    return f"{type(value).__name__} {quote_briefly(str(value))}"
 
 
 _PYTHON: dict[Any, Type | None] = {
@@ -56,7 +56,7 @@ def seconds(name: str, what: str, value: Duration) -> float:
             raise ValueError("is not longer than zero")
     except ValueError as error:
         raise OperatorError(
-            f"operator {name!r}: {what} {shown(str(value))} {error}: write it like '20 ms' or '2 s'"
+            f"operator {name!r}: {what} {quote_briefly(str(value))} {error}: write it like '20 ms' or '2 s'"
         ) from None
     return length / 1e6
 
@@ -64,7 +64,7 @@ def seconds(name: str, what: str, value: Duration) -> float:
 def hints_of(function: Callable[..., Any], name: str) -> dict[str, Any]:
     """The annotations of a function; none if they can't be read."""
     if not callable(function):
-        raise OperatorError(f"operator {name!r}: {described(function)} is no function")
+        raise OperatorError(f"operator {name!r}: {describe_value(function)} is no function")
     try:
         return typing.get_type_hints(function)
     except Exception:  # noqa: BLE001  (an annotation may name anything, and is needed only if no type is told)
@@ -170,7 +170,7 @@ def _type(name: str, what: str, told: TypeName) -> Type | None:
         return from_mapping({what: told}).fields[0][1]
     except SchemaError as error:
         raise OperatorError(
-            f"operator {name!r}: {what}: {described(told)} is no type: write it like 'double', or int ({error})"
+            f"operator {name!r}: {what}: {describe_value(told)} is no type: write it like 'double', or int ({error})"
         ) from error
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bools
+from penstock.base.arrays import Bools
 from penstock.language.signatures import Signature
 from penstock.language.types import Kind, Scalar, arrow_type, from_arrow
 from penstock.operators.arguments import in_utc
@@ -28,8 +28,8 @@ LONGEST_TEXT = 1_000_000  # characters of one value
 _SHOWN = 60
 _EXACT = Context(prec=1000)
 
-Binding = tuple[Any, ...]
-Bindings = frozenset[Binding]
+BoundTuple = tuple[Any, ...]
+Bindings = frozenset[BoundTuple]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,7 @@ def _bindings_of(places: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], Bi
             raise WrongAnswer(f"answered more than {MOST_BINDINGS:,} bindings")
         return frozenset(found)
 
-    def binding(one: Any) -> Binding:
+    def binding(one: Any) -> BoundTuple:
         if len(places) == 1 and not isinstance(one, tuple | list):
             one = (one,)
         if not isinstance(one, tuple | list) or len(one) != len(places):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.columns import descend
+from penstock.base.columns import descend
 from penstock.language.calls import Fixed, Path
 from penstock.language.types import Kind, Scalar, Type, arrow_type, from_arrow
 
@@ -60,11 +60,11 @@ def midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-class Column:
+class ArgumentColumn:
     """One attribute of a batch, as operators see it. Nothing is converted before it is asked for.
 
     >>> batch = pa.RecordBatch.from_pylist([{"at": {"lat": 40.7, "lon": -74.0}}, {"at": None}])
-    >>> Column.of(batch, ("at",)).value(0), Column.of(batch, ("at", "lat")).value(1)
+    >>> ArgumentColumn.of(batch, ("at",)).value(0), ArgumentColumn.of(batch, ("at", "lat")).value(1)
     ({'lat': 40.7, 'lon': -74.0}, None)
     """
 
@@ -77,7 +77,7 @@ class Column:
         self._convert = _conversion(from_arrow(array.type), wanted)
 
     @staticmethod
-    def of(batch: pa.RecordBatch, path: Path, wanted: Type | None = None) -> "Column":
+    def of(batch: pa.RecordBatch, path: Path, wanted: Type | None = None) -> "ArgumentColumn":
         """The attribute at a path, converted to what a parameter wants."""
         array = descend(batch, path)
         if array is None:
@@ -86,7 +86,7 @@ class Column:
             array = array.dictionary_decode()
         if pa.types.is_timestamp(array.type) and array.type != _UTC:
             array = array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(_UTC)
-        return Column(array, wanted)
+        return ArgumentColumn(array, wanted)
 
     def value(self, row: int) -> Any:
         """The value of one event; a ValueError if it can't be converted."""

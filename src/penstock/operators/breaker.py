@@ -31,13 +31,13 @@ class Breaker:
     >>> now = 0.0
     >>> breaker = Breaker("crowd", clock=lambda: now, failures=2, time_of_day=lambda: 0.0)
     >>> for _ in range(2):
-    ...     breaker.failed("ValueError: no image")
+    ...     breaker.record_failure("ValueError: no image")
     >>> breaker.state, breaker.refusal()
     ('open', 'circuit open since 1970-01-01T00:00:00Z, after: ValueError: no image')
     >>> now = 1.0
     >>> breaker.refusal() is None, breaker.state
     (True, 'trial')
-    >>> breaker.succeeded()
+    >>> breaker.record_success()
     >>> breaker.state
     'closed'
     """
@@ -83,7 +83,7 @@ class Breaker:
             return f"circuit open since {self._told_since}: {held}"
         return f"circuit open since {self._told_since}, after: {self._reason}"
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """A call was answered."""
         self._in_row = 0
         if self._open:
@@ -95,7 +95,7 @@ class Breaker:
                 self._clock() - self._since,
             )
 
-    def failed(self, reason: str) -> None:
+    def record_failure(self, reason: str) -> None:
         """A call failed."""
         self._in_row += 1
         self._reason = reason

@@ -5,7 +5,7 @@
     predicate p    true or false of an event once its invocation has been answered: `crowd(image) > 50`. An answer that
                    is unknown, or an operator that failed, makes it false: nobody asks for more than whether it is true
     chain c        the predicates predicate[start[c]:start[c + 1]] of one conjunction, each once, in any order: it is
-                   true if all of them are. The paper's subscription
+                   true if all of them are. A subscription of operators §3
     rivals of c    rival[rival_start[c]:rival_start[c + 1]]: chains that nobody needs once c is true, because it is
                    true for everybody who asks for them (other conjunctions of the same subscriptions)
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int32s
+from penstock.base.arrays import Float64s, Int32s
 
 
 @dataclass(frozen=True, slots=True)

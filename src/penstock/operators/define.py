@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.errors import OperatorError
+from penstock.base.errors import OperatorError
 from penstock.language.signatures import Signature, Signatures, check_name
 from penstock.operators.annotations import (
     Duration,
     TypeName,
     answer_of,
-    described,
+    describe_value,
     hints_of,
     parameters_of,
     seconds,
@@ -151,7 +151,7 @@ class Operators:
         """One more. A name stands for one operator only, whatever its case."""
         if not isinstance(operator, Operator):
             raise OperatorError(
-                f"{described(operator)} isn't an operator: decorate it with @penstock.operator(…)"
+                f"{describe_value(operator)} isn't an operator: decorate it with @penstock.operator(…)"
             )
         there = self._operators.get(operator.name.lower())
         if there is not None and there is not operator:
@@ -198,12 +198,12 @@ class Operators:
         if isinstance(source, Iterable):
             return Operators(*source)
         raise OperatorError(
-            f"operators can't be read from {described(source)}: give penstock.Operators, a list of operators, "
+            f"operators can't be read from {describe_value(source)}: give penstock.Operators, a list of operators, "
             "a module, or an import path like 'package.module'"
         )
 
     @staticmethod
-    def imported(signatures: Signatures, isolate: bool = False) -> "Operators":
+    def from_signatures(signatures: Signatures, isolate: bool = False) -> "Operators":
         """On a worker: the operators of the owner's list, imported from where it says; isolated, all of them, or those
         that are defined so."""
         found = (import_operator(signature) for signature in signatures)
@@ -256,7 +256,7 @@ def _same(signature: Signature, found: Any) -> Operator:
     """The function found, under the signature that the plan was made with."""
     if not isinstance(found, Operator):
         if not callable(found):
-            raise OperatorError(f"{signature.source} is {described(found)}, not an operator")
+            raise OperatorError(f"{signature.source} is {describe_value(found)}, not an operator")
         return Operator(signature, found)
     there = found.signature
     for what in ("parameters", "result", "binds", "batch"):

@@ -2,7 +2,7 @@
 
 An operator fails on an event if it raises, takes longer than its time-out, or answers the wrong type. A failure
 concerns that event alone: the others of the sub-batch go on, and the reason is kept for the dead letters. Time-outs
-are `watch`'s business, failures in a row `breaker`'s.
+are `watched_calls`'s business, failures in a row `breaker`'s.
 
 **Batch operators** get at most as many events as should take a quarter of their time-out, by what calls took so far. If
 such a call raises, its halves are tried, down to single events: a poisoned event among n costs about 2 log2 n calls
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import OperatorError
+from penstock.base.errors import OperatorError
 from penstock.language.calls import Fixed, Given, Invocation
 from penstock.language.signatures import Signature
 from penstock.operators.answers import (
@@ -34,10 +34,10 @@ from penstock.operators.answers import (
     elements,
     error_text,
 )
-from penstock.operators.arguments import Column, constant
+from penstock.operators.arguments import ArgumentColumn, constant
 from penstock.operators.breaker import Breaker, Clock
 from penstock.operators.isolated import IsolatedOperator, TookTooLong
-from penstock.operators.watch import HUNG, Runner, Step, Told
+from penstock.operators.watched_calls import HUNG, Runner, Step, Told
 
 MOST_STUCK = 4  # threads that hang in calls of one operator; then it isn't called until one returns
 MOST_AT_ONCE = 1024  # events in one call of a batch operator
@@ -67,7 +67,7 @@ class Failure:
         self.called = called
 
 
-class Line:
+class OperatorLine:
     """The way to one operator: its thread or process, its breaker, and a lock, as one thread at a time calls it."""
 
     def __init__(self, name: str, clock: Clock, isolated: IsolatedOperator | None = None) -> None:
@@ -102,7 +102,7 @@ class Prepared:
         self.has_null = any(isinstance(a, Fixed) and a.value is None for a in arguments)
 
 
-class Asked:
+class Request:
     """An invocation for some rows: all of them, those that have no NULL among the arguments, and what came of it."""
 
     __slots__ = ("asked", "desk", "found", "given", "prepared", "rows", "seconds")
@@ -111,7 +111,7 @@ class Asked:
         self,
         desk: "Desk",
         prepared: Prepared,
-        given: list[tuple[int, Column]],
+        given: list[tuple[int, ArgumentColumn]],
         rows: list[int],
         asked: list[int],
     ) -> None:
@@ -139,7 +139,9 @@ class Asked:
 class Desk:
     """Where one operator is called, and its calls are counted."""
 
-    def __init__(self, signature: Signature, function: Callable[..., Any], line: Line) -> None:
+    def __init__(
+        self, signature: Signature, function: Callable[..., Any], line: OperatorLine
+    ) -> None:
         self.signature = signature
         self.line = line
         self._function = function
@@ -148,7 +150,7 @@ class Desk:
         self._seconds = 0.0
         self._row_cost = signature.cost
 
-    def _count(self, asked: Asked) -> None:
+    def _count(self, asked: Request) -> None:
         called = asked.called
         self._rows += len(asked.rows)
         self._failures += sum(1 for a in asked.found if type(a) is Failure)
@@ -163,7 +165,7 @@ class Desk:
             self._calls, self._rows, self._failures, self._seconds, self.line.breaker.state
         )
 
-    def answer(self, asked: Sequence[Asked]) -> None:
+    def answer(self, asked: Sequence[Request]) -> None:
         """Find the checked answer, or the failure, for each row of each."""
         if self.signature.batch:
             for one in asked:
@@ -175,7 +177,7 @@ class Desk:
         for one in asked:
             self._count(one)
 
-    def _one_by_one(self, steps: list[tuple[Asked, int]]) -> None:
+    def _one_by_one(self, steps: list[tuple[Request, int]]) -> None:
         """Call the operator for each row; one hand-over to its thread is enough for all."""
 
         def step(i: int) -> Any:
@@ -195,11 +197,11 @@ class Desk:
 
     def _tell(self, answer: Any) -> None:
         if type(answer) is not Failure:
-            self.line.breaker.succeeded()
+            self.line.breaker.record_success()
         elif answer.called:
-            self.line.breaker.failed(answer.reason)
+            self.line.breaker.record_failure(answer.reason)
 
-    def _one(self, prepared: Prepared, given: list[tuple[int, Column]], row: int) -> Any:
+    def _one(self, prepared: Prepared, given: list[tuple[int, ArgumentColumn]], row: int) -> Any:
         refusal = self.line.breaker.refusal()
         if refusal is not None:
             return Failure(f"{prepared.text}: {refusal}", called=False)
@@ -229,7 +231,7 @@ class Desk:
             hung = text(len(results) - 1)
             failure = Failure(f"{hung}: took longer than its time-out of {timeout:g} s")
             results[-1] = failure
-            breaker.failed(failure.reason)
+            breaker.record_failure(failure.reason)
             if runner.stuck >= MOST_STUCK:
                 breaker.open()
             done = len(results)
@@ -246,7 +248,7 @@ class Desk:
     # --- batch operators -----------------------------------------------------------------------
 
     def _in_chunks(
-        self, prepared: Prepared, given: list[tuple[int, Column]], rows: list[int]
+        self, prepared: Prepared, given: list[tuple[int, ArgumentColumn]], rows: list[int]
     ) -> list[Any]:
         found: list[Any] = []
         while len(found) < len(rows):
@@ -261,7 +263,7 @@ class Desk:
         return max(1, min(MOST_AT_ONCE, math.floor(timeout / (4 * max(self._row_cost, 1e-9)))))
 
     def _halving(
-        self, prepared: Prepared, given: list[tuple[int, Column]], rows: list[int]
+        self, prepared: Prepared, given: list[tuple[int, ArgumentColumn]], rows: list[int]
     ) -> list[Any]:
         breaker = self.line.breaker
         refusal = breaker.refusal()
@@ -273,9 +275,9 @@ class Desk:
         )
         if isinstance(found, list):
             if all(type(answer) is Failure for answer in found):
-                breaker.failed(found[-1].reason)
+                breaker.record_failure(found[-1].reason)
             else:
-                breaker.succeeded()
+                breaker.record_success()
             return found
         if isinstance(found, _Raised) and len(rows) > 1:
             half = len(rows) // 2
@@ -285,11 +287,11 @@ class Desk:
             ]
         if isinstance(found, _Raised):
             found = found.failure
-            breaker.failed(found.reason)
+            breaker.record_failure(found.reason)
         return [found] * len(rows)
 
     def _many(
-        self, prepared: Prepared, given: list[tuple[int, Column]], rows: list[int]
+        self, prepared: Prepared, given: list[tuple[int, ArgumentColumn]], rows: list[int]
     ) -> "list[Any] | _Raised":
         arguments = prepared.constants.copy()
         try:

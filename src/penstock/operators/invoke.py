@@ -9,18 +9,17 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Float64s, Int32s
-from penstock.errors import OperatorError
+from penstock.base.arrays import Int32s
+from penstock.base.errors import OperatorError
 from penstock.language.calls import Invocation
 from penstock.language.signatures import Signature, Signatures
 from penstock.operators.answers import Answers
-from penstock.operators.arguments import Column
+from penstock.operators.arguments import ArgumentColumn
 from penstock.operators.breaker import Clock
 from penstock.operators.define import Operators, resolve
-from penstock.operators.desk import Asked, Desk, Line, OperatorStats, Prepared
+from penstock.operators.desk import Desk, OperatorLine, OperatorStats, Prepared, Request
 from penstock.operators.isolated import IsolatedOperator
 
 __all__ = ["Health", "Invoker", "OperatorStats"]
@@ -31,22 +30,23 @@ class Health:
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
-        self._lines: dict[tuple[str, str, bool], Line] = {}
+        self._lines: dict[tuple[str, str, bool], OperatorLine] = {}
         self._lock = threading.Lock()
 
-    def line(self, signature: Signature, isolate: bool = False) -> "Line":
+    def line(self, signature: Signature, isolate: bool = False) -> "OperatorLine":
         """The line to one operator, in this process or in one of its own."""
         key = signature.name.lower(), signature.source, isolate
         with self._lock:
             if key not in self._lines:
                 isolated = IsolatedOperator(signature) if isolate else None
-                self._lines[key] = Line(signature.name, self._clock, isolated)
+                self._lines[key] = OperatorLine(signature.name, self._clock, isolated)
             return self._lines[key]
 
 
 class Invoker:
     """Evaluates the invocations of one plan.
 
+    >>> import numpy as np
     >>> from penstock.language.calls import Fixed, Given
     >>> from penstock.operators.define import operator
     >>> @operator("longer")
@@ -89,7 +89,7 @@ class Invoker:
     def calls(self, batch: pa.RecordBatch, wanted: Sequence[tuple[int, Int32s]]) -> list[Answers]:
         """Evaluate several invocations, each on some rows of a batch; those of one operator in one go."""
         asked = [self._ask(batch, number, rows.tolist()) for number, rows in wanted]
-        by_desk: dict[Desk, list[Asked]] = {}
+        by_desk: dict[Desk, list[Request]] = {}
         for one in asked:
             by_desk.setdefault(one.desk, []).append(one)
         for desk, mine in by_desk.items():
@@ -97,7 +97,7 @@ class Invoker:
                 desk.answer(mine)
         return [one.answers() for one in asked]
 
-    def _ask(self, batch: pa.RecordBatch, number: int, rows: list[int]) -> "Asked":
+    def _ask(self, batch: pa.RecordBatch, number: int, rows: list[int]) -> "Request":
         prepared = self._invocations[number]
         columns = [
             self._columns.find(batch, place, wanted) if isinstance(place, tuple) else None
@@ -109,13 +109,7 @@ class Invoker:
             asked = []
         elif any(column.has_nulls for _, column in given):
             asked = [r for r in rows if not any(column.is_null(r) for _, column in given)]
-        return Asked(self._desks[prepared.operator], prepared, given, rows, asked)
-
-    @property
-    def costs(self) -> Float64s:
-        """What one row of each invocation is expected to cost, in seconds, as its operator's author says."""
-        found = [self._desks[p.operator].signature.cost for p in self._invocations]
-        return np.array(found, np.float64)
+        return Request(self._desks[prepared.operator], prepared, given, rows, asked)
 
     def stats(self) -> dict[str, OperatorStats]:
         """By operator."""
@@ -128,12 +122,12 @@ class _Columns:
     def __init__(self) -> None:
         self._local = threading.local()  # batches may be matched in several threads
 
-    def find(self, batch: pa.RecordBatch, path: tuple[str, ...], wanted: Any) -> Column:
+    def find(self, batch: pa.RecordBatch, path: tuple[str, ...], wanted: Any) -> ArgumentColumn:
         local = self._local
         if getattr(local, "batch", None) is not batch:
             local.batch, local.found = batch, {}
         key = path, wanted
-        column: Column | None = local.found.get(key)
+        column: ArgumentColumn | None = local.found.get(key)
         if column is None:
-            column = local.found[key] = Column.of(batch, path, wanted)
+            column = local.found[key] = ArgumentColumn.of(batch, path, wanted)
         return column

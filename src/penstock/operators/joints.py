@@ -1,11 +1,12 @@
 """Whether calls hold together: one value for every variable that fits all calls and makes all conditions true.
 
-Section 2.1 of the paper: an event matches if there is a substitution of all variables for which every predicate and
-every value constraint is true. A call gives the tuples that its operator bound; those that fit its pattern are a
-relation over its variables, and the question is whether the join of all relations, less what the conditions refuse, is
-empty. It is answered as a database would: conditions on one relation first, then the smallest relation, then whichever
-shares a variable and is smallest, hashed on what is shared; conditions as soon as their variables are bound; a variable
-that nobody will ask for again is dropped, and what then is equal is kept once. The last join ends at the first row.
+Follows operators §2.1: an event matches if there is a substitution of all variables for which every predicate and every
+value constraint is true. A call gives the tuples that its operator bound; those that fit its pattern are a relation
+over its variables, and the question is whether the join of all relations, less what the conditions refuse, is empty. It
+is answered (operators §2.2) as a database would: conditions on one relation first, then the smallest relation, then
+whichever shares a variable and is smallest, hashed on what is shared; conditions as soon as their variables are bound;
+a variable that nobody will ask for again is dropped, and what then is equal is kept once. The last join ends at the
+first row.
 
 Numbers that are equal join whatever their type (1 and 1.0); conditions see the value that the first call bound. NULL,
 as a value of a tuple, equals nothing and so never joins, but may stand alone: `:y IS NULL`.
@@ -16,22 +17,21 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from penstock.errors import OperatorError
+from penstock.base.errors import OperatorError
 from penstock.language.calls import Call, Fixed, Joint
-from penstock.operators.answers import Binding
+from penstock.operators.answers import Bindings, BoundTuple
 from penstock.operators.arguments import constant, midnight
-from penstock.operators.terms import Event, Test, truth_of, variables_of
+from penstock.operators.terms import ConditionTest, Event, truth_of, variables_of
 
 MOST_ROWS = 1_000_000  # that joins may look at, for one joint and event
 _REMEMBERED = 10_000
 
-Tuples = frozenset[Binding]
 _Row = tuple[
     Any, ...
 ]  # the value of each variable of the joint; that of one that isn't bound is meaningless
 
 
-def fits(call: Call, tuples: Tuples) -> bool:
+def fits(call: Call, tuples: Bindings) -> bool:
     """Whether any of the tuples fits the pattern of a call.
 
     >>> from penstock.language.calls import Invocation
@@ -46,7 +46,7 @@ def fits(call: Call, tuples: Tuples) -> bool:
     return next(_fitting(_pattern_of(call), tuples), None) is not None
 
 
-def holds(joint: Joint, bindings: Sequence[Tuples], event: Event) -> bool:
+def holds(joint: Joint, bindings: Sequence[Bindings], event: Event) -> bool:
     """Whether a joint is true of an event, of which `bindings[i]` is what the invocation of calls[i] bound.
 
     An `OperatorError` if that takes more than MOST_ROWS combinations.
@@ -105,7 +105,7 @@ def _pattern_of(call: Call) -> _Pattern:
     return found
 
 
-def _fitting(pattern: _Pattern, tuples: Iterable[Binding]) -> Iterator[Binding]:
+def _fitting(pattern: _Pattern, tuples: Iterable[BoundTuple]) -> Iterator[BoundTuple]:
     """The tuples that fit, in any order."""
     constants, equal = pattern.constants, pattern.equal
     for one in tuples:
@@ -130,7 +130,7 @@ def _key(value: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class _Condition:
     variables: frozenset[int]
-    test: Test
+    test: ConditionTest
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class _Prepared:
             width,
         )
 
-    def holds(self, bindings: Sequence[Tuples], event: Event) -> bool:
+    def holds(self, bindings: Sequence[Bindings], event: Event) -> bool:
         return _Join(self, _once(event)).holds(bindings)
 
 
@@ -192,7 +192,7 @@ class _Join:
         self._left = MOST_ROWS
         self._pending = list(prepared.conditions)
 
-    def holds(self, bindings: Sequence[Tuples]) -> bool:
+    def holds(self, bindings: Sequence[Bindings]) -> bool:
         if not all(test((), self._event) for test in self._due(frozenset())):
             return False
         relations: dict[int, list[_Row]] = {}
@@ -202,13 +202,13 @@ class _Join:
                 return False
         return self._joined(relations)
 
-    def _due(self, settled: frozenset[int]) -> list[Test]:
+    def _due(self, settled: frozenset[int]) -> list[ConditionTest]:
         """The tests of the conditions on settled variables alone, which then are done with."""
         due = [c.test for c in self._pending if c.variables <= settled]
         self._pending = [c for c in self._pending if not c.variables <= settled]
         return due
 
-    def _relation(self, call: int, tuples: Tuples) -> list[_Row]:
+    def _relation(self, call: int, tuples: Bindings) -> list[_Row]:
         """The tuples that fit a call and the conditions on its variables alone, as rows."""
         own, width = self._joint.own[call], self._joint.width
         tests = self._due(self._joint.settles[call])

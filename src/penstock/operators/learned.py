@@ -4,7 +4,7 @@
     invocation   key -> how many seconds its calls took, and on how many events
 
 Evidence is capped: past WINDOW events both sums shrink together, so that new events count and old ones fade. Whatever
-was learned where and when, `merged` adds it up.
+was learned where and when, `combine` adds it up.
 
 **How it travels.** A worker leaves what it observed as a small file in a folder (`publish`), the driver adds all of
 them to the file `learned` (`gather`) and workers of the next micro-batch read that (`latest`). A file is written beside
@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Float64s
+from penstock.base.arrays import Float64s
 
 WINDOW = 1000.0  # events that count; older ones fade
 _LEAST = 0.05  # events; who has less evidence left is forgotten
@@ -72,7 +72,7 @@ class Tally:
         where = np.array([self.place.get(key, len(self.place)) for key in keys], np.int64)
         return np.append(self.total, 0.0)[where], np.append(self.events, 0.0)[where]
 
-    def merged(self, other: "Tally") -> "Tally":
+    def combine(self, other: "Tally") -> "Tally":
         """Both added up, then capped."""
         if not len(other) or not len(self):
             return (self if len(self) else other)._capped()
@@ -86,7 +86,7 @@ class Tally:
         share = np.minimum(1.0, WINDOW / np.maximum(self.events, 1e-300))
         return Tally(self.place, self.total * share, self.events * share)
 
-    def decayed(self, kept: float) -> "Tally":
+    def decay(self, kept: float) -> "Tally":
         """The same averages on less evidence."""
         events = self.events * kept
         rest = np.flatnonzero(events >= _LEAST)
@@ -105,7 +105,7 @@ class Learned:
     """See the module.
 
     >>> seen = Learned(Tally.of(["crowd(image) > 50"], np.array([3.0]), np.array([4.0])), Tally())
-    >>> Learned.from_bytes(seen.merged(seen).to_bytes()).predicates.get(["crowd(image) > 50"])
+    >>> Learned.from_bytes(seen.combine(seen).to_bytes()).predicates.get(["crowd(image) > 50"])
     (array([6.]), array([8.]))
     """
 
@@ -119,15 +119,15 @@ class Learned:
     def __bool__(self) -> bool:
         return bool(len(self.predicates) or len(self.invocations))
 
-    def merged(self, other: "Learned") -> "Learned":
+    def combine(self, other: "Learned") -> "Learned":
         """What both know."""
         return Learned(
-            self.predicates.merged(other.predicates), self.invocations.merged(other.invocations)
+            self.predicates.combine(other.predicates), self.invocations.combine(other.invocations)
         )
 
-    def decayed(self, kept: float = 0.5) -> "Learned":
+    def decay(self, kept: float = 0.5) -> "Learned":
         """The same averages on less evidence, and without those that have hardly any."""
-        return Learned(self.predicates.decayed(kept), self.invocations.decayed(kept))
+        return Learned(self.predicates.decay(kept), self.invocations.decay(kept))
 
     # --- as bytes ------------------------------------------------------------------------------
 
@@ -225,8 +225,8 @@ def gather(folder: str | Path) -> Learned:
         if found:
             news = Learned.empty()
             for path in found:
-                news = news.merged(_read(path) or Learned.empty())
-            known = known.decayed(_KEPT).merged(news)
+                news = news.combine(_read(path) or Learned.empty())
+            known = known.decay(_KEPT).combine(news)
             known.save(place / _LEARNED)
             for path in found:
                 path.unlink(missing_ok=True)

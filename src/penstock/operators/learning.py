@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Float64s, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.operators.chains import Odds
 from penstock.operators.learned import WINDOW, Learned, Tally, gather, latest, publish
 

@@ -18,15 +18,15 @@ from typing import Any
 from penstock.language.calls import Arithmetic, Condition, Fixed, Given, Operand, Path, Variable
 from penstock.operators.arguments import constant, in_utc, midnight
 
-Row = Sequence[Any]  # the value of each variable, by number
+VariableValues = Sequence[Any]  # the value of each variable, by number
 Event = Callable[[Path], Any]
-Term = Callable[[Row, Event], Any]
-Test = Callable[[Row, Event], bool]
+TermFunction = Callable[[VariableValues, Event], Any]
+ConditionTest = Callable[[VariableValues, Event], bool]
 
 _EXACT = Context(prec=400, Emax=10**6, Emin=-(10**6))
 
 
-def truth_of(condition: Condition) -> Test:
+def truth_of(condition: Condition) -> ConditionTest:
     """Whether a condition is true: unknown isn't.
 
     >>> test = truth_of(Condition(">", Variable(0), Arithmetic("*", Fixed(None, 2), Variable(1))))
@@ -41,7 +41,7 @@ def truth_of(condition: Condition) -> Test:
     assert condition.right is not None, condition
     right, order = term_of(condition.right), _ORDERS[condition.order]
 
-    def test(row: Row, event: Event) -> bool:
+    def test(row: VariableValues, event: Event) -> bool:
         a, b = left(row, event), right(row, event)
         if a is None or b is None:
             return False
@@ -52,7 +52,7 @@ def truth_of(condition: Condition) -> Test:
     return test
 
 
-def term_of(operand: Operand) -> Term:
+def term_of(operand: Operand) -> TermFunction:
     """The value of a term: None is NULL.
 
     >>> half = term_of(Arithmetic("/", Variable(0), Fixed(None, 2)))
@@ -70,7 +70,7 @@ def term_of(operand: Operand) -> Term:
         case Arithmetic("-", left, None):
             negated = term_of(left)
 
-            def negative(row: Row, event: Event) -> Any:
+            def negative(row: VariableValues, event: Event) -> Any:
                 value = negated(row, event)
                 return (
                     None
@@ -85,7 +85,7 @@ def term_of(operand: Operand) -> Term:
             assert right is not None, operand
             first, second, compute = term_of(left), term_of(right), _OPERATIONS[operation]
 
-            def computed(row: Row, event: Event) -> Any:
+            def computed(row: VariableValues, event: Event) -> Any:
                 a, b = first(row, event), second(row, event)
                 return None if a is None or b is None else compute(a, b)
 

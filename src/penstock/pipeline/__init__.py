@@ -2,8 +2,10 @@
 
 frames          `match`: a DataFrame of events in, the same with their subscriptions out
 streaming       `Pipeline`: a streaming query that follows the registry
-batch           one micro-batch, from events to notifications
-queries         starting a streaming query, and what is in hand once it runs;  retries: micro-batches that lose workers
+micro_batches   one micro-batch, from events to notifications
+streaming_queries  starting one, and what is in hand once it runs
+retries         micro-batches that lose workers are delivered again;  revival: queries that lose a source go on
+feedback        what workers have learned of operators;  running_costs: what subscriptions cost while they run
 checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one driver at a time
 sealed_folders  what a file sink has written is on the disk, with a list of what must be there
 pins            what each micro-batch was matched with, for replays
@@ -17,18 +19,18 @@ delivery        a micro-batch whose rows are notifications already;  letters: de
 task_files      what tasks leave for the driver beside their rows;  halving: work that one record fails
 joins/          `match_joins`, `JoinPipeline`: changes of tables in, what each select-join subscriber lacks out
 views/          `match_views`, `ViewPipeline`: documents in, what every view gets out; graphs of views as a job
-covering        who covers whom among millions;  interest: a Spark column of what anybody could want
+interest        what anybody could want, also as a Spark column (interest_column)
 """
 
 from typing import TYPE_CHECKING
 
-from penstock.fronts import front
+from penstock.base.fronts import front
 
 if TYPE_CHECKING:
     from penstock.pipeline.config import PipelineConfig, read_config
     from penstock.pipeline.frames import match
     from penstock.pipeline.joins.match import match_joins
-    from penstock.pipeline.joins.notifications import messages_of
+    from penstock.pipeline.joins.notification_rows import messages_of
     from penstock.pipeline.joins.pipeline import JoinPipeline
     from penstock.pipeline.metrics import BatchMetrics, Metrics
     from penstock.pipeline.session import local_session
@@ -54,7 +56,7 @@ __getattr__ = front(
         "config": ("PipelineConfig", "read_config"),
         "frames": ("match",),
         "joins.match": ("match_joins",),
-        "joins.notifications": ("messages_of",),
+        "joins.notification_rows": ("messages_of",),
         "joins.pipeline": ("JoinPipeline",),
         "metrics": ("BatchMetrics", "Metrics"),
         "session": ("local_session",),

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from penstock.durable import make_folder
-from penstock.errors import PipelineError
+from penstock.base.durable import make_folder
+from penstock.base.errors import PipelineError
 
 _NOT_SUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _log = logging.getLogger("penstock.pipeline")

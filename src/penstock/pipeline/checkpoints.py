@@ -33,9 +33,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from penstock.checked_files import Kind
-from penstock.durable import make_folder, replace_file, sync_disk, sync_file, sync_folder
-from penstock.errors import PipelineError
+from penstock.base.checked_files import FileKind
+from penstock.base.durable import make_folder, replace_file, sync_disk, sync_file, sync_folder
+from penstock.base.errors import PipelineError
 from penstock.pipeline.checkpoint_locks import hold_in_this_process
 from penstock.pipeline.retries import Retries
 
@@ -43,7 +43,7 @@ _REMEDY = (
     "restore the checkpoint folder from a backup, or start anew with an empty one and another folder "
     "for the sink"
 )
-_BEGUN = Kind(
+_BEGUN = FileKind(
     {"batch": int, "sources": dict},
     PipelineError,
     f"unless the power went, delete this file: it is written again. If it did, {_REMEDY}",

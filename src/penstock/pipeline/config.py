@@ -36,7 +36,8 @@ from pyspark.sql import SparkSession
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from penstock.errors import ConfigError, PenstockError, PipelineError, SchemaError
+from penstock.base.errors import ConfigError, PenstockError, PipelineError, SchemaError
+from penstock.base.yaml_texts import YamlError, read_yaml
 from penstock.language import Schema
 from penstock.matching import check_engine
 from penstock.operators.define import Operators
@@ -54,7 +55,6 @@ from penstock.pipeline.sinks import (
 from penstock.pipeline.sources import RECORDS, Source
 from penstock.pipeline.streaming import Pipeline
 from penstock.pipeline.triggers import trigger_of
-from penstock.yaml_texts import YamlError, read_yaml
 
 _REQUIRED = ("source", "subscriptions", "sink", "checkpoint")
 _TEXTS = (
@@ -134,7 +134,7 @@ def parse_config(value: Any) -> PipelineConfig:
 
     >>> parse_config({"sorce": {}, "sink": {"format": "console"}, "checkpoint": "/tmp/c", "subscriptions": "postgresql://h/d"})
     Traceback (most recent call last):
-    penstock.errors.ConfigError: 2 problems in the pipeline description
+    penstock.base.errors.ConfigError: 2 problems in the pipeline description
       - unknown key 'sorce': did you mean 'source'?
       - missing key 'source'
     """

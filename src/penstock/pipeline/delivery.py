@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.pipeline.batch import UNOBSERVED_AFTER, observed
 from penstock.pipeline.letters import count_letters, letter_folders, letter_rows
+from penstock.pipeline.micro_batches import UNOBSERVED_AFTER, read_observation
 from penstock.pipeline.pins import query_id
 from penstock.pipeline.sinks import Batch, Sink
 from penstock.pipeline.task_files import forget
@@ -40,7 +40,7 @@ class Delivery:
         named = frame.withColumn(_ID, F.concat(F.lit(f"{query[:8]}-"), F.col(_ID)))
         ran = self.sink.write(named.observe(seen, F.count(F.lit(1)).alias("rows")), batch)
         if ran is None:
-            ran = observed(seen, UNOBSERVED_AFTER) is not None
+            ran = read_observation(seen, UNOBSERVED_AFTER) is not None
         if not ran:
             frame.write.format("noop").mode("overwrite").save()
         letters = letter_folders(folder, number)

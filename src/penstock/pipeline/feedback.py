@@ -18,11 +18,11 @@ from typing import Self
 
 import pyarrow as pa
 
-from penstock.matching import Failure, Matcher, SnapshotRef, SnapshotStore
+from penstock.base.row_values import row_dict
+from penstock.matching import Matcher, OperatorFailure, SnapshotRef, SnapshotStore
 from penstock.operators.learning import gather, latest, publish
 from penstock.pipeline.letters import LetterFile, letter_of
 from penstock.pipeline.sources import KEY
-from penstock.row_values import row_dict
 
 _FAILED = "failed"
 
@@ -50,11 +50,11 @@ class Feedback:
         if self._stage is not None and (known := latest(self._learned)):
             self._stage.learn(known)
 
-    def failed(self, events: pa.RecordBatch, failures: Iterable[Failure]) -> None:
+    def add_failures(self, events: pa.RecordBatch, failures: Iterable[OperatorFailure]) -> None:
         """Some operators failed on some of these events."""
         reasons: dict[int, list[str]] = {}
         for failure in failures:
-            reasons.setdefault(failure.event, []).append(told(failure))
+            reasons.setdefault(failure.event, []).append(failure_text(failure))
         for event, found in reasons.items():
             row = row_dict(events, event)
             row.pop(KEY, None)
@@ -68,14 +68,14 @@ class Feedback:
         self._letters.__exit__(kind)
         if kind is not None:
             return
-        if self._stage is not None and self._told and (learned := self._stage.learned()):
+        if self._stage is not None and self._told and (learned := self._stage.take_learned()):
             publish(self._learned, learned)
 
 
-def told(failure: Failure) -> str:
+def failure_text(failure: OperatorFailure) -> str:
     """A failure in one line.
 
-    >>> told(Failure(0, "crowd", "ValueError: no image", 2))
+    >>> failure_text(OperatorFailure(0, "crowd", "ValueError: no image", 2))
     'operator crowd failed: ValueError: no image (and 1 more)'
     """
     if not failure.operator:

@@ -37,20 +37,20 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from penstock.arrays import Int64s
-from penstock.durations import shown, utc_now
-from penstock.errors import PipelineError, SchemaError, SubscriptionErrors
+from penstock.base.arrays import Int64s
+from penstock.base.durations import quote_briefly, utc_now
+from penstock.base.errors import PipelineError, SchemaError, SubscriptionErrors
+from penstock.base.row_values import row_dict
 from penstock.language import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures
-from penstock.matching import Failure, Matcher, SnapshotRef, SnapshotStore, open_matcher
+from penstock.matching import Matcher, OperatorFailure, SnapshotRef, SnapshotStore, open_matcher
 from penstock.matching.layers import Matches
-from penstock.matching.rows import SubscriptionSource
+from penstock.matching.subscription_rows import SubscriptionSource
 from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
-from penstock.pipeline.feedback import Feedback, gather_learned, told
+from penstock.pipeline.feedback import Feedback, failure_text, gather_learned
 from penstock.pipeline.halving import parts_in_halves
 from penstock.pipeline.running_costs import leave_costs
-from penstock.row_values import row_dict
 
 SUBSCRIPTIONS = StructField(
     "subscriptions", ArrayType(LongType(), containsNull=False), nullable=False
@@ -109,7 +109,7 @@ def match(
         ref = subscriptions
     else:
         ref = _pin(subscriptions, Schema.of(schema), known.signatures, snapshots, engine)
-    return matched(
+    return match_frame(
         df,
         ref,
         now=None if df.isStreaming else utc_now(),
@@ -121,7 +121,7 @@ def match(
     )
 
 
-def matched(
+def match_frame(
     df: DataFrame,
     ref: SnapshotRef,
     *,
@@ -296,7 +296,7 @@ class _Work:
         ) as feedback:
             for batch in batches:
                 for events, found in self._matched(matcher, batch.rename_columns(self.names)):
-                    feedback.failed(events, found.failures)
+                    feedback.add_failures(events, found.failures)
                     yield from self._told(matcher, events, found)
                 count += batch.num_rows
         leave_costs(self.costs, matcher, count)
@@ -313,10 +313,10 @@ class _Work:
         if self.failure_folder is None and not self.failures:
             raise PipelineError(
                 f"an event can't be matched: {reason}: leave it out, or ask for failures=True: "
-                f"{shown(str(row_dict(event, 0)))}"
+                f"{quote_briefly(str(row_dict(event, 0)))}"
             )
         none = np.empty(0, np.int64)
-        return Matches(np.zeros(2, np.int64), none, none, (Failure(0, "", reason, 1),))
+        return Matches(np.zeros(2, np.int64), none, none, (OperatorFailure(0, "", reason, 1),))
 
     def _told(
         self, matcher: Matcher, events: pa.RecordBatch, found: Matches
@@ -331,10 +331,10 @@ class _Work:
         yield _with_columns(events, added, names)
 
 
-def _failure_lists(events: int, failures: Iterable[Failure]) -> pa.ListArray:
+def _failure_lists(events: int, failures: Iterable[OperatorFailure]) -> pa.ListArray:
     lists: list[list[str]] = [[] for _ in range(events)]
     for failure in failures:
-        lists[failure.event].append(told(failure))
+        lists[failure.event].append(failure_text(failure))
     return pa.array(lists, pa.list_(pa.string()))
 
 

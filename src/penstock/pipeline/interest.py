@@ -1,80 +1,67 @@
-"""What is asked of columns, as a Spark Column that sources push down: classic and Connect.
+"""`penstock.interest`: what anybody could want, with the forms that Spark takes beside those of the core."""
 
-Names and values never go through a parser, so odd names and strings need no care. Timestamps are given as text with a
-zone: Spark reads it as what the column is, `timestamp` or `timestamp_ntz`, and makes it a constant before it plans.
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-NaN is above all doubles to Spark, but not to the statistics that writers such as Arrow put into Parquet files, nor to
-those of `cache()`: Spark skips a part with a NaN that `price > 5` wants. Where NaN is wanted, `isnan(price)` keeps
-Spark from looking at the statistics of that column; whoever has no NaN says so (`nan=False`).
-"""
+from penstock.covering.distributions import Statistics
+from penstock.covering.interest.wanted import AT_MOST, Wanted, find_wanted
+from penstock.language.calls import Path
+from penstock.language.schema import SchemaLike
+from penstock.matching import Matcher
+from penstock.matching.plan import Plan
+from penstock.matching.subscription_rows import SubscriptionSource
 
-import datetime
-from collections.abc import Callable, Sequence
-from typing import Any
-
-from pyspark.sql import Column
-from pyspark.sql import functions as f
-
-from penstock.covering.interest.wording import Condition, End, instant
-from penstock.covering.regions import Path
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 
-def column_of(boxes: Sequence[tuple[Condition, ...]], nan: bool) -> Column:
-    """Boxes as a condition. It needs a session, as all Columns do."""
-    found = [_joined([_asked(condition, nan) for condition in box], _and, True) for box in boxes]
-    return _joined(found, _or, False)
+@dataclass(frozen=True, eq=False)
+class Interest(Wanted):
+    """A condition that every event satisfies which some subscription matches; `Wanted` has its other forms."""
+
+    @property
+    def column(self) -> "Column":
+        """As a Spark Column, which Parquet, Delta and others push down; it needs a session."""
+        from penstock.pipeline.interest_column import column_of
+
+        return column_of(self.conditions, self.nan)
+
+    def where(self, df: "DataFrame") -> "DataFrame":
+        """The events that somebody could want."""
+        return df.where(self.column)
 
 
-def _and(a: Column, b: Column) -> Column:
-    return a & b
+def interest(
+    subscriptions: SubscriptionSource | Matcher | Plan,
+    columns: Iterable[str | Path] | None = None,
+    at_most: int = AT_MOST,
+    schema: SchemaLike | None = None,
+    *,
+    statistics: Statistics | None = None,
+    nan: bool = True,
+    now: int | None = None,
+) -> Interest:
+    """What at least one live subscription could want, as at most so many alternatives over some columns.
 
+    `columns` are the ones that a source is sorted or partitioned by, or keeps minima and maxima of; without them all
+    that subscriptions ask for are looked at, the most selective first. `statistics` say how likely values are
+    (`Statistics.of(batches, schema)`), so that what is let through needlessly is rare; without them all cells are
+    alike. With `nan=False` you know that no event has NaN in a double: then `price > 5` is pushed down, too.
 
-def _or(a: Column, b: Column) -> Column:
-    return a | b
+    Raises SubscriptionErrors with all subscriptions that don't fit the schema.
 
-
-def _joined(
-    found: Sequence[Column], join: Callable[[Column, Column], Column], none: bool
-) -> Column:
-    """All of them joined, as a tree that is as flat as can be: Spark recurses into it."""
-    if not found:
-        return f.lit(none)
-    level = list(found)
-    while len(level) > 1:
-        pairs = [join(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
-        level = pairs + level[2 * len(pairs) :]
-    return level[0]
-
-
-def _asked(condition: Condition, nan: bool) -> Column:
-    column = f.col(_name(condition.path))
-    found = []
-    if condition.null:
-        found.append(column.isNull())
-    if len(condition.points) == 1:
-        found.append(column == _literal(condition.points[0]))
-    elif condition.points:
-        found.append(column.isin([_literal(value) for value in condition.points]))
-    for low, high in condition.ranges:
-        ends = [_low(column, low)] if low is not None else []
-        ends += [_high(column, high)] if high is not None else []
-        found.append(_joined(ends, _and, True) if ends else column.isNotNull())
-    if nan and condition.has_nan:
-        found.append(f.isnan(column))
-    return _joined(found, _or, False)
-
-
-def _low(column: Column, end: End) -> Column:
-    return column >= _literal(end.value) if end.included else column > _literal(end.value)
-
-
-def _high(column: Column, end: End) -> Column:
-    return column <= _literal(end.value) if end.included else column < _literal(end.value)
-
-
-def _literal(value: Any) -> Column:
-    return f.lit(instant(value) if isinstance(value, datetime.datetime) else value)
-
-
-def _name(path: Path) -> str:
-    return ".".join("`" + step.replace("`", "``") + "`" for step in path)
+    >>> import penstock
+    >>> subs = penstock.Subscriptions({"day": "date", "symbol": "string", "price": "double"})
+    >>> _ = subs.subscribe("ann", "day >= '2024-03-01' AND price > 5 AND symbol LIKE '%X'")
+    >>> _ = subs.subscribe("bob", "day = '2024-02-27' AND symbol = 'GOOG'")
+    >>> penstock.interest(subs, ["day"]).sql
+    "day = DATE '2024-02-27' OR day >= DATE '2024-03-01'"
+    >>> print(penstock.interest(subs, ["day", "symbol"], at_most=1))
+    2 subscriptions want only
+      day >= DATE '2024-02-27' AND symbol IS NOT NULL
+    """
+    found = find_wanted(
+        subscriptions, columns, at_most, schema, statistics=statistics, nan=nan, now=now
+    )
+    return Interest(**{field.name: getattr(found, field.name) for field in fields(found)})

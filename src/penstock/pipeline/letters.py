@@ -19,15 +19,25 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.pipeline.dead_letters import SCHEMA
-from penstock.pipeline.task_files import batch_folder, folders_of, give_name, left, new_draft
+from penstock.pipeline.task_files import (
+    batch_folder,
+    folders_of,
+    give_name,
+    new_draft,
+    read_task_files,
+)
 
 _LONGEST = str(2**31 - 1)  # characters of a record that Spark reads
 
 
+def format_letter(reason: str, raw: str, encoding: str = "utf-8") -> str:
+    """A letter: why it is one, and the record as it came."""
+    return json.dumps({"reason": reason, "raw": raw, "encoding": encoding})
+
+
 def letter_of(reason: str, row: Mapping[str, Any]) -> str:
     """The letter of a row, and why it is one."""
-    raw = json.dumps(row, default=_plain)
-    return json.dumps({"reason": reason, "raw": raw, "encoding": "utf-8"})
+    return format_letter(reason, json.dumps(row, default=_plain))
 
 
 def _plain(value: Any) -> str:
@@ -116,5 +126,5 @@ def letter_folders(folder: Path, batch: int) -> list[Path]:
 
 def read_letters(folder: Path, batch: int) -> list[dict[str, str]]:
     """The dead letters that workers have left in a micro-batch, which ran just now: to be looked at."""
-    texts = left(folder, "*.jsonl", batch)
+    texts = read_task_files(folder, "*.jsonl", batch)
     return [json.loads(line) for text in texts for line in text.splitlines()]

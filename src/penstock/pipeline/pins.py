@@ -18,15 +18,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.checked_files import Kind
-from penstock.durable import create_file, make_folder
-from penstock.errors import PipelineError
+from penstock.base.checked_files import FileKind
+from penstock.base.durable import create_file, make_folder
+from penstock.base.errors import PipelineError
 from penstock.matching import SnapshotRef
 
 KEPT = 1000
 """Pins kept: ten times the batches whose logs Spark keeps."""
 
-_PIN = Kind(
+_PIN = FileKind(
     {"query": str, "batch": int, "snapshot": dict, "now": int},
     PipelineError,
     "its micro-batch can't be replayed as it was: restore the file, or start anew with another checkpoint folder and "
@@ -61,7 +61,7 @@ class Pin:
         try:
             snapshot = SnapshotRef.from_dict(value["snapshot"])
         except (KeyError, TypeError, ValueError) as error:
-            raise _PIN.damaged(place, f"it names no snapshot ({error!r})") from error
+            raise _PIN.damage(place, f"it names no snapshot ({error!r})") from error
         return Pin(value["query"], value["batch"], snapshot, value["now"])
 
 
@@ -92,7 +92,7 @@ class Pins:
         except FileNotFoundError:
             return None
         if found.batch != batch:
-            raise _PIN.damaged(path, f"it is the pin of micro-batch {found.batch}")
+            raise _PIN.damage(path, f"it is the pin of micro-batch {found.batch}")
         return found
 
     def batches(self) -> list[int]:

@@ -3,7 +3,7 @@
 A Python worker that is killed (no memory left, an operator's library that crashes) ends its task, and on one machine
 Spark tries a task once. The micro-batch is all there, though: its rows, its pin, sinks that don't mind doing it again.
 From the second try on its operators are called in processes of their own, so that the event that ended a worker is
-found, and becomes a dead letter.
+found, and becomes a dead letter. What Spark loses beside the micro-batches ends the query: see `revival`.
 
 Whatever else fails is not tried again: it would fail again, or is somebody's decision (a sink that raises).
 """
@@ -25,6 +25,7 @@ _LOST = (
     "Python worker exited unexpectedly",
     "Python worker failed to connect back",
     "Python worker process terminated",
+    "PythonWorkerFactory.stopWorker",  # the daemon that workers are forked from is gone: "Stream closed"
     "ExecutorLostFailure",
 )
 
@@ -46,7 +47,7 @@ class Retries:
             except (
                 Exception
             ) as error:  # of Spark, or of Java if Spark hasn't turned it into one of its own
-                lost = lost_worker(error)
+                lost = worker_loss(error)
                 if lost is None:
                     raise
                 log.warning(
@@ -58,7 +59,7 @@ class Retries:
         self.deliver(frame, number, len(PAUSES))
 
 
-def lost_worker(error: Exception) -> str | None:
+def worker_loss(error: Exception) -> str | None:
     """The line that says so, if a job failed because a worker was lost."""
     lines = (line.strip() for line in str(error).splitlines())
     return next((line[:200] for line in lines if any(text in line for text in _LOST)), None)

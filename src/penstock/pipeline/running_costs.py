@@ -1,9 +1,11 @@
 """What subscriptions cost while they run: counted by workers, judged by the driver.
 
 A worker counts, for each subscription, the tests that no index decides and that were evaluated for it
-(`Matcher.take_evaluations`), and leaves the counts in a small file when its task ends. The driver adds them up over
-`WINDOW` events and more. A subscription that takes more evaluations an event than the registry's owner allows
-(`Limits.evaluations`) is set aside: it doesn't match from the next micro-batch on, and the registry has the reason.
+(`Matcher.take_evaluations`), and leaves the counts in a small file when its task ends. The driver adds them up, and
+judges after each micro-batch with which there were `WINDOW` events, or `ENOUGH` evaluations of one subscription: a few
+events are too few for an average, unless they have cost much already. A subscription that takes more evaluations an
+event than the registry's owner allows (`Limits.evaluations`) is set aside: it doesn't match from the next micro-batch
+on, and the registry has the reason. Not within a micro-batch: a replay must send the same.
 
     <snapshot folder>/costs/<batch>/…    until the micro-batch is done
 """
@@ -23,6 +25,9 @@ log = logging.getLogger("penstock.pipeline")
 
 WINDOW = 10_000
 """Events after which costs are judged."""
+
+ENOUGH = 20_000
+"""Evaluations of one subscription after which they are judged before that: milliseconds of work."""
 
 _FILE = "costs.json"
 
@@ -58,12 +63,15 @@ class RunningCosts:
 
     def judge(self, source: Any) -> list[int]:
         """Set aside what costs too much, once enough events have been seen; the ids of those."""
-        if self.events < WINDOW or not hasattr(source, "set_aside"):
+        worst = max(self.evaluations.values(), default=0)
+        if (self.events < WINDOW and worst < ENOUGH) or not hasattr(source, "set_aside"):
             return []
         most = source.limits.evaluations if self.evaluations else 0
+        counts, events = self.evaluations, max(self.events, 1)
+        self.evaluations, self.events = Counter(), 0  # also if one can't be set aside
         aside: list[int] = []
-        for sid, count in self.evaluations.items():
-            each = count / self.events
+        for sid, count in counts.items():
+            each = count / events
             if each <= most:
                 continue
             reason = (
@@ -73,6 +81,4 @@ class RunningCosts:
             if source.set_aside(sid, reason):
                 log.warning("subscription %d set aside: %s", sid, reason)
                 aside.append(sid)
-        self.events = 0
-        self.evaluations.clear()
         return aside

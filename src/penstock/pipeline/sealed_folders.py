@@ -8,12 +8,12 @@ Readers of the folder (Spark, Arrow) don't see files that begin with `_`.
 import zlib
 from pathlib import Path
 
-from penstock.checked_files import Kind
-from penstock.durable import sync_file, sync_folder, write_file
-from penstock.errors import PipelineError
+from penstock.base.checked_files import FileKind
+from penstock.base.durable import sync_file, sync_folder, write_file
+from penstock.base.errors import PipelineError
 
 _NAME = "_manifest"
-_MANIFEST = Kind({"files": dict}, PipelineError, "it is written again by a replay")
+_MANIFEST = FileKind({"files": dict}, PipelineError, "it is written again by a replay")
 _BLOCK = 1 << 20
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.errors import PipelineError
+from penstock.base.errors import PipelineError
 
 # Spark recognises a micro-batch that `stop` interrupted by a regular expression over the error's text, which overflows
 # the usual stack if the text is long.

@@ -24,11 +24,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.durable import create_file, make_folder, sync_disk, sync_folder
-from penstock.errors import PipelineError
+from penstock.base.durable import create_file, make_folder, sync_disk, sync_folder
+from penstock.base.errors import PipelineError
+from penstock.base.row_values import row_dicts
 from penstock.pipeline.pins import is_remote, local_path
 from penstock.pipeline.sealed_folders import is_complete, seal
-from penstock.row_values import row_dicts
 
 EXACTLY_ONCE = "exactly once"
 AT_LEAST_ONCE = "at least once"
@@ -134,7 +134,8 @@ class DeltaSink:
 
     Delta isn't relied on to sync. So the whole disk is synced after a write, before Spark may commit the micro-batch:
     what Spark takes for delivered is there after a power cut. One while Delta writes may leave an entry in its log
-    whose files are lost, and a replay would be skipped; Delta then fails when the table is read.
+    whose files are lost, and a replay would be skipped; Delta then fails when the table is read. No test cuts the power
+    of a Delta table.
     """
 
     path: str

@@ -31,7 +31,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.errors import PipelineError, SchemaError
+from penstock.base.errors import PipelineError, SchemaError
+from penstock.pipeline.sql_names import quote_name
 
 RAW = "_penstock_raw"  # binary: the record as it came, if it is bad
 REASON = "_penstock_reason"  # why it is bad; null if it is an event
@@ -243,7 +244,7 @@ def _csv(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column
             f"a CSV record can't hold {nested[0].name!r} of type {nested[0].dataType.simpleString()}"
         )
     shape = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
-    ddl = ", ".join(f"{_quoted(f.name)} {_sql_type(f.dataType)}" for f in shape.fields)
+    ddl = ", ".join(f"{quote_name(f.name)} {_sql_type(f.dataType)}" for f in shape.fields)
     most = most_values(options)
     line = F.ltrim("value", F.lit("\ufeff"))
     separator = separator_of(options)
@@ -300,22 +301,18 @@ def _struct(spark: SparkSession, schema: StructType | str | None) -> StructType:
 
 
 def _ddl(schema: Mapping[str, Any]) -> str:
-    return ", ".join(f"{_quoted(name)} {_ddl_type(value)}" for name, value in schema.items())
+    return ", ".join(f"{quote_name(name)} {_ddl_type(value)}" for name, value in schema.items())
 
 
 def _ddl_type(value: Any) -> str:
     if isinstance(value, Mapping):
-        fields = ", ".join(f"{_quoted(name)}: {_ddl_type(v)}" for name, v in value.items())
+        fields = ", ".join(f"{quote_name(name)}: {_ddl_type(v)}" for name, v in value.items())
         return f"struct<{fields}>"
     return str(value)
 
 
 def _sql_type(type_: DataType) -> str:
     return type_.simpleString()
-
-
-def _quoted(name: str) -> str:
-    return "`" + str(name).replace("`", "``") + "`"
 
 
 def _is_text(source: Source) -> bool:

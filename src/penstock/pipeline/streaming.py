@@ -1,7 +1,7 @@
 """`Pipeline`: events in, notifications out, for as long as it runs.
 
 A pipeline is a description; `start` turns it into a Spark streaming query whose every micro-batch goes through
-`batch.MicroBatches`. It follows the registry: a change takes effect in the next micro-batch.
+`micro_batches.MicroBatches`. It follows the registry: a change takes effect in the next micro-batch.
 """
 
 import uuid
@@ -14,19 +14,18 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from penstock.errors import PipelineError
+from penstock.base.errors import PipelineError
 from penstock.language.signatures import Signatures
 from penstock.matching import check_engine
-from penstock.matching.rows import SubscriptionSource
+from penstock.matching.subscription_rows import SubscriptionSource
 from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
-from penstock.pipeline.batch import ADDED, MicroBatches
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
 from penstock.pipeline.dead_letters import Records
 from penstock.pipeline.frames import check_columns, operators_of
 from penstock.pipeline.metrics import ConnectReports, Listener, LocalReports, Metrics, Reports
+from penstock.pipeline.micro_batches import ADDED, MicroBatches
 from penstock.pipeline.pins import local_path
-from penstock.pipeline.queries import RunningQuery, StartedQuery, check_sink, start_query
 from penstock.pipeline.session import is_connect, local_session
 from penstock.pipeline.sinks import FileSink, Sink
 from penstock.pipeline.sources import (
@@ -39,6 +38,7 @@ from penstock.pipeline.sources import (
     separator_of,
     source_of,
 )
+from penstock.pipeline.streaming_queries import RunningQuery, StartedQuery, check_sink, start_query
 from penstock.pipeline.triggers import trigger_of
 from penstock.registry import Subscriptions
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
-from penstock.durable import make_folder, replace_file, sync_file, sync_folder
+from penstock.base.durable import make_folder, replace_file, sync_file, sync_folder
 
 _UNNUMBERED = "batch"
 
@@ -60,7 +60,7 @@ def give_name(draft: Path, name: str) -> None:
     sync_folder(draft.parent)
 
 
-def left(folder: Path, pattern: str, batch: int | None = None) -> list[str]:
+def read_task_files(folder: Path, pattern: str, batch: int | None = None) -> list[str]:
     """On the driver: what tasks have left in a micro-batch, or in a frame at rest, which ran just now."""
     files = [path for at in folders_of(folder, batch) for path in sorted(at.glob(pattern))]
     return [path.read_text("utf-8") for path in files]
@@ -70,6 +70,13 @@ def forget(folder: Path, batch: int) -> None:
     """Delete what was left of a micro-batch: it was dealt with, or is to run again."""
     for at in folders_of(folder, batch):
         shutil.rmtree(at, ignore_errors=True)
+
+
+def forget_before(folder: Path, batch: int) -> None:
+    """Delete what was left of all micro-batches before this one."""
+    for at in folder.glob("[0-9]*"):
+        if at.name.isdigit() and int(at.name) < batch:
+            shutil.rmtree(at, ignore_errors=True)
 
 
 def folders_of(folder: Path, batch: int | None) -> list[Path]:

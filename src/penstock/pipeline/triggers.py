@@ -1,15 +1,12 @@
 """When a pipeline looks for new events: every so often, or until what is there has been read."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import PipelineError
+from penstock.base.durations import microseconds
+from penstock.base.errors import PipelineError
 
 AVAILABLE_NOW = "available-now"
-_INTERVAL = re.compile(
-    r"\s*(\d+)\s*(ms|millis(?:econds?)?|s|sec(?:onds?)?|m|min(?:utes?)?|h(?:ours?)?)\s*\Z"
-)
 
 
 @dataclass(frozen=True)
@@ -33,15 +30,12 @@ def trigger_of(text: str) -> Trigger:
     """
     if text == AVAILABLE_NOW:
         return Trigger(None)
-    found = _INTERVAL.match(text) if isinstance(text, str) else None
-    if found is None:
+    try:
+        length = microseconds(text)
+    except (ValueError, AttributeError, TypeError):
+        length = -1
+    if length < 0 or length % 1000:
         raise PipelineError(
             f"trigger {text!r}: give an interval like '1 second' or '500 milliseconds', or {AVAILABLE_NOW!r}"
         )
-    return Trigger(int(found[1]) * _unit(found[2]))
-
-
-def _unit(word: str) -> int:
-    if word == "ms" or word.startswith("milli"):
-        return 1
-    return {"s": 1000, "m": 60_000, "h": 3_600_000}[word[0]]
+    return Trigger(length // 1000)

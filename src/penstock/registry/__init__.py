@@ -3,9 +3,10 @@
 Read `registry` first, then `subscriptions`: the registry as its users see it, and what is made of its filters. Below:
 
 - `tickets`, `leases`, `limits`, `records`: what a subscription has, and may have;
-- `schemas`: what all filters must fit; `costs`: what they may cost;
-- `set_aside`: those that were ended because they harmed others;
-- `sources`, `load`: a million subscriptions at once;
+- `schemas`, `catalogs`: what all filters must fit, and all select-joins; `spending`: what they may cost;
+- `kinds`: filters and select-joins, told apart;
+- `set_aside`: those that were ended because they harmed others; `bad_rows`: rows that nobody can read;
+- `incoming`, `load`: a million subscriptions at once;
 - `store`, `queries`: reading, one state at a time, and the change feed;
 - `turns`: writing, one at a time, and which numbers changes get;
 - `tables`, `databases`: how it is kept, and what differs between SQLite and PostgreSQL.
@@ -13,7 +14,7 @@ Read `registry` first, then `subscriptions`: the registry as its users see it, a
 
 from typing import TYPE_CHECKING
 
-from penstock.fronts import front
+from penstock.base.fronts import front
 
 if TYPE_CHECKING:
     from penstock.registry.leases import Lease

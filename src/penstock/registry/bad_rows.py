@@ -1,20 +1,28 @@
-"""Rows that no Penstock has written: what SQLite keeps in a column may be of any type, and text of any bytes.
+"""Rows that aren't as Penstock has written them: of other types, which SQLite keeps in any column, or changed since.
 
-A row that says something else than its columns should is set aside, with what is wrong and what to do, and the others
-are read. A BLOB that is UTF-8 counts as its text. The fast way reads thousands of rows at a time and fails as a whole;
-only then are rows read one by one.
+A row that says something else than its columns should, or has another checksum than its own, is set aside, with what is
+wrong and what to do, and the others are read. A BLOB that is UTF-8 counts as its text. The fast way reads thousands of
+rows at a time and fails as a whole; only then are rows read one by one.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.errors import FilterError
+from penstock.base.errors import FilterError
+from penstock.registry.checksums import rows_with_wrong_checksums
 from penstock.registry.tables import subscriptions
 
+WRONG_CHECKSUM = "its checksum is wrong"
+BAD_ROW_HINT = (
+    "something else than Penstock has changed it: end the subscription (penstock unsubscribe {} --force), "
+    "and subscribe again"
+)
+
 _INT64 = 1 << 63
-_TEXTS = {"subscriber": "subscriber", "filter": "filter"}
+_TEXTS = ("subscriber", "filter")
 
 
 class RawText(NamedTuple):
@@ -36,8 +44,7 @@ class BadRow(NamedTuple):
         return FilterError(
             self.filter[:1000],
             f"row {self.id} of {subscriptions.name} can't be read: {self.reason}",
-            hint="another program has written it: mend the row, or end the subscription "
-            f"(penstock unsubscribe {self.id} --force)",
+            hint=BAD_ROW_HINT.format(self.id),
         )
 
 
@@ -51,16 +58,27 @@ def sort_out(
         named = dict(zip(schema.names, row, strict=True))
         wrong = next(_faults(named, schema), None)
         if wrong is None:
-            good.append(tuple(map(_decoded, row)))
+            good.append(tuple(map(_decoded, row, schema.types)))
         else:
             subscriber, text = (_shown(named.get(name)) for name in _TEXTS)
             bad.append(BadRow(int(named["id"]), subscriber, text, wrong))
     return good, bad
 
 
-def _decoded(value: Any) -> Any:
+def set_changed_rows_aside(table: pa.Table) -> tuple[pa.Table, list[BadRow]]:
+    """The rows of a table of subscriptions whose checksums are right, and the others."""
+    wrong = rows_with_wrong_checksums(table)
+    if not len(wrong):
+        return table, []
+    names = ["id", *_TEXTS]
+    rows = zip(*(table.column(name).take(wrong).to_pylist() for name in names), strict=True)
+    bad = [BadRow(sid, who or "", text or "", WRONG_CHECKSUM) for sid, who, text in rows]
+    return table.take(np.delete(np.arange(len(table)), wrong)), bad
+
+
+def _decoded(value: Any, kind: pa.DataType) -> Any:
     data = value.data if isinstance(value, RawText) else value
-    return data.decode() if isinstance(data, bytes) else data
+    return data.decode() if isinstance(data, bytes) and pa.types.is_string(kind) else data
 
 
 def _faults(row: dict[str, Any], schema: pa.Schema) -> Iterator[str]:
@@ -70,7 +88,10 @@ def _faults(row: dict[str, Any], schema: pa.Schema) -> Iterator[str]:
         if pa.types.is_integer(field.type):
             if not isinstance(value, int) or not -_INT64 <= value < _INT64:
                 yield f"the {what} is {_kind(value)}, not a number of 64 bits"
-        elif pa.types.is_string(field.type):
+        elif pa.types.is_binary(field.type):
+            if not isinstance(value, bytes | None):
+                yield f"the {what} is {_kind(value)}, not bytes"
+        elif value is not None or not row.get("removed"):
             if not isinstance(value, RawText | bytes):
                 yield f"the {what} is {_kind(value)}, not text"
                 continue

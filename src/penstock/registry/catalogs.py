@@ -1,8 +1,7 @@
 """The catalogue of a registry: given once, kept with the subscriptions, and from then on the same for everybody.
 
 Select-joins stand among the other subscriptions, told apart by how their text begins. A registry without a catalogue
-refuses them. The catalogue has a table of its own, which is made when there is one to keep: registries without
-select-joins stay as they were.
+refuses them.
 
 Nobody can change a catalogue, so whoever has read it may check selects against it at any time: there is no race as with
 schemas, which a registry may get late.
@@ -10,19 +9,14 @@ schemas, which a registry may get late.
 
 from collections.abc import Sequence
 
-from sqlalchemy import CheckConstraint, Column, Integer, MetaData, Table, Text, insert, select
-
-from penstock.errors import FilterError, RegistryError
+from penstock.base.errors import FilterError, RegistryError
 from penstock.joins.catalog import Catalog
-from penstock.language.selects import Selects
+from penstock.joins.selects import Select, Selects, read_select, warnings_of_join
+from penstock.matching import Examined, examine
+from penstock.matching.check import warnings_of_cost
+from penstock.registry.queries import keep_only_row, read_only_row
 from penstock.registry.store import Store
-
-catalogs = Table(
-    "penstock_catalog",
-    MetaData(),
-    Column("one", Integer, CheckConstraint("one = 1"), primary_key=True, autoincrement=False),
-    Column("catalog", Text, nullable=False),
-)
+from penstock.registry.tables import catalog as catalog_table
 
 
 def read_catalog(store: Store) -> Catalog | None:
@@ -33,9 +27,7 @@ def read_catalog(store: Store) -> Catalog | None:
     True
     """
     with store.reading() as connection:
-        if catalogs.name not in store.database.tables(connection):
-            return None
-        text = connection.scalar(select(catalogs.c.catalog))
+        text = read_only_row(connection, catalog_table.c.catalog)
     return None if text is None else Catalog.from_json(text)
 
 
@@ -43,10 +35,9 @@ def keep_catalog(store: Store, catalog: Catalog) -> Catalog:
     """Give the registry its catalogue. RegistryError if it has another."""
     kept = read_catalog(store)
     if kept is None:
-        with store.database.creating() as connection:
-            catalogs.create(connection, checkfirst=True)
-            if connection.scalar(select(catalogs.c.catalog)) is None:
-                connection.execute(insert(catalogs).values(one=1, catalog=catalog.to_json()))
+        with store.turn() as turn:
+            if read_only_row(turn.connection, catalog_table.c.catalog) is None:
+                keep_only_row(turn.connection, catalog_table.c.catalog, catalog.to_json())
         kept = read_catalog(store)
     if kept != catalog:
         raise RegistryError(
@@ -67,12 +58,42 @@ def no_catalog(text: str) -> FilterError:
     )
 
 
-def check_selects(texts: Sequence[str], catalog: Catalog | None) -> list[tuple[int, FilterError]]:
-    """Check many selects. Returns the bad ones by position.
+def examine_select(text: str, catalog: Catalog | None) -> Examined:
+    """Check one select; FilterError if it isn't one. What comes back is its cost, and warnings of it.
 
-    >>> [str(error.reason) for _, error in check_selects(["SELECT * FROM A"], None)]
+    >>> from penstock.joins.catalog import Table
+    >>> catalog = Catalog.of({"A": Table({"x": "int", "name": "string"}, key="x")})
+    >>> examine_select("SELECT * FROM A WHERE x > 5 AND name LIKE '%a%'", catalog)
+    Examined(warnings=[], cost=4)
+    """
+    if catalog is None:
+        raise no_catalog(text)
+    select = read_select(text, catalog)
+    cost = _cost(select, catalog)
+    return Examined(warnings_of_join(select.join) + warnings_of_cost(cost), cost)
+
+
+def examine_selects(
+    texts: Sequence[str], catalog: Catalog | None
+) -> tuple[list[tuple[int, FilterError]], list[int]]:
+    """Check many selects. Returns the bad ones by position, and the cost of each.
+
+    >>> [str(error.reason) for _, error in examine_selects(["SELECT * FROM A"], None)[0]]
     ['a select needs a catalogue of tables, and the registry has none']
     """
     if catalog is None:
-        return [(row, no_catalog(text)) for row, text in enumerate(texts)]
-    return Selects.under(catalog).many(texts)[1]
+        return [(row, no_catalog(text)) for row, text in enumerate(texts)], [0] * len(texts)
+    found, errors = Selects.under(catalog).many(texts)
+    return errors, [0 if select is None else _cost(select, catalog) for select in found]
+
+
+def _cost(select: Select, catalog: Catalog) -> int:
+    """The cost of a select: that of its residuals, which are filters of their tables' changes.
+
+    A range of the same table doesn't spare their tests: all residuals of a table are matched together.
+    """
+    return sum(
+        examine(side.residual, catalog.tables[side.table].schema).cost
+        for side in select.join.sides
+        if side.residual is not None and not select.join.never_matches
+    )

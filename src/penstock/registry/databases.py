@@ -32,7 +32,9 @@ from sqlalchemy import (
     Connection,
     Engine,
     Integer,
+    LargeBinary,
     Select,
+    Table,
     Text,
     create_engine,
     event,
@@ -45,8 +47,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
-from penstock.errors import RegistryError
-from penstock.registry.bad_rows import BadRow, RawText, sort_out
+from penstock.base.errors import RegistryError
+from penstock.registry.bad_rows import BadRow, RawText, set_changed_rows_aside, sort_out
 from penstock.registry.tables import subscriptions
 
 PATIENCE = 300
@@ -58,7 +60,7 @@ HUNG = 60
 FETCH = 500
 """Rows read at a time: too few to wake the garbage collector, which would double the time."""
 
-Row = tuple[object, ...]
+DatabaseRow = tuple[object, ...]
 
 _COLUMNS = tuple(column.name for column in subscriptions.columns)
 
@@ -133,7 +135,7 @@ class Database(ABC):
             yield connection
 
     def fetch(self, connection: Connection, statement: Select[Any]) -> pa.Table:
-        """The rows of a statement in Arrow. Its columns are text or integers."""
+        """The rows of a statement in Arrow. Its columns are text, bytes or integers."""
         types = _arrow_types(statement)
         result = connection.execute(statement)
         cursor = result.cursor  # past SQLAlchemy, which would make an object of each row
@@ -148,10 +150,24 @@ class Database(ABC):
     def fetch_rows(
         self, connection: Connection, statement: Select[Any]
     ) -> tuple[pa.Table, list[BadRow]]:
-        """The rows of a statement over subscriptions, their id among the columns; those that are none of ours aside."""
+        """The rows of a statement over subscriptions; those that aren't as they were written aside.
+
+        Among its columns are the checksum and what is matched; with the others, all of the checksum is checked.
+        """
+        table, bad = self.fetch_readable(connection, statement)
+        good, changed = set_changed_rows_aside(table.combine_chunks())
+        return good, bad + changed
+
+    def fetch_readable(
+        self, connection: Connection, statement: Select[Any]
+    ) -> tuple[pa.Table, list[BadRow]]:
+        """The rows of a statement over subscriptions, whatever their checksums; those of other types aside."""
         try:
             with self._sheltered(connection):
-                return self.fetch(connection, statement), []
+                table = self.fetch(connection, statement)
+            if any(c.null_count for c in table.columns if pa.types.is_integer(c.type)):
+                raise ValueError("NULL in a column of numbers")
+            return table, []
         except (pa.ArrowException, ValueError, OverflowError, *self._decoding_errors()) as error:
             types = _arrow_types(statement)
             good, bad = sort_out(self._fetch_raw(connection, statement), types)
@@ -174,7 +190,7 @@ class Database(ABC):
         """What the driver raises for text that isn't UTF-8."""
 
     @abstractmethod
-    def _fetch_raw(self, connection: Connection, statement: Select[Any]) -> list[Row]:
+    def _fetch_raw(self, connection: Connection, statement: Select[Any]) -> list[DatabaseRow]:
         """The rows of a statement, texts as `RawText`."""
 
     @abstractmethod
@@ -182,12 +198,18 @@ class Database(ABC):
         """Why there can be no registry yet without `create`, if that is known before connecting."""
 
     @abstractmethod
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         """Whether tables of others may stand beside ours."""
 
     @abstractmethod
-    def insert(self, connection: Connection, rows: Iterable[Row], count: int) -> None:
+    def insert(self, connection: Connection, rows: Iterable[DatabaseRow], count: int) -> None:
         """Insert `count` subscriptions in bulk: tuples in the order of the table's columns."""
+
+    @abstractmethod
+    def set_checksums(
+        self, connection: Connection, table: Table, rows: Iterable[tuple[int, int]]
+    ) -> None:
+        """Write the checksums of many rows: pairs of id and checksum."""
 
     @abstractmethod
     def _begin_reading(self, connection: Connection) -> None: ...
@@ -271,10 +293,10 @@ class SQLite(Database):
             raise RegistryError(f"there is no folder {self._path.parent}: make it first")
         return f"there is no file {self._path}"
 
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         return False
 
-    def insert(self, connection: Connection, rows: Iterable[Row], count: int) -> None:
+    def insert(self, connection: Connection, rows: Iterable[DatabaseRow], count: int) -> None:
         # Many new rows: sorting an index anew is several times faster than putting each row into
         # its place.
         there = connection.scalar(select(func.count()).select_from(subscriptions)) or 0
@@ -292,16 +314,25 @@ class SQLite(Database):
         for index in rebuilt:
             index.create(connection)
 
+    def set_checksums(
+        self, connection: Connection, table: Table, rows: Iterable[tuple[int, int]]
+    ) -> None:
+        driver: Any = connection.connection.driver_connection
+        driver.executemany(
+            f"UPDATE {table.name} SET checksum = ?2 WHERE id = ?1",
+            rows,
+        )
+
     def _decoding_errors(self) -> tuple[type[Exception], ...]:
         return (sqlite3.OperationalError,)
 
-    def _fetch_raw(self, connection: Connection, statement: Select[Any]) -> list[Row]:
+    def _fetch_raw(self, connection: Connection, statement: Select[Any]) -> list[DatabaseRow]:
         driver: Any = connection.connection.driver_connection
         before, driver.text_factory = driver.text_factory, RawText
         try:
             with connection.execute(statement) as result:
                 assert result.cursor is not None
-                rows: list[Row] = list(result.cursor.fetchall())
+                rows: list[DatabaseRow] = list(result.cursor.fetchall())
         finally:
             driver.text_factory = before
         return rows
@@ -373,10 +404,10 @@ class PostgreSQL(Database):
     def missing(self) -> str | None:
         return None
 
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         return True
 
-    def insert(self, connection: Connection, rows: Iterable[Row], count: int) -> None:
+    def insert(self, connection: Connection, rows: Iterable[DatabaseRow], count: int) -> None:
         driver: Any = connection.connection.driver_connection
         target = f"COPY {subscriptions.name} ({', '.join(_COLUMNS)}) FROM STDIN"
         with driver.cursor() as cursor, cursor.copy(target) as copy:
@@ -384,6 +415,22 @@ class PostgreSQL(Database):
                 copy.write_row(row)
         if count > 10_000:  # else the planner believes the table small, and scans it each time
             connection.execute(text(f"ANALYZE {subscriptions.name}"))
+
+    def set_checksums(
+        self, connection: Connection, table: Table, rows: Iterable[tuple[int, int]]
+    ) -> None:
+        driver: Any = connection.connection.driver_connection
+        with driver.cursor() as cursor:
+            cursor.execute(
+                "CREATE TEMPORARY TABLE summed (id bigint, checksum bigint) ON COMMIT DROP"
+            )
+            with cursor.copy("COPY summed FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row(row)
+            cursor.execute(
+                f"UPDATE {table.name} SET checksum = summed.checksum FROM summed WHERE summed.id = {table.name}.id"
+            )
+            cursor.execute("DROP TABLE summed")
 
     def _sheltered(self, connection: Connection) -> AbstractContextManager[Any]:
         return connection.begin_nested()
@@ -393,7 +440,7 @@ class PostgreSQL(Database):
             DataError,
         )  # a database of the encoding SQL_ASCII takes any bytes, but doesn't give them as UTF-8
 
-    def _fetch_raw(self, connection: Connection, statement: Select[Any]) -> list[Row]:
+    def _fetch_raw(self, connection: Connection, statement: Select[Any]) -> list[DatabaseRow]:
         from psycopg.adapt import Loader
 
         class AsItIs(Loader):
@@ -406,7 +453,7 @@ class PostgreSQL(Database):
             cursor.adapters.register_loader("text", AsItIs)
             cursor.execute("SET LOCAL client_encoding TO 'SQL_ASCII'")
             cursor.execute(words)
-            rows: list[Row] = cursor.fetchall()
+            rows: list[DatabaseRow] = cursor.fetchall()
             cursor.execute("SET LOCAL client_encoding TO 'UTF8'")
         return rows
 
@@ -440,8 +487,8 @@ class PostgreSQL(Database):
             return f"; another process has been writing for {PATIENCE} seconds: try again later"
         if "No space left" in reason:
             return "; nothing was changed: make room on the server's disk, then try again"
-        if "permission denied" in reason:
-            return "; the user must be allowed to create tables, or own the registry's"
+        if "permission denied" in reason or "must be owner" in reason:
+            return "; open it once as a user that may create tables and owns the registry's"
         return ""
 
 
@@ -453,11 +500,11 @@ def _tune(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _arrow_types(statement: Select[Any]) -> pa.Schema:
-    kinds = {column.name: column.type for column in statement.selected_columns}
-    assert all(isinstance(kind, Text | Integer) for kind in kinds.values())
-    return pa.schema(
-        [
-            (name, pa.string() if isinstance(kind, Text) else pa.int64())
-            for name, kind in kinds.items()
-        ]
-    )
+    return pa.schema([(c.name, _arrow_type(c.type)) for c in statement.selected_columns])
+
+
+def _arrow_type(kind: Any) -> pa.DataType:
+    if isinstance(kind, LargeBinary):
+        return pa.binary()
+    assert isinstance(kind, Text | Integer)
+    return pa.string() if isinstance(kind, Text) else pa.int64()

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from penstock.errors import RegistryError, SubscriptionErrors
-from penstock.language.selects import SELECT_PATTERN, Select, Selects
-from penstock.matching.rows import Changes, Rows
+from penstock.base.errors import RegistryError, SubscriptionErrors
+from penstock.joins.selects import SELECT_PATTERN, Select, Selects
+from penstock.matching.subscription_rows import Changes, Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,19 +1,18 @@
 """Leases: how long a subscription lives unless it is renewed.
 
-Follows section 5.1 of the operators paper: "each subscription has a validity period, after which it
-is removed from the system", by default one day. A lease is told as people say it (`"1 day"`, `"90
-minutes"`, `"2h"`), as a `timedelta`, or as `"forever"`. What is kept is its end, in UTC
-microseconds: whoever matches compares that with the clock, so an expired subscription stops
-matching although nobody did anything.
+Follows operators §5.1: a subscription holds for the time that its subscriber asks for, by default one day. A lease is
+given as people say it (`"1 day"`, `"90 minutes"`, `"2h"`), as a `timedelta`, or as `"forever"`. What is kept is its
+end, in UTC microseconds: whoever matches compares that with the clock, so an expired subscription stops matching
+although nobody did anything.
 
 A bare number is refused: seconds, minutes or days would be a guess.
 """
 
 from datetime import timedelta
 
-from penstock.durations import microseconds, shown
-from penstock.errors import LeaseError
-from penstock.matching.rows import FOREVER
+from penstock.base.durations import microseconds, quote_briefly
+from penstock.base.errors import LeaseError
+from penstock.matching.subscription_rows import FOREVER
 
 Lease = str | timedelta
 """What users write: `"1 day"`, `"2h"`, `"1h 30m"`, `"forever"`, `timedelta(days=7)`."""
@@ -32,7 +31,7 @@ def lease_length(lease: Lease) -> int:
     True
     >>> lease_length("0 days")
     Traceback (most recent call last):
-    penstock.errors.LeaseError: lease '0 days' is not longer than zero: write it like '1 day', ...
+    penstock.base.errors.LeaseError: lease '0 days' is not longer than zero: write it like '1 day', ...
     """
     if isinstance(lease, timedelta):
         length = lease // timedelta(microseconds=1)
@@ -42,7 +41,7 @@ def lease_length(lease: Lease) -> int:
         length = _read(lease)
     else:
         raise LeaseError(f"lease {lease!r} is neither text nor a timedelta: {_EXAMPLES}")
-    told = shown(lease) if isinstance(lease, str) else str(lease)
+    told = quote_briefly(lease) if isinstance(lease, str) else str(lease)
     if length <= 0:
         raise LeaseError(f"lease {told} is not longer than zero: {_EXAMPLES}")
     if length > LONGEST // timedelta(microseconds=1):
@@ -63,4 +62,4 @@ def _read(lease: str) -> int:
     try:
         return microseconds(lease)
     except ValueError as error:
-        raise LeaseError(f"lease {shown(lease)} {error}: {_EXAMPLES}") from None
+        raise LeaseError(f"lease {quote_briefly(lease)} {error}: {_EXAMPLES}") from None

@@ -20,29 +20,28 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.arrays import Int64s
-from penstock.errors import FilterError, SubscriptionErrors
+from penstock.base.arrays import Int64s
+from penstock.base.errors import FilterError, SubscriptionErrors
 from penstock.joins.catalog import Catalog
 from penstock.matching import examine_many
-from penstock.matching.rows import FOREVER
-from penstock.registry.catalogs import check_selects
-from penstock.registry.costs import (
-    check_cost,
-    check_totals,
-    keep_costs,
-    prepare_costs,
-    spent,
-)
+from penstock.matching.subscription_rows import FOREVER
+from penstock.registry.catalogs import examine_selects
+from penstock.registry.incoming import Incoming
 from penstock.registry.kinds import are_selects
 from penstock.registry.limits import MAX_SUBSCRIBER, Limits, filter_error, subscriber_error
 from penstock.registry.queries import Ids
-from penstock.registry.schemas import Known
-from penstock.registry.sources import Incoming
+from penstock.registry.schemas import KnownSchema
+from penstock.registry.spending import (
+    check_cost,
+    check_totals,
+    keep_costs,
+    sum_costs,
+)
 from penstock.registry.store import Store
 from penstock.registry.tickets import new_tickets, ticket_hash
 from penstock.registry.turns import Turn
 
-Errors = dict[int, FilterError]  # by row of the source, 0 the first
+RowErrors = dict[int, FilterError]  # by row of the source, 0 the first
 Advance = Callable[[int], None]  # is told how many rows are done
 Bar = Callable[[str], Advance]  # begins a stage of this name
 
@@ -69,7 +68,7 @@ class SchemaMoved(Exception):
 def load_incoming(
     store: Store,
     incoming: Incoming,
-    known: Known,
+    known: KnownSchema,
     clock: Callable[[], int],
     lease: int,
     catalog: Catalog | None,
@@ -86,8 +85,6 @@ def load_incoming(
     found, costs = _filter_errors(incoming.filters, errors, known, catalog, bar("checking"))
     errors |= found
     errors |= _cost_errors(incoming, costs, errors, limits)
-    if costs.any():
-        prepare_costs(store)
     if ids is not None:
         errors |= _taken_errors(incoming, ids, store.live_among(ids, clock()), errors)
     _raise_unless(skip_bad, errors, incoming)
@@ -156,10 +153,10 @@ def progress_bar(total: int, shown: bool | None) -> Iterator[Bar]:
         yield stage
 
 
-def _row_errors(incoming: Incoming, ids: Ids | None) -> Errors:
+def _row_errors(incoming: Incoming, ids: Ids | None) -> RowErrors:
     """What is wrong with rows, but for what their filters say: the first error of each row."""
     names, filters = incoming.subscribers, incoming.filters
-    errors: Errors = {}
+    errors: RowErrors = {}
 
     def add(bad: npt.NDArray[np.bool_], reason: Callable[[int], str]) -> None:
         for row in np.flatnonzero(bad).tolist():
@@ -185,11 +182,11 @@ def _row_errors(incoming: Incoming, ids: Ids | None) -> Errors:
 
 def _filter_errors(
     filters: pa.ChunkedArray,
-    errors: Errors,
-    known: Known,
+    errors: RowErrors,
+    known: KnownSchema,
     catalog: Catalog | None,
     advance: Advance,
-) -> tuple[Errors, Int64s]:
+) -> tuple[RowErrors, Int64s]:
     """What is wrong with filters, and what each of them costs."""
     good = np.ones(len(filters), np.bool_)
     good[list(errors)] = False
@@ -207,13 +204,13 @@ def _filter_errors(
     found, cost = examine_many(texts, known.schema, known.operators, progress=checked)
     costs = np.zeros(len(filters), np.int64)
     costs[rows] = cost
-    wrong = check_selects(_values(filters, selects.tolist()), catalog)
+    wrong, costs[selects] = examine_selects(_values(filters, selects.tolist()), catalog)
     advance(len(filters))
     errors = {int(rows[n]): e for n, e in found} | {int(selects[n]): e for n, e in wrong}
     return errors, costs
 
 
-def _cost_errors(incoming: Incoming, costs: Int64s, known: Errors, limits: Limits) -> Errors:
+def _cost_errors(incoming: Incoming, costs: Int64s, known: RowErrors, limits: Limits) -> RowErrors:
     """Those that cost more than a subscription may."""
     rows = [r for r in np.flatnonzero(costs > limits.subscription).tolist() if r not in known]
     found = zip(rows, _values(incoming.filters, rows), strict=True)
@@ -222,18 +219,18 @@ def _cost_errors(incoming: Incoming, costs: Int64s, known: Errors, limits: Limit
 
 
 def _total_errors(
-    incoming: Incoming, costs: Int64s, known: Errors, limits: Limits, turn: Turn, now: int
-) -> Errors:
+    incoming: Incoming, costs: Int64s, known: RowErrors, limits: Limits, turn: Turn, now: int
+) -> RowErrors:
     """Those that are too much for their subscriber, beside those that it has."""
     rows = [row for row in np.flatnonzero(costs).tolist() if row not in known]
     names = _values(incoming.subscribers, rows)
-    before = spent(turn.connection, sorted(set(names)), now)
+    before = sum_costs(turn.connection, sorted(set(names)), now)
     texts = _values(incoming.filters, rows)
     found = check_totals(texts, names, costs[rows].tolist(), before, limits)
     return {rows[n]: error for n, error in found.items()}
 
 
-def _taken_errors(incoming: Incoming, ids: Ids, taken: Ids, known: Errors) -> Errors:
+def _taken_errors(incoming: Incoming, ids: Ids, taken: Ids, known: RowErrors) -> RowErrors:
     rows = [row for row in np.flatnonzero(np.isin(ids, taken)).tolist() if row not in known]
     hint = "unsubscribe that one first, or load with another id"
     return {
@@ -242,12 +239,12 @@ def _taken_errors(incoming: Incoming, ids: Ids, taken: Ids, known: Errors) -> Er
     }
 
 
-def _raise_unless(skip_bad: bool, errors: Errors, incoming: Incoming) -> None:
+def _raise_unless(skip_bad: bool, errors: RowErrors, incoming: Incoming) -> None:
     if errors and not skip_bad:
         raise SubscriptionErrors(_by_id(errors, incoming))
 
 
-def _by_id(errors: Errors, incoming: Incoming) -> list[tuple[int | None, FilterError]]:
+def _by_id(errors: RowErrors, incoming: Incoming) -> list[tuple[int | None, FilterError]]:
     """The errors in order of row. Who has no id is told by the number of its row, from 1."""
     rows = sorted(errors)
     ids = [None] * len(rows) if incoming.ids is None else _values(incoming.ids, rows)

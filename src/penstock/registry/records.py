@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from penstock.matching.rows import FOREVER
+from penstock.matching.subscription_rows import FOREVER
+from penstock.registry.checksums import checksum_of_row
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -23,6 +24,20 @@ class Record:
     created: int
     expires: int
     sequence: int
+
+    @property
+    def checksum(self) -> int:
+        """Of the row, which isn't removed."""
+        return checksum_of_row(
+            self.id,
+            self.subscriber,
+            self.filter,
+            self.ticket,
+            self.created,
+            self.expires,
+            self.sequence,
+            False,
+        )
 
 
 class Subscribed(NamedTuple):

@@ -1,8 +1,8 @@
 """The registry: who subscribed to what, for how long.
 
-Follows section 5.1 of the operators paper (subscribe, renew, unsubscribe; tickets and leases) and
-adds what a registry of a million subscriptions shared by several processes needs: a bulk load, a
-check of every filter before it is kept, and a change feed from which snapshots are made.
+Follows operators §5.1 (subscribe, renew, unsubscribe; tickets and leases) and adds what a registry of a million
+subscriptions shared by several processes needs: a bulk load, a check of every filter before it is kept, and a change
+feed from which snapshots are made.
 
 A lease starts when the registry accepts it, by the clock of the process that asks: on several
 hosts, keep the clocks in step (NTP). An expired subscription is gone: it can't be renewed, it
@@ -16,32 +16,23 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import numpy as np
 from sqlalchemy.engine import URL
 
-from penstock.durations import utc_now
-from penstock.errors import (
+from penstock.base.durations import utc_now
+from penstock.base.errors import (
     ExpensiveSubscription,
     RegistryError,
     UnknownSubscription,
 )
 from penstock.joins.catalog import Catalog
+from penstock.joins.selects import is_select
 from penstock.language import Schema, SchemaLike
-from penstock.language.selects import check_select, is_select
 from penstock.matching import Examined, examine
-from penstock.matching.rows import FOREVER, Changes, Rows
+from penstock.matching.subscription_rows import FOREVER, Changes, Rows
 from penstock.operators.define import Operator, Operators, OperatorsLike
-from penstock.registry.catalogs import keep_catalog, no_catalog, read_catalog
-from penstock.registry.costs import (
-    check_cost,
-    check_total,
-    keep_costs,
-    keep_limits,
-    prepare_costs,
-    read_limits,
-    spent,
-)
+from penstock.registry.catalogs import examine_select, keep_catalog, read_catalog
 from penstock.registry.databases import database_of
+from penstock.registry.incoming import SourceColumns, read_source
 from penstock.registry.kinds import SelectSource, changes_of_kind, rows_of_kind
 from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length
 from penstock.registry.limits import Limits, as_int64, check_texts
@@ -52,11 +43,18 @@ from penstock.registry.load import (
     progress_bar,
 )
 from penstock.registry.records import Subscribed, Subscription, subscription_of, utc_time
-from penstock.registry.schemas import Known, keep_schema, read_schema
+from penstock.registry.schemas import KnownSchema, keep_schema, read_schema
 from penstock.registry.set_aside import SetAside, read_set_aside, set_aside
-from penstock.registry.sources import Columns, read_source
+from penstock.registry.spending import (
+    check_cost,
+    check_total,
+    keep_costs,
+    keep_limits,
+    read_limits,
+    sum_costs,
+)
 from penstock.registry.store import Store
-from penstock.registry.tickets import new_ticket, proven, ticket_hash
+from penstock.registry.tickets import check_ticket, new_ticket, ticket_hash
 from penstock.registry.turns import Turn
 
 _PAGE = 1_000  # subscriptions that `list` reads at a time
@@ -79,7 +77,7 @@ class Registry:
         self.operators = Operators.of(operators)
         signatures = self.operators.signatures
         if schema is None:
-            self._known = read_schema(self._store, Known(None, None, signatures))
+            self._known = read_schema(self._store, KnownSchema(None, None, signatures))
         else:
             wanted = Schema.of(schema).with_operators(signatures)
             self._known = keep_schema(self._store, wanted, clock())
@@ -236,7 +234,7 @@ class Registry:
         ticket = new_ticket()
         known = self._known
         is_join = is_select(filter)
-        told, cost = (self._check_select(filter), 0) if is_join else self._examine(filter, known)
+        told, cost = self._examine(filter, known)
         for warning in told:
             warnings.warn(warning, ExpensiveSubscription, stacklevel=2)
         while True:
@@ -255,28 +253,23 @@ class Registry:
             _, cost = self._examine(filter, known)
         return Subscribed(sid, ticket)
 
-    def _examine(self, text: str, known: Known) -> Examined:
-        """What a filter will cost. FilterError if it isn't one, or costs more than is allowed."""
-        examined = examine(text, known.schema, known.operators)
-        if examined.cost:
-            error = check_cost(text, examined.cost, self.limits)
-            if error is not None:
-                raise error
-            prepare_costs(self._store)
+    def _examine(self, text: str, known: KnownSchema) -> Examined:
+        """What a subscription will cost. FilterError if it isn't one, or costs more than is allowed."""
+        if is_select(text):
+            examined = examine_select(text, self.catalog)
+        else:
+            examined = examine(text, known.schema, known.operators)
+        error = check_cost(text, examined.cost, self.limits) if examined.cost else None
+        if error is not None:
+            raise error
         return examined
 
     def _charge(self, turn: Turn, subscriber: str, text: str, cost: int, now: int) -> None:
         """FilterError if a filter is too much beside the others of its subscriber."""
-        before = spent(turn.connection, [subscriber], now).get(subscriber, 0)
-        error = check_total(text, subscriber, cost, before, self._limits)
+        before = sum_costs(turn.connection, [subscriber], now).get(subscriber, 0)
+        error = check_total(text, cost, before, self._limits)
         if error is not None:
             raise error
-
-    def _check_select(self, text: str) -> builtins.list[str]:
-        catalog = self.catalog
-        if catalog is None:
-            raise no_catalog(text)
-        return check_select(text, catalog)
 
     def renew(
         self,
@@ -297,7 +290,7 @@ class Registry:
         lease_length(lease)
         with self._store.turn() as turn:
             now = self._clock()
-            record = proven(turn, id, ticket, now)
+            record = check_ticket(turn, id, ticket, now)
             renewed = turn.renew(record, lease_end(now, lease))
         return subscription_of(renewed)
 
@@ -308,16 +301,17 @@ class Registry:
         >>> sid, ticket = subs.subscribe("alice", "price > 5")
         >>> subs.unsubscribe(sid, "guessed")
         Traceback (most recent call last):
-        penstock.errors.TicketError: no live subscription 1 has this ticket: ...
+        penstock.base.errors.TicketError: no live subscription 1 has this ticket: ...
         >>> subs.unsubscribe(sid, ticket)
         """
         with self._store.turn() as turn:
-            turn.remove([proven(turn, id, ticket, self._clock()).id])
+            turn.remove([check_ticket(turn, id, ticket, self._clock()).id])
 
     def remove(self, id: int) -> None:  # noqa: A002
         """Remove a subscription without its ticket: for whoever runs the registry, and so may write to its tables.
 
-        Bulk-loaded subscriptions usually have no ticket. UnknownSubscription if there is none of this id.
+        Also one whose row can't be read. Bulk-loaded subscriptions usually have no ticket. UnknownSubscription if
+        there is none of this id.
 
         >>> subs = Registry()
         >>> subs.remove(subs.subscribe("alice", "price > 5").id)
@@ -326,7 +320,7 @@ class Registry:
         """
         number = as_int64(id)
         with self._store.turn() as turn:
-            if number is None or not len(turn.present(np.array([number]), self._clock())[0]):
+            if number is None or not turn.is_there(number, self._clock()):
                 raise UnknownSubscription(f"no live subscription {id}")
             turn.remove([number])
 
@@ -340,7 +334,7 @@ class Registry:
         0
         """
         with self._store.turn() as turn:
-            expired = turn.expired(self._clock())
+            expired = turn.find_expired(self._clock())
             turn.remove(expired)
         return len(expired)
 
@@ -396,7 +390,7 @@ class Registry:
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
         length = lease_length(lease)
-        incoming = read_source(source, Columns(id, subscriber, filter))
+        incoming = read_source(source, SourceColumns(id, subscriber, filter))
         while True:
             known = self._known = read_schema(self._store, self._known)
             try:
@@ -454,7 +448,7 @@ class Registry:
 
         >>> subs = Registry(); subs.close(); len(subs)
         Traceback (most recent call last):
-        penstock.errors.RegistryError: the registry in memory is closed: open it again
+        penstock.base.errors.RegistryError: the registry in memory is closed: open it again
         """
         self._store.close()
 

@@ -7,7 +7,7 @@ turn, the schema it checked against with the one the registry has, and checks ag
 
 from typing import NamedTuple
 
-from penstock.errors import RegistryError, SubscriptionErrors
+from penstock.base.errors import RegistryError, SubscriptionErrors
 from penstock.language import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.matching import check_many
@@ -15,7 +15,7 @@ from penstock.registry.kinds import rows_of_kind
 from penstock.registry.store import Store
 
 
-class Known(NamedTuple):
+class KnownSchema(NamedTuple):
     """A registry's schema: the text that is kept, and what it says. Both None if it has none.
 
     Operators aren't kept: they are what this process was given.
@@ -26,30 +26,30 @@ class Known(NamedTuple):
     operators: Signatures = NO_OPERATORS
 
 
-def read_schema(store: Store, last: Known) -> Known:
+def read_schema(store: Store, last: KnownSchema) -> KnownSchema:
     """The registry's schema as it is now; `last` is what it was, to save reading it again.
 
     >>> from penstock.registry.databases import database_of
-    >>> read_schema(Store(database_of(None)), Known(None, None)).schema is None
+    >>> read_schema(Store(database_of(None)), KnownSchema(None, None)).schema is None
     True
     """
     text = store.head().schema
     if last.text == text:
         return last
     schema = None if text is None else Schema.from_json(text).with_operators(last.operators)
-    return Known(text, schema, last.operators)
+    return KnownSchema(text, schema, last.operators)
 
 
-def keep_schema(store: Store, schema: Schema, now: int) -> Known:
+def keep_schema(store: Store, schema: Schema, now: int) -> KnownSchema:
     """Give the registry its schema. RegistryError if it has another, SubscriptionErrors if what it
     holds doesn't fit.
 
     >>> from penstock.registry.databases import database_of
     >>> store = Store(database_of(None))
-    >>> keep_schema(store, Schema.of({"price": "double"}), 0) == read_schema(store, Known(None, None))
+    >>> keep_schema(store, Schema.of({"price": "double"}), 0) == read_schema(store, KnownSchema(None, None))
     True
     """
-    nothing = Known(None, None, schema.operators)
+    nothing = KnownSchema(None, None, schema.operators)
     known = read_schema(store, nothing)
     while known.schema is None:
         rows = rows_of_kind(store.active(now), selects=False)
@@ -66,6 +66,6 @@ def keep_schema(store: Store, schema: Schema, now: int) -> Known:
             f"  its own: {known.schema}\n  given:   {schema}\n"
             "open it without a schema, or with its own"
         )
-    return Known(
+    return KnownSchema(
         known.text, schema, schema.operators
     )  # not its twin: caches find the same one at a glance

@@ -9,6 +9,9 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select
 
+from penstock.base.checked_files import checksum_of
+from penstock.registry.bad_rows import WRONG_CHECKSUM
+from penstock.registry.queries import is_intact
 from penstock.registry.records import utc_time
 from penstock.registry.store import Store
 from penstock.registry.tables import set_aside as set_aside_table
@@ -31,38 +34,39 @@ class SetAside:
 
 def set_aside(store: Store, sid: int, reason: str, now: int) -> bool:
     """Set a subscription aside; False if there is none alive."""
-    with store.reading() as connection:
-        exists = set_aside_table.name in store.database.tables(connection)
-    if not exists:
-        with store.database.creating() as connection:
-            set_aside_table.create(connection, checkfirst=True)
     with store.turn() as turn:
         record = turn.find(sid, now)
         if record is None:
             return False
         turn.remove([sid])
+        row = {
+            "id": sid,
+            "subscriber": record.subscriber,
+            "filter": record.filter,
+            "reason": reason,
+            "time": now,
+        }
         turn.connection.execute(delete(set_aside_table).where(set_aside_table.c.id == sid))
-        turn.connection.execute(
-            insert(set_aside_table).values(
-                id=sid,
-                subscriber=record.subscriber,
-                filter=record.filter,
-                reason=reason,
-                time=now,
-            )
-        )
+        turn.connection.execute(insert(set_aside_table), row | {"checksum": checksum_of(row)})
     return True
 
 
 def read_set_aside(store: Store) -> list[SetAside]:
-    """Those that were set aside, in order of id.
+    """Those that were set aside, in order of id. What isn't as it was written says so.
 
     >>> from penstock.registry.databases import database_of
     >>> read_set_aside(Store(database_of(None)))
     []
     """
+    statement = select(set_aside_table).order_by(set_aside_table.c.id)
     with store.reading() as connection:
-        if set_aside_table.name not in store.database.tables(connection):
-            return []
-        rows = connection.execute(select(set_aside_table).order_by(set_aside_table.c.id)).all()
-    return [SetAside(r.id, r.subscriber, r.filter, r.reason, utc_time(r.time)) for r in rows]
+        rows = [dict(row) for row in connection.execute(statement).mappings()]
+    found = []
+    for row in rows:
+        checksum = row.pop("checksum")
+        if not is_intact(row, checksum):
+            row["reason"] = (
+                f"row {row['id']} of {set_aside_table.name} can't be relied upon, {WRONG_CHECKSUM}: {row['reason']}"
+            )
+        found.append(SetAside(**row | {"time": utc_time(row["time"])}))
+    return found

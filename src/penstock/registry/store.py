@@ -8,24 +8,35 @@ one sequence number.
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import Connection, func, insert, not_, select
+from sqlalchemy import Connection, func, insert, not_, or_, select
 
-from penstock.errors import RegistryError
-from penstock.matching.rows import Changes, Rows
+from penstock.base.errors import RegistryError
+from penstock.matching.subscription_rows import Changes, Rows
 from penstock.registry.bad_rows import BadRow
 from penstock.registry.databases import Database
-from penstock.registry.queries import Head, Ids, find, live, present, read_head
+from penstock.registry.queries import (
+    Head,
+    Ids,
+    all_columns,
+    find,
+    is_removed,
+    live,
+    present,
+    read_head,
+)
 from penstock.registry.records import Record
 from penstock.registry.tables import FORMAT, metadata, registry, subscriptions
 from penstock.registry.turns import Turn
+from penstock.registry.upgrades import upgrade
 
 _s = subscriptions.c
-_rows_columns = (_s.id, _s.subscriber, _s.filter, _s.expires)
-_shown_columns = (_s.id, _s.subscriber, _s.filter, _s.created, _s.expires, _s.sequence)
+_matched_columns = (_s.id, _s.subscriber, _s.filter, _s.expires, is_removed, _s.checksum)
+_has_texts = or_(_s.subscriber.is_not(None), _s.filter.is_not(None))
 
 
 class Page(NamedTuple):
@@ -50,6 +61,7 @@ class Store:
             with database.creating() as connection:
                 if registry.name not in database.tables(connection):
                     _found(connection)
+        upgrade(database)
         self.identity = self.head().identity
 
     def head(self) -> Head:
@@ -69,18 +81,19 @@ class Store:
             wanted.append(_s.id > after)
         if subscriber is not None:
             wanted.append(_s.subscriber == subscriber)
-        statement = select(*_shown_columns).where(*wanted).order_by(_s.id).limit(size)
+        statement = select(*all_columns).where(*wanted).order_by(_s.id).limit(size)
         with self.reading() as connection:
             table, bad = self.database.fetch_rows(connection, statement)
         ids = [*table.column("id").to_pylist(), *(row.id for row in bad)]
-        records = [Record(**row, ticket=None) for row in table.to_pylist()]
+        rows = table.drop_columns(["removed", "checksum"]).to_pylist()
+        records = [Record(**row) for row in rows]
         return Page(records, max(ids) if len(ids) == size else None)
 
     def bad_rows(self) -> list[BadRow]:
-        """The rows of subscriptions that can't be read, in order of id."""
-        statement = select(*_shown_columns).where(not_(_s.removed)).order_by(_s.id)
+        """The rows of subscriptions that can't be relied upon, removed ones included, in order of id."""
         with self.reading() as connection:
-            return self.database.fetch_rows(connection, statement)[1]
+            bad = self.database.fetch_rows(connection, select(*all_columns))[1]
+        return sorted(bad, key=lambda row: row.id)
 
     def count(self, now: int) -> int:
         """How many subscriptions are live."""
@@ -96,8 +109,12 @@ class Store:
         """All live subscriptions in order of id, at one sequence number."""
         with self.reading() as connection:
             sequence = read_head(connection).sequence
-            statement = select(*_rows_columns).where(live(now))
-            return _rows(*self.database.fetch_rows(connection, statement), sequence)
+            # Ended ones too, and removed ones that aren't tombstones: what says so may be what is wrong with a row.
+            statement = select(*_matched_columns).where(or_(not_(_s.removed), _has_texts))
+            table, bad = self.database.fetch_rows(connection, statement)
+        ended = np.asarray(table.column("removed"), np.bool_)
+        ended |= table.column("expires").to_numpy() <= now
+        return _rows(table.filter(~ended) if ended.any() else table, bad, sequence)
 
     def changes(self, since: int) -> Changes:
         """The last state of each subscription changed after `since`."""
@@ -109,14 +126,13 @@ class Store:
                     f"{sequence}. Was the registry restored from a backup? Then start again from "
                     "all of its subscriptions"
                 )
-            later = _s.sequence > since
-            there = select(*_rows_columns).where(later, not_(_s.removed))
-            gone = select(_s.id).where(later, _s.removed)
-            upserts = _rows(*self.database.fetch_rows(connection, there), sequence)
-            removed = self.database.fetch(connection, gone).column("id").to_numpy()
+            statement = select(*_matched_columns).where(_s.sequence > since)
+            table, bad = self.database.fetch_rows(connection, statement)
+        removed = np.asarray(table.column("removed"), np.bool_)
         # What can't be read any more isn't there any more.
-        bad = np.array([sid for sid, _ in upserts.errors], np.int64)
-        return Changes(sequence, upserts, np.sort(np.concatenate([removed, bad])))
+        gone = [*table.column("id").to_numpy()[removed], *(row.id for row in bad)]
+        upserts = _rows(table.filter(~removed) if removed.any() else table, bad, sequence)
+        return Changes(sequence, upserts, np.sort(np.array(gone, np.int64)))
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
@@ -145,14 +161,13 @@ class Store:
         with self.database.reading() as connection:
             names = self.database.tables(connection)
             if registry.name in names:
-                _check_format(connection, self.database)
                 return True
             if subscriptions.name in names:
                 raise RegistryError(
                     f"{self.database} holds half a registry: "
                     f"{subscriptions.name} without {registry.name}"
                 )
-            if names and not self.database.shared():
+            if names and not self.database.is_shared():
                 some = ", ".join(sorted(names)[:3])
                 raise RegistryError(
                     f"{self.database} is a database of something else (tables {some}): "
@@ -164,20 +179,10 @@ class Store:
 def _found(connection: Connection) -> None:
     """Make a new registry: its tables, and its one row."""
     metadata.create_all(connection)
+    head = Head(str(uuid.uuid4()), None, 0, 0)
     connection.execute(
-        insert(registry).values(
-            one=1, format=FORMAT, identity=str(uuid.uuid4()), sequence=0, last_id=0
-        )
+        insert(registry).values(one=1, format=FORMAT, checksum=head.checksum, **asdict(head))
     )
-
-
-def _check_format(connection: Connection, database: Database) -> None:
-    number = connection.scalar(select(registry.c.format))
-    if number is not None and number != FORMAT:
-        raise RegistryError(
-            f"the registry {database} has format {number}, this Penstock reads format {FORMAT}: "
-            "open it with the Penstock that made it, or a newer one"
-        )
 
 
 def _rows(table: pa.Table, bad: Sequence[BadRow], sequence: int) -> Rows:
@@ -207,4 +212,6 @@ def one_array(column: pa.ChunkedArray) -> pa.StringArray:
             f"the subscriptions hold {column.nbytes / 2**30:.1f} GiB of text, and 2 GiB is the most "
             "that one registry can hold: spread them over several"
         )
+    if column.num_chunks == 1:
+        return column.chunk(0)
     return pa.concat_arrays([pa.array([], pa.string()), *column.chunks])

@@ -5,16 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.errors import SchemaError, SubscriptionErrors
+from penstock.base.errors import SchemaError, SubscriptionErrors
 from penstock.language import Schema, SchemaLike
-from penstock.matching.rows import EVER
+from penstock.matching.subscription_rows import EVER
 from penstock.operators.strategies import DEFAULT_STRATEGY
 from penstock.registry.registry import Registry
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from penstock.covering.report import Covering
+    from penstock.covering.spread_search import Workers
     from penstock.matching import LiveMatcher, Matcher, Published
 
 
@@ -82,7 +81,7 @@ class Subscriptions(Registry):
         self,
         schema: SchemaLike | None = None,
         *,
-        spark: "SparkSession | None" = None,
+        spark: "Workers | None" = None,
         folder: str | os.PathLike[str] | None = None,
         progress: "Callable[[int], None] | None" = None,
     ) -> "Covering":
@@ -101,7 +100,7 @@ class Subscriptions(Registry):
         known = self._event_schema(schema)
         if spark is None:
             return covering(self.active(), known)
-        from penstock.pipeline.covering import covering_on_spark
+        from penstock.covering.spread_search import covering_on_spark
 
         place = None if folder is None else Path(folder)
         return covering_on_spark(spark, self.active(), known, folder=place, progress=progress)

@@ -1,11 +1,10 @@
 """Tickets: the proof that whoever renews or cancels a subscription is who made it.
 
-Follows section 5.1 of the operators paper, where the server answers `subscribe` with a ticket and
-asks for it again at `renew` and `unsubscribe`. It departs from the paper in how a ticket is made:
-there it is an MD5 digest of the subscription and a random number; here it is 256 random bits and
-nothing else, so that it says nothing and can't be guessed. The registry keeps its SHA-256 only: who
-reads the database can't cancel a subscription. A slow password hash would add nothing, since there
-is no dictionary of 256-bit random numbers.
+Follows operators §5.1, where the server answers `subscribe` with a ticket and asks for it again at `renew` and
+`unsubscribe`. It departs from it in how a ticket is made: there it is an MD5 digest of the subscription and a random
+number; here it is 256 random bits and nothing else, so that it says nothing and can't be guessed. The registry keeps
+its SHA-256 only: who reads the database can't cancel a subscription. A slow password hash would add nothing, since
+there is no dictionary of 256-bit random numbers.
 """
 
 import hashlib
@@ -13,7 +12,7 @@ import hmac
 import os
 import secrets
 
-from penstock.errors import TicketError
+from penstock.base.errors import TicketError
 from penstock.registry.limits import as_int64
 from penstock.registry.records import Record
 from penstock.registry.turns import Turn
@@ -69,7 +68,7 @@ def ticket_fits(ticket: str, kept: bytes | None) -> bool:
     return same and kept is not None
 
 
-def proven(turn: Turn, sid: int, ticket: str, now: int) -> Record:
+def check_ticket(turn: Turn, sid: int, ticket: str, now: int) -> Record:
     """The live subscription with this ticket. One answer, at one pace, to all that is wrong."""
     number = as_int64(sid)
     record = None if number is None else turn.find(number, now)

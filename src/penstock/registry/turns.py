@@ -10,18 +10,29 @@ checked all that.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import repeat
 
+import numpy as np
 import pyarrow as pa
 from sqlalchemy import Connection, bindparam, delete, insert, not_, select, update
 
-from penstock.errors import RegistryError
-from penstock.registry.databases import Database, Row
-from penstock.registry.queries import FEW, Head, Ids, among, find, present, read_head
+from penstock.base.errors import RegistryError
+from penstock.registry.checksums import checksum_of_tombstone, checksums_of_rows
+from penstock.registry.databases import Database, DatabaseRow
+from penstock.registry.queries import (
+    FEW,
+    Head,
+    Ids,
+    all_columns,
+    among,
+    find,
+    present,
+    read_head,
+)
 from penstock.registry.records import Record
 from penstock.registry.statements import Statement
-from penstock.registry.tables import registry, subscriptions
+from penstock.registry.tables import costs, registry, subscriptions
 
 ASSIGNED_BELOW = 2**62
 """Ids that the registry assigns stay below this. Loaded ids may be any int64."""
@@ -33,18 +44,28 @@ _add = Statement(insert(subscriptions))
 _renew = Statement(
     update(subscriptions)
     .where(_s.id == bindparam("renewed"))
-    .values(expires=bindparam("until"), sequence=bindparam("number"))
+    .values(expires=bindparam("until"), sequence=bindparam("number"), checksum=bindparam("summed"))
 )
 _remove = (
     update(subscriptions)
     .where(_s.id == bindparam("gone"))
-    .values(subscriber=None, filter=None, ticket=None, removed=True, sequence=bindparam("number"))
+    .values(
+        subscriber=None,
+        filter=None,
+        ticket=None,
+        created=0,
+        expires=0,
+        removed=True,
+        sequence=bindparam("number"),
+        checksum=bindparam("summed"),
+    )
 )
 _count = Statement(
     update(registry).values(
         schema=bindparam("now_schema"),
         sequence=bindparam("now_sequence"),
-        last_id=bindparam("now_last_id"),
+        last_assigned=bindparam("now_last_assigned"),
+        checksum=bindparam("now_checksum"),
     )
 )
 
@@ -57,7 +78,7 @@ class Turn:
         self.connection = connection
         self._before = read_head(connection, lock=True)
         self.sequence = self._before.sequence
-        self.last_id = self._before.last_id
+        self.last_assigned = self._before.last_assigned
         self.schema = self._before.schema
 
     def find(self, sid: int, now: int) -> Record | None:
@@ -68,53 +89,76 @@ class Turn:
         self, subscriber: str, text: str, ticket: bytes | None, created: int, expires: int
     ) -> int:
         """Add a subscription; its id."""
-        sid = self.take_ids(1)
-        _add.run(
-            self.connection,
-            id=sid,
-            subscriber=subscriber,
-            filter=text,
-            ticket=ticket,
-            created=created,
-            expires=expires,
-            sequence=self._next(),
-            removed=False,
-        )
-        return sid
+        record = Record(self.take_ids(1), subscriber, text, ticket, created, expires, self._next())
+        _add.run(self.connection, **asdict(record), removed=False, checksum=record.checksum)
+        return record.id
 
     def renew(self, record: Record, expires: int) -> Record:
         """Give a subscription a new lease end."""
         renewed = replace(record, expires=expires, sequence=self._next())
-        _renew.run(self.connection, renewed=record.id, until=expires, number=renewed.sequence)
+        _renew.run(
+            self.connection,
+            renewed=record.id,
+            until=expires,
+            number=renewed.sequence,
+            summed=renewed.checksum,
+        )
         return renewed
 
     def remove(self, ids: Sequence[int]) -> None:
         """Leave only tombstones of these subscriptions."""
-        if ids:
-            gone = [{"gone": sid, "number": self._next()} for sid in ids]
+        gone = [{"gone": sid, "number": self._next()} for sid in ids]
+        for row in gone:
+            row["summed"] = checksum_of_tombstone(row["gone"], row["number"])
+        if gone:
             self.connection.execute(_remove, gone)
+            self._forget_costs(np.array(ids, np.int64))
 
-    def expired(self, now: int) -> list[int]:
+    def find_expired(self, now: int) -> list[int]:
         """The ids of subscriptions whose lease has ended and that still take room."""
-        wanted = select(_s.id).where(not_(_s.removed), _s.expires <= now).order_by(_s.id)
-        return list(self.connection.scalars(wanted))
+        wanted = select(*all_columns).where(not_(_s.removed), _s.expires <= now).order_by(_s.id)
+        # A row that isn't as it was written is left for its owner to see: perhaps its lease hasn't ended.
+        table, _ = self._database.fetch_rows(self.connection, wanted)
+        ids: list[int] = table.column("id").to_pylist()
+        return ids
+
+    def is_there(self, sid: int, now: int) -> bool:
+        """Whether there is a live subscription with this id, or a row of it that can't be relied upon."""
+        wanted = select(*all_columns).where(_s.id == sid)
+        table, bad = self._database.fetch_rows(self.connection, wanted)
+        return bool(bad) or any(
+            not row["removed"] and row["expires"] > now for row in table.to_pylist()
+        )
 
     def present(self, ids: Ids, now: int) -> tuple[Ids, Ids]:
-        """Those of `ids` that live subscriptions have; those that dead ones have."""
-        return present(self._database, self.connection, ids, now)
+        """Those of `ids` that live subscriptions have, or rows that can't be relied upon; those that dead ones have."""
+        live, dead = present(self._database, self.connection, ids, now)
+        bad: list[int] = []
+        for start in range(0, len(dead), FEW):
+            wanted = select(*all_columns).where(among(_s.id, dead[start : start + FEW]))
+            bad += [row.id for row in self._database.fetch_rows(self.connection, wanted)[1]]
+        if bad:
+            live, dead = np.append(live, bad), np.setdiff1d(dead, bad)
+        return live, dead
 
     def forget(self, ids: Ids) -> None:
         """Delete dead subscriptions whose ids are about to be given to new ones."""
         for start in range(0, len(ids), FEW):
-            few = among(ids[start : start + FEW])
+            few = among(_s.id, ids[start : start + FEW])
             self.connection.execute(delete(subscriptions).where(few))
+        self._forget_costs(ids)
+
+    def _forget_costs(self, ids: Ids) -> None:
+        for start in range(0, len(ids), FEW):
+            few = among(costs.c.id, ids[start : start + FEW])
+            self.connection.execute(delete(costs).where(few))
 
     def take_ids(self, count: int) -> int:
         """Take the next `count` ids; the first of them."""
-        first = self.last_id + 1
+        first = self.last_assigned + 1
         if first + count > ASSIGNED_BELOW:
             raise RegistryError("the registry has no ids left to assign: load with ids of your own")
-        self.last_id += count
+        self.last_assigned += count
         return first
 
     def add_many(
@@ -133,19 +177,31 @@ class Turn:
         """
         first = self.sequence + 1
 
-        def rows() -> Iterator[Row]:
+        def rows() -> Iterator[DatabaseRow]:
             for start in range(0, len(ids), _CHUNK):
-                some = ids[start : start + _CHUNK].tolist()
+                some = ids[start : start + _CHUNK]
                 size = len(some)
+                hashes = [None] * size if tickets is None else tickets[start : start + size]
+                columns = {
+                    "id": some,
+                    "subscriber": subscribers.slice(start, size),
+                    "filter": filters.slice(start, size),
+                    "ticket": pa.array(hashes, pa.binary()),
+                    "created": np.full(size, created),
+                    "expires": np.full(size, expires),
+                    "sequence": np.arange(first + start, first + start + size),
+                    "removed": np.zeros(size, np.int64),
+                }
                 yield from zip(
-                    some,
-                    subscribers.slice(start, size).to_pylist(),
-                    filters.slice(start, size).to_pylist(),
-                    repeat(None, size) if tickets is None else tickets[start : start + size],
+                    some.tolist(),
+                    columns["subscriber"].to_pylist(),
+                    columns["filter"].to_pylist(),
+                    hashes,
                     repeat(created, size),
                     repeat(expires, size),
                     range(first + start, first + start + size),
                     repeat(False, size),
+                    checksums_of_rows(pa.table(columns)).tolist(),
                     strict=True,
                 )
                 advance(start + size)
@@ -154,7 +210,7 @@ class Turn:
         self.sequence += len(ids)
         own = ids[ids < ASSIGNED_BELOW]
         if len(own):
-            self.last_id = max(self.last_id, int(own.max()))
+            self.last_assigned = max(self.last_assigned, int(own.max()))
 
     def _next(self) -> int:
         self.sequence += 1
@@ -162,11 +218,12 @@ class Turn:
 
     def close(self) -> None:
         """Write the counters back, last thing before the commit."""
-        after = Head(self._before.identity, self.schema, self.sequence, self.last_id)
+        after = Head(self._before.identity, self.schema, self.sequence, self.last_assigned)
         if after != self._before:
             _count.run(
                 self.connection,
                 now_schema=self.schema,
                 now_sequence=self.sequence,
-                now_last_id=self.last_id,
+                now_last_assigned=self.last_assigned,
+                now_checksum=after.checksum,
             )

@@ -1,13 +1,15 @@
-"""Views: subscriptions over documents that are served from other subscriptions (`views-delta`).
+"""Views: subscriptions over documents that are served from other subscriptions (delta).
 
 A view is a tree pattern. Many views can be computed from the results of others: rewritings. A configuration says for
 every view where it is fed from, so that the source and every site stay within their capacity.
 
 designing        `plan_views`: from the texts of views to a plan: begin here
 dissemination    a plan at work: documents in, what each view has of them out
-tree_pattern     what a view is;  `node_ids`, `values`, `numerals`: nodes and their values;  `tuples`: a view's result
+tree_pattern     what a view is;  `pattern_parser`, `pattern_tokens`, `pattern_text`: from its text, and back
+tuples           a view's result;  `text_columns`: how large it may be
+node_ids         nodes of documents;  `comparisons`, `numerals`: their values
 rewriting_graph  which views can be computed from which others
-plan_file        a plan on disk;  `picture`, `tables`: a plan to look at
+plan_file        a plan on disk;  `picture`: a plan to look at
 
 documents        XML and JSON as flat arrays
 extraction       the results of many patterns on documents at once

@@ -1,6 +1,6 @@
 """From the texts of views to a plan: graphs, costs, the configuration of least utilisation, shorter paths.
 
-    read ─▶ measure ─▶ embeddings ─▶ rewritings ─▶ choose (section 3.3) ─▶ shorten (section 3.4) ─▶ plan
+    read ─▶ measure ─▶ embeddings ─▶ rewritings ─▶ choose (delta §3.3) ─▶ shorten (delta §3.4) ─▶ plan
 
 What views have of a document is measured on sample documents if there are some; else every view is taken for alike, a
 tuple of its returned attributes, so that plans differ by how many inputs they join.
@@ -12,33 +12,31 @@ from time import monotonic
 
 import numpy as np
 
-from penstock.arrays import Float64s
-from penstock.errors import FilterError, PenstockError, SubscriptionErrors
-from penstock.language.tree_patterns import parse_pattern
+from penstock.base.arrays import Float64s
+from penstock.base.errors import FilterError, PenstockError, SubscriptionErrors
 from penstock.views.choosing.capacities import Capacities, capacities
-from penstock.views.choosing.choosing import Choice, choose
-from penstock.views.choosing.costs import CostModel, Statistics, costs, statistics
+from penstock.views.choosing.choosing import ConfigurationChoice, choose
+from penstock.views.choosing.cost_model import CostModel, ViewStatistics, costs, statistics
 from penstock.views.choosing.loga import WIDER, Shortened, shorten
 from penstock.views.documents.documents import Documents
 from penstock.views.extraction.volumes import volumes
+from penstock.views.pattern_parser import parse_pattern
 from penstock.views.plan_file import ViewsPlan, plan_of
-from penstock.views.rewriting.embedding_graph import EmbeddingGraph, rank_views
-from penstock.views.rewriting.flat_patterns import flatten
-from penstock.views.rewriting.graphs import find_embeddings, find_rewritings
-from penstock.views.rewriting.rewriting import Limits
+from penstock.views.rewriting.embedding_graph import EmbeddingGraph
+from penstock.views.rewriting.graphs import Graphs, find_graphs
+from penstock.views.rewriting.rewriting import RewritingLimits
 from penstock.views.rewriting_graph import RewritingGraph
 from penstock.views.tree_pattern import Returns, TreePattern
 
 MARGIN = 1.2
-"""The source's capacity unless told: times the views that nothing else can feed, as in section 5.3."""
+"""The source's capacity unless one is given: times the views that nothing else can feed, as in delta §5.3."""
 
 _ID_BYTES, _TEXT_BYTES = 8, 32  # of a tuple, where nothing was measured
 
-Step = Callable[[str], None]
-"""Told what is done next."""
+TellPhase = Callable[[str], None]
+"""Hears what is done next."""
 
-Graphs = tuple[EmbeddingGraph, RewritingGraph]
-MakeGraphs = Callable[[Sequence[TreePattern], Limits, Float64s], Graphs]
+MakeGraphs = Callable[[Sequence[TreePattern], RewritingLimits, Float64s], Graphs]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +58,7 @@ class Design:
     plan: ViewsPlan
     embedding: EmbeddingGraph
     rewriting: RewritingGraph
-    choice: Choice
+    choice: ConfigurationChoice
     shortened: Shortened
     seconds: dict[str, float]
 
@@ -69,7 +67,7 @@ def plan_views(
     texts: Sequence[str],
     wishes: Wishes | None = None,
     documents: Documents | None = None,
-    step: Step | None = None,
+    step: TellPhase | None = None,
     make_graphs: MakeGraphs | None = None,
 ) -> Design:
     """Plan where views are fed from. SubscriptionErrors with all texts that are no patterns, by their numbers.
@@ -85,16 +83,16 @@ def plan_views(
     if not patterns:
         raise PenstockError("there are no views to plan for")
     clock.begin("measuring views")
-    found = measured(patterns, documents)
+    found = measure_views(patterns, documents)
     clock.begin("looking for embeddings and rewritings")
-    limits = Limits.of(wishes.rewritings)
-    embedding, graph = (make_graphs or _graphs)(patterns, limits, found.size)
+    limits = RewritingLimits.of(wishes.rewritings)
+    embedding, graph = (make_graphs or find_graphs)(patterns, limits, found.size)
     clock.begin("choosing what feeds what")
     priced = costs(graph, found, wishes.model)
     limit = _capacities(wishes, graph)
     choice = choose(graph, priced, limit, seconds=wishes.seconds)
     clock.begin("shortening paths")
-    wide = limit.widened(wishes.wider)
+    wide = limit.widen_views(wishes.wider)
     shortened = shorten(graph, choice.configuration, priced, wide, seconds=wishes.seconds)
     clock.begin("")
     notes = {
@@ -125,7 +123,7 @@ def read_patterns(texts: Sequence[str]) -> list[TreePattern]:
     return found
 
 
-def measured(patterns: Sequence[TreePattern], documents: Documents | None) -> Statistics:
+def measure_views(patterns: Sequence[TreePattern], documents: Documents | None) -> ViewStatistics:
     """Tuples and bytes per document of each view, on samples or by its returned attributes."""
     if documents is not None:
         volume = volumes(patterns, documents)
@@ -138,12 +136,6 @@ def measured(patterns: Sequence[TreePattern], documents: Documents | None) -> St
     return statistics(np.ones(len(patterns)), _ID_BYTES * nodes + _TEXT_BYTES * np.array(texts))
 
 
-def _graphs(patterns: Sequence[TreePattern], limits: Limits, weights: Float64s) -> Graphs:
-    flat = flatten(patterns)
-    embedding = find_embeddings(flat)
-    return embedding, find_rewritings(flat, embedding, rank_views(flat, embedding), limits, weights)
-
-
 def _capacities(wishes: Wishes, graph: RewritingGraph) -> Capacities:
     source = wishes.source_capacity
     if source is None:
@@ -154,7 +146,7 @@ def _capacities(wishes: Wishes, graph: RewritingGraph) -> Capacities:
 class _Clock:
     """How long each phase takes."""
 
-    def __init__(self, step: Step | None) -> None:
+    def __init__(self, step: TellPhase | None) -> None:
         self.seconds: dict[str, float] = {}
         self._step = step
         self._phase, self._began = "", monotonic()

@@ -1,4 +1,4 @@
-"""A configuration at work: documents in, every view's tuples out, level by level (section 2.1).
+"""A configuration at work: documents in, every view's tuples out, level by level (delta §2.1).
 
     level 1    documents ─▶ extractor, all views of the level together
     level 2    each view ─▶ its rewriting, of the tuples of level 1
@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Int64s
-from penstock.errors import PenstockError
+from penstock.base.arrays import Int64s
+from penstock.base.errors import PenstockError
 from penstock.views.choosing.configuration import Inputs, levels_of
 from penstock.views.documents.documents import Documents
 from penstock.views.extraction.extraction import DeadLetter, Extractor
@@ -63,7 +63,7 @@ class LevelTuples(NamedTuple):
 class Dissemination:
     """A configuration, ready for documents.
 
-    >>> from penstock.language.tree_patterns import parse_pattern
+    >>> from penstock.views.pattern_parser import parse_pattern
     >>> from penstock.views.documents.xml_documents import read_xml
     >>> views = [parse_pattern(text) for text in ("//a/b{val}", "//a[b = '5']", "//a/b{val}")]
     >>> feeding = Inputs(np.array([0, 0, 1, 2]), np.array([0, 0], np.int32))
@@ -78,8 +78,8 @@ class Dissemination:
         if len(inputs.start) != len(patterns) + 1:
             raise PenstockError(f"{len(patterns)} views, but {len(inputs.start) - 1} are fed")
         level = levels_of(inputs)
-        self.place, self.fed, self.first = _arranged(patterns, inputs, level)
-        """View -> the place of its pattern; the patterns that differ, by level; where each level begins among them."""
+        self.fed, self.first = _arranged(patterns, inputs, level)
+        """The patterns that differ, by level; where each level begins among them."""
         self._extractor = Extractor([fed.pattern for fed in self.fed[: self.first[1]]])
 
     @property
@@ -168,7 +168,7 @@ class Dissemination:
 
 def _arranged(
     patterns: Sequence[TreePattern], inputs: Inputs, level: Int64s
-) -> tuple[Int64s, list[Fed], list[int]]:
+) -> tuple[list[Fed], list[int]]:
     """Patterns that differ in the order of their levels: what feeds them, and whom they are for."""
     chosen: dict[
         TreePattern, tuple[int, list[int]]
@@ -192,8 +192,7 @@ def _arranged(
         places = tuple(place_of[patterns[source]] for source in sources)
         found.append(Fed(pattern, tuple(sorted(views[pattern])), plan, places))
     per_level = np.bincount([steps[pattern] for pattern in ordered], minlength=1)
-    place = np.array([place_of[pattern] for pattern in patterns], np.int64)
-    return place, found, [0, *np.cumsum(per_level).tolist()]
+    return found, [0, *np.cumsum(per_level).tolist()]
 
 
 def _documents(batch: pa.RecordBatch) -> Int64s:

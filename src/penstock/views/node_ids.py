@@ -1,4 +1,4 @@
-"""Structural IDs of document nodes: two of them say how their nodes relate, without the document (section 4.1).
+"""Structural IDs of document nodes: two of them say how their nodes relate, without the document (delta §4.1).
 
 An ID is one int64: the node's number in document order, the number of its last descendant, and its level:
 
@@ -9,7 +9,7 @@ An ID is one int64: the node's number in document order, the number of its last 
 of its element. Across documents IDs mean nothing: a tuple carries its document beside them.
 """
 
-from penstock.jit import kernel
+from penstock.base.jit import kernel
 
 LEVEL_BITS = 16
 NUMBER_BITS = 24

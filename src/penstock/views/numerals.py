@@ -1,13 +1,9 @@
 """Numbers in the texts of documents: which texts are one, and which.
 
-    white space*  [+-]?  digits [. digits] | . digits  ([eE] [+-]? digits)?  white space*
-
-White space is XML's: blank, tab, line feed, carriage return. Numbers are what their digits say, no more and no less:
-9007199254740993 isn't 9007199254740992, though both are the same double. Doubles only save time: where those of two
-numbers differ the numbers do, in the same order; where they don't, the digits decide (`order_of_numerals`).
-
-As in `language.digits`, a number of up to 18 digits with a small power of ten is a double by one multiplication or
-division of doubles (Clinger, 1990); the caller reads the others.
+How a number is written, and when it is a double at once, `base.decimals` says. Numbers are what their digits say, no
+more and no less: 9007199254740993 isn't 9007199254740992, though both are the same double. Doubles only save time:
+where those of two numbers differ the numbers do, in the same order; where they don't, the digits decide
+(`order_of_numerals`).
 """
 
 import re
@@ -15,12 +11,17 @@ from decimal import Decimal
 
 import numpy as np
 
-from penstock.arrays import Bools, Bytes, Float64s, Int8s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Bytes, Float64s, Int8s, Int64s
+from penstock.base.decimals import (
+    MOST_DIGITS,
+    MOST_POWER,
+    nearest_double,
+    read_decimal,
+    read_exponent,
+    trim_space,
+)
+from penstock.base.jit import kernel
 
-_MOST_DIGITS = 18
-_MOST_POWER = 10**17
-"""Of ten, either way; an exponent past it counts as this."""
 NO_NUMBER = 2
 """Instead of how two numbers are ordered."""
 
@@ -40,7 +41,7 @@ def number(text: str) -> Decimal | None:
     if found is None:
         return None
     mantissa, sign, power = found.groups("")
-    exponent = _MOST_POWER if len(power) > _MOST_DIGITS else min(int(power or 0), _MOST_POWER)
+    exponent = MOST_POWER if len(power) > MOST_DIGITS else min(int(power or 0), MOST_POWER)
     return Decimal(f"{mantissa}e{sign}{exponent}")
 
 
@@ -70,8 +71,6 @@ def numeral(value: Decimal) -> str:
 
 # --- in columns ------------------------------------------------------------------------------
 
-_EXACT_POWERS = np.array([float(10**n) for n in range(23)], np.float64)
-
 
 @kernel
 def doubles(data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Float64s, Bools]:
@@ -80,51 +79,15 @@ def doubles(data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Float64s, Bools]
     values = np.empty(count, np.float64)
     unsure = np.zeros(count, np.bool_)
     for i in range(count):
-        values[i], unsure[i] = double(data, starts[i], ends[i])
+        values[i], unsure[i] = _double(data, starts[i], ends[i])
     return values, unsure
 
 
 @kernel
-def double(data: Bytes, at: int, past: int) -> tuple[float, bool]:
-    """The same of one span."""
-    while at < past and _is_space(data[at]):
-        at += 1
-    while at < past and _is_space(data[past - 1]):
-        past -= 1
-    negative = at < past and data[at] == 45
-    if at < past and (data[at] == 45 or data[at] == 43):
-        at += 1
-    mantissa = np.int64(0)
-    digits = seen = exponent = 0
-    point, exact = False, True
-    while at < past and (48 <= data[at] <= 57 or (data[at] == 46 and not point)):
-        if data[at] == 46:
-            point = True
-        else:
-            seen += 1
-            exponent -= point
-            if digits or data[at] != 48:
-                digits += 1
-            if digits > _MOST_DIGITS:
-                exact = False
-            else:
-                mantissa = mantissa * 10 + np.int64(data[at] - 48)
-        at += 1
-    if seen == 0:
-        return np.nan, False
-    if at < past:
-        power = _power(data, at, past)
-        if power > _MOST_POWER:
-            return np.nan, False
-        exponent += power
-    if not exact or mantissa >= np.int64(1) << 53 or abs(exponent) > 22:
-        return np.nan, True
-    value = np.float64(mantissa)
-    if exponent < 0:
-        value /= _EXACT_POWERS[-exponent]
-    else:
-        value *= _EXACT_POWERS[exponent]
-    return (-value if negative else value), False
+def _double(data: Bytes, at: int, past: int) -> tuple[float, bool]:
+    number = read_decimal(data, at, past)
+    value, exact = nearest_double(number)
+    return value, number.digits >= 0 and not exact
 
 
 @kernel
@@ -166,10 +129,7 @@ def order_of_numerals(left: Bytes, at: int, past: int, right: Bytes, start: int,
 @kernel
 def _leading(data: Bytes, at: int, past: int) -> tuple[int, int, int, int]:
     """A number's sign, where its digits begin and end, the first of which isn't 0, and that one's power of ten."""
-    while at < past and _is_space(data[at]):
-        at += 1
-    while at < past and _is_space(data[past - 1]):
-        past -= 1
+    at, past = trim_space(data, at, past)
     sign = 1
     if at < past and (data[at] == 45 or data[at] == 43):
         sign = 44 - int(data[at])
@@ -192,36 +152,10 @@ def _leading(data: Bytes, at: int, past: int) -> tuple[int, int, int, int]:
     if seen == 0:
         return NO_NUMBER, at, at, 0
     if at < past:
-        more = _power(data, at, past)
-        if more > _MOST_POWER:
+        more = read_exponent(data, at, past)
+        if more > MOST_POWER:
             return NO_NUMBER, at, at, 0
         power += more
     if first < 0:
         return 0, end, end, 0
     return sign, first, end, power
-
-
-@kernel
-def _power(data: Bytes, at: int, past: int) -> int:
-    """What stands behind e, at most `_MOST_POWER` either way; more if it is no exponent."""
-    if data[at] | 32 != 101:
-        return _MOST_POWER + 1
-    at += 1
-    sign = 1
-    if at < past and (data[at] == 43 or data[at] == 45):
-        sign = 44 - int(data[at])
-        at += 1
-    if at == past:
-        return _MOST_POWER + 1
-    power = 0
-    while at < past:
-        if not 48 <= data[at] <= 57:
-            return _MOST_POWER + 1
-        power = min(power * 10 + int(data[at]) - 48, _MOST_POWER)
-        at += 1
-    return sign * power
-
-
-@kernel
-def _is_space(byte: int) -> bool:
-    return byte == 32 or 9 <= byte <= 10 or byte == 13

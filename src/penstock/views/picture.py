@@ -9,19 +9,17 @@ can still be told apart.
             ▓    ▒▒     ▒▒░░
             ░    ░      ░░░
 
-`draw_distribution` is figure 6 (views across levels, before and after LOGA), `draw_course` figure 5 (latency while it
-runs). The format is the path's: PNG, SVG, PDF.
+The format is the path's: PNG, SVG, PDF.
 """
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int64s
-from penstock.errors import PenstockError
-from penstock.views.choosing.capacities import written
+from penstock.base.arrays import Float64s, Int64s
+from penstock.base.errors import PenstockError
+from penstock.views.choosing.capacities import capacity_text
 from penstock.views.plan_file import ViewsPlan
 
 if TYPE_CHECKING:
@@ -73,9 +71,7 @@ def _share(load: Int64s, capacity: Int64s) -> Float64s:
 def _load_label(plan: ViewsPlan) -> str:
     capacity = np.unique(plan.capacities.views)
     if len(capacity) == 1:
-        return (
-            f"load, as a share of {written(int(min(capacity[0], max(1, plan.load.max()))))} views"
-        )
+        return f"load, as a share of {capacity_text(int(min(capacity[0], max(1, plan.load.max()))))} views"
     return "load, as a share of the view's capacity"
 
 
@@ -116,47 +112,12 @@ def _draw_lines(axes: "Axes", plan: ViewsPlan, x: Float64s, y: Float64s) -> None
     axes.add_collection(LineCollection(list(ends), colors="0.6", linewidths=0.4, zorder=1))
 
 
-def draw_distribution(panels: Mapping[str, Mapping[str, Int64s]], path: str | Path) -> None:
-    """How many views each level has: a panel for each title, bars for each name's levels (figure 6)."""
-    if not panels:
-        raise PictureError("no levels to draw")
-    figure = _figure(5.0 * len(panels), 4.2)
-    last = max(int(levels.max(initial=1)) for panel in panels.values() for levels in panel.values())
-    all_axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    for axes, (title, panel) in zip(all_axes, panels.items(), strict=True):
-        wide = 0.8 / max(1, len(panel))
-        for n, (name, levels) in enumerate(panel.items()):
-            counts = np.bincount(levels, minlength=last + 1)[1:]
-            axes.bar(
-                np.arange(1, last + 1) + (n - (len(panel) - 1) / 2) * wide, counts, wide, label=name
-            )
-        axes.set(title=title, xlabel="level", yscale="log")
-        axes.grid(True, axis="y", alpha=0.3)
-    all_axes[0].set_ylabel("views")
-    all_axes[0].legend(fontsize="small")
-    _save(figure, path)
-
-
-def draw_course(courses: Mapping[str, Sequence[tuple[float, float]]], path: str | Path) -> None:
-    """The sum of latencies while LOGA runs, as a share of what it was (figure 5)."""
-    figure = _figure(6.0, 4.2)
-    axes = figure.subplots()
-    for name, course in courses.items():
-        seconds, latency = np.array(course).reshape(-1, 2).T
-        axes.plot(seconds, 100 * latency / (latency[0] or 1.0), label=name)
-    axes.set(xlabel="seconds", ylabel="latency, % of what it was")
-    axes.set_ylim(bottom=0)
-    axes.grid(True, alpha=0.3)
-    axes.legend(fontsize="small")
-    _save(figure, path)
-
-
 def _figure(wide: float, high: float) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise PictureError(
-            "pictures need Matplotlib, which isn't installed: pip install 'penstock[bench]'"
+            "pictures need Matplotlib, which isn't installed: pip install 'penstock[pictures]'"
         ) from None
     return Figure(figsize=(min(wide, 40.0), high), layout="constrained")
 

@@ -3,7 +3,7 @@
 JSON, one column of all views on a line, so that 100,000 views are some 12 MB, columns can be cut out by line, and a
 small plan can be read by people:
 
-    {"format": "penstock views plan", "version": 1,
+    {"format": "penstock views plan", "version": 2, "checksum": 2713411527,
      "source": {"feeds": 1, "capacity": 2},
      "notes": {"bound": 1.5},
      "views": {
@@ -14,12 +14,11 @@ small plan can be read by people:
     }}
 
 Numbers have six digits. What can be worked out from the rest (level, load, latency, what the source feeds) is written
-for those who read, and must agree when the plan is read back: a plan that was tampered with, cut off or mixed up is
-refused, with what is wrong.
+for those who read, and must agree when the plan is read back. The checksum is of all that the plan says, however it is
+spelled. A plan that was damaged, edited, cut off or mixed up is refused, with what is wrong.
 """
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -29,8 +28,10 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from penstock.arrays import Float64s, Int64s
-from penstock.errors import PenstockError
+from penstock.base.arrays import Float64s, Int64s, offsets
+from penstock.base.checked_files import checksum_of
+from penstock.base.durable import replace_file
+from penstock.base.errors import PenstockError
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
 from penstock.views.choosing.configuration import (
     Inputs,
@@ -39,14 +40,20 @@ from penstock.views.choosing.configuration import (
     latencies_of,
     levels_of,
 )
-from penstock.views.choosing.costs import chosen_values
+from penstock.views.choosing.cost_model import configuration_values
 from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
 
 FORMAT = "penstock views plan"
-VERSION = 1
+VERSION = 2
+"""Plans of version 1 had no checksum."""
 MOST_BYTES = 1 << 30
 _DIGITS = 6
 _AGREE = 1e-3  # numbers of six digits, added up along a path
+_REMEDY = (
+    "make it again with `penstock plan`. If it is the copy in a checkpoint folder, delete it: a pipeline that is "
+    "started with the same plan writes it again"
+)
+_HEAD = ("format", "version", "checksum")  # what the checksum isn't of
 Note = str | float | int | bool | None
 
 
@@ -109,30 +116,22 @@ def plan_of(
         inputs_of(graph, configuration),
         np.arange(len(texts)) if site is None else np.asarray(site, np.int64),
         capacities,
-        chosen_values(configuration, costs.utilisation, costs.source_utilisation),
-        chosen_values(configuration, costs.latency, costs.source_latency),
+        configuration_values(configuration, costs.utilisation, costs.source_utilisation),
+        configuration_values(configuration, costs.latency, costs.source_latency),
         dict(notes or {}),
     )
 
 
 def write_plan(plan: ViewsPlan, path: str | Path) -> None:
     """Write a plan; a file that is there is replaced at once or stays as it is."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.writelines(_lines(plan))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        replace_file(Path(path), _text(plan))
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise PlanError(f"the plan can't be written to {path}: {error.strerror}") from None
 
 
-def _lines(plan: ViewsPlan) -> list[str]:
+def _text(plan: ViewsPlan) -> str:
     start, inputs = plan.fed.start.tolist(), plan.fed.inputs.tolist()
-    source = {"feeds": plan.from_source, "capacity": _or_null(plan.capacities.source)}
     columns: dict[str, Sequence[object]] = {
         "text": plan.texts,
         "inputs": [inputs[a:b] for a, b in pairwise(start)],
@@ -144,17 +143,22 @@ def _lines(plan: ViewsPlan) -> list[str]:
         "own_latency": _rounded(plan.own_latency),
         "latency": _rounded(plan.latency),
     }
-    head = {"format": FORMAT, "version": VERSION}
+    content = {
+        "source": {"feeds": plan.from_source, "capacity": _or_null(plan.capacities.source)},
+        "notes": dict(plan.notes),
+        "views": columns,
+    }
+    head = {"format": FORMAT, "version": VERSION, "checksum": checksum_of(content)}
     lines = [
         json.dumps(head)[:-1] + ",\n",
-        f' "source": {json.dumps(source)},\n',
-        f' "notes": {json.dumps(dict(plan.notes), allow_nan=False)},\n',
+        f' "source": {json.dumps(content["source"])},\n',
+        f' "notes": {json.dumps(content["notes"], allow_nan=False)},\n',
         ' "views": {\n',
     ]
     body = [
         f'"{name}": {json.dumps(values, separators=(",", ":"))}' for name, values in columns.items()
     ]
-    return [*lines, ",\n".join(body), "\n}}\n"]
+    return "".join([*lines, ",\n".join(body), "\n}}\n"])
 
 
 def _or_null(capacity: int) -> int | None:
@@ -191,9 +195,11 @@ def _plan(found: object) -> ViewsPlan:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise PlanError(f"it doesn't say that its format is {FORMAT!r}")
     if found.get("version") != VERSION:
-        raise PlanError(
-            f"its version is {str(found.get('version'))[:20]}, and {VERSION} is understood"
-        )
+        version = str(found.get("version"))[:20]
+        raise PlanError(f"its version is {version}, and {VERSION} is understood: {_REMEDY}")
+    said = {name: value for name, value in found.items() if name not in _HEAD}
+    if found.get("checksum") != checksum_of(said):
+        raise PlanError(f"its checksum is wrong, so it was damaged or edited: {_REMEDY}")
     views, source, notes = found.get("views"), found.get("source"), found.get("notes", {})
     if not isinstance(views, dict) or not isinstance(source, dict) or not isinstance(notes, dict):
         raise PlanError("its views, source and notes must be objects")
@@ -261,9 +267,9 @@ def _fed(column: list[Any], count: int) -> Inputs:
             raise PlanError(
                 f"inputs of view {view} are {str(inputs)[:40]}, not numbers of views in ascending order"
             )
-    start = np.concatenate([[0], np.cumsum([len(inputs) for inputs in column], dtype=np.int64)])
+    start = offsets(np.array([len(inputs) for inputs in column], np.int64))
     flat = [n for inputs in column for n in inputs]
-    return Inputs(start.astype(np.int64), np.array(flat, np.int32))
+    return Inputs(start, np.array(flat, np.int32))
 
 
 def _agree(plan: ViewsPlan, views: Mapping[str, Any], source: Mapping[str, Any]) -> None:

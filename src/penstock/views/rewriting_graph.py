@@ -1,4 +1,4 @@
-"""The AND-OR rewritability graph in flat arrays (section 2.1).
+"""The AND-OR rewritability graph in flat arrays (delta §2.1).
 
     first      view -> its rewritings first[v] .. first[v + 1]          (OR)
     start      rewriting -> its inputs start[r] .. start[r + 1]         (AND)
@@ -15,7 +15,7 @@ feed an earlier one, so no choice of rewritings has a cycle.
 
 from typing import NamedTuple
 
-from penstock.arrays import Float64s, Int32s, Int64s
+from penstock.base.arrays import Float64s, Int32s, Int64s
 
 
 class RewritingGraph(NamedTuple):
@@ -28,7 +28,7 @@ class RewritingGraph(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """What each rewriting costs, and each view if it comes straight from the source (section 2.2)."""
+    """What each rewriting costs, and each view if it comes straight from the source (delta §2.2)."""
 
     utilisation: Float64s
     latency: Float64s
@@ -41,6 +41,6 @@ SOURCE = -1
 
 
 class Configuration(NamedTuple):
-    """Where every view is fed from: one of its rewritings, or `SOURCE` (section 2.1)."""
+    """Where every view is fed from: one of its rewritings, or `SOURCE` (delta §2.1)."""
 
     chosen: Int64s

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import PenstockError
+from penstock.base.errors import PenstockError
 
 LARGEST_COLUMN = (1 << 31) - 1
 """Bytes of a column of texts."""

@@ -1,4 +1,4 @@
-"""Tree patterns: what a view asks of a document (section 4.1).
+"""Tree patterns: what a view asks of a document (delta §4.1).
 
     //news/item[topic = 'ACME'][author{val}][headline{cont}]
 
@@ -39,7 +39,7 @@ ANY = "*"
 
 
 @dataclass(frozen=True, order=True)
-class Comparison:
+class ValueComparison:
     """`value operator literal`: as numbers if the literal is one (a text that is none fails), else as texts.
 
     Numbers are decimal, as they are written: a float would be another number than the one that was meant.
@@ -60,7 +60,7 @@ class PatternNode:
     descendant: bool = False
     """Whether it may lie anywhere below its parent (`//`) instead of directly below it (`/`)."""
     returns: Returns = Returns.NOTHING
-    value: tuple[Comparison, ...] = ()
+    value: tuple[ValueComparison, ...] = ()
     """What its value must fulfil, all of it; sorted."""
 
 

@@ -1,4 +1,4 @@
-"""A view's tuples in Arrow, and what of them its subscriber gets (section 4.1).
+"""A view's tuples in Arrow, and what of them its subscriber gets (delta §4.1).
 
     document | n0 | n1 | n1_val | n2 | n2_cont        a row per embedding, sorted by document, n0, n1, …; no two equal
 
@@ -9,7 +9,7 @@ each combination of annotated nodes.
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Int64s
+from penstock.base.arrays import Int64s
 from penstock.views.tree_pattern import Returns, TreePattern
 
 
@@ -31,7 +31,7 @@ def cont_column(place: int) -> str:
 def tuple_schema(pattern: TreePattern) -> pa.Schema:
     """The columns of a pattern's tuples.
 
-    >>> from penstock.language.tree_patterns import parse_pattern
+    >>> from penstock.views.pattern_parser import parse_pattern
     >>> tuple_schema(parse_pattern("//a/b{val}")).names
     ['document', 'n0', 'n1', 'n1_val']
     """
@@ -45,11 +45,11 @@ def tuple_schema(pattern: TreePattern) -> pa.Schema:
     return pa.schema(fields)
 
 
-def delivered_schema(pattern: TreePattern) -> pa.Schema:
+def delivery_schema(pattern: TreePattern) -> pa.Schema:
     """The columns that a subscriber gets.
 
-    >>> from penstock.language.tree_patterns import parse_pattern
-    >>> delivered_schema(parse_pattern("//a{ID}/b{val}")).names
+    >>> from penstock.views.pattern_parser import parse_pattern
+    >>> delivery_schema(parse_pattern("//a{ID}/b{val}")).names
     ['document', 'n0', 'n1_val']
     """
     schema = tuple_schema(pattern)
@@ -57,21 +57,21 @@ def delivered_schema(pattern: TreePattern) -> pa.Schema:
     return pa.schema([field for field in schema if field.name not in hidden])
 
 
-def delivered(pattern: TreePattern, tuples: pa.RecordBatch) -> pa.RecordBatch:
+def tuples_to_deliver(pattern: TreePattern, tuples: pa.RecordBatch) -> pa.RecordBatch:
     """What a subscriber gets of a pattern's tuples, sorted by document and annotated nodes.
 
     Two nodes with the same value are two rows, whether their IDs are asked for or not. A pattern that asks for nothing
     delivers the documents that match.
 
-    >>> from penstock.language.tree_patterns import parse_pattern
+    >>> from penstock.views.pattern_parser import parse_pattern
     >>> columns = {"document": [7, 7, 7], "n0": [1, 1, 1], "n1": [2, 2, 3], "n1_val": ["x", "x", "x"], "n2": [4, 5, 4]}
-    >>> delivered(parse_pattern("//a[b{val}]/c"), pa.RecordBatch.from_pydict(columns)).to_pydict()
+    >>> tuples_to_deliver(parse_pattern("//a[b{val}]/c"), pa.RecordBatch.from_pydict(columns)).to_pydict()
     {'document': [7, 7], 'n1_val': ['x', 'x']}
     """
     annotated = [id_column(p) for p, node in enumerate(pattern.nodes) if node.returns]
     keys = [_numbers(tuples, name) for name in ["document", *annotated]]
     rows = _first_of_each(keys)
-    schema = delivered_schema(pattern)
+    schema = delivery_schema(pattern)
     kept = tuples.select(schema.names)
     if rows is not None:
         kept = kept.take(pa.array(rows))

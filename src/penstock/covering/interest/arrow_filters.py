@@ -17,20 +17,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.covering.interest.wording import ZERO, Condition, End, Range
-from penstock.covering.regions import Path
+from penstock.covering.interest.wording import ZERO, ColumnCondition, End, Range
+from penstock.language.calls import Path
 from penstock.language.types import Kind, Scalar
 
-Conjunction = list[tuple[Any, str, Any]]
+ArrowConjunction = list[tuple[Any, str, Any]]
 
 
-def expression(boxes: Iterable[tuple[Condition, ...]], nan: bool, schema: pa.Schema | None) -> Any:
+def expression(
+    boxes: Iterable[tuple[ColumnCondition, ...]], nan: bool, schema: pa.Schema | None
+) -> Any:
     """Boxes as an expression. With the schema of a dataset, its types decide what values are compared as."""
     said = [[_asked(condition, nan, schema) for condition in box] for box in boxes]
     return _any([_all(tests) for tests in said])
 
 
-def lists(boxes: Iterable[tuple[Condition, ...]], nan: bool) -> list[Conjunction] | None:
+def lists(boxes: Iterable[tuple[ColumnCondition, ...]], nan: bool) -> list[ArrowConjunction] | None:
     """Boxes as lists of (column, operator, value); None is everything, the empty list nothing.
 
     A column within a struct is a tuple of names.
@@ -52,7 +54,7 @@ def _all(found: Sequence[Any]) -> Any:
     return functools.reduce(operator.and_, found) if found else pc.scalar(True)
 
 
-def _asked(condition: Condition, nan: bool, schema: pa.Schema | None) -> Any:
+def _asked(condition: ColumnCondition, nan: bool, schema: pa.Schema | None) -> Any:
     column = pc.field(*condition.path)
     typed = _typed(None if schema is None else _type_at(schema, condition.path))
     condition = _cut_off(condition)
@@ -73,7 +75,7 @@ def _asked(condition: Condition, nan: bool, schema: pa.Schema | None) -> Any:
     return _any(found)
 
 
-def _cut_off(condition: Condition) -> Condition:
+def _cut_off(condition: ColumnCondition) -> ColumnCondition:
     """The same, for timestamps that may have a fraction of a microsecond more."""
     if not isinstance(condition.type, Scalar) or condition.type.kind is not Kind.TIMESTAMP:
         return condition
@@ -121,7 +123,7 @@ def _typed(type_: pa.DataType | None) -> Callable[[Any], pa.Scalar | None]:
     return scalar
 
 
-def _listed(condition: Condition, nan: bool) -> Conjunction:
+def _listed(condition: ColumnCondition, nan: bool) -> ArrowConjunction:
     if condition.null or (nan and condition.has_nan):
         return []
     condition = _cut_off(condition)
@@ -137,7 +139,7 @@ def _listed(condition: Condition, nan: bool) -> Conjunction:
         if len(condition.ranges) == 1 and not condition.points
         else condition.hull()
     )
-    found: Conjunction = []
+    found: ArrowConjunction = []
     if low is not None:
         found.append((name, ">=" if low.included else ">", low.value))
     if high is not None:

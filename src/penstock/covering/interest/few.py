@@ -1,9 +1,8 @@
-"""Many boxes -> a few that contain them, with as little else as possible: the mergers of section 5, down to a number.
+"""Many boxes -> a few that contain them, with as little else as possible: the mergers of mbd §5, down to a number.
 
-The paper merges while the imperfect degree stays under a threshold; here the number is given, and what is added is kept
-small. Boxes are rows of a `projection`. In a column a box accepts a range of places, and NULL or not. In a column that
-all ask single values of, it may accept a list of at most `MOST_POINTS` (IN: sources push it down as well as a range).
-Steps:
+mbd §5.3 merges while a merger's IMT stays under a threshold; here the number is given, and what is added is kept small.
+Boxes are rows of a `projection`. In a column a box accepts a range of places, and NULL or not. In a column that all ask
+single values of, it may accept a list of at most `MOST_POINTS` (IN: sources push it down as well as a range). Steps:
 
     1. sweep     sorted by each column in turn, a box is compared with the last `_WINDOW` before it: it is left out if
                  one of them covers it, and joined to one that differs in one column and touches. Nothing is added.
@@ -23,17 +22,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.covering.boxes import BoxStore
 from penstock.covering.bulk import frontier_of
 from penstock.covering.distributions import Statistics
-from penstock.covering.interest.packing import Chances, pack
-from penstock.covering.interest.pairs import decoded, groups_of, merge
-from penstock.covering.interest.projection import Column, Projection
+from penstock.covering.interest.packing import PlaceChances, pack
+from penstock.covering.interest.pairs import decode_box, groups_of, merge
+from penstock.covering.interest.projection import PlacedColumn, Projection
 from penstock.covering.interest.wording import MOST_POINTS
 from penstock.covering.regions import Box
 from penstock.covering.values import EVERYTHING, Values
-from penstock.jit import kernel
 
 _WINDOW = 32
 _FRONTIER = 50_000  # boxes whose frontier is found within a second or so
@@ -46,9 +45,9 @@ _MOST_SORTS = 4  # columns that a sweep goes along
 class _Measures:
     """Chances as they are known, all places alike, and of both a bit."""
 
-    known: Chances
-    even: Chances
-    mixed: Chances
+    known: PlaceChances
+    even: PlaceChances
+    mixed: PlaceChances
 
     @staticmethod
     def of(boxes: Projection, statistics: Statistics | None) -> "_Measures":
@@ -67,12 +66,14 @@ class _Measures:
         ]
         start = np.cumsum([0] + [len(before) for before, _ in found]).astype(np.int64)
 
-        def joined(pairs: list[tuple[Float64s, float]]) -> Chances:
+        def joined(pairs: list[tuple[Float64s, float]]) -> PlaceChances:
             befores = [np.empty(0), *(before for before, _ in pairs)]
-            return Chances(start, np.concatenate(befores), np.array([null for _, null in pairs]))
+            return PlaceChances(
+                start, np.concatenate(befores), np.array([null for _, null in pairs])
+            )
 
         one, two = joined(found), joined(flat)
-        mixed = Chances(
+        mixed = PlaceChances(
             start,
             (1 - _EVEN) * one.before + _EVEN * two.before,
             (1 - _EVEN) * one.null + _EVEN * two.null,
@@ -102,7 +103,7 @@ def few(boxes: Projection, most: int, statistics: Statistics | None = None) -> l
     else:
         groups = groups_of(boxes, np.arange(len(boxes)))
     kept = merge(groups, measures.mixed, most)
-    return [decoded(boxes.columns, groups, g) for g in kept.tolist()]
+    return [decode_box(boxes.columns, groups, g) for g in kept.tolist()]
 
 
 def _listing_points(boxes: Projection) -> Projection:
@@ -156,7 +157,7 @@ def _united(low: Int32s, high: Int32s) -> tuple[Int32s, Int32s]:
     return low[opens], reach[closes[: len(low)]]
 
 
-def _values(column: Column, low: Int32s, high: Int32s, null: bool) -> Values:
+def _values(column: PlacedColumn, low: Int32s, high: Int32s, null: bool) -> Values:
     """Several ranges as the values of one box: themselves if they are a few points, else their hull."""
     if len(low) > 1 and int((high - low + 1).sum()) <= MOST_POINTS:
         places = np.concatenate([np.arange(a, b + 1) for a, b in zip(low, high, strict=True)])

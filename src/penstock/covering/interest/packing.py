@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.covering.interest.projection import NOWHERE
-from penstock.jit import kernel
 
 _BINS = 32
 
 
-class Chances(NamedTuple):
+class PlaceChances(NamedTuple):
     """How likely a value is before each place: column c has before[start[c]:start[c + 1]]; and how likely NULL."""
 
     start: Int64s
@@ -27,7 +27,7 @@ class Chances(NamedTuple):
 
 
 @kernel
-def span(chances: Chances, c: int, low: int, high: int) -> float:
+def span(chances: PlaceChances, c: int, low: int, high: int) -> float:
     """The chance of a range of places."""
     if low > high:
         return 0.0
@@ -37,7 +37,7 @@ def span(chances: Chances, c: int, low: int, high: int) -> float:
 
 
 @kernel
-def chance(chances: Chances, low: Int32s, high: Int32s, null: Bools) -> float:
+def chance(chances: PlaceChances, low: Int32s, high: Int32s, null: Bools) -> float:
     """The chance of a hull."""
     found = 1.0
     for c in range(len(low)):
@@ -56,7 +56,7 @@ def widen(
 
 
 @kernel
-def pack(low: Int32s, high: Int32s, null: Bools, chances: Chances, most: int) -> Int64s:
+def pack(low: Int32s, high: Int32s, null: Bools, chances: PlaceChances, most: int) -> Int64s:
     """Which of `most` groups each box is in: the group that wastes most is cut in two, again and again."""
     rows = len(low)
     order = np.arange(rows)
@@ -86,7 +86,7 @@ def pack(low: Int32s, high: Int32s, null: Bools, chances: Chances, most: int) ->
 
 
 @kernel
-def _waste(low: Int32s, high: Int32s, null: Bools, chances: Chances, members: Int64s) -> float:
+def _waste(low: Int32s, high: Int32s, null: Bools, chances: PlaceChances, members: Int64s) -> float:
     """The chance of a group's hull, less that of its likeliest member."""
     columns = low.shape[1]
     bottom, top = np.full(columns, NOWHERE, np.int32), np.full(columns, -1, np.int32)
@@ -99,7 +99,7 @@ def _waste(low: Int32s, high: Int32s, null: Bools, chances: Chances, members: In
 
 
 @kernel
-def _centre(chances: Chances, low: Int32s, high: Int32s, c: int) -> float:
+def _centre(chances: PlaceChances, low: Int32s, high: Int32s, c: int) -> float:
     """Where a box lies in a column, as a chance; those without values below all."""
     if low[c] > high[c]:
         return -1.0
@@ -109,7 +109,7 @@ def _centre(chances: Chances, low: Int32s, high: Int32s, c: int) -> float:
 
 
 @kernel
-def _cut(low: Int32s, high: Int32s, null: Bools, chances: Chances, members: Int64s) -> int:
+def _cut(low: Int32s, high: Int32s, null: Bools, chances: PlaceChances, members: Int64s) -> int:
     """Put the members of a group into two parts, and say how many are in the first; 0 if there is no way to."""
     columns = low.shape[1]
     best, best_column, best_bin, best_first, best_width = np.inf, -1, 0, 0.0, 0.0
@@ -140,7 +140,7 @@ def _costs(
     low: Int32s,
     high: Int32s,
     null: Bools,
-    chances: Chances,
+    chances: PlaceChances,
     members: Int64s,
     c: int,
     first: float,
@@ -174,7 +174,7 @@ def _costs(
 def _parted(
     low: Int32s,
     high: Int32s,
-    chances: Chances,
+    chances: PlaceChances,
     members: Int64s,
     c: int,
     first: float,

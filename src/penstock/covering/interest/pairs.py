@@ -1,12 +1,11 @@
-"""Groups of boxes, merged two at a time: the two whose merger adds least (section 5.2 of the paper, with a number of
-mergers as the goal instead of a threshold).
+"""Groups of boxes, merged two at a time: the two whose merger adds least (mbd §5.2 and §5.3, with a number of mergers
+as the goal instead of a threshold).
 
 A group accepts in each column a range of places, or at most `MOST_POINTS` single values, and NULL or not. A merger of
 two accepts in each column what either does, and what lies between if that is no list of points. It is *perfect* if one
 of the two covers the other, or if they differ in one column and nothing lies between there: `s = 'A' AND p > 5` and
 `s = 'B' AND p > 5` are `s IN ('A', 'B') AND p > 5`. Perfect ones are always made, but for long lists. What any other
-merger adds is the chance of it less that of the two, exactly, as if there were no other group: the paper's imperfect
-degree times the merger's chance.
+merger adds is the chance of it less that of the two, exactly, as if there were no other group: the IMT of mbd §5.3.
 
 For every group the best partner is remembered. A merger changes the cost of those that had one of its parts as partner:
 if it rises, the old cost is a lower bound, and they are only asked again when they come up as the cheapest.
@@ -16,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s
-from penstock.covering.interest.packing import Chances, span, widen
-from penstock.covering.interest.projection import NOWHERE, Column, Projection
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.jit import kernel
+from penstock.covering.interest.packing import PlaceChances, span, widen
+from penstock.covering.interest.projection import NOWHERE, PlacedColumn, Projection
 from penstock.covering.interest.wording import MOST_POINTS
 from penstock.covering.regions import Box
 from penstock.covering.values import EVERYTHING, Values
-from penstock.jit import kernel
 
 _SHORT = 10  # points of a list that Spark pushes down one by one
 _TINY = 1e-9
@@ -109,7 +108,7 @@ def _add(groups: Groups, g: int, c: int, more: Int32s) -> None:
 
 
 @kernel
-def _accepted(groups: Groups, chances: Chances, g: int, c: int) -> float:
+def _accepted(groups: Groups, chances: PlaceChances, g: int, c: int) -> float:
     """The chance of what a group accepts in a column."""
     null = chances.null[c] if groups.null[g, c] else 0.0
     if groups.listed[g, c] > MOST_POINTS:
@@ -122,7 +121,9 @@ def _accepted(groups: Groups, chances: Chances, g: int, c: int) -> float:
 
 
 @kernel
-def _united_in(groups: Groups, chances: Chances, a: int, b: int, c: int) -> tuple[float, float]:
+def _united_in(
+    groups: Groups, chances: PlaceChances, a: int, b: int, c: int
+) -> tuple[float, float]:
     """The chance in a column of what the merger of two groups accepts, and of what both accept."""
     null_a, null_b = groups.null[a, c], groups.null[b, c]
     either = chances.null[c] if null_a or null_b else 0.0
@@ -220,7 +221,7 @@ def _joins(groups: Groups, a: int, b: int, c: int) -> bool:
 
 
 @kernel
-def _added(groups: Groups, chances: Chances, sizes: Float64s, a: int, b: int) -> float:
+def _added(groups: Groups, chances: PlaceChances, sizes: Float64s, a: int, b: int) -> float:
     """What the merger of two groups has more than the two; below 0 if it is perfect and worth while in any case."""
     differing, column = 0, 0
     a_covers, b_covers = True, True
@@ -245,7 +246,7 @@ def _added(groups: Groups, chances: Chances, sizes: Float64s, a: int, b: int) ->
 
 
 @kernel
-def _of_joining(groups: Groups, chances: Chances, a: int, b: int, c: int) -> float:
+def _of_joining(groups: Groups, chances: PlaceChances, a: int, b: int, c: int) -> float:
     """Joining ranges is worth while, and so are short lists. Long ones aren't unless there are too many groups: sources
     take them for the range around them. Of lists, those of near values come first."""
     count = groups.listed[a, c] + groups.listed[b, c]
@@ -257,7 +258,7 @@ def _of_joining(groups: Groups, chances: Chances, a: int, b: int, c: int) -> flo
 
 
 @kernel
-def _size(groups: Groups, chances: Chances, g: int) -> float:
+def _size(groups: Groups, chances: PlaceChances, g: int) -> float:
     found: float = 1.0
     for c in range(groups.low.shape[1]):
         found *= _accepted(groups, chances, g, c)
@@ -266,7 +267,7 @@ def _size(groups: Groups, chances: Chances, g: int) -> float:
 
 @kernel
 def _nearest(
-    groups: Groups, chances: Chances, sizes: Float64s, live: Bools, g: int
+    groups: Groups, chances: PlaceChances, sizes: Float64s, live: Bools, g: int
 ) -> tuple[int, float]:
     """The group whose merger with g adds least."""
     best, found = -1, np.inf
@@ -294,7 +295,7 @@ def _join(groups: Groups, a: int, b: int) -> None:
 
 
 @kernel
-def merge(groups: Groups, chances: Chances, most: int) -> Int64s:
+def merge(groups: Groups, chances: PlaceChances, most: int) -> Int64s:
     """Merge the two that add least, until there are at most so many and none merges perfectly; which are left."""
     total = len(groups.low)
     live = np.ones(total, np.bool_)
@@ -333,7 +334,7 @@ def merge(groups: Groups, chances: Chances, most: int) -> Int64s:
     return np.flatnonzero(live)
 
 
-def decoded(columns: tuple[Column, ...], groups: Groups, g: int) -> Box:
+def decode_box(columns: tuple[PlacedColumn, ...], groups: Groups, g: int) -> Box:
     """A group as values."""
     tests = []
     for c, column in enumerate(columns):

@@ -22,13 +22,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.jit import kernel
+from penstock.base.labels import Key
 from penstock.covering.boxes import NULL, Boxes
 from penstock.covering.cell_keys import DomainCells
 from penstock.covering.distributions import ASSUMED_NULL, Distribution, Seen, Uniform
-from penstock.covering.regions import Path
-from penstock.covering.values import Key, Values
-from penstock.jit import kernel
+from penstock.covering.values import Values
+from penstock.language.calls import Path
 from penstock.language.literals import INT64_MAX
 from penstock.language.types import Type
 from penstock.matching.domains import ByteStrings
@@ -40,7 +41,7 @@ MOST_OF_ONE = 1_024  # boxes that one conjunction may become
 _ENTRIES = 24_000_000  # of a matrix, whatever the number of columns
 
 
-class Column(NamedTuple):
+class PlacedColumn(NamedTuple):
     """A column: where it leads, and its places. `cell` has the cell of each place."""
 
     path: Path
@@ -49,15 +50,15 @@ class Column(NamedTuple):
     is_point: Bools  # whether a place has a single key
 
     @staticmethod
-    def of(path: Path, cells: DomainCells) -> "Column":
-        cell = np.flatnonzero(cells.filled()[1:]) + 1
+    def of(path: Path, cells: DomainCells) -> "PlacedColumn":
+        cell = np.flatnonzero(cells.value_mask()[1:]) + 1
         cuts = cells.domain.cuts
         is_point = cell % 2 == 0
         if not isinstance(cuts, ByteStrings) and len(cuts) > 1:
             single = np.zeros(cells.last + 1, np.bool_)
             single[3:-1:2] = np.diff(cuts.astype(np.uint64)) == 2  # one key between two cuts
             is_point |= single[cell]
-        return Column(path, cells, cell, is_point)
+        return PlacedColumn(path, cells, cell, is_point)
 
     @property
     def type(self) -> Type:
@@ -115,7 +116,7 @@ def _below(known: Distribution, starts: "Int64s | list[Key | None]") -> Float64s
 class Projection:
     """The matrices drawn above."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[PlacedColumn, ...]
     low: Int32s
     high: Int32s
     null: Bools
@@ -144,7 +145,7 @@ class Projection:
 
 
 def project(
-    boxes: Boxes, chosen: Int64s, attributes: Sequence[int], columns: Sequence[Column]
+    boxes: Boxes, chosen: Int64s, attributes: Sequence[int], columns: Sequence[PlacedColumn]
 ) -> Projection:
     """Some boxes, seen through columns, which are these attributes of theirs. Those without any event are left out."""
     column_of = np.full(max(int(boxes.attribute.max(initial=-1)) + 1, 1), -1, np.int32)
@@ -166,7 +167,7 @@ def project(
     return found if np.all(possible) else found.where(np.flatnonzero(possible))
 
 
-def _places_before(column: Column) -> Int32s:
+def _places_before(column: PlacedColumn) -> Int32s:
     """How many places lie below each cell, and below one past the last."""
     filled = np.zeros(column.cells.last + 2, np.int32)
     filled[column.cell + 1] = 1

@@ -27,8 +27,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.covering.regions import Box, Path
-from penstock.covering.values import Key, Values
+from penstock.base.labels import Key
+from penstock.covering.regions import Box
+from penstock.covering.values import Values
+from penstock.language.calls import Path
 from penstock.language.key_lines import line_of, past_prefix
 from penstock.language.literals import DAY, INT64_MAX
 from penstock.language.types import Kind, Scalar, Type
@@ -65,7 +67,7 @@ ZERO = Range(End(-0.0, True), End(0.0, True))
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ColumnCondition:
     """What is asked of one column: NULL, one of several values, or one within a range. Any of them is enough.
 
     One range without ends means all values, NULL left out.
@@ -101,25 +103,27 @@ def from_end(value: Any) -> End:
     return End(-0.0 if isinstance(value, float) and value == 0 else value, True)
 
 
-def conditions_of(box: Box, types: Callable[[Path], Type]) -> tuple[Condition, ...]:
+def conditions_of(box: Box, types: Callable[[Path], Type]) -> tuple[ColumnCondition, ...]:
     """What a box asks, column by column. What can't be said is left out."""
-    found = (said(path, values, types(path)) for path, values in box)
+    found = (word_values(path, values, types(path)) for path, values in box)
     return tuple(condition for condition in found if condition is not None)
 
 
-def said(path: Path, values: Values, type_: Type) -> Condition | None:
+def word_values(path: Path, values: Values, type_: Type) -> ColumnCondition | None:
     """Some values of a column in literals; None if what can be said of them is nothing.
 
-    >>> found = said(("i",), Values(((2, 3), (5, 7)), null=True), Scalar(Kind.INTEGER))
-    >>> found.null, found.points, said(("i",), Values(((5, 8),)), Scalar(Kind.INTEGER)).ranges
+    >>> found = word_values(("i",), Values(((2, 3), (5, 7)), null=True), Scalar(Kind.INTEGER))
+    >>> found.null, found.points, word_values(("i",), Values(((5, 8),)), Scalar(Kind.INTEGER)).ranges
     (True, (2, 5, 6), (Range(low=End(value=5, included=True), high=End(value=7, included=True)),))
     """
     if not isinstance(type_, Scalar) or values.intervals == ((None, None),):
         ranges = (Range(None, None),) if values.intervals else ()
-        return None if ranges and values.null else Condition(path, type_, values.null, (), ranges)
+        if ranges and values.null:
+            return None
+        return ColumnCondition(path, type_, values.null, (), ranges)
     if type_.kind is Kind.BOOLEAN:
         truths = tuple(bool(key) for key in (0, 1) if values.contains(key))
-        return Condition(path, type_, values.null, truths, ())
+        return ColumnCondition(path, type_, values.null, truths, ())
     points: list[Any] = []
     found: list[Range] = []
     for start, end in values.intervals:
@@ -132,8 +136,10 @@ def said(path: Path, values: Values, type_: Type) -> Condition | None:
         points.remove(0)
         found.append(ZERO)
     if any(r == Range(None, None) for r in found):
-        return None if values.null else Condition(path, type_, False, (), (Range(None, None),))
-    return Condition(path, type_, values.null, tuple(points), tuple(found))
+        if values.null:
+            return None
+        return ColumnCondition(path, type_, False, (), (Range(None, None),))
+    return ColumnCondition(path, type_, values.null, tuple(points), tuple(found))
 
 
 def _points(start: Any, end: Any, type_: Scalar, most: int) -> list[Any] | None:
@@ -146,7 +152,7 @@ def _points(start: Any, end: Any, type_: Scalar, most: int) -> list[Any] | None:
         if value is None:
             return None
         found.append(value)
-        if line.clipped(start, past) == (start, end):
+        if line.clip(start, past) == (start, end):
             return found
         key = past + 1 if past == line.hole else past
     return None
@@ -303,7 +309,7 @@ class Speech:
     def _quoted(self, step: str) -> str:
         return self.quote + step.replace(self.quote, 2 * self.quote) + self.quote
 
-    def filter(self, boxes: Iterable[tuple[Condition, ...]]) -> str:
+    def filter(self, boxes: Iterable[tuple[ColumnCondition, ...]]) -> str:
         """Boxes as a condition."""
         texts = [self._box(box) for box in boxes]
         if not texts:
@@ -314,7 +320,7 @@ class Speech:
             return texts[0]
         return " OR ".join(f"({text})" if _has_and(text) else text for text in texts)
 
-    def _box(self, box: tuple[Condition, ...]) -> str:
+    def _box(self, box: tuple[ColumnCondition, ...]) -> str:
         texts = [list(self._parts(part)) for condition in box for part in _halves(condition)]
         if len(texts) == 1:
             return " OR ".join(texts[0])
@@ -322,7 +328,7 @@ class Speech:
             found[0] if len(found) == 1 else f"({' OR '.join(found)})" for found in texts
         )
 
-    def _parts(self, condition: Condition) -> Iterator[str]:
+    def _parts(self, condition: ColumnCondition) -> Iterator[str]:
         name = self.name(condition.path)
         if condition.null:
             yield f"{name} IS NULL"
@@ -346,7 +352,7 @@ def _has_and(text: str) -> bool:
     return text.count(" AND ") > (" BETWEEN " in text)
 
 
-def _halves(condition: Condition) -> list[Condition]:
+def _halves(condition: ColumnCondition) -> list[ColumnCondition]:
     """NULL, points or a range with two ends as two conditions, which a normal form keeps as one: `x IS NULL OR
     x BETWEEN …` has two conjunctions, and several columns of that kind have the product of them."""
     if not ((condition.null or condition.points) and len(condition.ranges) == 1):

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.errors import PenstockError
+from penstock.base.arrays import AnyArray, read_only
+from penstock.base.errors import PenstockError
 from penstock.matching.engines.batch import BatchEngine
 from penstock.matching.engines.gates import Gate, build_core
 from penstock.matching.engines.interface import Engine, Hits
@@ -16,7 +17,7 @@ from penstock.matching.engines.mbd import MbdEngine
 from penstock.matching.engines.naive import NaiveEngine
 from penstock.matching.engines.tree import TreeEngine
 from penstock.matching.invariants import require
-from penstock.matching.plan import AnyArray, Plan, read_only
+from penstock.matching.plan import Plan
 
 ENGINES: dict[str, type[Engine]] = {
     engine.name: engine for engine in (NaiveEngine, TreeEngine, MbdEngine, BatchEngine)
@@ -65,10 +66,10 @@ class Choice:
 
 def choose(text: str, plan: Plan) -> Choice:
     """The engine that a text names, or for `auto` the one that suits the plan."""
-    return _automatic(plan) if text == AUTO else named(text)
+    return _automatic(plan) if text == AUTO else find_engine(text)
 
 
-def named(text: str) -> Choice:
+def find_engine(text: str) -> Choice:
     """The engine that a text names; PenstockError if there is none."""
     name, _, rest = text.partition(":")
     if name not in ENGINES:
@@ -92,7 +93,7 @@ def check_index(plan: Plan) -> None:
     """
     for label in sorted({name.partition(".")[0] for name in plan.index}):
         stored = {n: a for n, a in plan.index.items() if n.partition(".")[0] == label}
-        built = named(label).build(plan)
+        built = find_engine(label).build(plan)
         require(len(stored) == len(built), f"the index {label} has other arrays")
         for name, array in built.items():
             found = stored.get(f"{label}.{name}")
@@ -108,7 +109,7 @@ def check_index(plan: Plan) -> None:
 def check_engine(text: str) -> None:
     """PenstockError if a text names no engine."""
     if text != AUTO:
-        named(text)
+        find_engine(text)
 
 
 def variants() -> list[str]:
@@ -139,8 +140,8 @@ def _automatic(plan: Plan) -> Choice:
         f"{uses:,.1f} for each constant"
     )
     if points >= _MOSTLY and uses >= _OFTEN:
-        return replace(named(MbdEngine.name), reason=f"{facts}: much to share")
-    return replace(named(BatchEngine.name), reason=f"{facts}: little to share")
+        return replace(find_engine(MbdEngine.name), reason=f"{facts}: much to share")
+    return replace(find_engine(BatchEngine.name), reason=f"{facts}: little to share")
 
 
 __all__ = ["AUTO", "ENGINES", "Choice", "Engine", "Hits", "check_engine", "choose", "variants"]

@@ -29,20 +29,20 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Bools, Int32s, Int64s, UInt64s
-from penstock.jit import kernel
+from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s, UInt64s
+from penstock.base.jit import kernel
 from penstock.matching.engines.entries import (
-    Conjunctions,
     Entries,
+    PlanConjunctions,
     build_entries,
     first_from,
-    grown,
+    grow_array,
     in_set,
     look_up,
 )
-from penstock.matching.engines.interface import UNBOUNDED, Hits, bounded
+from penstock.matching.engines.interface import UNBOUNDED, Hits, limit_hits
 from penstock.matching.engines.one import OneEvent
-from penstock.matching.plan import AnyArray, Plan
+from penstock.matching.plan import Plan
 
 BLOCK = 10_240  # events of a block at most: Spark hands over 10,000 at a time
 _FEW = 48  # from so many events on, a block is worth its preparation
@@ -66,6 +66,37 @@ class Slots(NamedTuple):
     attribute: Int32s
 
 
+class OrderedBlock(NamedTuple):
+    """A block of events in the order of an access attribute, and what is known of every attribute in it."""
+
+    cells: Int32s  # by attribute and event
+    last: Int64s  # the last cell of each attribute
+    rank: Int32s  # rank[base[a] + x]: how many events are in a cell of attribute a below x
+    base: Int64s
+    perm: Int32s  # the events in the order
+    prefixes: UInt64s  # of `words` words each
+    slot_of: Int64s  # where the prefixes of each attribute begin; negative if it has none
+    anything: int  # where those of a slot begin that accepts all events
+    words: int
+    shift: int  # from a rank to its band
+    parallel: bool  # or event by event: then prefixes aren't to be read
+
+
+class Pairs(NamedTuple):
+    """Conjunctions, and places in the order of a block: what is left to verify."""
+
+    conjunction: Int32s
+    place: Int32s
+
+
+class GrowingHits(NamedTuple):
+    """The first `size` of both arrays are hits."""
+
+    event: Int32s
+    conjunction: Int32s
+    size: int
+
+
 class BatchEngine:
     """See the module. Few events are looked up one by one, in the same index."""
 
@@ -73,7 +104,7 @@ class BatchEngine:
     options: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def __init__(self, plan: Plan, index: Mapping[str, AnyArray]) -> None:
-        self._conjunctions = Conjunctions.of(plan)
+        self._conjunctions = PlanConjunctions.of(plan)
         self._entries = Entries(*(index[name] for name in Entries._fields))
         self._slots = Slots(*(index[f"slot_{name}"] for name in Slots._fields))
         self._last = plan.last_cells
@@ -87,7 +118,7 @@ class BatchEngine:
         slots = Slots(
             attribute[first],
             np.append(first, len(attribute)).astype(np.int32),
-            *_uses(first, Entries(*index.values()), Conjunctions.of(plan), plan.attributes),
+            *_uses(first, Entries(*index.values()), PlanConjunctions.of(plan), plan.attributes),
         )
         return index | {f"slot_{name}": value for name, value in slots._asdict().items()}
 
@@ -98,13 +129,13 @@ class BatchEngine:
     def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
         index = self._entries, self._conjunctions
         if cells.shape[1] < _FEW:
-            return bounded(Hits(*look_up(cells, *index, most)), most)
-        return bounded(Hits(*_match(cells, *index, self._slots, self._last, most)), most)
+            return limit_hits(Hits(*look_up(cells, *index, most)), most)
+        return limit_hits(Hits(*_match(cells, *index, self._slots, self._last, most)), most)
 
 
 @kernel
 def _uses(
-    first: Int32s, entries: Entries, conjunctions: Conjunctions, attributes: int
+    first: Int32s, entries: Entries, conjunctions: PlanConjunctions, attributes: int
 ) -> tuple[Int32s, Int32s]:
     start = np.zeros(len(first) + 1, np.int32)
     chosen = np.empty(16, np.int32)
@@ -122,7 +153,7 @@ def _uses(
             if uses[a] < _LEAST_USES:
                 break
             if total == len(chosen):
-                chosen = grown(chosen, total + 1)
+                chosen = grow_array(chosen, total + 1)
             chosen[total] = a
             total += 1
         start[n + 1] = total
@@ -133,7 +164,7 @@ def _uses(
 def _match(
     cells: Int32s,
     entries: Entries,
-    conjunctions: Conjunctions,
+    conjunctions: PlanConjunctions,
     slots: Slots,
     last: Int64s,
     most_hits: int,
@@ -143,7 +174,6 @@ def _match(
     shift = 0
     while events > _BANDS << shift:
         shift += 1
-    # rank[base[a] + x]: how many events are in a cell of attribute a below x
     base = np.zeros(len(last) + 1, np.int64)
     for a in range(len(last)):
         base[a + 1] = base[a] + last[a] + 2
@@ -160,15 +190,11 @@ def _match(
     prefixes[anything + words : anything + 2 * words] = ~np.uint64(0)
     slot_of = np.full(len(last), -1, np.int64)
     work = np.empty((0, 3), np.int32)
-    event, found = np.empty(1024, np.int32), np.empty(1024, np.int32)
-    count = 0
+    hits = GrowingHits(np.empty(1024, np.int32), np.empty(1024, np.int32), 0)
     if len(conjunctions.start) > 1 and conjunctions.start[1] == 0:
-        event, found = grown(event, events), grown(found, events)
-        for e in range(events):
-            event[e], found[e] = e, 0
-        count = events
+        hits = GrowingHits(np.arange(events).astype(np.int32), np.zeros(events, np.int32), events)
     for n in range(len(slots.access)):
-        if count > most_hits:
+        if hits.size > most_hits:
             break
         a = slots.access[n]
         if not ranked[a]:
@@ -211,13 +237,13 @@ def _match(
                     words,
                     prefixes[slot : slot + (_BANDS + 1) * words],
                 )
-        count, event, found = _run(
-            work, items, parallel, perm, cells, entries, conjunctions, rank, base, slot_of, shift, last,
-            words, prefixes, anything, count, event, found, most_hits,
-        )  # fmt: skip
+        block = OrderedBlock(
+            cells, last, rank, base, perm, prefixes, slot_of, anything, words, shift, parallel
+        )
+        hits = _run(work[:items], block, entries, conjunctions, hits, most_hits)
         for s in range(slots.start[n], slots.start[n + 1]):
             slot_of[slots.attribute[s]] = -1
-    return event[:count], found[:count]
+    return hits.event[: hits.size], hits.conjunction[: hits.size]
 
 
 @kernel
@@ -285,50 +311,32 @@ def _prefixes(
 @kernel
 def _run(
     work: Int32s,
-    items: int,
-    parallel: bool,
-    perm: Int32s,
-    cells: Int32s,
+    block: OrderedBlock,
     entries: Entries,
-    conjunctions: Conjunctions,
-    rank: Int32s,
-    base: Int64s,
-    slot_of: Int64s,
-    shift: int,
-    last: Int64s,
-    words: int,
-    prefixes: UInt64s,
-    anything: int,
-    count: int,
-    event: Int32s,
-    found: Int32s,
+    conjunctions: PlanConjunctions,
+    hits: GrowingHits,
     most: int,
-) -> tuple[int, Int32s, Int32s]:
+) -> GrowingHits:
     """Verify each entry of the work list for the events of its run, until there are more than `most` hits.
 
     Bits are found first and verified later, some thousands at a time: a loop that does both stalls at every bit.
     """
+    cells, perm, prefixes, words = block.cells, block.perm, block.prefixes, block.words
     below, upto = np.empty(_MOST_ANDS, np.uint64), np.empty(_MOST_ANDS, np.uint64)
     word, word_bits = np.empty(words, np.uint64), np.empty(words, np.uint64)
-    left_conjunction, left_place = (
-        np.empty(_LEFT + 64 * words, np.int32),
-        np.empty(_LEFT + 64 * words, np.int32),
-    )
+    most_left = _LEFT + 64 * words
+    pairs = Pairs(np.empty(most_left, np.int32), np.empty(most_left, np.int32))
     left = 0
-    for item in range(items):
+    for item in range(len(work)):
         i, r0, r1 = work[item, 0], work[item, 1], work[item, 2]
         c = entries.conjunction[i]
         first, past = conjunctions.start[c] + 1, conjunctions.start[c + 1]
         if left > _LEFT:
-            if count + left > len(found):
-                event, found = grown(event, count + left), grown(found, count + left)
-            count = _verify(
-                left_conjunction, left_place, left, perm, cells, conjunctions, event, found, count
-            )
+            hits = _verify(pairs, left, block, conjunctions, hits)
             left = 0
-            if count > most:
-                return count, event, found
-        if r1 - r0 <= _SHORT or first == past or not parallel:
+            if hits.size > most:
+                return hits
+        if r1 - r0 <= _SHORT or first == past or not block.parallel:
             a, low, high = 0, np.int32(0), _ANY_CELL
             if first < past:
                 a, low, high = (
@@ -341,7 +349,7 @@ def _run(
             for j in range(r0, r1):
                 cell = cells[a, perm[j]]
                 if low <= cell <= high:
-                    left_conjunction[left], left_place[left] = c, j
+                    pairs.conjunction[left], pairs.place[left] = c, j
                     left += 1
             continue
         used = 0
@@ -349,16 +357,17 @@ def _run(
             a = conjunctions.attribute[p]
             if a < 0:
                 a = conjunctions.set_attribute[~a]
-            slot = slot_of[a]
+            slot = block.slot_of[a]
             if slot < 0:
                 continue
             low, high = conjunctions.low[p], conjunctions.high[p]
-            if last[a] >= _BANDS:
-                low, high = rank[base[a] + low], rank[base[a] + high + 1]
+            if block.last[a] >= _BANDS:
+                ranks = block.base[a]
+                low, high = block.rank[ranks + low], block.rank[ranks + high + 1]
                 if low >= high:
                     used = -1
                     break
-                low, high = low >> shift, (high - 1) >> shift
+                low, high = low >> block.shift, (high - 1) >> block.shift
             below[used] = slot + low * words
             upto[used] = slot + (high + 1) * words
             used += 1
@@ -367,7 +376,7 @@ def _run(
         if used < 0:
             continue
         for k in range(used, 3):
-            below[k], upto[k] = anything, anything + words
+            below[k], upto[k] = block.anything, block.anything + words
         l0, l1, l2 = below[0], below[1], below[2]
         u0, u1, u2 = upto[0], upto[1], upto[2]
         mask = ~np.uint64(0) << np.uint64(r0 & 63)
@@ -388,35 +397,30 @@ def _run(
                 bits &= prefixes[upto[more] + word[k]] ^ prefixes[below[more] + word[k]]
             place = np.int32(word[k] << np.uint64(6))
             while bits:
-                left_conjunction[left], left_place[left] = c, place + trailing_zeros(bits)
+                pairs.conjunction[left], pairs.place[left] = c, place + trailing_zeros(bits)
                 bits &= bits - np.uint64(1)
                 left += 1
         # The last word may have events past the run: they come last.
-        while left and left_place[left - 1] >= r1 and left_conjunction[left - 1] == c:
+        while left and pairs.place[left - 1] >= r1 and pairs.conjunction[left - 1] == c:
             left -= 1
-    if count + left > len(found):
-        event, found = grown(event, count + left), grown(found, count + left)
-    count = _verify(
-        left_conjunction, left_place, left, perm, cells, conjunctions, event, found, count
-    )
-    return count, event, found
+    return _verify(pairs, left, block, conjunctions, hits)
 
 
 @kernel
 def _verify(
-    conjunction: Int32s,
-    place: Int32s,
+    pairs: Pairs,
     left: int,
-    perm: Int32s,
-    cells: Int32s,
-    conjunctions: Conjunctions,
-    event: Int32s,
-    found: Int32s,
-    count: int,
-) -> int:
-    """Keep the pairs of conjunction and event whose predicates hold, all but the access predicate."""
+    block: OrderedBlock,
+    conjunctions: PlanConjunctions,
+    hits: GrowingHits,
+) -> GrowingHits:
+    """The hits, with the first pairs whose predicates hold, all but the access predicate."""
+    event, found, count = hits
+    if count + left > len(found):
+        event, found = grow_array(event, count + left), grow_array(found, count + left)
+    cells, perm = block.cells, block.perm
     for i in range(left):
-        c, e = conjunction[i], perm[place[i]]
+        c, e = pairs.conjunction[i], perm[pairs.place[i]]
         holds = True
         for p in range(conjunctions.start[c] + 1, conjunctions.start[c + 1]):
             a = conjunctions.attribute[p]
@@ -427,4 +431,4 @@ def _verify(
                 holds &= in_set(cells[conjunctions.set_attribute[~a], e], ~a, conjunctions)
         event[count], found[count] = e, c
         count += holds
-    return count
+    return GrowingHits(event, found, count)

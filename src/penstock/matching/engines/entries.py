@@ -20,17 +20,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import AnyArray, Int32s, Int64s, offsets
+from penstock.base.jit import kernel
 from penstock.matching.kernels import in_ranges
-from penstock.matching.plan import AnyArray, Plan
-from penstock.matching.sharing import offsets, width_class
+from penstock.matching.plan import Plan
+from penstock.matching.sharing import width_class
 
 _LONG = 32  # from here on a run of one point is parted
 _NO_SECOND = np.int32(-1 - 2**30)
 
 
-class Conjunctions(NamedTuple):
+class PlanConjunctions(NamedTuple):
     """The plan's conjunctions, as kernels take them."""
 
     start: Int32s
@@ -43,8 +43,8 @@ class Conjunctions(NamedTuple):
     set_high: Int32s
 
     @staticmethod
-    def of(plan: Plan) -> "Conjunctions":
-        return Conjunctions(
+    def of(plan: Plan) -> "PlanConjunctions":
+        return PlanConjunctions(
             plan.conjunction_start,
             plan.predicate_attribute,
             plan.predicate_low,
@@ -84,7 +84,7 @@ class Entries(NamedTuple):
 
 def build_entries(plan: Plan) -> dict[str, AnyArray]:
     """The arrays of `Entries` by name."""
-    low, high, conjunction, key = _entries(*Conjunctions.of(plan))
+    low, high, conjunction, key = _entries(*PlanConjunctions.of(plan))
     if len(plan.set_attribute):
         order = np.lexsort((low, key))
         low, high, conjunction, key = low[order], high[order], conjunction[order], key[order]
@@ -96,7 +96,7 @@ def build_entries(plan: Plan) -> dict[str, AnyArray]:
     cells = plan.last_cells[attribute] + 2 if len(attribute) else np.empty(0, np.int64)
     shift = np.maximum(0, np.ceil(np.log2(np.maximum(1, cells / sizes)))).astype(np.int64)
     places = offsets((cells >> shift) + 2)
-    parts = _parts(low, conjunction, start, attribute, digits, cells, Conjunctions.of(plan))
+    parts = _parts(low, conjunction, start, digits, cells, PlanConjunctions.of(plan))
     return {
         "low": low,
         "high": high,
@@ -168,10 +168,9 @@ def _parts(
     low: Int32s,
     conjunction: Int32s,
     start: Int32s,
-    attribute: Int64s,
     digits: Int64s,
     cells: Int64s,
-    conjunctions: "Conjunctions",
+    conjunctions: "PlanConjunctions",
 ) -> tuple[Int32s, Int32s, Int32s, Int32s, Int32s]:
     """Part the runs of those groups of points that have at least `_LONG` entries per cell."""
     groups = len(start) - 1
@@ -240,14 +239,14 @@ def first_from(entries: Entries, g: int, cell: int) -> int:
 
 
 @kernel
-def in_set(cell: int, s: int, conjunctions: Conjunctions) -> bool:
+def in_set(cell: int, s: int, conjunctions: PlanConjunctions) -> bool:
     """Does a set of ranges have a cell?"""
     start, low, high = conjunctions.set_start, conjunctions.set_low, conjunctions.set_high
     return in_ranges(cell, start[s], start[s + 1], low, high)
 
 
 @kernel
-def verified(one: Int32s, first: int, past: int, conjunctions: Conjunctions) -> bool:
+def predicates_hold(one: Int32s, first: int, past: int, conjunctions: PlanConjunctions) -> bool:
     """Do the predicates first .. past hold for one event?"""
     for p in range(first, past):
         a = conjunctions.attribute[p]
@@ -264,7 +263,7 @@ def verified(one: Int32s, first: int, past: int, conjunctions: Conjunctions) -> 
 
 
 @kernel
-def grown(array: Int32s, needed: int) -> Int32s:
+def grow_array(array: Int32s, needed: int) -> Int32s:
     """A copy with room for at least so many."""
     larger = np.empty(max(needed, 2 * len(array)), np.int32)
     larger[: len(array)] = array
@@ -273,7 +272,7 @@ def grown(array: Int32s, needed: int) -> Int32s:
 
 @kernel
 def look_up(
-    cells: Int32s, entries: Entries, conjunctions: Conjunctions, most: int
+    cells: Int32s, entries: Entries, conjunctions: PlanConjunctions, most: int
 ) -> tuple[Int32s, Int32s]:
     """Event by event, until there are more than `most` hits: the runs of every group, each entry verified."""
     always = 1 if len(conjunctions.start) > 1 and conjunctions.start[1] == 0 else 0
@@ -286,7 +285,7 @@ def look_up(
         for a in range(cells.shape[0]):
             one[a] = cells[a, e]
         if count + always > len(found):
-            event, found = grown(event, count + 1), grown(found, count + 1)
+            event, found = grow_array(event, count + 1), grow_array(found, count + 1)
         found[count : count + always] = 0
         before = count
         count += always
@@ -298,7 +297,7 @@ def look_up(
             past = first_from(entries, g, cell + 1)
             if count + past - first > len(found):
                 needed = count + past - first
-                event, found = grown(event, needed), grown(found, needed)
+                event, found = grow_array(event, needed), grow_array(found, needed)
             if entries.group_parts[g] < 0 or past - first < _LONG:
                 count = _verified_run(first, past, cell, one, entries, conjunctions, found, count)
                 continue
@@ -343,7 +342,7 @@ def _verified_run(
     cell: int,
     one: Int32s,
     entries: Entries,
-    conjunctions: Conjunctions,
+    conjunctions: PlanConjunctions,
     found: Int32s,
     count: int,
 ) -> int:
@@ -367,5 +366,7 @@ def _verified_run(
     for i in range(count, kept):
         c = found[i]
         found[count] = c
-        count += verified(one, conjunctions.start[c] + 1, conjunctions.start[c + 1], conjunctions)
+        count += predicates_hold(
+            one, conjunctions.start[c] + 1, conjunctions.start[c + 1], conjunctions
+        )
     return count

@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bools, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s, offsets, read_only
+from penstock.base.jit import kernel
 from penstock.matching.derived import UNKNOWN, DerivedAttributes, PatternTest, PlainTest
 from penstock.matching.engines.interface import Hits, TooManyHitsError
-from penstock.matching.plan import AnyArray, Plan, read_only
-from penstock.matching.sharing import CellTests, Shared, offsets, share
+from penstock.matching.plan import Plan
+from penstock.matching.sharing import CellTests, Shared, share
 
 _PREFIX = "core."
 _SHARED = 256  # a test of at least so many conjunctions is eager …
@@ -196,14 +196,26 @@ class Gate:
 
     def _cells(self, batch: pa.RecordBatch, event: Int32s, test: Int32s) -> Int32s:
         """The cell of a test for an event, for each pair of them: each distinct pair is evaluated once."""
+        if (test == test[0]).all():
+            return self._cells_of_one(batch, event, int(test[0]))
         cells = np.empty(len(event), np.int32)
         order = np.argsort(test, kind="stable")
         bounds = np.flatnonzero(np.diff(test[order], prepend=-1))
         for first, past in zip(bounds, np.append(bounds[1:], len(order)), strict=True):
             mine = order[first:past]
-            events, inverse = np.unique(event[mine], return_inverse=True)
-            cells[mine] = cells_of(self.tests[test[mine[0]]], batch, events)[inverse]
+            cells[mine] = self._cells_of_one(batch, event[mine], int(test[mine[0]]))
         return cells
+
+    def _cells_of_one(self, batch: pa.RecordBatch, event: Int32s, test: int) -> Int32s:
+        if 8 * len(event) < batch.num_rows:
+            events, inverse = np.unique(event, return_inverse=True)
+            return cells_of(self.tests[test], batch, events)[inverse]
+        is_asked = np.zeros(batch.num_rows, np.bool_)  # to sort many takes as long as to test them
+        is_asked[event] = True
+        events = np.flatnonzero(is_asked).astype(np.int32)
+        cells = np.empty(batch.num_rows, np.int32)
+        cells[events] = cells_of(self.tests[test], batch, events)
+        return cells[event]
 
     def _count(self, conjunction: Int32s) -> None:
         with self._lock:
@@ -252,12 +264,14 @@ class Rest:
 
 
 def cells_of(test: LazyTest, batch: pa.RecordBatch, events: Int32s) -> Int32s:
-    """The cells of a test for some events of a batch."""
+    """The cells of a test for some events of a batch, which are in ascending order, each once."""
     out = np.full(len(events), UNKNOWN, np.int32)
     names = {path[0] for path in paths_of(test)}.intersection(batch.schema.names)
     if not names:
         return out
-    some = batch.select(sorted(names)).take(pa.array(events))
+    some = batch.select(sorted(names))
+    if len(events) < batch.num_rows:
+        some = some.take(pa.array(events))
     if isinstance(test, DerivedAttributes):
         test.member_cells(some, out.reshape(1, -1))
     else:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from penstock.arrays import Int32s
-from penstock.errors import PenstockError
-from penstock.matching.plan import AnyArray, Plan
+from penstock.base.arrays import AnyArray, Int32s
+from penstock.base.errors import PenstockError
+from penstock.matching.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TooManyHitsError(PenstockError):
     """These events have more hits than were asked for: ask again with fewer events."""
 
 
-def bounded(hits: Hits, most: int) -> Hits:
+def limit_hits(hits: Hits, most: int) -> Hits:
     """Hits, unless there are too many. A kernel stops soon after it has found one too many, and gives what it has."""
     if len(hits.event) > most:
         raise TooManyHitsError(f"more than {most:,} conjunctions hold for these events")

@@ -1,10 +1,10 @@
 """The shared decision diagram: every distinct predicate once, every common part of conjunctions once.
 
-Section 3 of the paper on MBDs: predicates get numbers in a global index (`predicate_index`), conjunctions become chains
-of nodes that share what they have in common from the bottom (`mbd_diagram`), and an event is matched in two steps:
-which predicates hold, then which nodes. Each is done once per event, or once per block of events, however many
-conjunctions use it. It is strong where conjunctions repeat each other's predicates, as equalities over few values do;
-where nearly every predicate is used once, there is little to share.
+Follows mbd §3: predicates get numbers in a global index (`predicate_index`), conjunctions become chains of nodes that
+share what they have in common from the bottom (`mbd_diagram`), and an event is matched in two steps: which predicates
+hold, then which nodes. Each is done once per event, or once per block of events, however many conjunctions use it. It
+is strong where conjunctions repeat each other's predicates, as equalities over few values do; where nearly every
+predicate is used once, there is little to share.
 
 Two ways of evaluation, and the cheaper one is taken:
 
@@ -21,13 +21,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.arrays import Int32s
-from penstock.matching.engines.entries import Conjunctions
-from penstock.matching.engines.interface import UNBOUNDED, Hits, bounded
+from penstock.base.arrays import AnyArray, Int32s, read_only
+from penstock.matching.engines.entries import PlanConjunctions
+from penstock.matching.engines.interface import UNBOUNDED, Hits, limit_hits
 from penstock.matching.engines.mbd_blocks import Lowest, build_lowest, match_block
 from penstock.matching.engines.mbd_diagram import Diagram, build_diagram
 from penstock.matching.engines.mbd_events import match_events
-from penstock.matching.plan import AnyArray, Plan, read_only
+from penstock.matching.plan import Plan
 from penstock.matching.predicate_index import WORD, PredicateIndex, number_predicates
 
 _BLOCK = 10_240  # events at most: past these, tables outgrow the cache
@@ -52,7 +52,7 @@ class MbdEngine:
         self._diagram = Diagram.of(index)
         self._arrays = (*self._index, *self._diagram)
         self._lowest = Lowest.of(index)
-        self._conjunctions = Conjunctions.of(plan)
+        self._conjunctions = PlanConjunctions.of(plan)
         self._last = plan.last_cells
         self._longest = int(np.diff(plan.conjunction_start).max(initial=0))
 
@@ -64,7 +64,7 @@ class MbdEngine:
         return index | build_lowest(plan, Diagram.of(index), number)
 
     def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
-        return bounded(self._hits(cells, most), most)
+        return limit_hits(self._hits(cells, most), most)
 
     def _hits(self, cells: Int32s, most: int) -> Hits:
         events = cells.shape[1]

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Int32s, Int64s, UInt64s
-from penstock.jit import kernel
-from penstock.matching.engines.entries import Conjunctions, grown
+from penstock.base.arrays import AnyArray, Int32s, Int64s, UInt64s, read_only
+from penstock.base.jit import kernel
+from penstock.matching.engines.entries import PlanConjunctions, grow_array
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram
 from penstock.matching.engines.mbd_tables import (
     RUN,
@@ -41,10 +41,10 @@ from penstock.matching.engines.mbd_words import (
     and_tested,
     and_three,
     append_run,
+    path_holds,
     rows_of,
-    verified,
 )
-from penstock.matching.plan import AnyArray, Plan, read_only
+from penstock.matching.plan import Plan
 from penstock.matching.predicate_index import PredicateIndex
 
 _LEAST_USES = (
@@ -145,7 +145,7 @@ def match_block(
     set_predicate: Int32s,
     diagram: Diagram,
     lowest: Lowest,
-    conjunctions: Conjunctions,
+    conjunctions: PlanConjunctions,
     last: Int64s,
     longest: int,
     most: int,
@@ -174,7 +174,7 @@ def match_block(
         stack.at[0], stack.at[1] = first, -1
         while count <= most and (stack.at[0] < past or stack.at[1] >= 0):
             if count + events > len(found):
-                event, found = grown(event, count + events), grown(found, count + events)
+                event, found = grow_array(event, count + events), grow_array(found, count + events)
             count = _climb(
                 past, stack, index, diagram, conjunctions, block, cell_ranks, cells, order,
                 event, found, count,
@@ -203,7 +203,7 @@ def _climb(
     stack: Stack,
     index: PredicateIndex,
     diagram: Diagram,
-    conjunctions: Conjunctions,
+    conjunctions: PlanConjunctions,
     block: Block,
     cell_ranks: Int32s,
     cells: Int32s,
@@ -301,6 +301,6 @@ def _climb(
                     e = order[place + trailing_zeros(x)]
                     x &= x - np.uint64(1)
                     event[count], found[count] = e, conjunction
-                    count += verified(e, path, ways, rank, cells, set_attribute, conjunctions)
+                    count += path_holds(e, path, ways, rank, cells, set_attribute, conjunctions)
     at[0], at[1] = node, depth
     return count

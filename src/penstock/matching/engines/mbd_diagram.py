@@ -26,14 +26,12 @@ node. That is the unique table of a decision diagram, as one sort per level inst
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
-from penstock.jit import kernel
-from penstock.matching.plan import AnyArray, read_only
+from penstock.base.arrays import AnyArray, Int32s, Int64s, read_only
+from penstock.base.jit import kernel
 from penstock.matching.predicate_index import WORD
 
 TRUE = 0
@@ -101,40 +99,3 @@ def _chains(start: Int32s, number: Int32s) -> Int64s:
                 j -= 1
             chains[j] = predicate
     return chains
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """How much is shared: `tests` are the predicates of all conjunctions, each counted; `bytes` those of all arrays."""
-
-    conjunctions: int
-    tests: int
-    predicates: int
-    nodes: int
-    shared_nodes: int
-    bytes: int
-
-
-def figures(arrays: Mapping[str, AnyArray]) -> Figures:
-    """Count a diagram and its predicates. A node is shared if more than one conjunction uses it."""
-    diagram = Diagram.of(arrays)
-    uses = _uses(diagram.above, diagram.output)
-    return Figures(
-        conjunctions=int(uses[TRUE]),
-        tests=int(uses[1:].sum()),
-        predicates=len(np.unique(diagram.predicate[1:])),
-        nodes=len(uses) - 1,
-        shared_nodes=int((uses[1:] > 1).sum()),
-        bytes=sum(array.nbytes for array in arrays.values()),
-    )
-
-
-@kernel
-def _uses(above: Int32s, output: Int32s) -> Int64s:
-    """How many conjunctions use each node. Nodes above have higher numbers."""
-    uses = np.zeros(len(output), np.int64)
-    for n in range(len(output) - 1, -1, -1):
-        uses[n] = output[n] >= 0
-        for m in range(above[n], above[n + 1]):
-            uses[n] += uses[m]
-    return uses

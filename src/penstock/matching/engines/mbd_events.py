@@ -10,9 +10,9 @@ Not from the outputs down, as a diagram with few outputs is evaluated: that begi
 
 import numpy as np
 
-from penstock.arrays import Int32s, UInt64s
-from penstock.jit import kernel
-from penstock.matching.engines.entries import grown
+from penstock.base.arrays import Int32s, UInt64s
+from penstock.base.jit import kernel
+from penstock.matching.engines.entries import grow_array
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram
 from penstock.matching.predicate_index import WORD, PredicateIndex, mark_holding
 
@@ -53,7 +53,7 @@ def match_events(
         lowest_true = _most_lowest(diagram, holds)
         looked_at += lowest_true
         if lowest_true >= len(true):
-            true = grown(true, lowest_true + 1)
+            true = grow_array(true, lowest_true + 1)
         true[0] = TRUE
         trues = _lowest(diagram, holds, true)
         done = 1
@@ -63,9 +63,9 @@ def match_events(
             looked_at += looked
             if done < trues:
                 n = true[done]
-                true = grown(true, trues + diagram.above[n + 1] - diagram.above[n])
+                true = grow_array(true, trues + diagram.above[n + 1] - diagram.above[n])
         if count + trues > len(found):
-            event, found = grown(event, count + trues), grown(found, count + trues)
+            event, found = grow_array(event, count + trues), grow_array(found, count + trues)
         before = count
         count = _outputs(diagram, true, trues, found, count)
         event[before:count] = e

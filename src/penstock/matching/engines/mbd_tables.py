@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.arrays import Bools, Int32s, Int64s, UInt64s
-from penstock.jit import kernel
-from penstock.matching.engines.entries import Conjunctions
+from penstock.base.arrays import Bools, Int32s, Int64s, UInt64s
+from penstock.base.jit import kernel
+from penstock.matching.engines.entries import PlanConjunctions
 from penstock.matching.predicate_index import ATTRIBUTE, FIRST, PAST, PredicateIndex
 
 UInt16s = npt.NDArray[np.uint16]
@@ -78,7 +78,7 @@ def prepare_block(
     tested: Int32s,
     index: PredicateIndex,
     set_predicate: Int32s,
-    conjunctions: Conjunctions,
+    conjunctions: PlanConjunctions,
     last: Int64s,
 ) -> Block:
     """Everything but the contents of the tables, which there is one of for every attribute in `tested`."""
@@ -139,7 +139,7 @@ def bands(run: int, shift: int) -> tuple[int, int]:
 def _locate(
     index: PredicateIndex,
     set_predicate: Int32s,
-    conjunctions: Conjunctions,
+    conjunctions: PlanConjunctions,
     ranks: Ranks,
     last: Int64s,
     table_of: Int64s,

@@ -11,9 +11,9 @@ The functions take single arrays. With tuples of them, each call would copy thei
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Int32s, Int64s, UInt64s
-from penstock.jit import kernel
-from penstock.matching.engines.entries import Conjunctions, in_set
+from penstock.base.arrays import Int32s, Int64s, UInt64s
+from penstock.base.jit import kernel
+from penstock.matching.engines.entries import PlanConjunctions, in_set
 from penstock.matching.engines.mbd_tables import BANDS, UInt16s, bands
 
 
@@ -130,7 +130,7 @@ def and_tested(
     low: int,
     high: int,
     s: int,
-    conjunctions: Conjunctions,
+    conjunctions: PlanConjunctions,
     cells: Int32s,
     order: Int32s,
     word: UInt64s,
@@ -156,14 +156,14 @@ def and_tested(
 
 
 @kernel
-def verified(
+def path_holds(
     e: int,
     path: Int64s,
     ways: int,
     rank: UInt16s,
     cells: Int32s,
     set_attribute: Int32s,
-    conjunctions: Conjunctions,
+    conjunctions: PlanConjunctions,
 ) -> bool:
     """Does an event satisfy the predicates of the path?"""
     holds = True

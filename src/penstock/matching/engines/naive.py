@@ -9,11 +9,11 @@ from typing import ClassVar
 import numba as nb
 import numpy as np
 
-from penstock.arrays import Int32s
-from penstock.jit import kernel
-from penstock.matching.engines.entries import Conjunctions
-from penstock.matching.engines.interface import UNBOUNDED, Hits, bounded
-from penstock.matching.plan import AnyArray, Plan
+from penstock.base.arrays import AnyArray, Int32s
+from penstock.base.jit import kernel
+from penstock.matching.engines.entries import PlanConjunctions
+from penstock.matching.engines.interface import UNBOUNDED, Hits, limit_hits
+from penstock.matching.plan import Plan
 
 
 class NaiveEngine:
@@ -30,11 +30,11 @@ class NaiveEngine:
         return {}
 
     def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
-        return bounded(Hits(*_match(cells, Conjunctions.of(self._plan), most)), most)
+        return limit_hits(Hits(*_match(cells, PlanConjunctions.of(self._plan), most)), most)
 
 
 @kernel
-def _match(cells: Int32s, conjunctions: Conjunctions, most: int) -> tuple[Int32s, Int32s]:
+def _match(cells: Int32s, conjunctions: PlanConjunctions, most: int) -> tuple[Int32s, Int32s]:
     found_event = nb.typed.List.empty_list(nb.int32)
     found = nb.typed.List.empty_list(nb.int32)
     for e in range(cells.shape[1]):

@@ -14,15 +14,15 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from penstock.arrays import Bools, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.matching.collect import collect
-from penstock.matching.engines.entries import Conjunctions, Entries, look_up
+from penstock.matching.engines.entries import Entries, PlanConjunctions, look_up
 from penstock.matching.engines.interface import UNBOUNDED
-from penstock.matching.plan import AnyArray, Plan
+from penstock.matching.plan import Plan
 
 _ENTRIES = len(Entries._fields)
-_CONJUNCTIONS = len(Conjunctions._fields)
+_CONJUNCTIONS = len(PlanConjunctions._fields)
 _FAN = _ENTRIES + _CONJUNCTIONS
 assert (_ENTRIES, _CONJUNCTIONS) == (14, 8)  # `_ids` names them one by one
 
@@ -31,7 +31,7 @@ class OneEvent:
     """Looks up single events in the index of a plan."""
 
     def __init__(
-        self, plan: Plan, entries: Entries, conjunctions: Conjunctions, gone: Bools
+        self, plan: Plan, entries: Entries, conjunctions: PlanConjunctions, gone: Bools
     ) -> None:
         self._arrays: list[AnyArray] = [
             *entries,
@@ -102,7 +102,7 @@ def _ids(addresses: Int64s, cells: Int32s, now: int) -> Int64s:
         _int32s(addresses, 12),
         _int32s(addresses, 13),
     )
-    conjunctions = Conjunctions(
+    conjunctions = PlanConjunctions(
         _int32s(addresses, _ENTRIES),
         _int32s(addresses, _ENTRIES + 1),
         _int32s(addresses, _ENTRIES + 2),

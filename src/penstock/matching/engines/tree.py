@@ -1,9 +1,9 @@
 """The matching tree: nodes test attributes, edges are results of tests, leaves hold conjunctions.
 
-After Aguilera, Strom, Sturman, Astley and Chandra, "Matching events in a content-based subscription system" (PODC '99).
-An event follows, from the root, every edge that agrees with it: the result edges of its cell, and the don't-care edge,
-which leads to the conjunctions that don't test the attribute. For equalities, the number of nodes that it can expect
-to visit grows with a power of the number of conjunctions that is less than one. Read on in this order:
+Follows tree §3. An event follows, from the root, every edge that agrees with it: the result edges of its cell, and the
+don't-care edge, which leads to the conjunctions that don't test the attribute. For equalities, the number of nodes that
+it can expect to visit grows with a power of the number of conjunctions that is less than one (tree §4). Read on in this
+order:
 
     tree_words        the array that a tree is, and what edges are labelled with
     tree_items        conjunctions, and the way that each takes
@@ -15,7 +15,7 @@ to visit grows with a power of the number of conjunctions that is less than one.
     tree_change       inserting and removing a conjunction
     tree_grow         a tree that changes
 
-The paper's optimisations (section 5), and one of ours, can be switched off to see what each is worth:
+The optimisations of tree §5, and one of ours, can be switched off to see what each is worth:
 
     collapse     a node tests an attribute only if a conjunction below it does; without, there is a level per attribute
     tails        few conjunctions are a leaf, which verifies what is left of them; without, each predicate that can have
@@ -24,7 +24,7 @@ The paper's optimisations (section 5), and one of ours, can be switched off to s
     successors   a result edge knows what the don't-care edge beside it would find out
     order        what separates best is tested first, or attributes as they are numbered
 
-Departures: similar ranges share an edge (`tree_words`), and leaves verify. In the paper each range has an edge and each
+Departures: similar ranges share an edge (`tree_words`), and leaves verify. In tree §3 each range has an edge and each
 conjunction a leaf: then most of a tree with ranges, or with many attributes, is paths that nothing shares.
 """
 
@@ -33,9 +33,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.arrays import Int32s
-from penstock.errors import PenstockError
-from penstock.matching.engines.interface import UNBOUNDED, Hits, bounded
+from penstock.base.arrays import AnyArray, Int32s, read_only
+from penstock.base.errors import PenstockError
+from penstock.matching.engines.interface import UNBOUNDED, Hits, limit_hits
 from penstock.matching.engines.tree_build import FEW, LEAF, build, rules_of
 from penstock.matching.engines.tree_items import FIELDS, HIGH, LOW, OF, RAW, Items, set_keys
 from penstock.matching.engines.tree_match import match
@@ -51,7 +51,7 @@ from penstock.matching.engines.tree_words import (
     empty_words,
     last_level,
 )
-from penstock.matching.plan import AnyArray, Plan, read_only
+from penstock.matching.plan import Plan
 
 _COPIES = 8  # a set of at most so many points has an edge for each
 _MANY = 64  # from so many events on it is worth ordering them …
@@ -108,7 +108,7 @@ class TreeEngine:
     def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
         order = self._order(cells)
         event, conjunction, *_ = self._match(self._words, self._sets, cells, order, most)
-        return bounded(Hits(event, conjunction), most)
+        return limit_hits(Hits(event, conjunction), most)
 
     def effort(self, cells: Int32s) -> dict[str, int]:
         """What matching these events takes: nodes visited, edges searched for, conjunctions verified."""

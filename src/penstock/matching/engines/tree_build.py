@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int8s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int8s, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.matching.engines.tree_items import (
     HERE,
     KEY,
@@ -22,7 +22,7 @@ from penstock.matching.engines.tree_items import (
     RAW,
     SEVERAL,
     Items,
-    followed_by,
+    edge_predicate,
     is_point,
     weight_of,
 )
@@ -40,7 +40,7 @@ from penstock.matching.engines.tree_words import (
     key_of,
     last_level,
     node_room,
-    scattered,
+    scatter_key,
 )
 
 # What was fastest, of leaves of 4 to 64 conjunctions. Verifying sixteen costs about as much as visiting a node.
@@ -203,7 +203,7 @@ def _split(
     chosen = np.empty(len(members), np.int64)  # the predicate that decides; -1: doesn't care
     staying, moving = 0, 0
     for i in range(len(members)):
-        p = followed_by(items, members[i] >> 1, a, bool(members[i] & 1))
+        p = edge_predicate(items, members[i] >> 1, a, bool(members[i] & 1))
         if p >= 0 and exclusive and not is_point(items.predicates, p):
             p = -1
         chosen[i] = p
@@ -235,7 +235,7 @@ def _split(
         for r in range(first, past):
             if several:
                 key = key_of(sets.low[r], 0, top_level)
-            place = scattered(key, bits)
+            place = scatter_key(key, bits)
             while table[place] != key and table[place] != 0:
                 place = (place + 1) & ((1 << bits) - 1)
             if table[place] == 0:

@@ -8,9 +8,9 @@ and edges that become empty go, and nodes that have lost all their edges.
 
 import numpy as np
 
-from penstock.arrays import Int8s, Int64s
-from penstock.errors import PenstockError
-from penstock.jit import kernel
+from penstock.base.arrays import Int8s, Int64s
+from penstock.base.errors import PenstockError
+from penstock.base.jit import kernel
 from penstock.matching.engines.tree_build import LEAF
 from penstock.matching.engines.tree_items import (
     ABOVE,
@@ -20,7 +20,7 @@ from penstock.matching.engines.tree_items import (
     LOW,
     OF,
     Items,
-    followed_by,
+    edge_predicate,
     set_key,
 )
 from penstock.matching.engines.tree_leaves import (
@@ -31,7 +31,7 @@ from penstock.matching.engines.tree_leaves import (
     SIZE,
     conjunctions_in,
     items_of,
-    left_open,
+    open_predicates,
     rest_size,
     write_leaf,
     write_record,
@@ -55,7 +55,7 @@ from penstock.matching.engines.tree_words import (
     last_level,
     leaf_room,
     node_room,
-    scattered,
+    scatter_key,
     slot_of,
 )
 
@@ -76,7 +76,7 @@ def insert(words: Words, state: Int64s, item: Items) -> tuple[Words, int, Int8s]
         node = words[slot]
         a = words[node + ATTRIBUTE]
         tested[a] = HERE
-        p = followed_by(item, 0, a, False)
+        p = edge_predicate(item, 0, a, False)
         if p < 0:
             slot = node + STAR
             continue
@@ -90,7 +90,7 @@ def insert(words: Words, state: Int64s, item: Items) -> tuple[Words, int, Int8s]
     if words[slot] == 0:
         words = write_leaf(words, state, slot, item, np.zeros(1, np.int64), tested)
         return words, 0, tested
-    words, moved = _add_to_leaf(words, state, slot, item, left_open(item, 0, tested))
+    words, moved = _add_to_leaf(words, state, slot, item, open_predicates(item, 0, tested))
     too_many = moved and conjunctions_in(words, -words[slot]) > LEAF
     return words, slot if too_many else 0, tested
 
@@ -188,7 +188,7 @@ def remove(words: Words, state: Int64s, item: Items) -> bool:
     depth = 0
     while words[path[depth]] > 0:
         node = words[path[depth]]
-        p = followed_by(item, 0, words[node + ATTRIBUTE], False)
+        p = edge_predicate(item, 0, words[node + ATTRIBUTE], False)
         slot = node + STAR
         if p >= 0:
             key = item.predicates[p, KEY]
@@ -271,7 +271,7 @@ def _take_edge(words: Words, node: int, slot: int) -> None:
         if words[other] == 0:
             break
         # It may move into the hole unless the place that it wants lies after the hole.
-        if ((place - scattered(words[other], bits)) & mask) >= ((place - hole) & mask):
+        if ((place - scatter_key(words[other], bits)) & mask) >= ((place - hole) & mask):
             empty = node + SLOTS + hole * stride
             words[empty], words[empty + 1] = words[other], words[other + 1]
             hole = place

@@ -13,8 +13,8 @@ most of them are gone, the tree is built anew.
 
 import numpy as np
 
-from penstock.arrays import Int8s, Int32s, Int64s
-from penstock.errors import PenstockError
+from penstock.base.arrays import Int8s, Int32s, Int64s
+from penstock.base.errors import PenstockError
 from penstock.matching.engines.interface import UNBOUNDED, Hits
 from penstock.matching.engines.tree_build import FEW, LEAF, Rules, build
 from penstock.matching.engines.tree_change import insert, remove, take_leaf

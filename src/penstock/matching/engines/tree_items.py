@@ -7,8 +7,8 @@ again by its predicates alone, and any node may test any attribute.
 
 from typing import NamedTuple
 
-from penstock.arrays import Int8s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int8s, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.matching.engines.tree_words import ANYTHING, Sets, Words, key_of, level_of
 
 NO_EDGE = 0
@@ -71,7 +71,7 @@ def is_point(predicates: Words, p: int) -> bool:
 
 
 @kernel
-def followed_by(items: Items, c: int, a: int, copied: bool) -> int:
+def edge_predicate(items: Items, c: int, a: int, copied: bool) -> int:
     """The predicate by which a conjunction follows an edge of a node that tests a; -1 if it doesn't care.
 
     One that has been copied isn't copied again: its other sets of points are verified in the leaf.
@@ -89,7 +89,7 @@ def is_settled(items: Items, c: int, p: int, tested: Int8s) -> bool:
     a = items.predicates[p, OF]
     if tested[a] != HERE or not is_point(items.predicates, p):
         return False
-    return followed_by(items, c, a, False) == p
+    return edge_predicate(items, c, a, False) == p
 
 
 @kernel

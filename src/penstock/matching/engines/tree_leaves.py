@@ -14,8 +14,8 @@ If the first is a set, the head has its hull, and the rest begins with the set.
 
 import numpy as np
 
-from penstock.arrays import Int8s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int8s, Int64s
+from penstock.base.jit import kernel
 from penstock.matching.engines.tree_items import (
     FIELDS,
     HIGH,
@@ -35,7 +35,7 @@ POINT = 1 << 30  # added to the attribute of a point: more than any attribute
 
 
 @kernel
-def left_open(items: Items, c: int, tested: Int8s) -> Int64s:
+def open_predicates(items: Items, c: int, tested: Int8s) -> Int64s:
     """The predicates of a conjunction that are to be verified, in the order in which they will be."""
     first, past = items.start[c], items.start[c + 1]
     found = np.empty(past - first, np.int64)
@@ -94,7 +94,7 @@ def write_leaf(
     """A leaf with some of the items, and the pointer to it in a slot; the array, which may have moved."""
     heads, rests = 0, 0
     for member in members:
-        size = rest_size(items, left_open(items, member >> 1, tested))
+        size = rest_size(items, open_predicates(items, member >> 1, tested))
         rests += size
         heads += size > 0
     settled = len(members) - heads
@@ -108,7 +108,7 @@ def write_leaf(
     rest = first_rest
     for member in members:
         c = member >> 1
-        predicates = left_open(items, c, tested)
+        predicates = open_predicates(items, c, tested)
         if len(predicates):
             write_record(words, head, rest, rest - first_rest, items, c, predicates)
             head += HEAD

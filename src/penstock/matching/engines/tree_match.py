@@ -7,9 +7,9 @@ so that they find what they need in the cache.
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Int32s, Int64s
-from penstock.jit import kernel
-from penstock.matching.engines.entries import grown
+from penstock.base.arrays import Int32s, Int64s
+from penstock.base.jit import kernel
+from penstock.matching.engines.entries import grow_array
 from penstock.matching.engines.tree_leaves import (
     HEAD,
     HEADS,
@@ -76,7 +76,7 @@ def match(
             else:
                 here = conjunctions_in(words, -p)
                 if count + here > len(found):
-                    event, found = grown(event, count + here), grown(found, count + here)
+                    event, found = grow_array(event, count + here), grow_array(found, count + here)
                 count, tried = verify(words, -p, sets, values, some, e, event, found, count)
                 verified += tried
     return event[:count], found[:count], nodes, searches, verified

@@ -1,12 +1,12 @@
 """In which order a tree tests attributes, and which of them it factors out.
 
-The order is global, as in the paper: a conjunction that tests few attributes then shares its path with the others that
+The order is global, as in tree §3: a conjunction that tests few attributes then shares its path with the others that
 test the same ones. First come the attributes whose edges are worth most (see `tree_items.weight_of`): those that most
 conjunctions test, by points rather than ranges, and by many different ones rather than few.
 
-Factoring: an index attribute comes first and gets a separate tree for each of its values (and one for all other cells),
-so that no event follows a don't-care edge there. What doesn't care is copied into all of these trees, which is what
-limits it: attributes that nearly every conjunction compares with one of a few constants, and no others.
+Factoring (tree §5): an index attribute comes first and gets a separate tree for each of its values (and one for all
+other cells), so that no event follows a don't-care edge there. What doesn't care is copied into all of these trees,
+which is what limits it: attributes that nearly every conjunction compares with one of a few constants, and no others.
 """
 
 from typing import NamedTuple
@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.arrays import Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int32s, Int64s, offsets
+from penstock.base.jit import kernel
 from penstock.matching.engines.tree_items import KEY, LOW, NO_EDGE, OF, Items, is_point, weight_of
-from penstock.matching.sharing import offsets
 
 _AUTO_COPIES = 1.5  # conjunctions after factoring, per conjunction, if the number of index attributes is left to us …
 _MOST_COPIES = 4.0  # … and if it was asked for
@@ -26,7 +25,7 @@ _MOST_INDEXES = 2
 Floats = npt.NDArray[np.float64]
 
 
-class Statistics(NamedTuple):
+class TreeStatistics(NamedTuple):
     """What predicates have to do with each attribute."""
 
     edges: Int64s  # how many predicates have one
@@ -35,9 +34,9 @@ class Statistics(NamedTuple):
     points: Int64s  # different points
 
 
-def statistics(items: Items, last: Int64s) -> Statistics:
+def statistics(items: Items, last: Int64s) -> TreeStatistics:
     """Counted in one pass. `last` are the last cells of the attributes."""
-    return Statistics(*_count(items, offsets(last + 1)))
+    return TreeStatistics(*_count(items, offsets(last + 1)))
 
 
 @kernel
@@ -61,19 +60,19 @@ def _count(items: Items, base: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     return edges, worth, beginnings, points
 
 
-def as_given(found: Statistics) -> Int32s:
+def as_given(found: TreeStatistics) -> Int32s:
     """The attributes that there are edges for, by number."""
     return np.flatnonzero(found.edges).astype(np.int32)
 
 
-def by_worth(found: Statistics) -> Int32s:
+def by_worth(found: TreeStatistics) -> Int32s:
     """The same, those that separate best first; of equals, the first."""
     sequence = as_given(found)
     worth = found.worth * (1 - 0.5 / np.maximum(1, found.beginnings))
     return sequence[np.argsort(-worth[sequence], kind="stable")]
 
 
-def index_attributes(items: Items, found: Statistics, wanted: str) -> list[int]:
+def index_attributes(items: Items, found: TreeStatistics, wanted: str) -> list[int]:
     """The attributes to factor out: "auto", or at most so many. The first makes the fewest copies, and so on."""
     copies, most = (_AUTO_COPIES, _MOST_INDEXES)
     if wanted != "auto":

@@ -9,9 +9,10 @@ and w are visited together, and w is searched only for what u has no edge for.
           u     w
        k ╱       ╲ k
 
-It is the paper's successor set, cut down to its nearest member: the paper also replaces earlier results of the path by
-don't-care, one or several, and there are two to the power of the path's length of these. One link per edge keeps space
-linear. For ranges nothing changes: whatever a key stands for, an edge of u knows the edge of w with the same key.
+It is the successor set of tree §5, cut down to its nearest member: there, earlier results of the path are replaced by
+don't-care as well, one or several, and there are two to the power of the path's length of these. One link per edge
+keeps space linear. For ranges nothing changes: whatever a key stands for, an edge of u knows the edge of w with the
+same key.
 
 It saves a quarter of the searches on the load that it was made for, and no time: a search is a look at a cache line or
 two, and w must be looked at anyway, for its own don't-care edge.
@@ -20,9 +21,9 @@ two, and w must be looked at anyway, for its own don't-care edge.
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Int32s, Int64s
-from penstock.jit import kernel
-from penstock.matching.engines.entries import grown
+from penstock.base.arrays import Int32s, Int64s
+from penstock.base.jit import kernel
+from penstock.matching.engines.entries import grow_array
 from penstock.matching.engines.tree_leaves import conjunctions_in
 from penstock.matching.engines.tree_match import ROOM, RUN, longer, verify
 from penstock.matching.engines.tree_words import (
@@ -125,7 +126,7 @@ def match_linked(
             else:
                 here = conjunctions_in(words, -u)
                 if count + here > len(found):
-                    event, found = grown(event, count + here), grown(found, count + here)
+                    event, found = grow_array(event, count + here), grow_array(found, count + here)
                 count, tried = verify(words, -u, sets, values, some, e, event, found, count)
                 verified += tried
     return event[:count], found[:count], nodes, searches, verified

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.arrays import Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int32s, Int64s
+from penstock.base.jit import kernel
 
 Words = npt.NDArray[Any]  # int32 or int64
 
@@ -126,7 +126,7 @@ def level_of_key(key: int, top_level: int) -> int:
 
 
 @kernel
-def scattered(key: int, bits: int) -> int:
+def scatter_key(key: int, bits: int) -> int:
     """A number of so many bits, at least one; neighbours come far apart (the golden ratio does that)."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return int(np.int64(mixed >> np.uint64(64 - bits)))
@@ -144,7 +144,7 @@ def bits_for(edges: int) -> int:
 @kernel
 def slot_of(words: Words, node: int, bits: int, stride: int, key: int) -> int:
     """The slot that has a key, or the empty one where it would stand."""
-    place = scattered(key, bits)
+    place = scatter_key(key, bits)
     slot = node + SLOTS + place * stride
     while words[slot] != key and words[slot] != 0:
         place = (place + 1) & ((1 << bits) - 1)

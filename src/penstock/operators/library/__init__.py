@@ -7,8 +7,8 @@ They need packages that Penstock itself doesn't: `pip install 'penstock[operator
 """
 
 from penstock.operators.define import Operators
+from penstock.operators.library.areas import distance_from, in_area, near
 from penstock.operators.library.images import chase, crowd, objects, traffic
-from penstock.operators.library.regions import distance_from, in_area, near
 
 OPERATORS = Operators(in_area, near, distance_from, crowd, objects, chase, traffic)
 

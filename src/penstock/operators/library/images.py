@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import OperatorError
+from penstock.base.errors import OperatorError
 from penstock.operators.define import operator
 
 try:

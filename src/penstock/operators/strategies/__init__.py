@@ -1,12 +1,12 @@
 """Which invocation comes next. All strategies find the same chains; they differ in what they ask for on the way.
 
-naive        the paper's baseline: chain by chain, with a memo
-sequential   its Algorithm 1, never more than d times the optimum (d: the longest chain)
-sub-order    its heuristic: chains in an order decided beforehand, by cost differences between pairs
+naive        the baseline of operators §5.2: chain by chain, with a memo
+sequential   operators §4.1, never more than d times the optimum (d: the longest chain)
+sub-order    operators §4.2: chains in an order decided beforehand, by cost differences between pairs
 adaptive     ours, and the default: what decides most for least, given what is known of the event
 """
 
-from penstock.errors import PenstockError
+from penstock.base.errors import PenstockError
 from penstock.operators.strategies.adaptive import Adaptive
 from penstock.operators.strategies.block import bytes_per_event
 from penstock.operators.strategies.interface import Rounds, Strategy
@@ -27,7 +27,7 @@ def strategy(name: str) -> type[Strategy]:
     'adaptive'
     >>> strategy("random")
     Traceback (most recent call last):
-    penstock.errors.PenstockError: no strategy 'random': there are adaptive, naive, sequential, sub-order
+    penstock.base.errors.PenstockError: no strategy 'random': there are adaptive, naive, sequential, sub-order
     """
     if name not in STRATEGIES:
         raise PenstockError(f"no strategy {name!r}: there are {', '.join(sorted(STRATEGIES))}")

@@ -7,8 +7,9 @@ At each step the best invocation is the one that is expected to decide most for 
     w(c)     = 1 / (invocations of c that nobody knows yet); `_SURE` if there is only one left, because then it must be
                evaluated whatever else is done: what it decides is decided for nothing
 
-It is greedy, as for set cover, which is what the problem becomes when every predicate is false (Theorem 1). The paper
-orders chains beforehand; here an answer changes the scores of everything that it concerns.
+It is greedy, as for set cover, which is what the problem becomes when every predicate is false (operators §3,
+theorem 1). Sub-Order orders chains beforehand (operators §4.2); here an answer changes the scores of everything that it
+concerns.
 
 In one round an event asks for every invocation that scores best in *all* of its open chains. No two of them share an
 open chain, so that neither's answer could have changed the other's score. That makes some tens of rounds instead of
@@ -34,27 +35,62 @@ cost in ms where costs are skewed (sub-order: 1103, 668; a greedy cover that kno
     911    658    a price of the chain that is the same for all events (the best of some)
 """
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies.block import (
     FALSE,
-    Asked,
+    BlockState,
     Index,
     Known,
     chain_state,
-    frozen,
+    freeze,
     index,
 )
 from penstock.operators.strategies.interface import Rounds
-from penstock.operators.strategies.needed import Parts, needed, parts
+from penstock.operators.strategies.needed import Needed, number_places, parts
 
 _SURE = 1e6
 _DONE = -1e300
+
+
+class _Board(NamedTuple):
+    """A block as it stays: the chains that its events need by slot, their rivals, and what they ask for."""
+
+    start: Int64s
+    chains: Int32s
+    rival_start: Int32s
+    rival: Int32s
+    needed: Needed
+    gain: Float64s  # of the parts of all chains
+
+
+class _Standing(NamedTuple):
+    """What changes from round to round, as drawn above; `many[e]` places of an event are live."""
+
+    score: Float64s
+    left: Int32s
+    live: Int32s
+    many: Int64s
+    look: Int64s
+    victor: Int32s
+
+    @staticmethod
+    def of(needed: Needed) -> "_Standing":
+        """Before anything is known."""
+        places = len(needed.invocation)
+        return _Standing(
+            score=np.zeros(places),
+            left=np.diff(needed.part_start).astype(np.int32),
+            live=np.arange(places, dtype=np.int32),
+            many=np.diff(needed.first),
+            look=np.array(needed.slot_start[:-1]),
+            victor=np.arange(places, dtype=np.int32),
+        )
 
 
 class Adaptive:
@@ -65,109 +101,50 @@ class Adaptive:
     def __init__(self, chains: Chains, odds: Odds) -> None:
         self._index = index(chains, odds)
         self._parts = parts(chains, self._index)
-        self._rivals = frozen(chains.rival_start), frozen(chains.rival)
+        self._rivals = freeze(chains.rival_start), freeze(chains.rival)
 
     def begin(self, start: Int64s, chains: Int32s) -> Rounds:
-        return _Choosing(self._index, self._parts, self._rivals, start, chains)
+        state = BlockState(self._index, start, chains)
+        needed = number_places(self._parts, state.start, state.chains)
+        board = _Board(state.start, state.chains, *self._rivals, needed, self._parts.gain)
+        return _Choosing(state, board)
 
 
 class _Choosing:
     """One block of events."""
 
-    def __init__(
-        self,
-        at: Index,
-        all_parts: Parts,
-        rivals: tuple[Int32s, Int32s],
-        start: Int64s,
-        chains: Int32s,
-    ) -> None:
-        self._asked = Asked(at, start, chains)
-        self._rivals, self._gain = rivals, all_parts.gain
-        self._needed = needed(all_parts, self._asked.start, self._asked.chains)
-        places = len(self._needed.invocation)
-        self._score: Float64s = np.zeros(places)
-        self._left = np.diff(self._needed.part_start).astype(np.int32)
-        self._live: Int32s = np.arange(places, dtype=np.int32)
-        self._many = np.diff(self._needed.first)
-        self._look: Int64s = np.array(self._needed.slot_start[:-1])
-        self._victor: Int32s = np.arange(places, dtype=np.int32)
+    def __init__(self, state: BlockState, board: _Board) -> None:
+        self._state, self._board = state, board
+        self._standing = _Standing.of(board.needed)
         self._chosen: tuple[Int32s, Int32s] = np.zeros(0, np.int32), np.zeros(0, np.int32)
-        _open(
-            self._asked.start,
-            self._asked.chains,
-            self._needed.part_start,
-            self._needed.place,
-            self._needed.gain,
-            self._gain,
-            *rivals,
-            self._score,
-            self._left,
-        )
+        _open(board, self._standing)
 
     def ask(self) -> tuple[Int32s, Int32s]:
-        at = self._needed
-        events, places = _choose(
-            at.first,
-            at.part_start,
-            at.place,
-            at.slot_start,
-            at.slot,
-            self._score,
-            self._left,
-            self._live,
-            self._many,
-            self._look,
-            self._victor,
-        )
+        events, places = _choose(self._board.needed, self._standing)
         self._chosen = events, places
-        return self._asked.ask(events, at.invocation[places])
+        return self._state.ask(events, self._board.needed.invocation[places])
 
     def tell(self, truth: Bools) -> None:
-        self._asked.tell(truth)
-        at = self._needed
-        _update(
-            *self._chosen,
-            self._asked.start,
-            self._asked.chains,
-            self._asked.known,
-            self._asked.at,
-            at.invocation,
-            at.part_start,
-            at.place,
-            at.gain,
-            self._gain,
-            at.slot_start,
-            at.slot,
-            *self._rivals,
-            self._score,
-            self._left,
-        )
+        self._state.tell(truth)
+        _update(*self._chosen, self._state.known, self._state.at, self._board, self._standing)
 
-    def matched(self) -> tuple[Int64s, Int32s]:
-        return self._asked.matched()
+    def true_chains(self) -> tuple[Int64s, Int32s]:
+        return self._state.true_chains()
 
 
 @kernel
-def _give(
-    k: int,
-    before: int,
-    after: int,
-    part_start: Int64s,
-    place: Int32s,
-    gain_start: Int64s,
-    gain: Float64s,
-    score: Float64s,
-) -> None:
+def _give(k: int, before: int, after: int, board: _Board, score: Float64s) -> None:
     """A chain had `before` unknown invocations and has `after`, 0 if it isn't open: what it gives changes."""
     weight = 0.0
     if before:
         weight -= _SURE if before == 1 else 1.0 / before
     if after:
         weight += _SURE if after == 1 else 1.0 / after
-    shift = gain_start[k] - part_start[k]
+    part_start, place = board.needed.part_start, board.needed.place
+    shift = board.needed.gain[k] - part_start[k]
     for n in range(part_start[k], part_start[k + 1]):
-        score[place[n]] += weight * gain[n + shift]  # of no consequence to those that are done
+        # Of no consequence to those that are done.
+        score[place[n]] += weight * board.gain[n + shift]
 
 
 @kernel
@@ -178,57 +155,39 @@ def _slot_of(c: int, start: int, end: int, chains: Int32s) -> int:
 
 
 @kernel
-def _open(
-    start: Int64s,
-    chains: Int32s,
-    part_start: Int64s,
-    place: Int32s,
-    gain_start: Int64s,
-    gain: Float64s,
-    rival_start: Int32s,
-    rival: Int32s,
-    score: Float64s,
-    left: Int32s,
-) -> None:
+def _open(board: _Board, standing: _Standing) -> None:
     """Before anything is known: every chain is open, but those that ask for nothing, and their rivals."""
+    start, chains, part_start = board.start, board.chains, board.needed.part_start
+    left = standing.left
     for e in range(len(start) - 1):
         for k in range(start[e], start[e + 1]):
             if part_start[k] == part_start[k + 1]:
-                for r in rival[rival_start[chains[k]] : rival_start[chains[k] + 1]]:
+                for r in _rivals_of(chains[k], board):
                     other = _slot_of(r, start[e], start[e + 1], chains)
                     if other >= 0:
                         left[other] = 0
     for k in range(len(left)):
-        _give(k, 0, left[k], part_start, place, gain_start, gain, score)
+        _give(k, 0, left[k], board, standing.score)
+
+
+@kernel
+def _rivals_of(c: int, board: _Board) -> Int32s:
+    """The chains that are needless once this one is true."""
+    return board.rival[board.rival_start[c] : board.rival_start[c + 1]]
 
 
 @kernel
 def _update(
-    events: Int32s,
-    places: Int32s,
-    start: Int64s,
-    chains: Int32s,
-    known: Known,
-    at: Index,
-    invocation: Int32s,
-    part_start: Int64s,
-    place: Int32s,
-    gain_start: Int64s,
-    gain: Float64s,
-    slot_start: Int64s,
-    slot: Int32s,
-    rival_start: Int32s,
-    rival: Int32s,
-    score: Float64s,
-    left: Int32s,
+    events: Int32s, places: Int32s, known: Known, at: Index, board: _Board, standing: _Standing
 ) -> None:
     """Answers are known: the open chains that they concern are closed, or weigh more."""
+    needed, left = board.needed, standing.left
     for n in range(len(events)):
         e, x = events[n], places[n]
         seen = known[e]
-        first, last = at.decides[invocation[x]], at.decides[invocation[x] + 1]
-        for m in range(slot_start[x], slot_start[x + 1]):
-            k = slot[m]
+        first, last = at.decides[needed.invocation[x]], at.decides[needed.invocation[x] + 1]
+        for m in range(needed.slot_start[x], needed.slot_start[x + 1]):
+            k = needed.slot[m]
             before = left[k]
             if before == 0:
                 continue
@@ -236,33 +195,29 @@ def _update(
             if last - first == 1:
                 is_false = seen[first] == FALSE
             else:
-                is_false = chain_state(chains[k], seen, at) == FALSE
+                is_false = chain_state(board.chains[k], seen, at) == FALSE
             left[k] = 0 if is_false else before - 1
-            _give(k, before, left[k], part_start, place, gain_start, gain, score)
-            if left[k] or is_false:
-                continue
-            for r in rival[rival_start[chains[k]] : rival_start[chains[k] + 1]]:
-                other = _slot_of(r, start[e], start[e + 1], chains)
-                if other >= 0 and left[other]:
-                    _give(other, left[other], 0, part_start, place, gain_start, gain, score)
-                    left[other] = 0
+            _give(k, before, left[k], board, standing.score)
+            if not left[k] and not is_false:
+                _close_rivals(e, board.chains[k], board, standing)
 
 
 @kernel
-def _choose(
-    first: Int64s,
-    part_start: Int64s,
-    place: Int32s,
-    slot_start: Int64s,
-    slot: Int32s,
-    score: Float64s,
-    left: Int32s,
-    live: Int32s,
-    many: Int64s,
-    look: Int64s,
-    victor: Int32s,
-) -> tuple[Int32s, Int32s]:
+def _close_rivals(e: int, c: int, board: _Board, standing: _Standing) -> None:
+    """A chain of an event is true: its rivals are needless."""
+    left = standing.left
+    for r in _rivals_of(c, board):
+        other = _slot_of(r, board.start[e], board.start[e + 1], board.chains)
+        if other >= 0 and left[other]:
+            _give(other, left[other], 0, board, standing.score)
+            left[other] = 0
+
+
+@kernel
+def _choose(needed: Needed, standing: _Standing) -> tuple[Int32s, Int32s]:
     """Events and the places that score best in all their open chains; places that have none are dropped."""
+    first, slot_start, slot = needed.first, needed.slot_start, needed.slot
+    score, left, live, many, look, victor = standing
     asking, asked = np.empty(1024, np.int32), np.empty(1024, np.int32)
     found = 0
     for e in range(len(many)):
@@ -280,8 +235,8 @@ def _choose(
                 k = slot[at]
                 if left[k]:
                     is_open = True
-                    for m in range(part_start[k], part_start[k + 1]):
-                        y = place[m]
+                    for m in range(needed.part_start[k], needed.part_start[k + 1]):
+                        y = needed.place[m]
                         if score[y] > mine or (score[y] == mine and y < x):
                             better = y
                     if better >= 0:

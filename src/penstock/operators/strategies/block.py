@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from penstock.arrays import Bools, Float64s, Int8s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Float64s, Int8s, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.operators.chains import Chains, Odds
 
 UNKNOWN, TRUE, FALSE = 0, 1, 2  # of a predicate; of a chain, UNKNOWN is undecided
@@ -60,16 +60,16 @@ def index(chains: Chains, odds: Odds) -> Index:
     true = np.clip(np.nan_to_num(odds.true, nan=0.5), 0.0, 1.0)
     cost = np.clip(np.nan_to_num(odds.cost, nan=_CHEAPEST), _CHEAPEST, 1e9)
     return Index(
-        frozen(chains.start),
-        frozen(chains.predicate),
-        frozen(decides),
-        frozen(owner),
-        frozen(user_start),
-        frozen(user),
-        frozen(above_start),
-        frozen(above),
-        frozen(true),
-        frozen(cost),
+        freeze(chains.start),
+        freeze(chains.predicate),
+        freeze(decides),
+        freeze(owner),
+        freeze(user_start),
+        freeze(user),
+        freeze(above_start),
+        freeze(above),
+        freeze(true),
+        freeze(cost),
     )
 
 
@@ -95,20 +95,20 @@ def bytes_per_event(chains: Chains, needed: float | None = None) -> int:
     return int(chains.predicates + 24 * many + 36 * min(chains.invocations, parts) + 12 * parts)
 
 
-def frozen(array: npt.NDArray[A]) -> npt.NDArray[A]:
+def freeze(array: npt.NDArray[A]) -> npt.NDArray[A]:
     """A contiguous view that can't be written to."""
     view = np.ascontiguousarray(array).view()
     view.setflags(write=False)
     return view
 
 
-class Asked:
+class BlockState:
     """What is known of a block's events, and what was asked last."""
 
     def __init__(self, at: Index, start: Int64s, chains: Int32s) -> None:
         self.at = at
-        self.start = frozen(np.asarray(start, np.int64))
-        self.chains = frozen(np.asarray(chains, np.int32))
+        self.start = freeze(np.asarray(start, np.int64))
+        self.chains = freeze(np.asarray(chains, np.int32))
         self.known: Known = np.zeros((len(start) - 1, int(at.decides[-1])), np.int8)
         self._events = np.zeros(0, np.int32)
         self._invocations = np.zeros(0, np.int32)
@@ -132,7 +132,7 @@ class Asked:
             self.at.decides,
         )
 
-    def matched(self) -> tuple[Int64s, Int32s]:
+    def true_chains(self) -> tuple[Int64s, Int32s]:
         """The chains of which every predicate is known to be true, event by event."""
         found = _true_chains(self.start, self.chains, self.known, self.at)
         kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(found)])

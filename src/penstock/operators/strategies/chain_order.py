@@ -1,37 +1,38 @@
-"""In which order chains are evaluated, decided beforehand (section 4.2 of the paper).
+"""In which order chains are evaluated, decided beforehand (operators §4.2).
 
     within a chain   its predicates by cost / (1 - selectivity), which is the cheapest order for one chain alone; with
-                     equal costs by ascending selectivity, as the paper has it
+                     equal costs by ascending selectivity, as operators §4.2 has it
     of two chains    what is saved if u is evaluated before v: the sum over their equivalence links in `saving`
+                     (operators §4.2.4)
     of all           edges u -> v by descending saving; one is taken if u has no successor yet, v no predecessor, and
-                     it closes no cycle (section 4.2.5; the paper's graph is undirected there, which can't say who is
-                     first). What results are paths, evaluated from their first chain to their last
+                     it closes no cycle (operators §4.2.5, where the graph is undirected, which can't say who is first).
+                     What results are paths, evaluated from their first chain to their last
 
-Where the paper is silent or can't be followed:
+Where operators §4.2 is silent or can't be followed:
 
 - *Which pairs.* It takes all pairs. Only those that share a predicate save anything; and a predicate with a thousand
   chains still has a million pairs. So the chains of a predicate are sorted by their ratio P/C there (the chance of
   reaching it by the cost of what stands above it), which is the order that they should be evaluated in if they had no
-  other link, and each is paired with the next `NEIGHBOURS` only (`penstock bench operators -x order` measures
+  other link, and each is paired with the next `NEIGHBOURS` only (`python -m benchmarks operators -x order` measures
   what that costs against all pairs: nothing that could be told from chance, nor do more neighbours help).
 - *Ties in a chain.* The predicate that more chains have comes first.
 - *The order of the paths.* Descending by the number of other chains that the chains of a path are expected to decide,
   each on its own: P summed over all their links, times the chance that the predicate is false. By cost, by the best
   chain or by the first one of a path was worse; in no order at all, 3 to 5 % worse.
-- *Different costs.* The paper multiplies probabilities by costs (section 4.3), which makes products of costs; we take
-  the cost of the nodes above a link as it is, and test that the difference is then exact.
+- *Different costs.* operators §4.3 multiplies probabilities by costs, which makes products of costs; we take the cost
+  of the nodes above a link as it is, and test that the difference is then exact.
 
 Paths are not what helps most: to sort the chains by what they are expected to decide, by their cost, without any edge,
-takes 3 to 8 % fewer evaluations. That isn't what the paper calls Sub-Order; who wants fewer takes `adaptive`.
+takes 3 to 8 % fewer evaluations. That isn't Sub-Order any more; who wants fewer takes `adaptive`.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int32s, Int64s
-from penstock.jit import kernel
-from penstock.operators.strategies.block import Index, frozen
+from penstock.base.arrays import Float64s, Int32s, Int64s
+from penstock.base.jit import kernel
+from penstock.operators.strategies.block import Index, freeze
 
 NEIGHBOURS = 2
 
@@ -60,9 +61,9 @@ def nodes(at: Index) -> Nodes:
     chain = np.repeat(np.arange(at.chains), np.diff(at.start))
     price = prices(at)[at.predicate]
     order = np.lexsort((at.predicate, -uses[at.predicate], price, chain))
-    predicate = frozen(at.predicate[order])
+    predicate = freeze(at.predicate[order])
     return Nodes(
-        predicate, *_expected(at.start, predicate, at.owner, at.true, at.cost, frozen(uses))
+        predicate, *_expected(at.start, predicate, at.owner, at.true, at.cost, freeze(uses))
     )
 
 
@@ -87,7 +88,7 @@ def _expected(
     return reach, above, pull, total
 
 
-def ordered(at: Index, found: Nodes, neighbours: int = NEIGHBOURS) -> Int32s:
+def order_chains(at: Index, found: Nodes, neighbours: int = NEIGHBOURS) -> Int32s:
     """All chains, the first to be evaluated first."""
     with np.errstate(divide="ignore"):
         ratio = found.reach / found.above
@@ -95,17 +96,17 @@ def ordered(at: Index, found: Nodes, neighbours: int = NEIGHBOURS) -> Int32s:
     eager = (found.pull / np.maximum(found.cost, 1e-300))[chain]
     by_predicate = np.lexsort((chain, -eager, -ratio, found.predicate))
     first, second, saved = _edges(
-        frozen(at.start),
+        freeze(at.start),
         found.predicate,
         at.owner,
         at.true,
         at.cost,
         at.user_start,
-        frozen(chain[by_predicate]),
+        freeze(chain[by_predicate]),
         min(neighbours, int(np.diff(at.user_start).max(initial=1))),
     )
     best = np.argsort(-saved, kind="stable")
-    follower = _paths(frozen(first[best]), frozen(second[best]), at.chains)
+    follower = _paths(freeze(first[best]), freeze(second[best]), at.chains)
     return _lined_up(follower, found)
 
 
@@ -147,7 +148,7 @@ def saving(
     true: Float64s,
     cost: Float64s,
 ) -> float:
-    """How much cheaper u, then v is than v, then u (C2 - C1 in section 4.2.4), with any number of links.
+    """How much cheaper u, then v is than v, then u (C2 - C1 in operators §4.2.4), with any number of links.
 
     Links never cross, because both chains are sorted alike: one pass over u finds them in the order of v.
     """
@@ -205,12 +206,12 @@ def _paths(first: Int32s, second: Int32s, chains: int) -> Int32s:
 
 def _lined_up(follower: Int32s, found: Nodes) -> Int32s:
     """The paths one after the other."""
-    path = _path_of(frozen(follower))
+    path = _path_of(freeze(follower))
     heads = int(path.max(initial=-1)) + 1
     pull = np.bincount(path, found.pull, heads)
     rank = np.empty(heads, np.int64)
     rank[np.argsort(-pull, kind="stable")] = np.arange(heads)
-    return _in_line(frozen(follower), frozen(path), frozen(rank))
+    return _in_line(freeze(follower), freeze(path), freeze(rank))
 
 
 @kernel

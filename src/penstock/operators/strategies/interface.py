@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Protocol
 
-from penstock.arrays import Bools, Int32s, Int64s
+from penstock.base.arrays import Bools, Int32s, Int64s
 from penstock.operators.chains import Chains, Odds
 
 
@@ -18,7 +18,7 @@ class Rounds(Protocol):
         """The answers to what was asked last: for every pair, in order, the truth of its invocation's predicates."""
         ...
 
-    def matched(self) -> tuple[Int64s, Int32s]:
+    def true_chains(self) -> tuple[Int64s, Int32s]:
         """The chains that are true, once all is decided: those of event e stand at start[e] .. start[e + 1]. A chain
         whose rival was true may be missing."""
         ...

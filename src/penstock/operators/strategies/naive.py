@@ -1,4 +1,4 @@
-"""The paper's baseline (section 5.2): chains one by one, their predicates as they stand, until one is false.
+"""The baseline of operators §5.2: chains one by one, their predicates as they stand, until one is false.
 
 What was evaluated once is remembered. But nobody looks ahead: a predicate is evaluated although another of the same
 chain, further on, is already known to be false.
@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies.block import (
     FALSE,
     UNKNOWN,
     Index,
     Known,
-    frozen,
+    freeze,
     index,
     is_needed,
 )
@@ -33,7 +33,7 @@ class Naive:
         self._index = index(chains, odds)
 
     def begin(self, start: Int64s, chains: Int32s) -> Rounds:
-        return Walk(self._index, start, chains, frozen(chains), _advance)
+        return Walk(self._index, start, chains, freeze(chains), _advance)
 
 
 def _advance(events: Int32s, walk: Walk) -> Int32s:

@@ -10,13 +10,14 @@ invocation meets no others.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Float64s, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.operators.chains import Chains
-from penstock.operators.strategies.block import Index, frozen
+from penstock.operators.strategies.block import Index, freeze
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,8 @@ class Parts:
     invocations: int
 
 
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """See the module."""
+class Needed(NamedTuple):
+    """See the module; kernels get it as it is."""
 
     first: Int64s
     invocation: Int32s
@@ -56,10 +56,10 @@ def parts(chains: Chains, at: Index) -> Parts:
     counts = np.bincount(chain[firsts], minlength=len(chains))
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     gain = (1.0 - holds) / at.cost[part]
-    return Parts(frozen(start), frozen(part), frozen(gain), chains.invocations)
+    return Parts(freeze(start), freeze(part), freeze(gain), chains.invocations)
 
 
-def needed(all_parts: Parts, start: Int64s, chains: Int32s) -> Needed:
+def number_places(all_parts: Parts, start: Int64s, chains: Int32s) -> Needed:
     """Number what the events of a block need."""
     lengths = np.diff(all_parts.start)[chains]
     part_start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -69,13 +69,13 @@ def needed(all_parts: Parts, start: Int64s, chains: Int32s) -> Needed:
     slot_start, slot = _slots(part_start, place, len(invocation))
     gain = all_parts.start[chains].astype(np.int64)
     return Needed(
-        frozen(first),
-        frozen(invocation),
-        frozen(part_start),
-        frozen(place),
-        frozen(gain),
-        frozen(slot_start),
-        frozen(slot),
+        freeze(first),
+        freeze(invocation),
+        freeze(part_start),
+        freeze(place),
+        freeze(gain),
+        freeze(slot_start),
+        freeze(slot),
     )
 
 

@@ -1,8 +1,8 @@
-"""Algorithm 1 of the paper (section 4.1): any undecided chain, and all of its predicates that anybody still needs.
+"""The sequential algorithm (operators §4.1): any undecided chain, and all of its predicates that anybody still needs.
 
 A chain that is picked is not left when it is decided: the rest of its predicates are evaluated as long as some other
-undecided chain has them (line 9). That is what the guarantee of Theorem 2 rests on: at most d times as many predicates
-as any strategy must evaluate, d being the length of the longest chain.
+undecided chain has them (line 9). That is what the guarantee (theorem 2 there) rests on: at most d times as many
+predicates as any strategy must evaluate, d being the length of the longest chain.
 
 "Any" chain and "any" predicate are the next ones, as they stand.
 """
@@ -11,15 +11,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.arrays import Int8s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int8s, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies.block import (
     UNKNOWN,
     Index,
     Known,
     chain_state,
-    frozen,
+    freeze,
     index,
     is_among,
     is_needed,
@@ -37,7 +37,7 @@ class Sequential:
         self._index = index(chains, odds)
 
     def begin(self, start: Int64s, chains: Int32s) -> Rounds:
-        return Walk(self._index, start, chains, frozen(chains), _advance)
+        return Walk(self._index, start, chains, freeze(chains), _advance)
 
 
 def _advance(events: Int32s, walk: Walk) -> Int32s:

@@ -1,26 +1,26 @@
-"""The paper's Sub-Order (section 4.2): chains in an order decided beforehand, each from its best predicate down.
+"""Sub-Order (operators §4.2): chains in an order decided beforehand, each from its best predicate down.
 
 A chain that a shared predicate has decided is passed over; one that isn't is asked for its first predicate that nobody
-knows yet. The order comes from `chain_order`; one that was kept up while chains came and went, from `linked_chains`.
+knows yet. The order comes from `chain_order`, unless another one is given.
 """
 
 from typing import ClassVar
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies.block import (
     UNKNOWN,
     Index,
     Known,
     chain_state,
-    frozen,
+    freeze,
     index,
     is_needed,
 )
-from penstock.operators.strategies.chain_order import nodes, ordered
+from penstock.operators.strategies.chain_order import nodes, order_chains
 from penstock.operators.strategies.interface import Rounds
 from penstock.operators.strategies.walk import Walk
 
@@ -36,16 +36,16 @@ class SubOrder:
         self._index = index(chains, odds)
         found = nodes(self._index)
         self._predicate = found.predicate
-        self.order = frozen(ordered(self._index, found) if order is None else order)
+        self.order = freeze(order_chains(self._index, found) if order is None else order)
         rank = np.empty(len(chains), np.int32)
         rank[self.order] = np.arange(len(chains), dtype=np.int32)
-        self._rank = frozen(rank)
+        self._rank = freeze(rank)
 
     def begin(self, start: Int64s, chains: Int32s) -> Rounds:
         visits = _sorted(
-            frozen(np.asarray(start, np.int64)), frozen(chains), self.order, self._rank
+            freeze(np.asarray(start, np.int64)), freeze(chains), self.order, self._rank
         )
-        return Walk(self._index, start, chains, frozen(visits), self._advance)
+        return Walk(self._index, start, chains, freeze(visits), self._advance)
 
     def _advance(self, events: Int32s, walk: Walk) -> Int32s:
         return _next(

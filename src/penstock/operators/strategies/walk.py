@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penstock.arrays import Bools, Int32s, Int64s
-from penstock.operators.strategies.block import Asked, Index
+from penstock.base.arrays import Bools, Int32s, Int64s
+from penstock.operators.strategies.block import BlockState, Index
 
 
 class Walk:
@@ -27,13 +27,13 @@ class Walk:
         order: Int32s,
         advance: "Callable[[Int32s, Walk], Int32s]",
     ) -> None:
-        self._asked = Asked(at, start, chains)
+        self._state = BlockState(at, start, chains)
         self._advance = advance
         self.at = at
         self.start, self.candidates, self.known = (
-            self._asked.start,
-            self._asked.chains,
-            self._asked.known,
+            self._state.start,
+            self._state.chains,
+            self._state.known,
         )
         self.order = order  # the chains of each event as they are visited; laid out as `candidates`
         self.place: Int64s = np.array(self.start[:-1])
@@ -43,12 +43,12 @@ class Walk:
     def ask(self) -> tuple[Int32s, Int32s]:
         following = self._advance(self._pending, self)
         goes_on = following >= 0
-        events, invocations = self._asked.ask(self._pending[goes_on], following[goes_on])
+        events, invocations = self._state.ask(self._pending[goes_on], following[goes_on])
         self._pending = np.sort(events)
         return events, invocations
 
     def tell(self, truth: Bools) -> None:
-        self._asked.tell(truth)
+        self._state.tell(truth)
 
-    def matched(self) -> tuple[Int64s, Int32s]:
-        return self._asked.matched()
+    def true_chains(self) -> tuple[Int64s, Int32s]:
+        return self._state.true_chains()

@@ -1,14 +1,20 @@
-"""Following the registry: whenever a select-join came or went there is a new snapshot, numbered."""
+"""Following the registry: whenever a select-join came or went there is a new snapshot, numbered.
+
+The publisher knows all select-joins of the registry, whatever the clock says, and compares leases with the clock each
+time: a clock that was ahead, or behind, has no effect once it is right.
+"""
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from penstock.durations import utc_now
-from penstock.errors import RegistryError, SnapshotError
+from penstock.base.durations import utc_now
+from penstock.base.errors import RegistryError, SnapshotError
 from penstock.joins.catalog import Catalog
-from penstock.language.selects import Selects
-from penstock.pipeline.joins.snapshots import JoinSnapshots, Publisher
+from penstock.joins.selects import Selects
+from penstock.matching.subscription_rows import EVER, FOREVER, SubscriptionSource
+from penstock.pipeline.joins.snapshots import JoinSnapshots, Version
 from penstock.pipeline.joins.stages import Stages, Window
 from penstock.registry import Subscriptions
 
@@ -36,6 +42,127 @@ def misfits(texts: Mapping[int, str], stages: Stages) -> dict[int, str]:
     return wrong
 
 
+Fits = Callable[[Mapping[int, str]], dict[int, str]]
+"""What is wrong with some of the texts, by id."""
+
+
+class _Row(NamedTuple):
+    text: str
+    end: int  # of its lease
+
+
+class Publisher:
+    """Follows a source of select-joins, and publishes a version whenever one came, went, or saw its lease end.
+
+    Those that don't fit are set aside: `misfits` are the reasons, by id. Nothing that is known changes before a version
+    was published: one that couldn't be is tried again the next time.
+    """
+
+    def __init__(
+        self,
+        snapshots: JoinSnapshots,
+        source: SubscriptionSource,
+        fits: Fits,
+        clock: Callable[[], int],
+    ) -> None:
+        snapshots.claim(source.identity)
+        self._snapshots, self._source, self._fits, self._clock = snapshots, source, fits, clock
+        self._sequence = -1
+        self._rows: dict[int, _Row] = {}  # all that the registry has
+        self._now = EVER  # of the last time
+        self._steady = EVER, EVER  # from when until when nobody's lease ends
+        self._texts: dict[int, str] = {}  # of the version that was published last
+        self.version: Version | None = None
+        self.misfits: dict[int, str] = {}
+        self._damaged = snapshots.damaged_versions()
+        for number, reason in self._damaged.items():
+            log.warning("version %d of the select-joins is made again: %s", number, reason)
+        if not self._damaged:
+            self.version = snapshots.latest()
+        if self.version is not None:
+            self.misfits = {sid: why for sid, (_, why) in self.version.set_aside.items()}
+            known = snapshots.subscriptions(self.version.number)
+            self._texts = {sid: newcomer.text for sid, newcomer in known.items()}
+
+    def publish(self) -> Version:
+        """The version of this moment."""
+        now, sequence = self._clock(), self._source.sequence()
+        changed, unreadable = self._follow(sequence)
+        touched = changed | self._crossed(now)
+        come: dict[int, str] = {}
+        gone: set[int] = set()
+        for sid in sorted(touched):
+            row = self._rows.get(sid)
+            if row is None or row.end <= now:
+                gone.add(sid)
+            elif self._texts.get(sid) != row.text:
+                come[sid] = row.text
+        wrong = self._fits(come) if come else {}
+        misfits = {sid: why for sid, why in self.misfits.items() if sid not in touched}
+        misfits |= wrong | unreadable
+        come = {sid: text for sid, text in come.items() if sid not in wrong}
+        # A text that doesn't fit takes the place of one that did.
+        gone = (gone | wrong.keys()) & self._texts.keys()
+        if self.version is None or come or gone or misfits != self.misfits:
+            self.version = self._publish(sequence, come, gone, misfits)
+        self._note(now, sequence, touched)
+        self.misfits = misfits
+        for sid in gone:
+            del self._texts[sid]
+        self._texts |= come
+        return self.version
+
+    def _publish(
+        self, sequence: int, come: dict[int, str], gone: set[int], misfits: dict[int, str]
+    ) -> Version:
+        identity = self._source.identity
+        if self._damaged:
+            found = self._snapshots.publish_afresh(
+                identity, sequence, come, misfits, list(self._damaged)
+            )
+            self._damaged = {}
+            return found
+        replaced = come.keys() & self._texts.keys()
+        return self._snapshots.publish(identity, sequence, come, gone | replaced, misfits)
+
+    def _follow(self, sequence: int) -> tuple[set[int], dict[int, str]]:
+        """Read what changed in the registry: its ids, and why some rows can't be read."""
+        if sequence == self._sequence:
+            return set(), {}
+        if self._sequence < 0 or sequence < self._sequence:
+            upserts = self._source.active(EVER)
+            removed = set(self._rows) | self._texts.keys() | self.misfits.keys()
+            self._rows = {}
+        else:
+            changes = self._source.changes(self._sequence)
+            upserts, removed = changes.upserts, set(changes.removed.tolist())
+        unreadable = {sid: str(error).splitlines()[0] for sid, error in upserts.errors}
+        removed |= unreadable.keys()
+        for sid in removed:
+            self._rows.pop(sid, None)
+        columns = upserts.ids.tolist(), upserts.filters.to_pylist(), upserts.expires.tolist()
+        came = {sid: _Row(text, end) for sid, text, end in zip(*columns, strict=True)}
+        self._rows |= came
+        return removed | came.keys(), unreadable
+
+    def _crossed(self, now: int) -> set[int]:
+        """Whose lease has ended since the last time, or hasn't any more: the clock may have gone back."""
+        since, until = self._steady
+        if since <= now < until:
+            return set()
+        first, last = sorted((self._now, now))
+        return {sid for sid, row in self._rows.items() if first < row.end <= last}
+
+    def _note(self, now: int, sequence: int, touched: set[int]) -> None:
+        since, until = self._steady
+        rows = [self._rows[sid] for sid in touched if sid in self._rows]
+        if not since <= now < until:
+            since, until, rows = EVER, FOREVER, list(self._rows.values())
+        since = max([since, *[row.end for row in rows if row.end <= now]])
+        until = min([until, *[row.end for row in rows if row.end > now]])
+        self._now, self._sequence, self._steady = now, sequence, (since, until)
+
+
 class Follower:
     """Publishes the select-joins of a registry into a folder."""
 
@@ -46,33 +173,41 @@ class Follower:
         self._told: set[int] = set()
 
     def latest(self) -> int:
-        """The version of this moment; if the registry can't be reached, or the disk is full, the one before."""
-        try:
-            if self._publisher is None:
+        """The version of this moment; if the registry can't be reached, or the disk is full, the one before.
+
+        SnapshotError if the folder is another registry's.
+        """
+        if self._publisher is None:
+            try:
                 registry = Subscriptions.open(self._url, create=False)
-                self._publisher = Publisher(
-                    JoinSnapshots(self._folder),
-                    registry.selects,
-                    lambda texts: misfits(texts, self._stages),
-                    utc_now,
-                )
+            except RegistryError as error:
+                return self._kept(error)
+            self._publisher = Publisher(
+                JoinSnapshots(self._folder),
+                registry.selects,
+                lambda texts: misfits(texts, self._stages),
+                utc_now,
+            )
+        try:
             version = self._publisher.publish().number
-            self._tell()
         except (RegistryError, SnapshotError, OSError) as error:
-            latest = JoinSnapshots(self._folder).latest()
-            if latest is None:
-                raise
-            log.warning("select-joins keep snapshot %d: %s", latest.number, error)
-            version = latest.number
+            return self._kept(error)
+        self._tell(self._publisher)
         return version
+
+    def _kept(self, error: Exception) -> int:
+        latest = JoinSnapshots(self._folder).latest()
+        if latest is None:
+            raise error
+        log.warning("select-joins keep snapshot %d: %s", latest.number, error)
+        return latest.number
 
     def done_with(self, version: int) -> None:
         """No micro-batch will be replayed with an earlier version."""
         JoinSnapshots(self._folder).prune(needed_from=version)
 
-    def _tell(self) -> None:
-        assert self._publisher is not None
-        for sid, reason in self._publisher.misfits.items():
+    def _tell(self, publisher: Publisher) -> None:
+        for sid, reason in publisher.misfits.items():
             if sid not in self._told:
                 self._told.add(sid)
                 log.warning("subscription %d is set aside: %s", sid, reason)

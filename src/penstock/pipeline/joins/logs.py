@@ -18,10 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from penstock.checked_files import Kind
-from penstock.errors import PipelineError
+from penstock.base.checked_files import FileKind
+from penstock.base.errors import PipelineError
 
-_HEAD = Kind(
+_HEAD = FileKind(
     {"visits": int, "version": int, "entries": list},
     PipelineError,
     "start anew with an empty checkpoint folder, or restore that from a backup",
@@ -31,14 +31,14 @@ _LEAST = 256  # rows of a log that aren't worth merging
 _MOST = 32  # entries: each one costs a round trip when it is read
 
 
-class Cell(Protocol):
+class StateValue(Protocol):
     """A single value of the state store."""
 
     def get(self) -> tuple[Any, ...] | None: ...
     def update(self, newValue: tuple[Any, ...]) -> None: ...  # noqa: N803
 
 
-class Cells(Protocol):
+class StateMap(Protocol):
     """A map of the state store."""
 
     def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None: ...  # noqa: N802
@@ -57,7 +57,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Head:
+class BucketHead:
     """What is known of a bucket before any entry is read."""
 
     visits: int = 0  # how often the bucket was written: a name for what a micro-batch sends
@@ -72,7 +72,7 @@ class Head:
 class BucketLog:
     """The state of one bucket, within one micro-batch."""
 
-    def __init__(self, head: Cell, entries: Cells) -> None:
+    def __init__(self, head: StateValue, entries: StateMap) -> None:
         self._cell, self._entries = head, entries
         self.head = _read_head(head.get())
 
@@ -117,13 +117,13 @@ class BucketLog:
         content = b"" if found is None else bytes(found[0])
         if found is None or zlib.crc32(content) != entry.checksum:
             reason = "is missing" if found is None else "has a wrong checksum"
-            raise _HEAD.damaged(_PLACE, f"entry {entry.number} {reason}")
+            raise _HEAD.damage(_PLACE, f"entry {entry.number} {reason}")
         return content
 
 
-def _read_head(value: tuple[Any, ...] | None) -> Head:
+def _read_head(value: tuple[Any, ...] | None) -> BucketHead:
     if value is None:
-        return Head()
+        return BucketHead()
     found = _HEAD.from_text(str(value[0]), _PLACE)
     try:
         entries = [
@@ -131,5 +131,5 @@ def _read_head(value: tuple[Any, ...] | None) -> Head:
             for n, token, rows, crc in found["entries"]
         ]
     except (TypeError, ValueError) as error:
-        raise _HEAD.damaged(_PLACE, f"its entries can't be read ({error})") from error
-    return Head(found["visits"], found["version"], entries)
+        raise _HEAD.damage(_PLACE, f"its entries can't be read ({error})") from error
+    return BucketHead(found["visits"], found["version"], entries)

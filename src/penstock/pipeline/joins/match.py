@@ -17,26 +17,31 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
-from penstock.checked_files import Kind
-from penstock.durable import create_file, make_folder
-from penstock.durations import microseconds
-from penstock.errors import PipelineError, SchemaError
+from penstock.base.checked_files import FileKind
+from penstock.base.durable import create_file, make_folder
+from penstock.base.durations import microseconds
+from penstock.base.errors import PipelineError, SchemaError
 from penstock.joins.catalog import Catalog
-from penstock.pipeline.joins.changes import Feed, Reader, Refuser, check_feed
+from penstock.pipeline.joins.change_feed import Feed, Reader, Refuser, check_feed
 from penstock.pipeline.joins.following import read_stages
-from penstock.pipeline.joins.notifications import exploded, notification_schema
-from penstock.pipeline.joins.parcels import unpacked
+from penstock.pipeline.joins.notification_rows import explode_notifications, spark_schema
+from penstock.pipeline.joins.parcels import unpack_rows
+from penstock.pipeline.joins.registry_source import (
+    FORMAT,
+    ROW,
+    WINDOWS,
+    SelectJoinSource,
+    options_of,
+)
 from penstock.pipeline.joins.spread import by_bucket
 from penstock.pipeline.joins.stages import Stages, Window
 from penstock.pipeline.joins.stateful import SemijoinProcessor, TupleProcessor
-from penstock.pipeline.joins.watch import FORMAT, ROW, WINDOWS, SelectJoinSource, options_of
 from penstock.pipeline.pins import local_path
+from penstock.pipeline.sql_names import quote_name
 from penstock.registry import Subscriptions
 
-_STAGES = Kind(
+_STAGES = FileKind(
     {"stages": dict},
     PipelineError,
     "restore the checkpoint folder from a backup, or start anew with an empty one",
@@ -99,11 +104,11 @@ def match_joins(
         _partitions(frames),
     )
     if streaming == {False}:
-        from penstock.pipeline.joins.batch import told_of_versions
+        from penstock.pipeline.joins.differences import compare_versions
 
         if windows:
             raise PipelineError("windows are for streams: leave out what has expired")
-        return told_of_versions(frames, before or {}, subscriptions, stages, explode, snapshots)
+        return compare_versions(frames, before or {}, subscriptions, stages, explode, snapshots)
     if before is not None:
         raise PipelineError("a stream has no tables before it: it starts with empty ones")
     if snapshots is None:
@@ -157,27 +162,22 @@ def _stream(
     tuples = by_bucket(functools.reduce(DataFrame.union, parcels), stages).transformWithState(
         TupleProcessor(plain, str(home), versioned), ROW, "append", "none"
     )
-    told = by_bucket(tuples.union(to_buckets), stages).transformWithState(
+    notifications = by_bucket(tuples.union(to_buckets), stages).transformWithState(
         SemijoinProcessor(plain, str(home), letters), ROW, "append", "none"
     )
-    return opened(told, stages.catalog, explode)
+    return _open_parcels(notifications, stages.catalog, explode)
 
 
-def opened(told: DataFrame, catalog: Catalog, explode: bool) -> DataFrame:
+def _open_parcels(notifications: DataFrame, catalog: Catalog, explode: bool) -> DataFrame:
     """Parcels of notifications as rows."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for parcel in batch.column("parcel"):
-                rows = unpacked(parcel.as_py())
-                yield exploded(rows) if explode else rows
+                rows = unpack_rows(parcel.as_py())
+                yield explode_notifications(rows) if explode else rows
 
-    return told.mapInArrow(run, spark_schema(catalog, explode))
-
-
-def spark_schema(catalog: Catalog, explode: bool = False) -> StructType:
-    """The columns of notifications."""
-    return from_arrow_schema(notification_schema(catalog, explode))
+    return notifications.mapInArrow(run, spark_schema(catalog, explode))
 
 
 def _mapped(frame: DataFrame, reader: Reader | Refuser) -> DataFrame:
@@ -191,17 +191,13 @@ def _kept(frame: DataFrame, catalog: Catalog, table: str, feed: Feed) -> DataFra
     """The columns that are looked at."""
     columns = dict(catalog.declared)[table].columns
     beside = [name for name in (feed.op, feed.version, feed.before) if name is not None]
-    return frame.select(*[F.col(_quoted(name)) for name in (*columns, *beside)])
+    return frame.select(*[F.col(quote_name(name)) for name in (*columns, *beside)])
 
 
 def _partitions(frames: Frames) -> int:
     """How many Spark makes of what it shuffles."""
     spark = next(iter(frames.values())).sparkSession
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _use_rocks_db(spark: SparkSession) -> None:
@@ -251,15 +247,15 @@ def _taken_apart(
     tables = [name for name in declared if name in names]
     if not tables:
         raise SchemaError(f"the changes have a struct column for none of {', '.join(declared)}")
-    beside = [_quoted(name) for name in names if name not in ("table", *tables)]
+    beside = [quote_name(name) for name in names if name not in ("table", *tables)]
     for name in tables:
-        yield name, changes.where(F.col("table") == name).select(f"{_quoted(name)}.*", *beside)
+        yield name, changes.where(F.col("table") == name).select(f"{quote_name(name)}.*", *beside)
 
 
 def _of_no_table(changes: DataFrame, frames: Frames) -> DataFrame:
     """The changes of none of the tables, as JSON."""
     known = F.coalesce(F.col("table").isin(*frames), F.lit(False))
-    return changes.where(~known).select(F.to_json(F.struct(*map(_quoted, changes.schema.names))))
+    return changes.where(~known).select(F.to_json(F.struct(*map(quote_name, changes.schema.names))))
 
 
 def _check(frames: Frames, catalog: Catalog, feed: Feed) -> None:

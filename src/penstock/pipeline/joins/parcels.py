@@ -5,7 +5,7 @@ many changes of one table that go to one *bucket*: the hash of what they are key
 for the life of a query. A join key is always in the same bucket, whichever table it comes from, so a bucket's
 semijoins don't depend on other buckets.
 
-    changes of a table ── split ──▶ bucket 3: parcel,  bucket 7: parcel …
+    changes of a table ── split_by_bucket ──▶ bucket 3: parcel,  bucket 7: parcel …
 
 Keys are hashed as SQL compares them (-0.0 is 0.0, a timestamp is a moment whatever its zone), and the hash is the
 same in every process and every version of Python.
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Int64s
+from penstock.base.arrays import Int64s
 from penstock.joins.catalog import Table
 from penstock.matching.domains import ByteStrings, key_column
 
@@ -27,10 +27,10 @@ NO_BUCKET = -1
 """Where a key with a NULL in it goes: it joins with nothing."""
 
 
-def packed(rows: pa.RecordBatch) -> bytes:
+def pack_rows(rows: pa.RecordBatch) -> bytes:
     """Rows as bytes.
 
-    >>> unpacked(packed(pa.RecordBatch.from_pydict({"x": [1, 2]}))).to_pydict()
+    >>> unpack_rows(pack_rows(pa.RecordBatch.from_pydict({"x": [1, 2]}))).to_pydict()
     {'x': [1, 2]}
     """
     out = pa.BufferOutputStream()
@@ -39,24 +39,24 @@ def packed(rows: pa.RecordBatch) -> bytes:
     return bytes(out.getvalue())
 
 
-def unpacked(parcel: bytes) -> pa.RecordBatch:
+def unpack_rows(parcel: bytes) -> pa.RecordBatch:
     """The rows of a parcel."""
     with pa.ipc.open_stream(parcel) as reader:
         return reader.read_next_batch()
 
 
-def bundled(parts: Mapping[str, bytes]) -> bytes:
+def bundle_parcels(parts: Mapping[str, bytes]) -> bytes:
     """Several named parcels as one.
 
-    >>> unbundled(bundled({"Stocks": b"abc", "Reviews": b""}))
+    >>> open_bundle(bundle_parcels({"Stocks": b"abc", "Reviews": b""}))
     {'Stocks': b'abc', 'Reviews': b''}
     """
     header = json.dumps([[name, len(part)] for name, part in parts.items()]).encode()
     return b"".join([len(header).to_bytes(4, "little"), header, *parts.values()])
 
 
-def unbundled(bundle: bytes) -> dict[str, bytes]:
-    """What `bundled` put together."""
+def open_bundle(bundle: bytes) -> dict[str, bytes]:
+    """What `bundle_parcels` put together."""
     at = 4 + int.from_bytes(bundle[:4], "little")
     found = {}
     for name, size in json.loads(bundle[4:at]):
@@ -92,7 +92,7 @@ def buckets_of(rows: pa.RecordBatch, table: Table, columns: Sequence[str], count
     return found
 
 
-def split(rows: pa.RecordBatch, buckets: Int64s) -> Iterator[tuple[int, pa.RecordBatch]]:
+def split_by_bucket(rows: pa.RecordBatch, buckets: Int64s) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Rows bucket by bucket, in their order; those without one are left out."""
     order = np.argsort(buckets, kind="stable")
     ordered = buckets[order]
@@ -104,7 +104,7 @@ def split(rows: pa.RecordBatch, buckets: Int64s) -> Iterator[tuple[int, pa.Recor
         yield int(ordered[begin]), taken.slice(begin, end - begin)
 
 
-def joined(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+def concatenate_rows(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Batches of one schema as one."""
     found = list(batches)
     return found[0] if len(found) == 1 else pa.concat_batches(found)

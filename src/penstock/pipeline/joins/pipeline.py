@@ -15,13 +15,14 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from penstock.errors import PipelineError
+from penstock.base.errors import PipelineError
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
 from penstock.pipeline.delivery import Delivery
 from penstock.pipeline.joins.match import Frames, Windows, match_joins
 from penstock.pipeline.pins import local_path
-from penstock.pipeline.queries import RunningQuery, check_sink, start_query
+from penstock.pipeline.revival import RevivedQuery
 from penstock.pipeline.sinks import FileSink, Sink
+from penstock.pipeline.streaming_queries import RunningQuery, check_sink, start_query
 from penstock.pipeline.triggers import trigger_of
 from penstock.registry import Subscriptions
 
@@ -55,7 +56,7 @@ class JoinPipeline:
         trigger = trigger_of(self.trigger)
         checkpoint = str(local_path(self.checkpoint, "checkpoint").absolute())
         home = f"{checkpoint}/penstock/joins"
-        told = match_joins(
+        notifications = match_joins(
             self.changes,
             self.subscriptions,
             explode=self.explode,
@@ -67,12 +68,15 @@ class JoinPipeline:
             buckets=self.buckets,
             snapshots=home,
         )
-        if not told.isStreaming:
+        if not notifications.isStreaming:
             raise PipelineError(
                 "a pipeline needs streams of changes; for tables at rest there is match_joins"
             )
         dead_letter = self.dead_letter or FileSink(f"{checkpoint}/penstock/dead-letters", "json")
-        for sink, columns in ((self.sink, told.columns), (dead_letter, DEAD_LETTER_COLUMNS)):
-            check_sink(sink, told.sparkSession, columns)
+        for sink, columns in (
+            (self.sink, notifications.columns),
+            (dead_letter, DEAD_LETTER_COLUMNS),
+        ):
+            check_sink(sink, notifications.sparkSession, columns)
         deliver = Delivery(self.sink, dead_letter, checkpoint, f"{home}/letters")
-        return RunningQuery(start_query(told, deliver, checkpoint, trigger, self.name))
+        return RevivedQuery(start_query(notifications, deliver, checkpoint, trigger, self.name))

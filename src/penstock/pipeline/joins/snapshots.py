@@ -2,7 +2,7 @@
 
     <folder>/
       owner.json               whose subscriptions these are
-      pieces/<version>/         what came and went with a version: ids, texts; ids that went  (`matching.folders`)
+      pieces/<version>/         what came and went with a version: ids, texts; ids that went  (`base.array_folders`)
       versions/0000000012.json  a version: its sequence number, and the pieces that make it up, a full one first
       set_aside/<version>.json  subscriptions that don't fit; a version names the one that holds for it
 
@@ -10,37 +10,42 @@ A version is the sum of its pieces. Who has an earlier version of the same sum r
 it. A full piece is written when the others together have reached a tenth of it.
 
 An id's *since* is the version with which it came. A bucket that has served version v sends their first content to
-those that came after v. A lease that ends is a subscription that goes, at the next version. Subscriptions that don't
-fit are set aside: a version says which, since when, and why.
+those that came after v. A lease that ends is a subscription that goes, at the next version; if the clock was wrong, it
+comes back as a newcomer. Subscriptions that don't fit are set aside: a version says which, since when, and why.
+
+What was pinned to a version that is damaged can't be known: the registry has only the last state of each subscription.
+It needn't be. `publish_afresh` makes a version in which everybody is a newcomer, who forgets what it holds and is sent
+all of it again, and then leaves the damaged versions empty. So a micro-batch that is replayed with one of them tells
+nobody anything, and the next one tells everybody everything.
 """
 
 import functools
 import itertools
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.checked_files import Kind
-from penstock.durable import make_folder, replace_file
-from penstock.errors import SnapshotError
+from penstock.base.array_folders import read_folder, read_manifest, write_folder
+from penstock.base.arrays import AnyArray
+from penstock.base.checked_files import FileKind
+from penstock.base.durable import make_folder, replace_file, sync_folder
+from penstock.base.errors import SnapshotError
+from penstock.base.growth import many_changes
 from penstock.joins.catalog import Catalog
+from penstock.joins.selects import Selects
 from penstock.joins.subscription import SelectJoin
-from penstock.language.selects import Selects
-from penstock.matching.folders import read_folder, read_manifest, write_folder
-from penstock.matching.plan import AnyArray
-from penstock.matching.rows import FOREVER, SubscriptionSource
 from penstock.matching.versions import VersionFiles
 
-_SHARE = 10  # a new full piece when the others have a tenth of it …
-_LEAST = 10_000  # … and so many subscriptions
 _KEPT = 10  # versions, besides those in use
-_REMEDY = "restore the folder from a backup, or start anew with an empty checkpoint folder"
+_REMEDY = (
+    "start the pipeline again: it is made anew from the registry, and every view is sent again"
+)
 _FIELDS = {"sequence": int, "pieces": list, "set_aside": int | None}
-_SET_ASIDE = Kind({"set_aside": list}, SnapshotError, _REMEDY)
+_SET_ASIDE = FileKind({"set_aside": list}, SnapshotError, _REMEDY)
 
 
 class Newcomer(NamedTuple):
@@ -99,7 +104,7 @@ class JoinSnapshots:
 
         `set_aside` are those that don't fit, by id, with the reason.
         """
-        self._versions.claim(identity)
+        self.claim(identity)
         latest = self.latest()
         number = 1 if latest is None else latest.number + 1
         added = {sid: Newcomer(text, number) for sid, text in come.items()}
@@ -110,18 +115,50 @@ class JoinSnapshots:
                 known.pop(sid, None)
             pieces, added, removed = (), known | added, []
         self._write_piece(number, added, removed)
+        return self._write_version(number, sequence, (*pieces, number), latest, set_aside or {})
+
+    def publish_afresh(
+        self,
+        identity: str,
+        sequence: int,
+        come: Mapping[int, str],
+        set_aside: Mapping[int, str],
+        damaged: Iterable[int],
+    ) -> Version:
+        """A new version in which everybody is a newcomer; versions that are damaged have nobody from now on."""
+        self.claim(identity)
+        number = self._versions.numbers()[-1] + 1
+        self._write_piece(number, {sid: Newcomer(text, number) for sid, text in come.items()}, [])
+        version = self._write_version(number, sequence, (number,), None, set_aside)
+        # Only now: if they were left empty before and this process died, nobody would be told what it has missed.
+        for one in damaged:
+            self._versions.replace(one, {"sequence": sequence, "pieces": [], "set_aside": None})
+        return version
+
+    def claim(self, identity: str) -> None:
+        """Say whose subscriptions these are. SnapshotError if they are another's, or if that can't be read."""
+        self._versions.claim(identity)
+
+    def _write_version(
+        self,
+        number: int,
+        sequence: int,
+        pieces: tuple[int, ...],
+        latest: Version | None,
+        set_aside: Mapping[int, str],
+    ) -> Version:
         known_aside = {} if latest is None else latest.set_aside
         aside = {
             sid: known_aside[sid]
             if known_aside.get(sid, (0, ""))[1] == reason
             else (number, reason)
-            for sid, reason in (set_aside or {}).items()
+            for sid, reason in set_aside.items()
         }
         said_in = None if latest is None else latest.set_aside_in
         if aside != known_aside:
             said_in = number
             self._write_set_aside(number, aside)
-        version = Version(number, sequence, (*pieces, number), aside, said_in)
+        version = Version(number, sequence, pieces, aside, said_in)
         content = {
             "sequence": version.sequence,
             "pieces": version.pieces,
@@ -142,6 +179,8 @@ class JoinSnapshots:
         said_in = {version["set_aside"] for version in found}
         for number in set(numbers) - set(kept):
             self._versions.delete(number)
+        if len(kept) < len(numbers):
+            sync_folder(self.folder / "versions")  # or a power cut leaves a version without pieces
         for piece in self._pieces.glob("[0-9]*"):
             if int(piece.name) not in needed and int(piece.name) < needed_from:
                 shutil.rmtree(piece, ignore_errors=True)
@@ -150,8 +189,10 @@ class JoinSnapshots:
                 path.unlink(missing_ok=True)
 
     def _outgrown(self, latest: Version, more: int) -> bool:
+        if not latest.pieces:  # it was damaged
+            return True
         sizes = [_size(read_manifest(self._piece(p), _REMEDY)) for p in latest.pieces]
-        return sum(sizes[1:]) + more > max(_LEAST, sizes[0] // _SHARE)
+        return sum(sizes[1:]) + more > many_changes(sizes[0])
 
     def _write_piece(self, number: int, added: Mapping[int, Newcomer], gone: list[int]) -> None:
         texts = [newcomer.text.encode() for newcomer in added.values()]
@@ -189,6 +230,31 @@ class JoinSnapshots:
         )
         pieces = tuple(map(int, found["pieces"]))
         return Version(number, int(found["sequence"]), pieces, aside, found["set_aside"])
+
+    def damaged_versions(self) -> dict[int, str]:
+        """The versions that can't be read, and why. Reads everything."""
+        found: dict[int, str] = {}
+        pieces: dict[int, str | None] = {}  # what is wrong with each
+        for number in self._versions.numbers():
+            try:
+                version = self.version(number)
+            except SnapshotError as error:
+                found[number] = str(error)
+                continue
+            for piece in version.pieces:
+                if piece not in pieces:
+                    pieces[piece] = self._wrong(piece)
+            reasons = [reason for piece in version.pieces if (reason := pieces[piece]) is not None]
+            if reasons:
+                found[number] = reasons[0]
+        return found
+
+    def _wrong(self, piece: int) -> str | None:
+        try:
+            _read_piece(self._piece(piece))
+        except SnapshotError as error:
+            return str(error)
+        return None
 
     def subscriptions(self, number: int) -> dict[int, Newcomer]:
         """All subscriptions of a version, by id."""
@@ -236,9 +302,9 @@ def _read_set_aside(path: Path) -> Mapping[int, tuple[int, str]]:
         rows = _SET_ASIDE.read(path)["set_aside"]
         return {int(sid): (int(since), str(why)) for sid, since, why in rows}
     except FileNotFoundError:
-        raise _SET_ASIDE.damaged(path, "it is missing") from None
+        raise _SET_ASIDE.damage(path, "it is missing") from None
     except (TypeError, ValueError) as error:
-        raise _SET_ASIDE.damaged(path, f"it has no subscriptions ({error})") from error
+        raise _SET_ASIDE.damage(path, f"it has no subscriptions ({error})") from error
 
 
 def _size(manifest: Mapping[str, Any]) -> int:
@@ -278,88 +344,3 @@ class OpenVersion:
         found, _ = Selects.under(self.catalog).many([self.subscriptions[i].text for i in wanted])
         pairs = zip(wanted, found, strict=True)
         return {sid: select.join for sid, select in pairs if select is not None}
-
-
-class Publisher:
-    """Follows a source of select-joins, and publishes a version whenever one came, went, or saw its lease end.
-
-    Those that don't fit are set aside: `misfits` are the reasons, by id.
-    """
-
-    def __init__(
-        self,
-        snapshots: JoinSnapshots,
-        source: SubscriptionSource,
-        fits: "Fits",
-        clock: Callable[[], int],
-    ) -> None:
-        self._snapshots, self._source, self._fits, self._clock = snapshots, source, fits, clock
-        self._sequence = -1
-        self._ends: dict[int, int] = {}  # when leases end
-        self._texts: dict[int, str] = {}  # of the version that was published last
-        self.version: Version | None = snapshots.latest()
-        self.misfits: dict[int, str] = {}
-        if self.version is not None:
-            self.misfits = {sid: why for sid, (_, why) in self.version.set_aside.items()}
-            known = snapshots.subscriptions(self.version.number)
-            self._texts = {sid: newcomer.text for sid, newcomer in known.items()}
-
-    def publish(self) -> Version:
-        """The version of this moment."""
-        now, sequence = self._clock(), self._source.sequence()
-        come, gone = self._changes(now, sequence)
-        gone |= {sid for sid, end in self._ends.items() if end <= now}
-        before = dict(self.misfits)
-        for sid in gone:
-            self.misfits.pop(sid, None)
-        come = self._fitting({sid: text for sid, text in come.items() if sid not in gone})
-        gone |= self.misfits.keys()  # a text that doesn't fit takes the place of one that did
-        gone = {sid for sid in gone if sid in self._texts}
-        if self.version is None or come or gone or self.misfits != before:
-            self.version = self._snapshots.publish(
-                self._source.identity,
-                sequence,
-                come,
-                gone | (come.keys() & self._texts.keys()),
-                self.misfits,
-            )
-        self._sequence = sequence
-        for sid in gone:
-            self._texts.pop(sid, None)
-            self._ends.pop(sid, None)
-        self._texts |= come
-        return self.version
-
-    def _changes(self, now: int, sequence: int) -> tuple[dict[int, str], set[int]]:
-        """Texts that are new and ids that are gone since the last time; at first, since the version that there is."""
-        if sequence == self._sequence:
-            return {}, set()
-        if self._sequence < 0 or sequence < self._sequence:
-            rows = self._source.active(now)
-            gone = set(self._texts) - set(rows.ids.tolist())
-            self._ends = {}
-        else:
-            changes = self._source.changes(self._sequence)
-            rows, gone = changes.upserts, set(changes.removed.tolist())
-        ids = rows.ids.tolist()
-        self._ends.update(
-            (sid, end)
-            for sid, end in zip(ids, rows.expires.tolist(), strict=True)
-            if end != FOREVER
-        )
-        for sid, end in zip(ids, rows.expires.tolist(), strict=True):
-            if end == FOREVER:
-                self._ends.pop(sid, None)
-        texts = zip(ids, rows.filters.to_pylist(), strict=True)
-        return {sid: text for sid, text in texts if self._texts.get(sid) != text}, gone
-
-    def _fitting(self, come: dict[int, str]) -> dict[int, str]:
-        wrong = self._fits(come) if come else {}
-        for sid in come:
-            self.misfits.pop(sid, None)
-        self.misfits.update(wrong)
-        return {sid: text for sid, text in come.items() if sid not in wrong}
-
-
-Fits = Callable[[Mapping[int, str]], dict[int, str]]
-"""What is wrong with some of the texts, by id."""

@@ -28,18 +28,18 @@ _SEED = 42  # Spark's
 def by_bucket(rows: DataFrame, stages: Stages) -> "GroupedData":
     """Rows with a stage and a bucket, grouped by these, the groups evenly spread."""
     most = max(len(stages.all), len(stages.catalog.declared))  # of either stateful operator
-    numbers = spread(most, stages.buckets, stages.partitions)
+    numbers = spread_buckets(most, stages.buckets, stages.partitions)
     at = F.col("stage") * stages.buckets + F.col("bucket")
     third = F.get(F.array(*map(F.lit, numbers)), at).alias("spread")
     return rows.select("*", third).groupBy("stage", "bucket", "spread")
 
 
 @functools.lru_cache(maxsize=16)
-def spread(stages: int, buckets: int, partitions: int) -> tuple[int, ...]:
+def spread_buckets(stages: int, buckets: int, partitions: int) -> tuple[int, ...]:
     """The third number of each bucket's key, stage by stage.
 
     >>> keys = [(stage, bucket) for stage in range(2) for bucket in range(4)]
-    >>> [partition_of((*key, third), 2) for key, third in zip(keys, spread(2, 4, 2))]
+    >>> [partition_of((*key, third), 2) for key, third in zip(keys, spread_buckets(2, 4, 2))]
     [0, 0, 1, 1, 1, 1, 0, 0]
     """
     turns = [

@@ -32,7 +32,7 @@ class Stage:
     edge: JoinEdge | None
     tables: tuple[str, ...]  # of the core, in the order in which their changes are worked off
 
-    def keyed_by(self, table: str, catalog: Catalog) -> tuple[str, ...]:
+    def bucket_attributes(self, table: str, catalog: Catalog) -> tuple[str, ...]:
         """The attributes of a table that say which bucket a tuple goes to."""
         if self.edge is None:
             return catalog.tables[table].key

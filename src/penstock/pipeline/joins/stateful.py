@@ -71,7 +71,7 @@ class TupleProcessor(_BucketProcessor):
         self._versioned = versioned
 
     def _loaded(self, stages: "Stages") -> BucketStage:
-        from penstock.pipeline.joins.tuples import TupleStage
+        from penstock.pipeline.joins.tuple_stage import TupleStage
 
         return TupleStage(stages, self._home, self._versioned)
 
@@ -84,6 +84,6 @@ class SemijoinProcessor(_BucketProcessor):
         self._letters = letters
 
     def _loaded(self, stages: "Stages") -> BucketStage:
-        from penstock.pipeline.joins.semijoins import SemijoinStage
+        from penstock.pipeline.joins.semijoin_stage import SemijoinStage
 
         return SemijoinStage(stages, self._home, self._letters)

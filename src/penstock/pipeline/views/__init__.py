@@ -1,8 +1,8 @@
 """Views on Spark.
 
-- `graphs`: the embedding graph and the rewritings of many views, as a job;
+- `graphs_on_spark`: the embedding graph and the rewritings of many views, as a job;
 - `match`: `match_views`, documents in, every view's tuples out, for DataFrames at rest and for streams;
-- `rows`: a level's tuples as rows of a DataFrame;
+- `view_rows`: a level's tuples as rows of a DataFrame;
 - `levels`: what each level did, in figures;
 - `pipeline`: `ViewPipeline`, for as long as it runs.
 """

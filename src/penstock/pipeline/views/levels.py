@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from penstock.pipeline.task_files import leave, left
+from penstock.pipeline.task_files import leave, read_task_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +55,5 @@ def write_levels(folder: Path, figures: Iterable[LevelFigures]) -> None:
 
 def read_levels(folder: str | Path, batch: int | None = None) -> tuple[LevelFigures, ...]:
     """What the levels did in a micro-batch, or in a frame at rest that has been run."""
-    found = [json.loads(text) for text in left(Path(folder), "*.json", batch)]
+    found = [json.loads(text) for text in read_task_files(Path(folder), "*.json", batch)]
     return add_up(LevelFigures(**one) for some in found for one in some)

@@ -8,7 +8,6 @@ shuffled. The plan travels by the name of its folder, like a snapshot.
 
 import atexit
 import functools
-import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,22 +27,25 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.errors import PipelineError, SchemaError
-from penstock.language.tree_patterns import parse_pattern
+from penstock.base.durable import make_folder
+from penstock.base.errors import PipelineError, SchemaError
+from penstock.base.row_values import row_dict
 from penstock.pipeline.dead_letters import readable
 from penstock.pipeline.halving import work_in_halves
-from penstock.pipeline.letters import LetterFile
+from penstock.pipeline.letters import LetterFile, format_letter
+from penstock.pipeline.sql_names import quote_name
 from penstock.pipeline.task_files import batch_folder
 from penstock.pipeline.views.levels import LevelFigures, write_levels
-from penstock.pipeline.views.rows import exploded, rows_of
-from penstock.row_values import row_dict
+from penstock.pipeline.views.view_rows import explode_views, portions, rows_of
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
 from penstock.views.choosing.configuration import Inputs
 from penstock.views.dissemination import Dissemination, LevelTuples
 from penstock.views.documents.json_documents import read_json
 from penstock.views.documents.xml_documents import read_xml
 from penstock.views.extraction.extraction import DeadLetter
+from penstock.views.pattern_parser import parse_pattern
 from penstock.views.plan_file import ViewsPlan, read_plan, write_plan
+from penstock.views.text_columns import text_lengths
 
 FORMATS = ("xml", "json")
 PLAN = "plan.json"
@@ -68,7 +70,7 @@ def match_views(
     """What every view gets of every document: `id`, `views`, `tuples` (lists of texts: the annotated attributes).
 
     `views` is a plan, the path of one that `penstock plan` wrote, or patterns; patterns are extracted straight from
-    the documents. Views are told by their numbers, from 0 on. A document that is no view's has no row.
+    the documents. Views go by their numbers, from 0 on. A document that is no view's has no row.
 
     - `document`, `id`: the columns with the text (string or binary) and with what it is called.
     - `format`: "xml" or "json".
@@ -81,7 +83,7 @@ def match_views(
         raise PipelineError(f"format is 'xml' or 'json', not {format!r}")
     schema = _schema(documents, document, id, explode)
     place = _scratch() if folder is None else Path(folder).absolute()
-    place.mkdir(parents=True, exist_ok=True)
+    make_folder(place)
     write_plan(plan_of_views(views), place / PLAN)
     work = _Work(
         str(place / PLAN),
@@ -95,7 +97,7 @@ def match_views(
         return work.run(batches)
 
     chosen = documents.select(
-        F.col(_quoted(id)).alias("id"), F.col(_quoted(document)).alias("text")
+        F.col(quote_name(id)).alias("id"), F.col(quote_name(document)).alias("text")
     )
     return chosen.mapInArrow(run, schema)
 
@@ -150,10 +152,6 @@ def _scratch() -> Path:
     return folder
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 # --- on a worker --------------------------------------------------------------------------------
 
 
@@ -198,7 +196,7 @@ class _Work:
         for level in levels:
             dropped = list(level.dead_letters)
             for rows in rows_of(network, level, batch.column("id"), dropped):
-                yield from exploded(rows) if self.explode else (rows,)
+                yield from explode_views(rows) if self.explode else (rows,)
             letters.add(_lost(network, dropped, batch))
 
     def _levels(
@@ -224,16 +222,9 @@ class _Work:
 
 def _portions(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
     """A batch in pieces that can be worked on at once: so many documents at most."""
-    lengths = np.diff(np.frombuffer(batch.column("text").buffers()[1], np.int32))
-    offset = batch.column("text").offset
-    ends = np.cumsum(lengths[offset : offset + batch.num_rows])
-    start = 0
-    while start < batch.num_rows:
-        before = ends[start - 1] if start else 0
-        past = int(np.searchsorted(ends, before + _TOGETHER, "right"))
-        past = min(max(past, start + 1), start + most)
-        yield batch.slice(start, past - start)
-        start = past
+    for some in portions(text_lengths(batch.column("text")), _TOGETHER):
+        for start in some[::most]:
+            yield batch.slice(start, min(most, some.stop - start))
 
 
 def _figures(network: Dissemination, level: LevelTuples) -> LevelFigures:
@@ -261,4 +252,4 @@ def _lost(
 def _letter(reason: str, batch: pa.RecordBatch, place: int) -> str:
     name = row_dict(batch.select(["id"]), place)["id"]
     raw, encoding = readable(batch.column("text")[place].cast(pa.binary()).as_py())
-    return json.dumps({"reason": f"document {name}: {reason}", "raw": raw, "encoding": encoding})
+    return format_letter(f"document {name}: {reason}", raw, encoding)

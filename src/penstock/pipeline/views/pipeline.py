@@ -14,22 +14,25 @@ from pathlib import Path
 import numpy as np
 from pyspark.sql import DataFrame
 
-from penstock.errors import PipelineError
+from penstock.base.errors import PipelineError
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
 from penstock.pipeline.delivery import Delivery
 from penstock.pipeline.pins import local_path
-from penstock.pipeline.queries import RunningQuery, StartedQuery, check_sink, start_query
 from penstock.pipeline.sinks import FileSink, Sink
-from penstock.pipeline.task_files import forget
+from penstock.pipeline.streaming_queries import RunningQuery, StartedQuery, check_sink, start_query
+from penstock.pipeline.task_files import forget, forget_before
 from penstock.pipeline.triggers import trigger_of
 from penstock.pipeline.views.levels import LevelFigures, read_levels
 from penstock.pipeline.views.match import PLAN, Views, match_views, plan_of_views
 from penstock.views.plan_file import ViewsPlan, read_plan
 
+KEPT = 100
+"""Micro-batches whose figures are kept: as many as Spark keeps logs of."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ViewPipeline:
-    """Documents of a stream, told to all views of a plan, into a sink.
+    """Documents of a stream in, what the views of a plan get of them into a sink.
 
     - `documents`, `views`, `document`, `id`, `format`, `explode`: as in `match_views`.
     - `sink`, `checkpoint`, `dead_letter`, `trigger`, `name`: as in `Pipeline`.
@@ -57,7 +60,7 @@ class ViewPipeline:
         checkpoint = str(local_path(self.checkpoint, "checkpoint").absolute())
         home = f"{checkpoint}/penstock/views"
         _check_plan(Path(home) / PLAN, plan_of_views(self.views))
-        told = match_views(
+        rows = match_views(
             self.documents,
             self.views,
             document=self.document,
@@ -69,11 +72,11 @@ class ViewPipeline:
             dead_letters=f"{home}/letters",
         )
         dead_letter = self.dead_letter or FileSink(f"{checkpoint}/penstock/dead-letters", "json")
-        for sink, columns in ((self.sink, told.columns), (dead_letter, DEAD_LETTER_COLUMNS)):
-            check_sink(sink, told.sparkSession, columns)
+        for sink, columns in ((self.sink, rows.columns), (dead_letter, DEAD_LETTER_COLUMNS)):
+            check_sink(sink, rows.sparkSession, columns)
         delivery = Delivery(self.sink, dead_letter, checkpoint, f"{home}/letters")
         deliver = _Deliver(delivery, f"{home}/levels")
-        return RunningViews(start_query(told, deliver, checkpoint, trigger, self.name), home)
+        return RunningViews(start_query(rows, deliver, checkpoint, trigger, self.name), home)
 
 
 def _check_plan(path: Path, plan: ViewsPlan) -> None:
@@ -95,7 +98,7 @@ def _check_plan(path: Path, plan: ViewsPlan) -> None:
 
 @dataclass(frozen=True)
 class _Deliver:
-    """A micro-batch: the figures of one that is replayed are made anew."""
+    """A micro-batch: the figures of one that is replayed are made anew, and old ones go."""
 
     delivery: Delivery
     levels: str
@@ -103,6 +106,7 @@ class _Deliver:
     def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
         forget(Path(self.levels), number)
         self.delivery(frame, number, tried)
+        forget_before(Path(self.levels), number + 1 - KEPT)
 
 
 class RunningViews(RunningQuery):
@@ -113,5 +117,5 @@ class RunningViews(RunningQuery):
         self._levels = Path(home) / "levels"
 
     def levels(self, batch: int) -> tuple[LevelFigures, ...]:
-        """What each level did in a micro-batch."""
+        """What each level did in a micro-batch: one of the last hundred."""
         return read_levels(self._levels, batch)

@@ -1,6 +1,6 @@
-"""Which rewriting each view is fed by (sections 2 and 3).
+"""Which rewriting each view is fed by (delta §2 and §3).
 
-- `costs`, `capacities`: what rewritings cost, and how much everybody may feed;
+- `cost_model`, `capacities`: what rewritings cost, and how much everybody may feed;
 - `choosing`: the configuration of least utilisation; by way of `program`, `lagrangian`, `repair`, `augment`, `solver`;
 - `infeasible`: what makes it impossible;
 - `loga`: shorter paths; by way of `feeding`, `reach`, `user_lists`;

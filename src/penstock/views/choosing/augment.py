@@ -1,4 +1,4 @@
-"""Places for views that found none: chains of views that make room for each other (for section 3.3).
+"""Places for views that found none: chains of views that make room for each other (for delta §3.3).
 
 Exchanges of two views stop where every place is taken by a view that could only go where another one has to leave
 first. This looks for the shortest chain, breadth first, as augmenting paths do in matchings:
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int64s
+from penstock.base.jit import kernel
 from penstock.views.choosing.program import Program
 from penstock.views.choosing.repair import (
     FREE,
@@ -43,10 +43,10 @@ class _Search(NamedTuple):
     seen_row: Int64s
 
 
-def augmented(
+def augment_choice(
     program: Program, choice: Repaired, most: float = np.inf, until: float = np.inf
 ) -> Repaired:
-    """Find columns that cost at most `most` for views that have none, or a dearer one. Changes the choice given."""
+    """Find columns that cost at most `most` for views without one, or with a more expensive one. Changes the choice."""
     state = lists(program, choice)
     views, rows = len(choice.picked), len(program.limit)
     none = np.full(views, -1, np.int64)
@@ -60,10 +60,7 @@ def augmented(
         waiting = np.flatnonzero((choice.picked == OPEN) | (costs > most))
         for begin in range(0, len(waiting), _AT_A_TIME):
             some = waiting[begin : begin + _AT_A_TIME]
-            found |= _augment(
-                program.first, program.start, program.rows, program.cost,
-                state, search, some, most, stamp,
-            )  # fmt: skip
+            found |= _augment(program, state, search, some, most, stamp)
             stamp += len(some)
             if monotonic() > until:
                 return choice
@@ -72,36 +69,20 @@ def augmented(
 
 @kernel
 def _augment(
-    first: Int64s,
-    start: Int64s,
-    rows: Int32s,
-    cost: Float64s,
-    state: Lists,
-    search: _Search,
-    waiting: Int64s,
-    most: float,
-    stamp: int,
+    program: Program, state: Lists, search: _Search, waiting: Int64s, most: float, stamp: int
 ) -> bool:
     found = False
     for view in waiting:
-        end, column = _reach_room(first, start, rows, cost, state, search, view, most, stamp)
+        end, column = _reach_room(program, state, search, view, most, stamp)
         stamp += 1
         if end >= 0:
-            found |= _walk_back(start, rows, state, search, view, end, column)
+            found |= _walk_back(program, state, search, view, end, column)
     return found
 
 
 @kernel
 def _reach_room(
-    first: Int64s,
-    start: Int64s,
-    rows: Int32s,
-    cost: Float64s,
-    state: Lists,
-    search: _Search,
-    root: int,
-    most: float,
-    stamp: int,
+    program: Program, state: Lists, search: _Search, root: int, most: float, stamp: int
 ) -> tuple[int, int]:
     """The view nearest to `root` that can go to a column with room, and the column; -1 if there's none."""
     search.queue[0], search.seen[root], search.left[root] = root, stamp, -1
@@ -109,12 +90,12 @@ def _reach_room(
     while at < count and at < _FAR:
         view = search.queue[at]
         at += 1
-        for c in range(first[view], first[view + 1]):
-            if cost[c] > most:
+        for c in range(program.first[view], program.first[view + 1]):
+            if program.cost[c] > most:
                 break
             if c == state.picked[view]:
                 continue
-            row = _blocked_for(start, rows, state, view, c, search.left[view])
+            row = _blocked_for(program, state, view, c, search.left[view])
             if row == FREE:
                 return view, c
             if row == TWICE or search.seen_row[row] == stamp:
@@ -134,8 +115,9 @@ def _reach_room(
 
 
 @kernel
-def _blocked_for(start: Int64s, rows: Int32s, state: Lists, view: int, c: int, left: int) -> int:
+def _blocked_for(program: Program, state: Lists, view: int, c: int, left: int) -> int:
     """The one row that keeps a view from a column, if it leaves its own; it may not use the row `left`."""
+    start, rows = program.start, program.rows
     old = state.picked[view]
     found = FREE
     for e in range(start[c], start[c + 1]):
@@ -155,12 +137,12 @@ def _blocked_for(start: Int64s, rows: Int32s, state: Lists, view: int, c: int, l
 
 @kernel
 def _walk_back(
-    start: Int64s, rows: Int32s, state: Lists, search: _Search, root: int, end: int, column: int
+    program: Program, state: Lists, search: _Search, root: int, end: int, column: int
 ) -> bool:
     """Move the views of a chain, the last one first. Whether the first one got its column."""
     view = end
-    while _blocked_for(start, rows, state, view, column, -1) == FREE:
-        pick_column(start, rows, state, view, column)
+    while _blocked_for(program, state, view, column, -1) == FREE:
+        pick_column(program, state, view, column)
         if view == root:
             return True
         column = search.wanted[view]

@@ -1,18 +1,16 @@
-"""How many views a view may feed, and the source (section 2.2, constraints).
+"""How many views a view may feed, and the source (delta §2.2, constraints).
 
 A capacity is a number of rewritings that a view takes part in: its outdegree in a configuration. `UNLIMITED` is one,
 larger than any outdegree.
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.arrays import Int64s
-from penstock.errors import PenstockError
+from penstock.base.arrays import Int64s
+from penstock.base.errors import PenstockError
 
 UNLIMITED = 1 << 60
 """No bound. Also written ∞ or `inf`."""
@@ -28,11 +26,11 @@ class Capacities(NamedTuple):
     views: Int64s
     source: int
 
-    def widened(self, factor: float) -> "Capacities":
+    def widen_views(self, factor: float) -> "Capacities":
         """Room for latency: views may feed more, rounded down; the source may not.
 
-        >>> capacities(2, [5, 10], source=3).widened(1.5)
-        Capacities(views=array([ 7, 15]), source=3)
+        >>> capacities(2, 5, source=3).widen_views(1.5)
+        Capacities(views=array([7, 7]), source=3)
         """
         if not 1 <= factor < math.inf:
             raise CapacityError(f"capacities are widened by a factor from 1 on, not by {factor}")
@@ -42,21 +40,13 @@ class Capacities(NamedTuple):
         )
 
 
-def capacities(
-    views: int, each: str | float | Sequence[float] | npt.NDArray[np.generic], source: str | float
-) -> Capacities:
-    """One capacity for all views or one for each, and the source's.
+def capacities(views: int, each: str | float, source: str | float) -> Capacities:
+    """One capacity for all views, and the source's.
 
     >>> capacities(2, 30, source="∞").source == UNLIMITED
     True
     """
-    if isinstance(each, (str, int, float)):
-        per_view = np.full(views, capacity(each), np.int64)
-    else:
-        per_view = np.array([capacity(float(value)) for value in np.asarray(each)], np.int64)
-    if len(per_view) != views:
-        raise CapacityError(f"{views} views, but {len(per_view)} capacities")
-    return Capacities(per_view, capacity(source))
+    return Capacities(np.full(views, capacity(each), np.int64), capacity(source))
 
 
 def capacity(value: str | float) -> int:
@@ -77,10 +67,10 @@ def capacity(value: str | float) -> int:
     return UNLIMITED if number >= UNLIMITED else int(number)
 
 
-def written(value: int) -> str:
+def capacity_text(value: int) -> str:
     """A capacity as people read it.
 
-    >>> written(30), written(UNLIMITED)
+    >>> capacity_text(30), capacity_text(UNLIMITED)
     ('30', '∞')
     """
     return "∞" if value >= UNLIMITED else str(value)

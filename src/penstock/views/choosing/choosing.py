@@ -1,7 +1,7 @@
-"""Choosing where every view is fed from, at the least utilisation within all capacities (section 3.3).
+"""Choosing where every view is fed from, at the least utilisation within all capacities (delta §3.3).
 
-The integer program of Table 1 is NP-hard; HiGHS solves the easy ones of 100,000 views in minutes and stands at a gap of
-a third after twenty on others. So, in this order, as long as there is time:
+The integer program of delta table 1 is NP-hard; HiGHS solves the easy ones of 100,000 views in minutes and stands at a
+gap of a third after twenty on others. So, in this order, as long as there is time:
 
     simplify     what can't matter goes (`program`); often nine columns of ten
     relax        prices for capacities: a bound (`lagrangian`)
@@ -14,22 +14,25 @@ What comes back says how far from the optimum it can be at most. Nothing waits l
 that one pass of a kernel or HiGHS's look at its clock takes.
 """
 
-from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
-from penstock.errors import PenstockError
-from penstock.jit import kernel
-from penstock.views.choosing.augment import augmented
+from penstock.base.arrays import Int64s
+from penstock.base.errors import PenstockError
+from penstock.base.jit import kernel
+from penstock.views.choosing.augment import augment_choice
 from penstock.views.choosing.capacities import Capacities
 from penstock.views.choosing.graph_check import well_formed
-from penstock.views.choosing.infeasible import explained, fewest_from_source, source_program
+from penstock.views.choosing.infeasible import (
+    explain_infeasible,
+    fewest_from_source,
+    source_program,
+)
 from penstock.views.choosing.lagrangian import Relaxation, reduced_costs, relax
-from penstock.views.choosing.program import Program, configured, loads, simplify, total
-from penstock.views.choosing.repair import OPEN, Repaired, greedy, improved
+from penstock.views.choosing.program import Program, configuration_of, loads, simplify, total
+from penstock.views.choosing.repair import OPEN, Repaired, greedy, improve_choice
 from penstock.views.choosing.solver import solve
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
@@ -49,7 +52,7 @@ class NothingFound(PenstockError):
     """Time was over before a configuration was found, or proved not to be."""
 
 
-class Choice(NamedTuple):
+class ConfigurationChoice(NamedTuple):
     """A configuration within all capacities, and how good it is."""
 
     configuration: Configuration
@@ -58,7 +61,6 @@ class Choice(NamedTuple):
     """No configuration has less utilisation than that."""
     exact: bool
     """Whether none has less than this one."""
-    seconds: float
 
     @property
     def gap(self) -> float:
@@ -73,10 +75,8 @@ def choose(
     costs: Costs,
     capacities: Capacities,
     seconds: float = SECONDS,
-    within: float = WITHIN,
-    tell: Callable[[str], object] = lambda phase: None,
-) -> Choice:
-    """The configuration of least utilisation, or one within a bound of it. `tell` is told what begins.
+) -> ConfigurationChoice:
+    """The configuration of least utilisation, or one within a bound of it.
 
     >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 2], [0, 1, 2], [0, 0], [0, 1, 2])))
     >>> costs = Costs(*map(np.array, ([1.0, 1.0], [0.0, 0.0], [9.0, 5.0, 4.0], [0.0, 0.0, 0.0])))
@@ -88,20 +88,16 @@ def choose(
     _check(graph, costs, capacities)
     began = monotonic()
     until = began + seconds
-    tell("simplify")
     program = simplify(graph, costs, capacities)
     if np.any(program.limit < 0):
         asked = source_program(graph, capacities, began + 0.4 * seconds)
-        raise explained(graph, capacities, fewest_from_source(asked, 0, until))
-    tell("relax")
-    relaxed = _relaxed(program, began + 0.4 * seconds)
-    tell("repair")
+        raise explain_infeasible(graph, capacities, fewest_from_source(asked, 0, until))
+    relaxed = relax(program, began + 0.4 * seconds)
     picked = _first(program, relaxed, graph, capacities, until)
-    tell("solve")
-    picked, bound = _solved(program, relaxed, picked, within, until)
+    picked, bound = _solved(program, relaxed, picked, until)
     value = total(program, picked)
     exact = value - bound <= _EQUAL * abs(value)
-    return Choice(configured(program, picked), value, min(bound, value), exact, monotonic() - began)
+    return ConfigurationChoice(configuration_of(program, picked), value, min(bound, value), exact)
 
 
 def _check(graph: RewritingGraph, costs: Costs, capacities: Capacities) -> None:
@@ -122,13 +118,6 @@ def _check(graph: RewritingGraph, costs: Costs, capacities: Capacities) -> None:
         raise ChoiceError("capacities must be 0 or more")
 
 
-def _relaxed(program: Program, until: float) -> Relaxation:
-    if not len(program.limit) or not len(program.views):
-        cheapest = float(program.cost[program.first[:-1]].sum())
-        return Relaxation(program.fixed + cheapest, np.zeros(len(program.limit)))
-    return relax(program, until=until)
-
-
 def _first(
     program: Program,
     relaxed: Relaxation,
@@ -139,15 +128,15 @@ def _first(
     """A choice within all limits, from where it is easiest to find."""
     begun = greedy(program, relaxed.prices)
     if not np.any(begun.picked == OPEN):
-        return improved(program, begun, until).picked
+        return improve_choice(program, begun, until).picked
     asked = source_program(graph, capacities, monotonic() + 0.3 * (until - monotonic()))
     if asked.needed <= capacities.source:
-        choice = augmented(program, begun, until=monotonic() + 0.3 * (until - monotonic()))
+        choice = augment_choice(program, begun, until=monotonic() + 0.3 * (until - monotonic()))
         if not np.any(choice.picked == OPEN):
-            return improved(program, choice, until).picked
+            return improve_choice(program, choice, until).picked
     fewest = fewest_from_source(asked, capacities.source, until)
     if fewest.needed > capacities.source:
-        raise explained(graph, capacities, fewest)
+        raise explain_infeasible(graph, capacities, fewest)
     if (
         fewest.chosen is not None
         and fewest.enough is not None
@@ -155,7 +144,7 @@ def _first(
     ):
         picked = _translated(program, graph, fewest.chosen)
         room = program.limit - loads(program, picked)
-        return improved(program, Repaired(picked, room), until).picked
+        return improve_choice(program, Repaired(picked, room), until).picked
     if len(program.cost) <= _LARGE:
         found = solve(
             program, np.ones(len(program.cost), np.bool_), None, until - monotonic(), WITHIN
@@ -163,21 +152,21 @@ def _first(
         if found.picked is not None:
             return found.picked
         if found.bound == np.inf:
-            raise explained(graph, capacities, fewest)
+            raise explain_infeasible(graph, capacities, fewest)
     raise NothingFound(
         f"no configuration was found in time; the source may feed {capacities.source} views, must feed at least "
         f"{fewest.needed}, and {fewest.enough or 'all'} are enough: give it a capacity of that, or more seconds"
     )
 
 
-def _worth_solving(value: float, bound: float, columns: int, within: float, left: float) -> bool:
+def _worth_solving(value: float, bound: float, columns: int, left: float) -> bool:
     if value - bound <= _EQUAL * abs(value) or left < 1:
         return False
-    return columns <= (_SMALL if value - bound <= within * value else _LARGE)
+    return columns <= (_SMALL if value - bound <= WITHIN * value else _LARGE)
 
 
 def _solved(
-    program: Program, relaxed: Relaxation, picked: Int64s, within: float, until: float
+    program: Program, relaxed: Relaxation, picked: Int64s, until: float
 ) -> tuple[Int64s, float]:
     """A better choice, if HiGHS finds one, and a better bound."""
     bound = relaxed.bound
@@ -186,9 +175,9 @@ def _solved(
         value = total(program, picked)
         keep = reduced <= value - relaxed.bound
         left = until - monotonic()
-        if not _worth_solving(value, bound, int(keep.sum()), within, left):
+        if not _worth_solving(value, bound, int(keep.sum()), left):
             break
-        close = value - bound <= within * value
+        close = value - bound <= WITHIN * value
         found = solve(program, keep, picked, min(left, _LONG) if close else left)
         bound = max(bound, min(found.bound, value))
         if found.picked is not None and total(program, found.picked) < value:
@@ -196,40 +185,25 @@ def _solved(
     return picked, bound
 
 
-def _translated(program: Program, graph: RewritingGraph, chosen: Int64s) -> Int64s:
-    """A configuration of the whole graph in the columns of the program, which needs no limited input more."""
-    return _subsets(
-        program.views, program.first, program.start, program.rows, program.limited,
-        graph.start, graph.inputs, chosen,
-    )  # fmt: skip
-
-
 @kernel
-def _subsets(
-    views: Int32s,
-    first: Int64s,
-    start: Int64s,
-    rows: Int32s,
-    limited: Int32s,
-    graph_start: Int64s,
-    inputs: Int32s,
-    chosen: Int64s,
-) -> Int64s:
-    """For each view the cheapest column whose limited inputs are all inputs of its chosen rewriting.
+def _translated(program: Program, graph: RewritingGraph, chosen: Int64s) -> Int64s:
+    """A configuration of the whole graph in the columns of the program, which needs no limited input more.
 
-    There is one: columns are only dropped if such a one is kept.
+    For each view the cheapest column whose limited inputs are all inputs of its chosen rewriting. There is one: columns
+    are only dropped if such a one is kept.
     """
+    views, first, start = program.views, program.first, program.start
     picked = np.full(len(views), OPEN, np.int64)
     for n in range(len(views)):
         r = chosen[views[n]]
         for c in range(first[n], first[n + 1]):
             fits = True
             for e in range(start[c], start[c + 1]):
-                view = limited[rows[e]]
+                view = program.limited[program.rows[e]]
                 has = view == SOURCE and r == SOURCE
                 if r != SOURCE and view != SOURCE:
-                    for f in range(graph_start[r], graph_start[r + 1]):
-                        has |= inputs[f] == view
+                    for f in range(graph.start[r], graph.start[r + 1]):
+                        has |= graph.inputs[f] == view
                 fits &= has
             if fits:
                 picked[n] = c

@@ -1,4 +1,4 @@
-"""What a configuration is: valid or not, and its loads, levels and latencies (section 2).
+"""What a configuration is: valid or not, and its loads, levels and latencies (delta §2).
 
 Valid: exactly one way of feeding for every view, a path from the source to each, so no cycle, and nobody feeds more
 than its capacity. Everything here goes by the configuration alone, from the source down (views whose inputs are all fed
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int32s, Int64s
-from penstock.errors import PenstockError
-from penstock.jit import kernel
+from penstock.base.arrays import Float64s, Int32s, Int64s
+from penstock.base.errors import PenstockError
+from penstock.base.jit import kernel
 from penstock.views.choosing.capacities import Capacities
-from penstock.views.choosing.costs import chosen_values, utilisation_of
+from penstock.views.choosing.cost_model import configuration_values
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
 _SHOWN = 5  # problems of a kind in a message
@@ -60,39 +60,25 @@ def loads(graph: RewritingGraph, configuration: Configuration) -> Loads:
     )
 
 
-def levels(graph: RewritingGraph, configuration: Configuration) -> Int64s:
+def levels_of(fed: Inputs) -> Int64s:
     """How many steps each view is from the source: 1 if it is fed from it.
 
-    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 2], [0, 1, 3], [0, 0, 1], [0, 1, 2])))
-    >>> levels(graph, Configuration(np.array([-1, 0, 1]))).tolist()
+    >>> levels_of(Inputs(np.array([0, 0, 1, 3]), np.array([0, 0, 1]))).tolist()
     [1, 2, 3]
     """
-    return levels_of(inputs_of(graph, configuration))
-
-
-def levels_of(fed: Inputs) -> Int64s:
-    """The same, from what each view is fed from."""
     ones = np.ones(len(fed.start) - 1)
     return _longest(*fed, _ordered(fed), ones).astype(np.int64)
 
 
 def latencies(graph: RewritingGraph, configuration: Configuration, costs: Costs) -> Float64s:
     """λ of each view: its rewriting's own latency, and that of its slowest input."""
-    own = chosen_values(configuration, costs.latency, costs.source_latency)
+    own = configuration_values(configuration, costs.latency, costs.source_latency)
     return latencies_of(inputs_of(graph, configuration), own)
 
 
 def latencies_of(fed: Inputs, own: Float64s) -> Float64s:
     """The same, from what each view is fed from, and the latency of that rewriting by itself."""
     return _longest(*fed, _ordered(fed), own)
-
-
-def cost(
-    graph: RewritingGraph, configuration: Configuration, costs: Costs, alpha: float, beta: float
-) -> float:
-    """C of a configuration: α times its utilisation and β times the sum of its views' latencies."""
-    slow = float(latencies(graph, configuration, costs).sum())
-    return alpha * utilisation_of(configuration, costs) + beta * slow
 
 
 def check(graph: RewritingGraph, configuration: Configuration, capacities: Capacities) -> None:

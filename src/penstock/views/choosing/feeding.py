@@ -1,21 +1,21 @@
-"""A configuration that changes: who feeds whom, and latencies that follow every change (section 3.4).
+"""A configuration that changes: who feeds whom, and latencies that follow every change (delta §3.4).
 
     chosen     view -> rewriting, or the source          load       view -> how many rewritings use it
     latency    view -> λ
     head, after, before, owner                           the lists of everybody's users (`user_lists`)
 
-`spread` brings latencies up to date after one changed: users in ascending order of rank (a heap), so that each view is
-recomputed once, after all its inputs, and only if an input's latency changed.
+`spread_latency` brings latencies up to date after one changed: users in ascending order of rank (a heap), so that each
+view is recomputed once, after all its inputs, and only if an input's latency changed.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.views.choosing.configuration import latencies, loads
-from penstock.views.choosing.user_lists import entry_owners, link, unlink
+from penstock.views.choosing.user_lists import entry_owners, link, list_users, unlink
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
 UNFED = -2
@@ -44,32 +44,21 @@ class Feeding(NamedTuple):
 
 def feeding(graph: RewritingGraph, configuration: Configuration, costs: Costs) -> Feeding:
     """A configuration made ready to be changed; the one given stays as it is."""
-    views, entries = len(graph.rank), len(graph.inputs)
-    found = Feeding(
+    views = len(graph.rank)
+    return Feeding(
         graph.start,
         graph.inputs,
         graph.rank,
         costs.latency,
         costs.source_latency,
-        entry_owners(graph.first, graph.start, entries),
+        entry_owners(graph.first, graph.start, len(graph.inputs)),
         configuration.chosen.copy(),
         loads(graph, configuration).views,
         latencies(graph, configuration, costs),
-        np.full(views, -1, np.int64),
-        np.full(entries, -1, np.int64),
-        np.full(entries, -1, np.int64),
+        *list_users(graph.start, graph.inputs, configuration.chosen, views),
         np.empty(views, np.int64),
         np.zeros(views, np.bool_),
     )
-    _link_all(found)
-    return found
-
-
-@kernel
-def _link_all(feed: Feeding) -> None:
-    for view in range(len(feed.chosen)):
-        if feed.chosen[view] >= 0:
-            link(feed.start, feed.inputs, feed.head, feed.after, feed.before, feed.chosen[view])
 
 
 @kernel
@@ -117,9 +106,8 @@ def fits(feed: Feeding, capacity: Int64s, view: int, rewriting: int) -> bool:
 
 
 @kernel
-def spread(feed: Feeding, view: int) -> float:
-    """Latencies after the way a view is fed has changed. Returns how much the sum of them all has grown."""
-    grown = 0.0
+def spread_latency(feed: Feeding, view: int) -> None:
+    """Latencies after the way a view is fed has changed."""
     size = _push(feed, 0, view)
     while size:
         view = feed.heap[0]
@@ -127,13 +115,11 @@ def spread(feed: Feeding, view: int) -> float:
         now = latency_by(feed, view, feed.chosen[view])
         if now == feed.latency[view]:
             continue
-        grown += now - feed.latency[view]
         feed.latency[view] = now
         entry = feed.head[view]
         while entry >= 0:
             size = _push(feed, size, feed.owner[entry])
             entry = feed.after[entry]
-    return grown
 
 
 @kernel

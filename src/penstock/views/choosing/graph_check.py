@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
-from penstock.errors import PenstockError
-from penstock.jit import kernel
+from penstock.base.errors import PenstockError
+from penstock.base.jit import kernel
 from penstock.views.rewriting_graph import RewritingGraph
 
 
@@ -40,7 +39,7 @@ def well_formed(graph: RewritingGraph) -> RewritingGraph:
         )
     if len(typed.inputs) and not 0 <= typed.inputs.min() <= typed.inputs.max() < views:
         raise GraphError(f"inputs must be numbers of views, 0 to {views - 1}")
-    view, rewriting, used = _out_of_order(*typed)
+    view, rewriting, used = _out_of_order(typed)
     if used >= 0:
         raise GraphError(
             f"rewriting {rewriting} of view {view} (rank {typed.rank[view]}) has view {used} (rank "
@@ -50,10 +49,9 @@ def well_formed(graph: RewritingGraph) -> RewritingGraph:
 
 
 @kernel
-def _out_of_order(
-    first: Int64s, start: Int64s, inputs: Int32s, rank: Int32s
-) -> tuple[int, int, int]:
+def _out_of_order(graph: RewritingGraph) -> tuple[int, int, int]:
     """The first view, rewriting and input whose order is wrong, or -1."""
+    first, start, inputs, rank = graph.first, graph.start, graph.inputs, graph.rank
     for view in range(len(first) - 1):
         for r in range(first[view], first[view + 1]):
             for e in range(start[r], start[r + 1]):

@@ -1,4 +1,4 @@
-"""A configuration that lives: views come, go, and fail with their site (section 3.5).
+"""A configuration that lives: views come, go, and fail with their site (delta §3.5).
 
 A view that comes takes its cheapest rewriting, α times utilisation plus β times latency, whose inputs have room; if
 there's none, the source. When views go, those that they fed are treated as if they were new, in order of rank, so that
@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.arrays import Bools, Float64s, Int64s
-from penstock.errors import PenstockError
+from penstock.base.arrays import Bools, Float64s, Int64s, offsets
+from penstock.base.errors import PenstockError
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
 from penstock.views.choosing.choosing import NothingFound, choose
 from penstock.views.choosing.configuration import check
@@ -77,7 +77,7 @@ class Arrival:
     site: int | None = None
 
 
-class Change(NamedTuple):
+class FeedingChange(NamedTuple):
     """What a call did."""
 
     fed: Int64s
@@ -123,7 +123,7 @@ class LiveConfiguration:
         """`capacities` are those of the program; what the policy adds to them is kept to from the beginning."""
         self.policy = policy or Policy()
         graph = well_formed(graph)
-        check(graph, configuration, capacities.widened(self.policy.wider))
+        check(graph, configuration, capacities.widen_views(self.policy.wider))
         views = len(graph.rank)
         sites = np.arange(views) if site is None else np.asarray(site, np.int64)
         if len(sites) != views:
@@ -136,7 +136,7 @@ class LiveConfiguration:
                 "utilisation": costs.utilisation,
                 "source_utilisation": costs.source_utilisation,
                 "capacity": capacities.views,
-                "most": capacities.widened(self.policy.wider).views,
+                "most": capacities.widen_views(self.policy.wider).views,
                 "site": sites,
                 "there": np.ones(views, np.bool_),
             }
@@ -183,7 +183,7 @@ class LiveConfiguration:
             return ()
         return tuple(self._feed.inputs[self._feed.start[r] : self._feed.start[r + 1]].tolist())
 
-    def add(self, arrivals: Iterable[Arrival]) -> Change:
+    def add(self, arrivals: Iterable[Arrival]) -> FeedingChange:
         """Feed new views; their numbers follow those that there were."""
         before = _Before(self)
         views = []
@@ -199,7 +199,7 @@ class LiveConfiguration:
             anew |= self._try_anew()
         return before.change(np.array(views, np.int64), anew)
 
-    def withdraw(self, views: Iterable[int]) -> Change:
+    def withdraw(self, views: Iterable[int]) -> FeedingChange:
         """Take views out; those that they fed are fed from elsewhere."""
         gone = np.unique(np.array(list(views), np.int64))
         self._know(gone.tolist())
@@ -214,7 +214,7 @@ class LiveConfiguration:
             raise
         return before.change(np.empty(0, np.int64), anew)
 
-    def fail(self, site: int) -> Change:
+    def fail(self, site: int) -> FeedingChange:
         """A site is gone, and all its views with it."""
         return self.withdraw(np.flatnonzero((self._room["site"] == site) & self.there).tolist())
 
@@ -224,7 +224,7 @@ class LiveConfiguration:
             raise IncrementError(f"the source feeds {self.from_source} views, more than {capacity}")
         self._source_capacity = capacity
 
-    def choose_anew(self) -> Change:
+    def choose_anew(self) -> FeedingChange:
         """Choose everything anew, by the program and LOGA."""
         before = _Before(self)
         self._anew()
@@ -260,7 +260,7 @@ class LiveConfiguration:
         view, room = self._room.used["chosen"], self._room
         _check_arrival(arrival, room["there"])
         rank = int(room["rank"].max()) + 1 if view else 0
-        wide = Capacities(np.array([arrival.capacity]), 0).widened(self.policy.wider).views
+        wide = Capacities(np.array([arrival.capacity]), 0).widen_views(self.policy.wider).views
         for offer in arrival.offers:
             room.extend("inputs", sorted(offer.inputs))
             room.extend("start", [room.used["inputs"]])
@@ -319,7 +319,7 @@ class LiveConfiguration:
         standing = self.standing()
         graph, costs, capacities = standing.graph, standing.costs, standing.capacities
         found = choose(graph, costs, capacities, self.policy.seconds).configuration
-        wide = capacities.widened(self.policy.wider)
+        wide = capacities.widen_views(self.policy.wider)
         found = shorten(graph, found, costs, wide, self.policy.seconds).configuration
         chosen = np.full(len(self.chosen), UNFED, np.int64)
         chosen[standing.views] = np.append(standing.rewritings, SOURCE)[found.chosen]
@@ -344,8 +344,8 @@ class LiveConfiguration:
         number = np.cumsum(self.there) - 1
         entries = np.repeat(useful, np.diff(feed.start))
         graph = RewritingGraph(
-            np.concatenate([[0], np.cumsum(count[views])]),
-            np.concatenate([[0], np.cumsum(width)]),
+            offsets(count[views]),
+            offsets(width),
             number[feed.inputs[entries]].astype(np.int32),
             feed.rank[views],
         )
@@ -368,11 +368,11 @@ class _Before:
         self.live.there[:] = self.there
         become(self.live._feed, self.chosen)
 
-    def change(self, added: Int64s, anew: bool) -> Change:
+    def change(self, added: Int64s, anew: bool) -> FeedingChange:
         now, known = self.live.chosen, len(self.chosen)
         changed = np.ones(len(now), np.bool_)
         changed[:known] = now[:known] != self.chosen
-        return Change(np.flatnonzero(changed & self.live.there), added, anew)
+        return FeedingChange(np.flatnonzero(changed & self.live.there), added, anew)
 
 
 def _check_arrival(arrival: Arrival, there: Bools) -> None:

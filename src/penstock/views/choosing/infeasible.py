@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s
-from penstock.errors import PenstockError
-from penstock.jit import kernel
-from penstock.views.choosing.augment import augmented
+from penstock.base.arrays import Bools, Float64s, Int64s
+from penstock.base.errors import PenstockError
+from penstock.base.jit import kernel
+from penstock.views.choosing.augment import augment_choice
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
 from penstock.views.choosing.lagrangian import Relaxation, reduced_costs, relax
-from penstock.views.choosing.program import Program, configured, simplify, total
-from penstock.views.choosing.repair import OPEN, greedy, improved
+from penstock.views.choosing.program import Program, configuration_of, simplify, total
+from penstock.views.choosing.repair import OPEN, greedy, improve_choice
 from penstock.views.choosing.solver import solve
 from penstock.views.rewriting_graph import Costs, RewritingGraph
 
@@ -64,9 +64,9 @@ class Infeasible(PenstockError):
         self.source = capacities.source
         self.alone, self.crowded, self.saturated = alone, crowded, saturated
         self.together = int(capacities.views[saturated].sum())
-        super().__init__(self._told())
+        super().__init__(self._message())
 
-    def _told(self) -> str:
+    def _message(self) -> str:
         lines = [
             f"no configuration keeps to the capacities: the source may feed {self.source} views, "
             f"but must feed at least {self.needed}"
@@ -91,10 +91,10 @@ class Infeasible(PenstockError):
         return _again, (dict(self.__dict__), str(self))
 
 
-def _again(state: dict[str, object], told: str) -> Infeasible:
-    error = Infeasible.__new__(Infeasible, told)
+def _again(state: dict[str, object], message: str) -> Infeasible:
+    error = Infeasible.__new__(Infeasible, message)
     error.__dict__.update(state)
-    error.args = (told,)
+    error.args = (message,)
     return error
 
 
@@ -122,17 +122,14 @@ def source_program(
     nothing = np.zeros(len(graph.start) - 1)
     costs = Costs(nothing, nothing, np.ones(views), np.ones(views))
     program = simplify(graph, costs, Capacities(capacities.views, UNLIMITED))
-    if not len(program.limit):
-        cheapest = float(program.cost[program.first[:-1]].sum())
-        return SourceProgram(program, Relaxation(program.fixed + cheapest, np.zeros(0)))
-    return SourceProgram(program, relax(program, until=until))
+    return SourceProgram(program, relax(program, until))
 
 
 def fewest_from_source(asked: SourceProgram, goal: int = 0, until: float = np.inf) -> Fewest:
     """How many views the source must feed, and how many are enough. At most `goal` of them are good enough."""
     program, relaxed = asked
-    choice = augmented(program, greedy(program, relaxed.prices), most=_WHOLE, until=until)
-    picked: Int64s | None = improved(program, choice, until).picked
+    choice = augment_choice(program, greedy(program, relaxed.prices), most=_WHOLE, until=until)
+    picked: Int64s | None = improve_choice(program, choice, until).picked
     if picked is not None and np.any(picked == OPEN):
         picked = None
     found = None if picked is None else round(total(program, picked))
@@ -147,16 +144,16 @@ def fewest_from_source(asked: SourceProgram, goal: int = 0, until: float = np.in
             picked, found = better.picked, round(total(program, better.picked))
     prices = np.zeros(len(program.settled))
     prices[program.limited] = relaxed.prices  # the source has no limit here
-    chosen = None if picked is None else configured(program, picked).chosen
+    chosen = None if picked is None else configuration_of(program, picked).chosen
     return Fewest(needed, found, prices, chosen)
 
 
-def explained(graph: RewritingGraph, capacities: Capacities, fewest: Fewest) -> Infeasible:
+def explain_infeasible(graph: RewritingGraph, capacities: Capacities, fewest: Fewest) -> Infeasible:
     """The error that says why the source has to feed more views than it may."""
     count = np.diff(graph.first)
     alone = np.flatnonzero(count == 0)
     saturated = _saturated(graph, capacities, fewest.prices)
-    crowded = _crowd(graph.first, graph.start, graph.inputs, saturated) & (count > 0)
+    crowded = _crowd(graph, saturated) & (count > 0)
     lack = int(crowded.sum()) - int(capacities.views[saturated].sum())
     fewest = fewest._replace(needed=max(fewest.needed, len(alone) + max(0, lack)))
     if lack <= 0:
@@ -171,18 +168,19 @@ def _saturated(graph: RewritingGraph, capacities: Capacities, prices: Float64s) 
     probes = np.quantile(worth, np.linspace(0, 1, _PROBED)) if len(worth) else worth
     for least in np.unique(probes).tolist():
         guess = (prices >= least) & (capacities.views < UNLIMITED)
-        crowd = _crowd(graph.first, graph.start, graph.inputs, guess)
+        crowd = _crowd(graph, guess)
         lack = int((crowd & (np.diff(graph.first) > 0)).sum()) - int(capacities.views[guess].sum())
         if lack > most:
             best, most = guess, lack
     if most:
-        _drop_needless(graph.first, graph.start, graph.inputs, capacities.views, best)
+        _drop_needless(graph, capacities.views, best)
     return best
 
 
 @kernel
-def _crowd(first: Int64s, start: Int64s, inputs: Int32s, saturated: Bools) -> Bools:
+def _crowd(graph: RewritingGraph, saturated: Bools) -> Bools:
     """The views all of whose rewritings have a saturated input."""
+    first, start, inputs = graph.first, graph.start, graph.inputs
     crowd = np.ones(len(first) - 1, np.bool_)
     for view in range(len(first) - 1):
         for r in range(first[view], first[view + 1]):
@@ -196,10 +194,9 @@ def _crowd(first: Int64s, start: Int64s, inputs: Int32s, saturated: Bools) -> Bo
 
 
 @kernel
-def _drop_needless(
-    first: Int64s, start: Int64s, inputs: Int32s, capacity: Int64s, saturated: Bools
-) -> None:
+def _drop_needless(graph: RewritingGraph, capacity: Int64s, saturated: Bools) -> None:
     """Drop a saturated view if no more of the crowd leave with it than it may feed: the lack stays as large."""
+    first, start, inputs = graph.first, graph.start, graph.inputs
     views = len(first) - 1
     owner = np.empty(len(start) - 1, np.int64)
     counts = np.zeros(len(start) - 1, np.int64)

@@ -1,4 +1,4 @@
-"""A bound below every configuration's utilisation: capacities are bought instead of kept (for section 3.3).
+"""A bound below every configuration's utilisation: capacities are bought instead of kept (for delta §3.3).
 
 Each limited input has a price, and a column costs its utilisation and the prices of its inputs. Then every view takes
 its cheapest column, by itself, in one pass. For any prices >= 0
@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Float64s, Int64s
+from penstock.base.jit import kernel
 from penstock.views.choosing.program import Program, loads
 
 PASSES = 300
@@ -35,8 +35,8 @@ class Relaxation(NamedTuple):
     prices: Float64s
 
 
-def relax(program: Program, passes: int = PASSES, until: float = np.inf) -> Relaxation:
-    """The best bound of so many passes, or of those that are over by `until` on the monotonic clock.
+def relax(program: Program, until: float = np.inf) -> Relaxation:
+    """The best bound of `PASSES` passes, or of those that are over by `until` on the monotonic clock.
 
     >>> from penstock.views.choosing.program import Program
     >>> two_want_one = Program(*map(np.array, (
@@ -46,11 +46,13 @@ def relax(program: Program, passes: int = PASSES, until: float = np.inf) -> Rela
     5.0
     """
     prices = np.zeros(len(program.limit))
+    if not len(program.limit) or not len(program.views):
+        return Relaxation(program.fixed + float(program.cost[program.first[:-1]].sum()), prices)
     best = Relaxation(-np.inf, prices)
     recent, magnitude = np.zeros(len(prices)), np.zeros(len(prices))
     step = _FIRST_STEP * _typical(program)
-    shrink = (_LAST_STEP / _FIRST_STEP) ** (1 / passes)
-    for _ in range(passes):
+    shrink = (_LAST_STEP / _FIRST_STEP) ** (1 / PASSES)
+    for _ in range(PASSES):
         value, picked = priced(program, prices)
         if value > best.bound:
             best = Relaxation(value, prices)
@@ -67,30 +69,19 @@ def relax(program: Program, passes: int = PASSES, until: float = np.inf) -> Rela
 
 
 def _typical(program: Program) -> float:
-    """What views lose if they get their dearest column instead of their cheapest, on average."""
-    if not len(program.views):
-        return 0.0
+    """What views lose if they get their most expensive column instead of their cheapest, on average."""
     return float((program.cost[program.first[1:] - 1] - program.cost[program.first[:-1]]).mean())
 
 
 def priced(program: Program, prices: Float64s) -> tuple[float, Int64s]:
     """The bound of these prices, and the column that each view takes."""
-    cheapest, picked = _cheapest(program.first, program.cost, program.start, program.rows, prices)
+    cheapest, picked = _cheapest(program, prices)
     return program.fixed + float(cheapest.sum()) - float(prices @ program.limit), picked
 
 
-def reduced_costs(program: Program, prices: Float64s) -> Float64s:
-    """How much each column costs more than the cheapest of its view, at these prices.
-
-    A configuration that has a column costs at least the bound and that much more.
-    """
-    return _reduced(program.first, program.cost, program.start, program.rows, prices)
-
-
 @kernel
-def _cheapest(
-    first: Int64s, cost: Float64s, start: Int64s, rows: Int32s, prices: Float64s
-) -> tuple[Float64s, Int64s]:
+def _cheapest(program: Program, prices: Float64s) -> tuple[Float64s, Int64s]:
+    first, cost = program.first, program.cost
     least = np.empty(len(first) - 1)
     picked = np.empty(len(first) - 1, np.int64)
     for view in range(len(first) - 1):
@@ -99,8 +90,8 @@ def _cheapest(
             if cost[c] >= best:
                 break
             worth = cost[c]
-            for e in range(start[c], start[c + 1]):
-                worth += prices[rows[e]]
+            for e in range(program.start[c], program.start[c + 1]):
+                worth += prices[program.rows[e]]
             if worth < best:
                 best = worth
                 picked[view] = c
@@ -109,16 +100,18 @@ def _cheapest(
 
 
 @kernel
-def _reduced(
-    first: Int64s, cost: Float64s, start: Int64s, rows: Int32s, prices: Float64s
-) -> Float64s:
-    worth = cost.copy()
-    for view in range(len(first) - 1):
+def reduced_costs(program: Program, prices: Float64s) -> Float64s:
+    """How much each column costs more than the cheapest of its view, at these prices.
+
+    A configuration that has a column costs at least the bound and that much more.
+    """
+    worth = program.cost.copy()
+    for view in range(len(program.first) - 1):
         best = np.inf
-        for c in range(first[view], first[view + 1]):
-            for e in range(start[c], start[c + 1]):
-                worth[c] += prices[rows[e]]
+        for c in range(program.first[view], program.first[view + 1]):
+            for e in range(program.start[c], program.start[c + 1]):
+                worth[c] += prices[program.rows[e]]
             best = min(best, worth[c])
-        for c in range(first[view], first[view + 1]):
+        for c in range(program.first[view], program.first[view + 1]):
             worth[c] -= best
     return worth

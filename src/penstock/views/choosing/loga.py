@@ -1,10 +1,10 @@
-"""LOGA: shorter paths for a configuration that was chosen for its utilisation (Algorithm 2).
+"""LOGA: shorter paths for a configuration that was chosen for its utilisation (delta §3.4, algorithm 2).
 
 Views in descending order of impact, which is their latency times the number of views that they reach. Each takes the
 rewriting with which the sum of all latencies is least, if its inputs have room, and never goes back to the source;
 again and again, until a round changes nothing.
 
-Where this departs from the paper's text, with the same result:
+Where this departs from delta §3.4, with the same result:
 
 - The sum of all latencies grows with the latency of a single view and with nothing else that a replacement of its
   rewriting changes. So the best rewriting is the one by which the view itself is fastest, and nothing has to be
@@ -12,27 +12,26 @@ Where this departs from the paper's text, with the same result:
 - Reach is exact, counted at the beginning of each round, when views are put into order (`reach`). A view reaches
   itself, so views that feed nobody have an order too.
 
-Of equally fast rewritings the one of least utilisation is taken. Beyond the paper, utilisation is weighed against
-latency all along: a view takes the rewriting that has the least
+Of equally fast rewritings the one of least utilisation is taken. Beyond delta, utilisation is weighed against latency
+all along: a view takes the rewriting that has the least
 
     thrift × utilisation / all utilisation  +  reach × latency / all latency
 
-of those by which it is faster: C of section 2.2, α and β such that both parts are shares of what they were, and as if
-all that the view reaches gain as much as it does. `thrift` 0 is the paper's algorithm. On graphs as large as the
-paper's 0.3 keeps 97 % of what that saves in latency, and utilisation grows by 7 % instead of 16 to 30 %.
+of those by which it is faster: C of delta §2.2, α and β such that both parts are shares of what they were, and as if
+all that the view reaches gain as much as it does. `thrift` 0 is delta algorithm 2. On graphs as large as those of
+delta §5.2, 0.3 keeps 97 % of what that saves in latency, and utilisation grows by 7 % instead of 16 to 30 %.
 """
 
-from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Float64s, Int64s
+from penstock.base.jit import kernel
 from penstock.views.choosing.capacities import Capacities
 from penstock.views.choosing.configuration import check
-from penstock.views.choosing.costs import utilisation_of
+from penstock.views.choosing.cost_model import utilisation_of
 from penstock.views.choosing.feeding import (
     Feeding,
     as_configuration,
@@ -40,7 +39,7 @@ from penstock.views.choosing.feeding import (
     feeding,
     fits,
     latency_by,
-    spread,
+    spread_latency,
 )
 from penstock.views.choosing.graph_check import well_formed
 from penstock.views.choosing.reach import reach
@@ -48,7 +47,7 @@ from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
 
 SECONDS = 60.0
 WIDER = 1.5
-"""The paper gives LOGA that many times the capacity that the program had: it leaves little room."""
+"""delta §5.4 gives LOGA that many times the capacity that the program had, which leaves little room."""
 THRIFT = 0.3
 _AT_A_TIME = 2000  # views between looks at the clock
 _FASTER = 1e-12  # by that share at least: less is rounding
@@ -60,12 +59,9 @@ class Shortened(NamedTuple):
     configuration: Configuration
     latency_before: float
     latency: float
-    utilisation_before: float
     utilisation: float
-    replaced: int
-    rounds: int
     course: tuple[tuple[float, float], ...]
-    """Seconds since the beginning and the sum of latencies then, again and again (figure 5)."""
+    """Seconds since the beginning and the sum of latencies then, again and again (delta fig. 5)."""
 
     @property
     def reduction(self) -> float:
@@ -84,9 +80,8 @@ def shorten(
     capacities: Capacities,
     seconds: float = SECONDS,
     thrift: float = THRIFT,
-    watch: Callable[[float, float], object] | None = None,
 ) -> Shortened:
-    """A configuration with less latency, within capacities (see `Capacities.widened`) that the one given keeps to.
+    """A configuration with less latency, within capacities (see `Capacities.widen_views`) that the one given keeps to.
 
     >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 3], [0, 1, 2, 3], [0, 1, 0], [0, 1, 2])))
     >>> costs = Costs(np.ones(3), np.ones(3), np.ones(3), np.ones(3))
@@ -102,9 +97,9 @@ def shorten(
     used = utilisation_of(configuration, costs)
     alpha = thrift * before / used if used else 0.0
     course = [(0.0, before)]
-    replaced, rounds, changed = 0, 0, 1
+    changed = 1
     while changed and monotonic() < began + seconds:
-        changed, rounds = 0, rounds + 1
+        changed = 0
         reached = reach(feed.start, feed.inputs, feed.rank, feed.chosen)
         order = _by_impact(feed, reached)
         for begin in range(0, len(order), _AT_A_TIME):
@@ -113,20 +108,14 @@ def shorten(
                 feed, graph.first, costs.utilisation, capacities.views, some, alpha, reached
             )
             course.append((monotonic() - began, float(feed.latency.sum())))
-            if watch is not None:
-                watch(*course[-1])
             if course[-1][0] > seconds:
                 break
-        replaced += changed
     found = as_configuration(feed)
     return Shortened(
         found,
         before,
         float(feed.latency.sum()),
-        used,
         utilisation_of(found, costs),
-        replaced,
-        rounds,
         (*course, (monotonic() - began, float(feed.latency.sum()))),
     )
 
@@ -164,6 +153,6 @@ def _shorten(
                 best, least = r, worth
         if best != old:
             feed_from(feed, view, best)
-            spread(feed, view)
+            spread_latency(feed, view)
             changed += 1
     return changed

@@ -1,10 +1,10 @@
-"""The integer program of Table 1, simplified: which rewriting feeds each view, at the least utilisation.
+"""The integer program of delta table 1, simplified: which rewriting feeds each view, at the least utilisation.
 
     minimise    Σ cost[c] x[c]
     such that   Σ x[c], c a column of v          =  1            for every view v        (2)
                 Σ x[c], c has u as an input     <=  limit[u]     for u a view or D       (3) and (4) in one
 
-The paper has one variable for every edge. An edge into a rewriting is chosen exactly if the rewriting is, so one
+delta §3.3 has one variable for every edge. An edge into a rewriting is chosen exactly if the rewriting is, so one
 variable for each rewriting is enough: a *column*. That a view is fed from the source D is a column like any other,
 whose only input is D. More goes without losing an optimum:
 
@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, offsets
+from penstock.base.jit import kernel
 from penstock.views.choosing.capacities import Capacities
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
@@ -79,10 +79,8 @@ def simplify(graph: RewritingGraph, costs: Costs, capacities: Capacities) -> Pro
     left, before = len(order), 2 * len(order) + 1
     limited = np.zeros(len(columns.capacity), np.bool_)
     while left < _WORTH_IT * before:
-        limited = _users(columns.first, columns.start, columns.inputs, keep) > columns.capacity
-        _drop_dominated(
-            columns.first, columns.start, columns.inputs, order, columns.cost, limited, keep
-        )
+        limited = _users(columns, keep) > columns.capacity
+        _drop_dominated(columns, order, limited, keep)
         left, before = int(keep.sum()), left
     return _assemble(columns, order, limited, keep)
 
@@ -93,7 +91,7 @@ def _with_source(graph: RewritingGraph, costs: Costs, capacities: Capacities) ->
     width = np.insert(np.diff(graph.start), last, 1)
     return _Columns(
         graph.first + np.arange(views + 1),
-        np.concatenate([[0], np.cumsum(width)]),
+        offsets(width),
         np.insert(graph.inputs, graph.start[last], views).astype(np.int32),
         np.insert(costs.utilisation, last, costs.source_utilisation),
         np.insert(np.arange(len(graph.start) - 1), last, SOURCE),
@@ -104,19 +102,19 @@ def _with_source(graph: RewritingGraph, costs: Costs, capacities: Capacities) ->
 def _assemble(columns: _Columns, order: Int64s, limited: Bools, keep: Bools) -> Program:
     count = np.add.reduceat(keep, columns.first[:-1], dtype=np.int64)
     kept = order[keep[order]]
-    begin = np.concatenate([[0], np.cumsum(count)])
+    begin = offsets(count)
     alone = kept[begin[:-1][count == 1]]
     settled = np.full(len(count), SOURCE, np.int64)
     settled[count == 1] = columns.rewriting[alone]
-    _, taken = _limited_inputs(columns.start, columns.inputs, alone, limited)
+    _, taken = _limited_inputs(columns, alone, limited)
     limit = columns.capacity - np.bincount(taken, minlength=len(limited))
     kept = kept[np.repeat(count > 1, count)]
-    start, used = _limited_inputs(columns.start, columns.inputs, kept, limited)
+    start, used = _limited_inputs(columns, kept, limited)
     number = np.cumsum(limited) - 1
     names = np.append(np.arange(len(count)), SOURCE)
     return Program(
         np.flatnonzero(count > 1).astype(np.int32),
-        np.concatenate([[0], np.cumsum(count[count > 1])]),
+        offsets(count[count > 1]),
         columns.rewriting[kept],
         columns.cost[kept],
         start,
@@ -128,7 +126,7 @@ def _assemble(columns: _Columns, order: Int64s, limited: Bools, keep: Bools) -> 
     )
 
 
-def configured(program: Program, picked: Int64s) -> Configuration:
+def configuration_of(program: Program, picked: Int64s) -> Configuration:
     """The configuration that a choice of one column for each of the program's views means."""
     chosen = program.settled.copy()
     chosen[program.views] = program.column[picked]
@@ -140,10 +138,13 @@ def total(program: Program, picked: Int64s) -> float:
     return program.fixed + float(program.cost[picked].sum())
 
 
+@kernel
 def loads(program: Program, picked: Int64s) -> Int64s:
     """How much of each limit a choice of columns takes."""
     taken = np.zeros(len(program.limit), np.int64)
-    _add_loads(program.start, program.rows, picked, taken)
+    for c in picked:
+        for e in range(program.start[c], program.start[c + 1]):
+            taken[program.rows[e]] += 1
     return taken
 
 
@@ -158,8 +159,9 @@ def _by_cost(first: Int64s, cost: Float64s) -> Int64s:
 
 
 @kernel
-def _users(first: Int64s, start: Int64s, inputs: Int32s, keep: Bools) -> Int64s:
+def _users(columns: _Columns, keep: Bools) -> Int64s:
     """How many views could use each view: several rewritings of one view count once."""
+    first, start, inputs = columns.first, columns.start, columns.inputs
     views = len(first) - 1
     found = np.zeros(views + 1, np.int64)
     seen = np.full(views + 1, -1, np.int64)
@@ -174,16 +176,9 @@ def _users(first: Int64s, start: Int64s, inputs: Int32s, keep: Bools) -> Int64s:
 
 
 @kernel
-def _drop_dominated(
-    first: Int64s,
-    start: Int64s,
-    inputs: Int32s,
-    order: Int64s,
-    cost: Float64s,
-    limited: Bools,
-    keep: Bools,
-) -> None:
+def _drop_dominated(columns: _Columns, order: Int64s, limited: Bools, keep: Bools) -> None:
     """Drop columns that another one of their view is no worse than; of equal ones all but one."""
+    first, start, inputs, cost = columns.first, columns.start, columns.inputs, columns.cost
     longest = 0
     for view in range(len(first) - 1):
         longest = max(longest, first[view + 1] - first[view])
@@ -203,36 +198,31 @@ def _drop_dominated(
                 other = order[q]
                 if not keep[other] or (signature[q - begin] & ~bits) != 0:
                     continue
-                if _needs_no_more(start, inputs, limited, other, r):
+                if _needs_no_more(columns, limited, other, r):
                     keep[r] = False
                     break
             if keep[r] and cost[r] == cost[order[max(begin, p - 1)]]:
-                _drop_equally_dear(start, inputs, order, cost, limited, keep, begin, p)
+                _drop_equally_expensive(columns, order, limited, keep, begin, p)
 
 
 @kernel
-def _drop_equally_dear(
-    start: Int64s,
-    inputs: Int32s,
-    order: Int64s,
-    cost: Float64s,
-    limited: Bools,
-    keep: Bools,
-    begin: int,
-    p: int,
+def _drop_equally_expensive(
+    columns: _Columns, order: Int64s, limited: Bools, keep: Bools, begin: int, p: int
 ) -> None:
     """Earlier columns that cost the same as the one at `p` and need more."""
+    cost = columns.cost
     r = order[p]
     q = p - 1
     while q >= begin and cost[order[q]] == cost[r]:
-        if keep[order[q]] and _needs_no_more(start, inputs, limited, r, order[q]):
+        if keep[order[q]] and _needs_no_more(columns, limited, r, order[q]):
             keep[order[q]] = False
         q -= 1
 
 
 @kernel
-def _needs_no_more(start: Int64s, inputs: Int32s, limited: Bools, this: int, that: int) -> bool:
+def _needs_no_more(columns: _Columns, limited: Bools, this: int, that: int) -> bool:
     """Whether all limited inputs of one rewriting are inputs of the other. Both are in ascending order."""
+    start, inputs = columns.start, columns.inputs
     e, f = start[this], start[that]
     while e < start[this + 1]:
         if not limited[inputs[e]]:
@@ -246,9 +236,8 @@ def _needs_no_more(start: Int64s, inputs: Int32s, limited: Bools, this: int, tha
 
 
 @kernel
-def _limited_inputs(
-    start: Int64s, inputs: Int32s, column: Int64s, limited: Bools
-) -> tuple[Int64s, Int32s]:
+def _limited_inputs(columns: _Columns, column: Int64s, limited: Bools) -> tuple[Int64s, Int32s]:
+    start, inputs = columns.start, columns.inputs
     first = np.zeros(len(column) + 1, np.int64)
     for c in range(len(column)):
         first[c + 1] = first[c]
@@ -262,10 +251,3 @@ def _limited_inputs(
                 rows[at] = inputs[e]
                 at += 1
     return first, rows
-
-
-@kernel
-def _add_loads(start: Int64s, rows: Int32s, picked: Int64s, taken: Int64s) -> None:
-    for c in picked:
-        for e in range(start[c], start[c + 1]):
-            taken[rows[e]] += 1

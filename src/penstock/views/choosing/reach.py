@@ -1,4 +1,4 @@
-"""How many views each view reaches in a configuration: what its latency has an impact on (section 3.4).
+"""How many views each view reaches in a configuration: what its latency has an impact on (delta §3.4).
 
 Exact, and quadratic with a small constant: views are taken 512 at a time, in order of rank; each view has 512 bits for
 which of them it reaches. In descending order of rank a view's bits are final, and are or-ed into those of its inputs.
@@ -10,15 +10,15 @@ Beyond `EXACT` views as many are drawn at random, and counts are scaled up: they
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s, UInt64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int32s, Int64s, UInt64s
+from penstock.base.jit import kernel
 from penstock.views.rewriting_graph import SOURCE
 
 EXACT = 200_000
 _WORDS = 8
 
 
-def reach(start: Int64s, inputs: Int32s, rank: Int32s, chosen: Int64s, seed: int = 0) -> Int64s:
+def reach(start: Int64s, inputs: Int32s, rank: Int32s, chosen: Int64s) -> Int64s:
     """For each view how many views it feeds, directly or not, and itself.
 
     >>> chain = np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([0, 1, 2], np.int32)
@@ -28,7 +28,7 @@ def reach(start: Int64s, inputs: Int32s, rank: Int32s, chosen: Int64s, seed: int
     order = np.argsort(rank, kind="stable")
     counted = np.arange(len(order))
     if len(order) > EXACT:
-        counted = np.sort(np.random.default_rng(seed).choice(len(order), EXACT, replace=False))
+        counted = np.sort(np.random.default_rng(0).choice(len(order), EXACT, replace=False))
     found = _count(start, inputs, chosen, order, counted)
     return found * len(order) // max(1, len(counted)) if len(order) > EXACT else found
 

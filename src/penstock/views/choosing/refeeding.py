@@ -1,10 +1,17 @@
-"""Feeding single views anew in a configuration that lives (section 3.5): the kernels of `increments`."""
+"""Feeding single views anew in a configuration that lives (delta §3.5): the kernels of `increments`."""
 
 import numpy as np
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s
-from penstock.jit import kernel
-from penstock.views.choosing.feeding import UNFED, Feeding, feed_from, fits, latency_by, spread
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.jit import kernel
+from penstock.views.choosing.feeding import (
+    UNFED,
+    Feeding,
+    feed_from,
+    fits,
+    latency_by,
+    spread_latency,
+)
 from penstock.views.rewriting_graph import SOURCE
 
 
@@ -35,7 +42,7 @@ def feed_one(
             return False
         best = SOURCE
     feed_from(feed, view, best)
-    spread(feed, view)
+    spread_latency(feed, view)
     return True
 
 

@@ -1,4 +1,4 @@
-"""A choice that keeps to the limits, from prices (for section 3.3): greedy, then improved by moves and exchanges.
+"""A choice that keeps to the limits, from prices (for delta §3.3): greedy, then improved by moves and exchanges.
 
 Greedy: views that lose most if they don't get their cheapest column come first, and each takes the cheapest, prices
 included, that still has room. A view for which there's none stays open for now, as if it cost more than all others.
@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Float64s, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.views.choosing.lagrangian import reduced_costs
 from penstock.views.choosing.program import Program
-from penstock.views.choosing.user_lists import entry_owners, link, unlink
+from penstock.views.choosing.user_lists import entry_owners, link, list_users, unlink
 
 OPEN = -1
 """Picked for a view: nothing yet."""
@@ -51,23 +51,19 @@ def greedy(program: Program, prices: Float64s) -> Repaired:
     """The cheapest columns at these prices, as far as there's room."""
     reduced = reduced_costs(program, prices)
     order = np.argsort(-_regret(program.first, reduced), kind="stable")
-    return Repaired(
-        *_greedy(program.first, program.start, program.rows, program.limit, reduced, order)
-    )
+    return _greedy(program, reduced, order)
 
 
-def improved(program: Program, choice: Repaired, until: float = np.inf) -> Repaired:
+def improve_choice(program: Program, choice: Repaired, until: float = np.inf) -> Repaired:
     """A choice made cheaper by moves and exchanges. The one given isn't usable any more."""
     state = lists(program, choice)
-    dear = float(program.cost.sum()) + 1.0
+    expensive = float(program.cost.sum()) + 1.0
     found = True
     while found:
         found = False
         for begin in range(0, len(choice.picked), _AT_A_TIME):
-            found |= _improve(
-                program.first, program.start, program.rows, program.cost, state, dear,
-                begin, min(begin + _AT_A_TIME, len(choice.picked)),
-            )  # fmt: skip
+            end = min(begin + _AT_A_TIME, len(choice.picked))
+            found |= _improve(program, state, expensive, begin, end)
             if monotonic() > until:
                 return choice
     return choice
@@ -75,17 +71,12 @@ def improved(program: Program, choice: Repaired, until: float = np.inf) -> Repai
 
 def lists(program: Program, choice: Repaired) -> Lists:
     """The users of every row that a choice has. The choice changes with them."""
-    entries = len(program.rows)
-    state = Lists(
+    return Lists(
         choice.picked,
         choice.room,
-        np.full(len(program.limit), -1, np.int64),
-        np.full(entries, -1, np.int64),
-        np.full(entries, -1, np.int64),
-        entry_owners(program.first, program.start, entries),
+        *list_users(program.start, program.rows, choice.picked, len(program.limit)),
+        entry_owners(program.first, program.start, len(program.rows)),
     )
-    link_all(program.start, program.rows, state)
-    return state
 
 
 @kernel
@@ -104,48 +95,41 @@ def _regret(first: Int64s, reduced: Float64s) -> Float64s:
 
 
 @kernel
-def _greedy(
-    first: Int64s, start: Int64s, rows: Int32s, limit: Int64s, reduced: Float64s, order: Int64s
-) -> tuple[Int64s, Int64s]:
-    room = np.maximum(limit, 0)
+def _greedy(program: Program, reduced: Float64s, order: Int64s) -> Repaired:
+    first, start, rows = program.first, program.start, program.rows
+    room = np.maximum(program.limit, 0)
     picked = np.full(len(first) - 1, OPEN, np.int64)
     for view in order:
         best = np.inf
         for c in range(first[view], first[view + 1]):
-            if reduced[c] < best and blocked_by(start, rows, room, c) == FREE:
+            if reduced[c] < best and blocked_by(program, room, c) == FREE:
                 best = reduced[c]
                 picked[view] = c
         if picked[view] != OPEN:
             for e in range(start[picked[view]], start[picked[view] + 1]):
                 room[rows[e]] -= 1
-    return picked, room
+    return Repaired(picked, room)
 
 
 FREE, TWICE = -1, -2
 
 
 @kernel
-def blocked_by(start: Int64s, rows: Int32s, room: Int64s, c: int) -> int:
+def blocked_by(program: Program, room: Int64s, c: int) -> int:
     """The row without room that keeps a column from being picked; `FREE`, or `TWICE` if there are several."""
     found = FREE
-    for e in range(start[c], start[c + 1]):
-        if room[rows[e]] <= 0:
+    for e in range(program.start[c], program.start[c + 1]):
+        if room[program.rows[e]] <= 0:
             if found != FREE:
                 return TWICE
-            found = rows[e]
+            found = program.rows[e]
     return found
 
 
 @kernel
-def link_all(start: Int64s, rows: Int32s, state: Lists) -> None:
-    for view in range(len(state.picked)):
-        if state.picked[view] != OPEN:
-            link(start, rows, state.head, state.after, state.before, state.picked[view])
-
-
-@kernel
-def pick_column(start: Int64s, rows: Int32s, state: Lists, view: int, c: int) -> None:
+def pick_column(program: Program, state: Lists, view: int, c: int) -> None:
     """Put a view to another column, or to none."""
+    start, rows = program.start, program.rows
     old = state.picked[view]
     if old != OPEN:
         unlink(start, rows, state.head, state.after, state.before, old)
@@ -159,56 +143,42 @@ def pick_column(start: Int64s, rows: Int32s, state: Lists, view: int, c: int) ->
 
 
 @kernel
-def _improve(
-    first: Int64s,
-    start: Int64s,
-    rows: Int32s,
-    cost: Float64s,
-    state: Lists,
-    dear: float,
-    begin: int,
-    end: int,
-) -> bool:
+def _improve(program: Program, state: Lists, expensive: float, begin: int, end: int) -> bool:
     """Moves and exchanges of some views. Whether there were any."""
+    first, cost = program.first, program.cost
     found = False
     for view in range(begin, end):
         old = state.picked[view]
-        now = dear if old == OPEN else cost[old]
+        now = expensive if old == OPEN else cost[old]
         if old == first[view]:
             continue
-        pick_column(start, rows, state, view, OPEN)
+        pick_column(program, state, view, OPEN)
         best, column, partner, elsewhere = -1e-9 * now, old, -1, -1
         for c in range(first[view], first[view + 1]):
             gain = cost[c] - now
             if gain >= best:
                 break
-            row = blocked_by(start, rows, state.room, c)
+            row = blocked_by(program, state.room, c)
             if row == FREE:
                 best, column, partner = gain, c, -1
                 break
             if row != TWICE:
-                other, to, more = _makes_room(first, start, rows, cost, state, c, row, best - gain)
+                other, to, more = _makes_room(program, state, c, row, best - gain)
                 if other >= 0:
                     best, column, partner, elsewhere = gain + more, c, other, to
         if partner >= 0:
-            pick_column(start, rows, state, partner, elsewhere)
-        pick_column(start, rows, state, view, column)
+            pick_column(program, state, partner, elsewhere)
+        pick_column(program, state, view, column)
         found |= column != old
     return found
 
 
 @kernel
 def _makes_room(
-    first: Int64s,
-    start: Int64s,
-    rows: Int32s,
-    cost: Float64s,
-    state: Lists,
-    c: int,
-    row: int,
-    most: float,
+    program: Program, state: Lists, c: int, row: int, most: float
 ) -> tuple[int, int, float]:
     """The user of a full row that goes elsewhere most cheaply, for less than `most`, once column `c` is picked."""
+    first, start, rows, cost = program.first, program.start, program.rows, program.cost
     for e in range(start[c], start[c + 1]):
         state.room[rows[e]] -= 1
     partner, elsewhere, least = -1, -1, most
@@ -219,7 +189,7 @@ def _makes_room(
         for d in range(first[view], first[view + 1]):
             if cost[d] - cost[old] >= least:
                 break
-            if d != old and _fits_instead(start, rows, state.room, old, d):
+            if d != old and _fits_instead(program, state.room, old, d):
                 partner, elsewhere, least = view, d, cost[d] - cost[old]
                 break
         entry = state.after[entry]
@@ -230,8 +200,9 @@ def _makes_room(
 
 
 @kernel
-def _fits_instead(start: Int64s, rows: Int32s, room: Int64s, old: int, new: int) -> bool:
+def _fits_instead(program: Program, room: Int64s, old: int, new: int) -> bool:
     """Whether a view has room in column `new` if it leaves `old`. A row that is overdrawn has none, left or not."""
+    start, rows = program.start, program.rows
     for e in range(start[new], start[new + 1]):
         row = rows[e]
         if room[row] <= 0:

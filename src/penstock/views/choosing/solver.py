@@ -1,4 +1,4 @@
-"""The program of Table 1 (as `program` has it) given to HiGHS, or only those of its columns that can matter.
+"""The program of delta table 1 (as `program` has it) given to HiGHS, or only those of its columns that can matter.
 
 Rows: one for each view (exactly one column), then one for each limit. A time limit is always set; what HiGHS found by
 then comes back with the bound that it has proved. It doesn't look at its clock in all phases of presolving, though, so
@@ -14,8 +14,9 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from penstock.arrays import Bools, Int64s
-from penstock.errors import PenstockError
+from penstock.base.arrays import Bools, Int64s, offsets
+from penstock.base.errors import PenstockError
+from penstock.covering.boxes import runs
 from penstock.views.choosing.program import Program, loads, total
 
 _AT_ONCE = 20_000  # columns up to which presolving takes no time worth speaking of
@@ -94,12 +95,12 @@ def _model(program: Program, columns: Int64s) -> highspy.HighsLp:
     views, count = len(program.views), len(columns)
     owner = np.searchsorted(program.first, columns, side="right") - 1
     width = np.diff(program.start)[columns]
-    start = np.concatenate([[0], np.cumsum(width + 1)])
+    start = offsets(width + 1)
     index = np.empty(start[-1], np.int32)
     head = np.zeros(len(index), np.bool_)
     head[start[:-1]] = True
     index[head] = owner
-    index[~head] = views + program.rows[_runs(program.start[columns], width)]
+    index[~head] = views + program.rows[runs(program.start[columns], width)]
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = count, views + len(program.limit)
     model.col_cost_ = program.cost[columns]
@@ -111,12 +112,6 @@ def _model(program: Program, columns: Int64s) -> highspy.HighsLp:
     model.a_matrix_.value_ = np.ones(len(index))
     model.integrality_ = [highspy.HighsVarType.kInteger] * count
     return model
-
-
-def _runs(begin: Int64s, width: Int64s) -> Int64s:
-    """begin[0], begin[0] + 1, … `width[0]` of them, then those of the next."""
-    runs: Int64s = np.repeat(begin - (np.cumsum(width) - width), width)
-    return runs + np.arange(len(runs))
 
 
 def _read(program: Program, columns: Int64s, highs: highspy.Highs) -> Solution:

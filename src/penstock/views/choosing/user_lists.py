@@ -11,8 +11,8 @@ in as many steps as that has inputs.
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int32s, Int64s
+from penstock.base.jit import kernel
 
 
 @kernel
@@ -41,6 +41,19 @@ def unlink(
             head[inputs[e]] = after[e]
         if after[e] >= 0:
             before[after[e]] = before[e]
+
+
+@kernel
+def list_users(
+    start: Int64s, inputs: Int32s, chosen: Int64s, count: int
+) -> tuple[Int64s, Int64s, Int64s]:
+    """`head`, `after` and `before` of `count` inputs, where each view has chosen a rewriting, or none (negative)."""
+    head = np.full(count, -1, np.int64)
+    after, before = np.full(len(inputs), -1, np.int64), np.full(len(inputs), -1, np.int64)
+    for n in chosen:
+        if n >= 0:
+            link(start, inputs, head, after, before, n)
+    return head, after, before
 
 
 @kernel

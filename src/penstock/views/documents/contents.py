@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bytes, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bytes, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.views.documents.documents import (
     CONTENT_END,
     CONTENT_START,
@@ -62,18 +62,6 @@ def text_sizes(documents: Documents) -> Int64s:
     extra = documents.scopes.size[documents.scope] - found.own
     sizes: Int64s = np.stack([values, spans[CONTENT_END] - spans[CONTENT_START] + extra], axis=1)
     return sizes
-
-
-def cont(documents: Documents, node: int) -> str:
-    """A node's subtree, serialised.
-
-    >>> from penstock.views.documents.xml_documents import read_xml
-    >>> cont(read_xml(['<r xmlns:x="urn:u"><x:a y="1"/></r>']), 1)
-    '<x:a xmlns:x="urn:u" y="1"></x:a>'
-    """
-    found = np.empty(text_sizes(documents)[node, 1], np.uint8)
-    write_content(contents(documents), node, found, 0, -1, np.empty(MOST_DECLARATIONS, np.int64))
-    return found.tobytes().decode()
 
 
 @kernel

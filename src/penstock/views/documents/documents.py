@@ -1,4 +1,4 @@
-"""Documents as flat arrays: a batch of them in one piece, whatever they were written in (section 4.1).
+"""Documents as flat arrays: a batch of them in one piece, whatever they were written in (delta §4.1).
 
     <news><item id="3"><topic>ACME</topic></item></news>
 
@@ -15,14 +15,13 @@ in. Attributes' values aren't part of an element's value: they have the second h
 Python object is kept per node.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bytes, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bytes, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.views.documents.label_table import LabelTable, label_table
 from penstock.views.node_ids import node_id
 
@@ -186,15 +185,12 @@ def close_node(links: Int32s, spans: Int64s, used: Int64s, node: int) -> None:
     spans[CONTENT_END, node] = used[CONTENT]
 
 
-def finished(
-    out: Draft, ends: Int64s, numbers: Sequence[int] | Int64s | None, bad: list[BadDocument]
-) -> Documents:
-    """The documents that were read; `ends` says where the nodes of each end."""
+def finish_documents(out: Draft, ends: Int64s, bad: list[BadDocument]) -> Documents:
+    """The documents that were read, numbered from 0 on; `ends` says where the nodes of each end."""
     nodes = int(out.used[NODES])
-    named = np.arange(len(ends)) if numbers is None else np.asarray(numbers, np.int64)
     labels, parents, last, levels, scope = (row[:nodes] for row in out.links)
     return Documents(
-        named,
+        np.arange(len(ends)),
         np.concatenate([np.zeros(1, np.int64), ends]),
         labels,
         parents,

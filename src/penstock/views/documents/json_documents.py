@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Int64s
+from penstock.base.arrays import offsets
 from penstock.views.documents.document_bytes import RefusedDocument, utf8_documents
 from penstock.views.documents.documents import (
     MOST_DEPTH,
@@ -18,7 +18,7 @@ from penstock.views.documents.documents import (
     Document,
     Documents,
     draft,
-    finished,
+    finish_documents,
 )
 from penstock.views.documents.json_scan import (
     BAD_NUMBER,
@@ -44,15 +44,12 @@ _REASONS = {
 }
 
 
-def read_json(
-    documents: Sequence[Document] | pa.Array, numbers: Sequence[int] | Int64s | None = None
-) -> Documents:
+def read_json(documents: Sequence[Document] | pa.Array) -> Documents:
     """A batch of documents, as bytes or as text. What can't be read is in `bad`, and the others go on.
 
-    >>> from penstock.views.documents.contents import cont
     >>> batch = read_json(['{"a": [1, {"b": "x"}]}', "[1]"])
-    >>> [(batch.names[batch.labels[node]], batch.value(node), cont(batch, node)) for node in range(3)]
-    [('a', '1', '1'), ('a', 'x', '{"b":"x"}'), ('b', 'x', '"x"')]
+    >>> [(batch.names[batch.labels[node]], batch.value(node)) for node in range(3)], batch.content.tobytes()
+    ([('a', '1'), ('a', 'x'), ('b', 'x')], b'{"a":[1,{"b":"x"}]}')
     >>> batch.bad
     (BadDocument(place=1, reason="not an object: send an array's elements as documents, or under a key, at byte 0"),)
     """
@@ -62,18 +59,16 @@ def read_json(
         if isinstance(found, RefusedDocument):
             bad.append(BadDocument(place, str(found)))
         pieces.append(b"" if isinstance(found, RefusedDocument) else found)
-    offsets = np.zeros(len(pieces) + 1, np.int64)
-    offsets[1:] = np.cumsum([len(piece) for piece in pieces])
+    starts = offsets(np.array([len(piece) for piece in pieces], np.int64))
     data = b"".join(pieces)
     nodes = data.count(b":") + data.count(b",") + data.count(b"[")
     out = draft(nodes, len(data), len(data))
     ends, places = np.zeros(len(pieces), np.int64), np.zeros(len(pieces), np.int64)
     faults = np.zeros(len(pieces), np.int32)
-    faults[[refused.place for refused in bad]] = UNEXPECTED
-    known = set(np.flatnonzero(faults).tolist())
-    scan_documents(np.frombuffer(data, np.uint8), offsets, out, ends, faults, places)
-    for place in np.flatnonzero(faults != OK).tolist():
-        if place not in known:
-            reason = f"{_REASONS[int(faults[place])]}, at byte {places[place]}"
-            bad.append(BadDocument(place, reason))
-    return finished(out, ends, numbers, bad)
+    faults[[known.place for known in bad]] = UNEXPECTED
+    refused = faults != OK
+    scan_documents(np.frombuffer(data, np.uint8), starts, out, ends, faults, places)
+    for place in np.flatnonzero((faults != OK) & ~refused).tolist():
+        reason = f"{_REASONS[int(faults[place])]}, at byte {places[place]}"
+        bad.append(BadDocument(place, reason))
+    return finish_documents(out, ends, bad)

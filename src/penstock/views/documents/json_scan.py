@@ -17,8 +17,8 @@ content have no more bytes than they are read from.
 
 import numpy as np
 
-from penstock.arrays import Bytes, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bytes, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.views.documents.documents import (
     CONTENT,
     MOST_DEPTH,
@@ -31,13 +31,13 @@ from penstock.views.documents.documents import (
     open_node,
 )
 from penstock.views.documents.label_table import label_number
-from penstock.views.documents.xml_text import utf8
+from penstock.views.documents.xml_text import put_byte, utf8
 from penstock.views.node_ids import MOST_NODES
 
 OK, NO_OBJECT, UNEXPECTED, BAD_STRING, BAD_NUMBER, TOO_DEEP, TOO_MANY_NODES, TRAILING = range(8)
 
 _QUOTE, _COMMA, _COLON, _BACKSLASH = 34, 44, 58, 92
-_OPEN_ARRAY, _CLOSE_ARRAY, _OPEN_OBJECT, _CLOSE_OBJECT = 91, 93, 123, 125
+_CLOSE_ARRAY, _OPEN_OBJECT, _CLOSE_OBJECT = 93, 123, 125
 _TRUE, _FALSE, _NULL = (np.frombuffer(word, np.uint8) for word in (b"true", b"false", b"null"))
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 # What follows a backslash, and the character that it stands for, in the same order.
@@ -72,7 +72,7 @@ def _scan(data: Bytes, at: int, past: int, out: Draft, frames: Int64s) -> tuple[
     first = used[NODES]
     depth = 1
     frames[0, 0], frames[0, 1], frames[0, 2] = -1, -1, 0
-    _put(content, used, _OPEN_OBJECT)
+    put_byte(content, used, _OPEN_OBJECT)
     at = _skip_space(data, at + 1, past)
     fresh = True  # nothing stands yet in the frame
     while depth:
@@ -80,7 +80,7 @@ def _scan(data: Bytes, at: int, past: int, out: Draft, frames: Int64s) -> tuple[
         if at == past:
             return UNEXPECTED, at
         if data[at] == (_CLOSE_OBJECT if label < 0 else _CLOSE_ARRAY):
-            _put(content, used, data[at])
+            put_byte(content, used, data[at])
             if label < 0 and parent >= 0:
                 close_node(links, spans, used, parent)
             depth -= 1
@@ -89,7 +89,7 @@ def _scan(data: Bytes, at: int, past: int, out: Draft, frames: Int64s) -> tuple[
         if not fresh:
             if data[at] != _COMMA:
                 return UNEXPECTED, at
-            _put(content, used, _COMMA)
+            put_byte(content, used, _COMMA)
             at = _skip_space(data, at + 1, past)
             if at == past:
                 return UNEXPECTED, at
@@ -105,7 +105,7 @@ def _scan(data: Bytes, at: int, past: int, out: Draft, frames: Int64s) -> tuple[
                 return UNEXPECTED, at
             # A label is paid for by a colon, so there is room for it.
             label = label_number(out.table, values, key, key + size, False)
-            _put(content, used, _COLON)
+            put_byte(content, used, _COLON)
             at = _skip_space(data, at + 1, past)
             if at == past:
                 return UNEXPECTED, at
@@ -118,7 +118,7 @@ def _scan(data: Bytes, at: int, past: int, out: Draft, frames: Int64s) -> tuple[
                 frames[depth, 0] = open_node(links, spans, used, label, parent, level)
                 frames[depth, 1], frames[depth, 2] = -1, level + 1
             depth += 1
-            _put(content, used, byte)
+            put_byte(content, used, byte)
             at, fresh = _skip_space(data, at + 1, past), True
         else:
             node = open_node(links, spans, used, label, parent, level)
@@ -151,7 +151,7 @@ def _scalar(data: Bytes, at: int, past: int, values: Bytes, content: Bytes, used
     else:
         end = _number_end(data, at, past)
     for place in range(at, end):
-        _put(content, used, data[place])
+        put_byte(content, used, data[place])
         if byte != _NULL[0]:
             values[used[TEXT]] = data[place]
             used[TEXT] += 1
@@ -298,12 +298,6 @@ def _put_character(content: Bytes, end: int, values: Bytes, at: int, size: int) 
     content[end + 4] = _HEX[byte >> 4]
     content[end + 5] = _HEX[byte & 15]
     return end + 6
-
-
-@kernel
-def _put(content: Bytes, used: Int64s, byte: int) -> None:
-    content[used[CONTENT]] = byte
-    used[CONTENT] += 1
 
 
 @kernel

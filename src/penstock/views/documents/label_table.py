@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bytes, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bytes, Int32s, Int64s
+from penstock.base.jit import kernel
 
 _SEED = secrets.randbits(62)
 _AT = 64

@@ -20,7 +20,7 @@ from xml.parsers import expat
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Int64s
+from penstock.base.arrays import offsets
 from penstock.views.documents.contents import MOST_DECLARATIONS
 from penstock.views.documents.document_bytes import RefusedDocument, utf8_documents
 from penstock.views.documents.documents import (
@@ -29,7 +29,7 @@ from penstock.views.documents.documents import (
     Document,
     Documents,
     draft,
-    finished,
+    finish_documents,
 )
 from penstock.views.documents.xml_scan import (
     MALFORMED,
@@ -60,15 +60,12 @@ _DECLARED = re.compile(
 )
 
 
-def read_xml(
-    documents: Sequence[Document] | pa.Array, numbers: Sequence[int] | Int64s | None = None
-) -> Documents:
+def read_xml(documents: Sequence[Document] | pa.Array) -> Documents:
     """A batch of documents, as bytes or as text. What can't be read is in `bad`, and the others go on.
 
-    >>> from penstock.views.documents.contents import cont
     >>> batch = read_xml(["<a x='1'>5<b/></a>", "<a>"])
-    >>> [batch.names[label] for label in batch.labels], batch.value(0), cont(batch, 0)
-    (['a', '@x', 'b'], '5', '<a x="1">5<b></b></a>')
+    >>> [batch.names[label] for label in batch.labels], batch.value(0), batch.content.tobytes()
+    (['a', '@x', 'b'], '5', b'<a x="1">5<b></b></a>')
     >>> batch.bad
     (BadDocument(place=1, reason='no element found: line 1, column 3'),)
     """
@@ -78,16 +75,15 @@ def read_xml(
         if refusal is not None:
             bad.append(BadDocument(place, str(refusal)))
         pieces.append(b"" if isinstance(found, RefusedDocument) or refusal is not None else found)
-    offsets = np.zeros(len(pieces) + 1, np.int64)
-    offsets[1:] = np.cumsum([len(piece) for piece in pieces])
+    starts = offsets(np.array([len(piece) for piece in pieces], np.int64))
     data = b"".join(pieces)
     nodes = data.count(b"<") + data.count(b"=")
     out = draft(nodes, len(data), LONGEST_ESCAPE * len(data), data.count(b"xmlns"))
     ends = np.zeros(len(pieces), np.int64)
     faults = np.zeros(len(pieces), np.int32)
-    scan_documents(np.frombuffer(data, np.uint8), offsets, out, ends, faults)
+    scan_documents(np.frombuffer(data, np.uint8), starts, out, ends, faults)
     bad += [BadDocument(int(p), _REASONS[int(faults[p])]) for p in np.flatnonzero(faults != OK)]
-    return finished(out, ends, numbers, bad)
+    return finish_documents(out, ends, bad)
 
 
 def _malformed(data: bytes) -> Exception | None:

@@ -8,11 +8,11 @@
 
 import numpy as np
 
-from penstock.arrays import Bytes, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bytes, Int64s
+from penstock.base.jit import kernel
 from penstock.views.documents.contents import MOST_DECLARATIONS, undeclares
 from penstock.views.documents.documents import CONTENT, DECLARATIONS, SCOPES, Draft, Scopes
-from penstock.views.documents.xml_text import copy, copy_escaped, put
+from penstock.views.documents.xml_text import copy, copy_escaped, put_byte
 
 XML_NAMESPACE = -1
 """Where the namespace of the prefix xml begins: not in `values`, since nobody declares it."""
@@ -61,12 +61,12 @@ def declare(
                 size -= scopes.texts[known, 1] - scopes.texts[known, 0]
         declaration = used[DECLARATIONS]
         scopes.texts[declaration, 0] = used[CONTENT]
-        put(content, used, _SPACE)
+        put_byte(content, used, _SPACE)
         copy(content, used, data, at, past)
-        put(content, used, _EQUALS)
-        put(content, used, _QUOTE)
+        put_byte(content, used, _EQUALS)
+        put_byte(content, used, _QUOTE)
         copy_escaped(content, used, values, begin, end, True)
-        put(content, used, _QUOTE)
+        put_byte(content, used, _QUOTE)
         scopes.texts[declaration, 1] = used[CONTENT]
         scopes.names[declaration, 0], scopes.names[declaration, 1] = begin, end
         if not undeclares(scopes.texts[declaration, 0], used[CONTENT]):

@@ -11,8 +11,8 @@ paid for by a `<` or `=`, and what can't be taken apart is `MALFORMED`.
 
 import numpy as np
 
-from penstock.arrays import Bytes, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bytes, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.views.documents.documents import (
     ATTRIBUTE_TEXT,
     CONTENT,
@@ -43,7 +43,7 @@ from penstock.views.documents.xml_text import (
     find,
     is_space,
     name_end_of,
-    put,
+    put_byte,
     skip_space,
     text_and_references,
 )
@@ -156,9 +156,9 @@ def _element(
     node = open_node(out.links, out.spans, used, label, parent, depth)
     scope = int(out.links[SCOPE, parent]) if parent >= 0 else 0
     out.links[SCOPE, node] = scope
-    put(content, used, _LT)
+    put_byte(content, used, _LT)
     copy(content, used, data, name, name_end)
-    count, at, fault = _read_attributes(data, name_end, past, out.values, used, names, order)
+    count, at, fault = _read_attributes(data, name_end, past, out.values, used, names)
     if fault != OK:
         return at, fault
     if count:
@@ -166,7 +166,7 @@ def _element(
         if scope < 0:
             return at, TOO_MANY_DECLARATIONS
         out.links[SCOPE, node] = scope
-    put(content, used, _GT)
+    put_byte(content, used, _GT)
     if data[at] == _SLASH:
         at += 1
         if at == past or data[at] != _GT:
@@ -177,7 +177,7 @@ def _element(
 
 @kernel
 def _read_attributes(
-    data: Bytes, at: int, past: int, values: Bytes, used: Int64s, names: Int64s, order: Int64s
+    data: Bytes, at: int, past: int, values: Bytes, used: Int64s, names: Int64s
 ) -> tuple[int, int, int]:
     """` a="b"` up to / or >: how many there are, where that stands, and a fault."""
     count = 0
@@ -258,13 +258,13 @@ def _attributes(
     _sort(data, values, names, order, others)
     for place in range(others):
         which = order[place]
-        put(content, used, _SPACE)
+        put_byte(content, used, _SPACE)
         spans[CONTENT_START, names[which, NODE]] = used[CONTENT]
         copy(content, used, data, names[which, NAME_START], names[which, NAME_END])
-        put(content, used, _EQUALS)
-        put(content, used, _QUOTE)
+        put_byte(content, used, _EQUALS)
+        put_byte(content, used, _QUOTE)
         copy_escaped(content, used, values, names[which, TEXT_START], names[which, TEXT_END], True)
-        put(content, used, _QUOTE)
+        put_byte(content, used, _QUOTE)
         spans[CONTENT_END, names[which, NODE]] = used[CONTENT]
     return scope
 
@@ -312,10 +312,10 @@ def _closing(data: Bytes, at: int, past: int, content: Bytes, used: Int64s) -> i
 
 @kernel
 def _close_tag(content: Bytes, used: Int64s, data: Bytes, at: int, past: int) -> None:
-    put(content, used, _LT)
-    put(content, used, _SLASH)
+    put_byte(content, used, _LT)
+    put_byte(content, used, _SLASH)
     copy(content, used, data, at, past)
-    put(content, used, _GT)
+    put_byte(content, used, _GT)
 
 
 @kernel
@@ -327,14 +327,14 @@ def _instruction(data: Bytes, at: int, past: int, content: Bytes, used: Int64s) 
     copy(content, used, data, at, target)
     rest = skip_space(data, target, past - 2)
     if rest < past - 2:
-        put(content, used, _SPACE)
+        put_byte(content, used, _SPACE)
         for place in range(rest, past - 2):
             if data[place] != _CR:
-                put(content, used, data[place])
+                put_byte(content, used, data[place])
             elif data[place + 1] != _LF:
-                put(content, used, _LF)
-    put(content, used, _QUESTION)
-    put(content, used, _GT)
+                put_byte(content, used, _LF)
+    put_byte(content, used, _QUESTION)
+    put_byte(content, used, _GT)
 
 
 @kernel

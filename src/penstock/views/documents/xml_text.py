@@ -8,8 +8,8 @@ more bytes than what it is read from, a content at most `LONGEST_ESCAPE` times a
 
 import numpy as np
 
-from penstock.arrays import Bytes, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bytes, Int64s
+from penstock.base.jit import kernel
 from penstock.views.documents.documents import ATTRIBUTE_TEXT, CONTENT, TEXT
 
 LONGEST_ESCAPE = 6
@@ -161,7 +161,7 @@ def utf8(code: int, target: Bytes, at: int) -> int:
 
 
 @kernel
-def put(content: Bytes, used: Int64s, byte: int) -> None:
+def put_byte(content: Bytes, used: Int64s, byte: int) -> None:
     content[used[CONTENT]] = byte
     used[CONTENT] += 1
 

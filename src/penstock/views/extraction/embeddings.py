@@ -1,4 +1,4 @@
-"""All embeddings of one pattern in a batch of documents, from the bits of its states (section 4.1).
+"""All embeddings of one pattern in a batch of documents, from the bits of its states (delta §4.1).
 
 Nodes of the pattern are bound one behind the other, parents before children: each to the nodes of its state's bits that
 lie within the node its parent is bound to. A label's nodes stand in document order, so those within a node are one run
@@ -19,8 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Int32s, Int64s, UInt64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int32s, Int64s, UInt64s
+from penstock.base.jit import kernel
+from penstock.views.array_room import with_room
 from penstock.views.extraction.pattern_holds import Holds, LabelLists
 from penstock.views.extraction.pattern_states import Patterns
 from penstock.views.tree_pattern import DOCUMENT, Returns
@@ -39,7 +40,7 @@ class Forest(NamedTuple):
     """Per node the bytes of its value, and of its content."""
 
 
-class Limits(NamedTuple):
+class ExtractionLimits(NamedTuple):
     """What one pattern may have of one document: embeddings, and bytes of the texts they return."""
 
     tuples: int = 100_000
@@ -74,34 +75,24 @@ class Embeddings(NamedTuple):
     """Pairs of a pattern and a document that had too many."""
 
 
-class _Search(NamedTuple):
-    """What is the same for all patterns."""
+class Ground(NamedTuple):
+    """What embeddings are looked for in: the same for all patterns."""
 
     patterns: Patterns
     state_label: Int32s
     holds: Holds
     lists: LabelLists
     forest: Forest
-    limits: Limits
+    limits: ExtractionLimits
 
 
 @kernel
 def embeddings(
-    low: int,
-    past: int,
-    most_cells: int,
-    most_bytes: int,
-    patterns: Patterns,
-    state_label: Int32s,
-    holds: Holds,
-    lists: LabelLists,
-    forest: Forest,
-    limits: Limits,
-    room: Room,
+    low: int, most_cells: int, most_bytes: int, ground: Ground, room: Room
 ) -> Embeddings:
-    """The embeddings of the patterns from `low` up to `past`, or up to the one with which there are so many cells or
-    bytes of text."""
-    search = _Search(patterns, state_label, holds, lists, forest, limits)
+    """The embeddings of the patterns from `low` on, up to the one with which there are that many cells or bytes."""
+    patterns = ground.patterns
+    past = len(patterns.first) - 1
     widest = 0
     for pattern in range(low, past):
         widest = max(widest, patterns.first[pattern + 1] - patterns.first[pattern])
@@ -115,7 +106,7 @@ def embeddings(
         place = pattern - low
         rows, documents, overflowing, count, more = _search(
             pattern,
-            search,
+            ground,
             scratch,
             rows,
             documents,
@@ -143,7 +134,7 @@ def embeddings(
 @kernel
 def _search(
     pattern: int,
-    search: _Search,
+    ground: Ground,
     scratch: Int64s,
     rows: Int32s,
     documents: Int32s,
@@ -152,9 +143,9 @@ def _search(
     cell: int,
 ) -> tuple[Int32s, Int32s, Int32s, int, int]:
     """The embeddings of one pattern, behind the others: the arrays, how many, and the bytes of their texts."""
-    patterns, lists, holds, limits = search.patterns, search.lists, search.holds, search.limits
-    first, parents, last = search.forest.first, search.forest.parents, search.forest.last
-    nodes, words, sizes = lists.nodes, holds.words, search.forest.sizes
+    patterns, lists, holds, limits = ground.patterns, ground.lists, ground.holds, ground.limits
+    first, parents, last = ground.forest.first, ground.forest.parents, ground.forest.last
+    nodes, words, sizes = lists.nodes, holds.words, ground.forest.sizes
     low = patterns.first[pattern]
     width = patterns.first[pattern + 1] - low
     axis, above, returns = patterns.descendant[low:], patterns.parent[low:], patterns.returns[low:]
@@ -164,8 +155,8 @@ def _search(
     for depth in range(width):
         state = patterns.state[low + depth]
         bits[depth] = holds.at[state]
-        start[depth] = lists.first[search.state_label[state]]
-        size[depth] = lists.first[search.state_label[state] + 1] - start[depth]
+        start[depth] = lists.first[ground.state_label[state]]
+        size[depth] = lists.first[ground.state_label[state] + 1] - start[depth]
         rank[depth] = 0
         outermost += above[depth] == DOCUMENT
         if bits[depth] < 0:
@@ -196,7 +187,7 @@ def _search(
             all_texts += texts
             before, steps, texts = count, 0, 0
             low_node = int(first[document])
-            if outermost > 1 and not _has_all(search, low, width, scratch, low_node, past):
+            if outermost > 1 and not _has_all(ground, low, width, scratch, low_node, past):
                 rank[0] = first_past(nodes, start[0], size[0], place, past - 1)
                 continue
         bound[depth] = node
@@ -216,9 +207,9 @@ def _search(
             rank[depth] = first_past(nodes, start[depth], size[depth], rank[depth], within)
             continue
         if row + count == len(documents):
-            documents = _larger(documents, 1)
+            documents = with_room(documents, row + count, 1)
         if cell + (count + 1) * width > len(rows):
-            rows = _larger(rows, width)
+            rows = with_room(rows, cell + count * width, width)
         at = cell + count * width
         for column in range(width):
             rows[at + column] = bound[column]
@@ -235,10 +226,10 @@ def _search(
 
 
 @kernel
-def _has_all(search: _Search, low: int, width: int, scratch: Int64s, first: int, past: int) -> bool:
+def _has_all(ground: Ground, low: int, width: int, scratch: Int64s, first: int, past: int) -> bool:
     """Whether a document has something for each outermost node behind the first one."""
-    patterns, nodes = search.patterns, search.lists.nodes
-    words, parents = search.holds.words, search.forest.parents
+    patterns, nodes = ground.patterns, ground.lists.nodes
+    words, parents = ground.holds.words, ground.forest.parents
     for depth in range(1, width):
         if patterns.parent[low + depth] == DOCUMENT:
             at, start, size = scratch[0, depth], scratch[1, depth], scratch[2, depth]
@@ -254,13 +245,6 @@ def _has_all(search: _Search, low: int, width: int, scratch: Int64s, first: int,
                 )
                 rank = place + 1
     return True
-
-
-@kernel
-def _larger(array: Int32s, more: int) -> Int32s:
-    larger = np.empty(2 * len(array) + more, np.int32)
-    larger[: len(array)] = array
-    return larger
 
 
 @kernel

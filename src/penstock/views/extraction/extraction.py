@@ -1,4 +1,4 @@
-"""The tuples of many patterns on a batch of documents, found together (section 4.1; the source's part of section 2.2).
+"""The tuples of many patterns on a batch of documents, found together (delta §4.1; level 1 of delta §1).
 
     patterns ─▶ states, equal parts once       (`pattern_states`, when the extractor is made)
     documents ─▶ where every state holds       (`pattern_holds`, all documents at once, one AND per 64 nodes)
@@ -6,8 +6,8 @@
               ─▶ Arrow                         (`tuple_columns`, one batch per pattern that differs)
 
 Tuples are made for a run of patterns at a time, as many as have some MB of them. Documents are taken so many at a time
-that the bits of all states stay within `_WORDS`, and fewer where the texts of one pattern are more than a column can
-have; of one document they never are (`Limits`).
+that the bits of all states stay within `_WORDS`. `ColumnTooLarge` where the texts of one pattern are more than a column
+can have: whoever has the documents takes fewer; of one document they never are (`ExtractionLimits`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,20 +16,27 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.arrays import Bools, Float64s, Int32s
 from penstock.views import text_columns
 from penstock.views.documents.documents import VALUE_END, VALUE_START, Documents, node_ids
-from penstock.views.extraction.embeddings import Embeddings, Forest, Limits, Room, embeddings
+from penstock.views.extraction.embeddings import (
+    Embeddings,
+    ExtractionLimits,
+    Forest,
+    Ground,
+    Room,
+    embeddings,
+)
 from penstock.views.extraction.pattern_holds import (
-    Holds,
+    DocumentNodes,
     LabelLists,
     label_lists,
     where_states_hold,
 )
-from penstock.views.extraction.pattern_states import ANY_LABEL, Compiled, compiled
-from penstock.views.extraction.tuple_columns import Columns, Cutter, columns_of, node_texts
+from penstock.views.extraction.pattern_states import ANY_LABEL, Compiled, compile_patterns
+from penstock.views.extraction.tuple_columns import Cutter, columns_of, node_texts
 from penstock.views.numerals import doubles
-from penstock.views.text_columns import ColumnTooLarge, check_columns
+from penstock.views.text_columns import check_columns
 from penstock.views.tree_pattern import TreePattern
 from penstock.views.tuples import tuple_schema
 
@@ -48,10 +55,9 @@ class DeadLetter(NamedTuple):
 
 
 class Extracted(NamedTuple):
-    """Every pattern's tuples on a batch of documents; equal patterns share theirs."""
+    """Every pattern's tuples on a batch of documents."""
 
     tuples: list[pa.RecordBatch]
-    counts: Int64s
     dead_letters: list[DeadLetter]
 
 
@@ -61,58 +67,45 @@ class Extractor:
     `extract` gives all tuples at once, for as many documents as their tuples fit into memory. `extractions` and their
     `runs` give them piece by piece: that is how a stream of documents goes to very many patterns.
 
-    >>> from penstock.language.tree_patterns import parse_pattern
+    >>> from penstock.views.pattern_parser import parse_pattern
     >>> from penstock.views.documents.xml_documents import read_xml
     >>> extractor = Extractor([parse_pattern("//a/b{val}"), parse_pattern("//a[b > 5]")])
     >>> found = extractor.extract(read_xml(["<a><b>5</b><b>7</b></a>", "<a/>"]))
-    >>> found.counts, found.tuples[0].column("n1_val").to_pylist(), found.tuples[1].column("document").to_pylist()
-    (array([2, 1]), ['5', '7'], [0])
+    >>> found.tuples[0].column("n1_val").to_pylist(), found.tuples[1].column("document").to_pylist()
+    (['5', '7'], [0])
     >>> for part in extractor.extractions(read_xml(["<a><b>9</b></a>"])):
     ...     for run in part.runs():
     ...         print([run.batch(place).num_rows for place in range(run.low, run.past)])
     [1, 1]
     """
 
-    def __init__(self, patterns: Sequence[TreePattern], limits: Limits | None = None) -> None:
+    def __init__(
+        self, patterns: Sequence[TreePattern], limits: ExtractionLimits | None = None
+    ) -> None:
         self.patterns = tuple(patterns)
-        asked = limits or Limits()
+        asked = limits or ExtractionLimits()
         self.limits = asked._replace(bytes=min(asked.bytes, text_columns.LARGEST_COLUMN))
-        distinct: dict[TreePattern, int] = {}
-        self.place = np.array(
-            [distinct.setdefault(pattern, len(distinct)) for pattern in self.patterns], np.int64
-        )
-        """Pattern -> its place among those that differ."""
-        self.distinct = tuple(distinct)
-        self.compiled: Compiled = compiled(self.distinct)
-        self.schemas = [tuple_schema(pattern) for pattern in self.distinct]
+        self.compiled: Compiled = compile_patterns(self.patterns)
+        self.schemas = [tuple_schema(pattern) for pattern in self.patterns]
         self._uses = _uses(self.compiled)
 
     def extract(self, documents: Documents) -> Extracted:
         """All tuples of all patterns; `ColumnTooLarge` if they are more than fit into one batch for each."""
-        parts: list[list[pa.RecordBatch]] = [[] for _ in self.distinct]
-        dead: list[tuple[int, int, str]] = []
+        parts: list[list[pa.RecordBatch]] = [[] for _ in self.patterns]
+        dead: list[DeadLetter] = []
         for part in self.extractions(documents):
             if part.refused is not None:
                 number = int(part.documents.numbers[0])
-                dead += [(place, number, part.refused) for place in range(len(parts))]
+                dead += [DeadLetter(place, number, part.refused) for place in range(len(parts))]
                 continue
             for run in part.runs():
                 for place in range(run.low, run.past):
                     parts[place].append(run.batch(place))
-                dead += [(place, number, self.too_many) for place, number in run.overflowing]
+                dead += [DeadLetter(*pair, self.too_many) for pair in run.overflowing]
         whole = [
             _joined(batches, schema) for batches, schema in zip(parts, self.schemas, strict=True)
         ]
-        counts = np.array([batch.num_rows for batch in whole], np.int64)
-        where: dict[int, list[int]] = {}
-        for pattern, place in enumerate(self.place.tolist()):
-            where.setdefault(place, []).append(pattern)
-        letters = [
-            DeadLetter(pattern, number, reason)
-            for place, number, reason in dead
-            for pattern in where[place]
-        ]
-        return Extracted([whole[p] for p in self.place], counts[self.place], sorted(letters))
+        return Extracted(whole, sorted(dead))
 
     def extractions(self, documents: Documents) -> Iterator["Extraction"]:
         """The documents, as many at a time as fit into memory with these patterns."""
@@ -163,94 +156,56 @@ class Extraction:
                 f"at most {_MOST_WORDS * 8 >> 20:,} are taken"
             )
             return
-        self._ids = node_ids(documents)
-        self._texts = node_texts(documents)
-        self._room = Room(np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32))
-        self._forest = Forest(
-            documents.first,
-            documents.parents,
-            documents.last,
-            self._texts.sizes,
-        )
         made = extractor.compiled
         asked, is_element = extractor.labels_of(documents)
-        self._lists: LabelLists = label_lists(asked, is_element, documents.labels, len(made.labels))
-        self._holds: Holds = where_states_hold(
-            made.states,
-            made.tests,
-            self._lists,
+        lists = label_lists(asked, is_element, documents.labels, len(made.labels))
+        nodes = DocumentNodes(
             documents.parents,
             documents.last,
             documents.spans,
             documents.values,
-            _numbers(made, self._lists, documents),
+            _numbers(made, lists, documents),
         )
-
-    def runs(self, low: int = 0, past: int | None = None) -> Iterator["Run"]:
-        """The patterns' tuples, so many patterns at a time that they aren't too many.
-
-        A pattern's run comes once, or once for each of several parts of the documents, in their order.
-        """
-        past = len(self.extractor.distinct) if past is None else past
-        while low < past:
-            found = self.embeddings(low, past)
-            try:
-                runs = iter([Run(self, low, found)])
-            except ColumnTooLarge:
-                runs = self._runs_of_halves(low, int(found.past))
-            low = int(found.past)
-            yield from runs
-
-    def _runs_of_halves(self, low: int, past: int) -> Iterator["Run"]:
-        count = len(self.documents)
-        for start, end in ((0, count // 2), (count // 2, count)):
-            half = Extraction(self.extractor, self.documents.part(start, end), None)
-            yield from half.runs(low, past)
-
-    def embeddings(self, low: int, past: int) -> Embeddings:
-        """The document nodes that some patterns are embedded into; `low` and `past` are places among those that differ.
-
-        The next call writes over them.
-        """
-        made = self.extractor.compiled
-        found: Embeddings = embeddings(
-            low,
-            past,
-            _CELLS,
-            _BYTES,
+        self.ids = node_ids(documents)
+        self.texts = node_texts(documents)
+        self.ground = Ground(
             made.patterns,
             made.states.label,
-            self._holds,
-            self._lists,
-            self._forest,
-            self.extractor.limits,
-            self._room,
+            where_states_hold(made.states, made.tests, lists, nodes),
+            lists,
+            Forest(documents.first, documents.parents, documents.last, self.texts.sizes),
+            extractor.limits,
         )
-        self._room = found.room
-        return found
 
-    def columns(self, low: int, found: Embeddings) -> Columns:
-        """The same as columns."""
-        patterns = self.extractor.compiled.patterns
-        return columns_of(found, low, patterns, self.documents, self._ids, self._texts)
+    def runs(self) -> Iterator["PatternRun"]:
+        """The patterns' tuples, so many patterns at a time that they aren't too many. `ColumnTooLarge` if one has too
+        many texts."""
+        room = Room(np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32))
+        low = 0
+        while low < len(self.extractor.patterns):
+            found = embeddings(low, _CELLS, _BYTES, self.ground, room)
+            yield PatternRun(self, low, found)
+            low, room = int(found.past), found.room
 
 
-class Run:
-    """The tuples of the patterns from `low` up to `past`, as places among those that differ."""
+class PatternRun:
+    """The tuples of the patterns from `low` up to `past`."""
 
     def __init__(self, extraction: Extraction, low: int, found: Embeddings) -> None:
-        self._extractor = extraction.extractor
+        self._extractor, documents = extraction.extractor, extraction.documents
         self.low, self.past = low, int(found.past)
-        self.counts: Int64s = np.diff(found.first_row)
         pairs = found.overflowing.reshape(-1, 2)
-        numbers = extraction.documents.numbers
-        self.overflowing = [(int(p), int(numbers[d])) for p, d in pairs]
+        self.overflowing = [(int(p), int(documents.numbers[d])) for p, d in pairs]
         """Pairs of a pattern's place and the number of a document that had too many of it."""
-        self._cutter = Cutter(extraction.columns(low, found), found)
+        patterns = extraction.ground.patterns
+        columns = columns_of(
+            found, low, patterns, documents.numbers, extraction.ids, extraction.texts
+        )
+        self._cutter = Cutter(columns, found)
 
     def batch(self, place: int) -> pa.RecordBatch:
         """A pattern's tuples in Arrow: cut out of those of the run, not copied."""
-        pattern, schema = self._extractor.distinct[place], self._extractor.schemas[place]
+        pattern, schema = self._extractor.patterns[place], self._extractor.schemas[place]
         return self._cutter.batch(place - self.low, pattern, schema)
 
 

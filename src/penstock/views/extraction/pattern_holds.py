@@ -17,14 +17,18 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Bools, Bytes, Float64s, Int32s, Int64s, UInt64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Bytes, Float64s, Int32s, Int64s, UInt64s
+from penstock.base.jit import kernel
+from penstock.views.array_room import with_room
 from penstock.views.documents.documents import VALUE_END, VALUE_START
 from penstock.views.extraction.pattern_states import ANY_LABEL, NO_TEST, States, Tests
 from penstock.views.numerals import order_of_numerals
+from penstock.views.tree_pattern import OPERATORS
 
 NOWHERE = -1
 _UNKNOWN = -2
+_HOLDS = np.array([[order in operator for order in "<=>"] for operator in OPERATORS])
+"""Operator and order (less, equal, greater) -> whether it holds: an operator is written as what it allows."""
 
 
 class LabelLists(NamedTuple):
@@ -39,6 +43,26 @@ class LabelLists(NamedTuple):
     """Node -> its place in its label's list."""
     any_rank: Int32s
     """Node -> its place in the list of all elements, or -1."""
+
+
+class DocumentNodes(NamedTuple):
+    """What of `Documents` decides where states hold."""
+
+    parents: Int32s
+    last: Int32s
+    spans: Int64s
+    values: Bytes
+    numbers: Float64s
+    """The values of the lists' nodes as numbers, where tests need them."""
+
+
+class _Known(NamedTuple):
+    """Where the bits of states, edges and tests begin: a place, `NOWHERE`, or `_UNKNOWN`. `held` is scratch."""
+
+    state_at: Int64s
+    edge_at: Int64s
+    test_at: Int64s
+    held: Int32s
 
 
 class Holds(NamedTuple):
@@ -83,33 +107,26 @@ def label_lists(asked: Int32s, is_element: Bools, labels: Int32s, count: int) ->
 
 @kernel
 def where_states_hold(
-    states: States,
-    tests: Tests,
-    lists: LabelLists,
-    parents: Int32s,
-    last: Int32s,
-    spans: Int64s,
-    values: Bytes,
-    numbers: Float64s,
+    states: States, tests: Tests, lists: LabelLists, nodes: DocumentNodes
 ) -> Holds:
-    """The bits of all states; `numbers` has the values of the lists' nodes as numbers, where tests need them."""
+    """The bits of all states."""
     words = np.empty(1 << 12, np.uint64)
     used = 0
     state_at = np.empty(len(states.label), np.int64)
     edge_at = np.full(len(states.edge_label), _UNKNOWN, np.int64)
     test_at = np.full(len(tests.label), _UNKNOWN, np.int64)
-    held = np.empty(_longest(lists.first), np.int32)
+    known = _Known(state_at, edge_at, test_at, np.empty(_longest(lists.first), np.int32))
     for state in range(len(states.label)):
         label, test = states.label[state], states.test[state]
         count = lists.first[label + 1] - lists.first[label]
         size = (count + 63) >> 6
         first_edge, past_edge = states.first_edge[state], states.first_edge[state + 1]
         # The state's own bits, those of its test and of its edges, if they turn up here for the first time.
-        words = _with_room(words, used, size * (past_edge - first_edge + 2))
+        words = with_room(words, used, size * (past_edge - first_edge + 2))
         somewhere = size > 0
         if somewhere and test != NO_TEST:
             if test_at[test] == _UNKNOWN:
-                found = _test(words, used, tests, test, lists, spans, values, numbers)
+                found = _test(words, used, tests, test, lists, nodes)
                 test_at[test] = used if found else NOWHERE
                 used += size if found else 0
             somewhere = test_at[test] != NOWHERE
@@ -117,14 +134,14 @@ def where_states_hold(
         while somewhere and place < past_edge:
             edge = states.edges[place]
             if edge_at[edge] == _UNKNOWN:
-                found = _edge(words, used, states, edge, state_at, lists, held, parents, last)
+                found = _edge(words, used, states, edge, lists, nodes, known)
                 edge_at[edge] = used if found else NOWHERE
                 used += size if found else 0
             somewhere = edge_at[edge] != NOWHERE
             place += 1
         state_at[state] = NOWHERE
         if somewhere:
-            at = _and(words, used, count, test, test_at, states, first_edge, past_edge, edge_at)
+            at = _and(words, used, count, states, state, known)
             state_at[state] = at
             used += size if at == used else 0
     return Holds(state_at, words[:used])
@@ -139,18 +156,10 @@ def _longest(first: Int64s) -> int:
 
 
 @kernel
-def _and(
-    words: UInt64s,
-    used: int,
-    count: int,
-    test: int,
-    test_at: Int64s,
-    states: States,
-    first_edge: int,
-    past_edge: int,
-    edge_at: Int64s,
-) -> int:
+def _and(words: UInt64s, used: int, count: int, states: States, state: int, known: _Known) -> int:
     """The bits of a state whose test and edges hold somewhere: where they are, those of others if they are the same."""
+    test, edge_at, test_at = states.test[state], known.edge_at, known.test_at
+    first_edge, past_edge = states.first_edge[state], states.first_edge[state + 1]
     if first_edge == past_edge:
         if test != NO_TEST:
             return int(test_at[test])
@@ -186,15 +195,6 @@ def _any(words: UInt64s, at: int, size: int) -> bool:
     return word < at + size
 
 
-@kernel
-def _with_room(words: UInt64s, used: int, more: int) -> UInt64s:
-    if used + more <= len(words):
-        return words
-    larger = np.empty(2 * (used + more), np.uint64)
-    larger[:used] = words[:used]
-    return larger
-
-
 # --- edges -----------------------------------------------------------------------------------
 
 
@@ -204,13 +204,12 @@ def _edge(
     at: int,
     states: States,
     edge: int,
-    state_at: Int64s,
     lists: LabelLists,
-    held: Int32s,
-    parents: Int32s,
-    last: Int32s,
+    nodes: DocumentNodes,
+    known: _Known,
 ) -> bool:
     """Bits of the nodes of the edge's label that have its state below them; whether there is one."""
+    state_at, held = known.state_at, known.held
     below, label = states.edge_state[edge], states.edge_label[edge]
     if state_at[below] == NOWHERE:
         return False
@@ -219,9 +218,9 @@ def _edge(
     size = (lists.first[label + 1] - lists.first[label] + 63) >> 6
     words[at : at + size] = 0
     if states.edge_descendant[edge]:
-        _over_descendants(words, at, held, count, lists, label, last)
+        _over_descendants(words, at, held[:count], lists, label, nodes.last)
     else:
-        _over_children(words, at, held, count, lists, label, parents)
+        _over_children(words, at, held[:count], lists, label, nodes.parents)
     return _any(words, at, size)
 
 
@@ -241,17 +240,11 @@ def _held(words: UInt64s, at: int, first: Int64s, nodes: Int32s, label: int, hel
 
 @kernel
 def _over_children(
-    words: UInt64s,
-    at: int,
-    held: Int32s,
-    count: int,
-    lists: LabelLists,
-    label: int,
-    parents: Int32s,
+    words: UInt64s, at: int, held: Int32s, lists: LabelLists, label: int, parents: Int32s
 ) -> None:
     labels, ranks = lists.label, lists.any_rank if label == ANY_LABEL else lists.rank
-    for place in range(count):
-        above = parents[held[place]]
+    for node in held:
+        above = parents[node]
         if above >= 0 and (label == ANY_LABEL or labels[above] == label):
             rank = ranks[above]
             if rank >= 0:
@@ -260,15 +253,15 @@ def _over_children(
 
 @kernel
 def _over_descendants(
-    words: UInt64s, at: int, held: Int32s, count: int, lists: LabelLists, label: int, last: Int32s
+    words: UInt64s, at: int, held: Int32s, lists: LabelLists, label: int, last: Int32s
 ) -> None:
     start, past = lists.first[label], lists.first[label + 1]
     below = 0
     for place in range(start, past):
         node = lists.nodes[place]
-        while below < count and held[below] <= node:
+        while below < len(held) and held[below] <= node:
             below += 1
-        if below == count:
+        if below == len(held):
             return
         if held[below] <= last[node]:
             rank = place - start
@@ -280,16 +273,10 @@ def _over_descendants(
 
 @kernel
 def _test(
-    words: UInt64s,
-    at: int,
-    tests: Tests,
-    test: int,
-    lists: LabelLists,
-    spans: Int64s,
-    values: Bytes,
-    numbers: Float64s,
+    words: UInt64s, at: int, tests: Tests, test: int, lists: LabelLists, nodes: DocumentNodes
 ) -> bool:
     """Bits of the nodes of the test's label on which it holds; whether there is one."""
+    spans, values, numbers = nodes.spans, nodes.values, nodes.numbers
     start, past = lists.first[tests.label[test]], lists.first[tests.label[test] + 1]
     words[at : at + ((past - start + 63) >> 6)] = 0
     found = False
@@ -325,7 +312,7 @@ def _test(
                         tests.text_at[comparison],
                         tests.text_at[comparison + 1],
                     )
-            if not _fits(tests.operator[comparison], order):
+            if not _HOLDS[tests.operator[comparison], order + 1]:
                 held = False
                 break
         if held:
@@ -333,22 +320,6 @@ def _test(
             rank = place - start
             words[at + (rank >> 6)] |= np.uint64(1) << np.uint64(rank & 63)
     return found
-
-
-@kernel
-def _fits(operator: int, order: int) -> bool:
-    """Whether an operator (a place in `OPERATORS`) takes a value that is less, equal or greater."""
-    if operator == 0:
-        return order == 0
-    if operator == 1:
-        return order != 0
-    if operator == 2:
-        return order < 0
-    if operator == 3:
-        return order <= 0
-    if operator == 4:
-        return order > 0
-    return order >= 0
 
 
 @kernel

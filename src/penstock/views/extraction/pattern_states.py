@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Bytes, Float64s, Int8s, Int32s, Int64s
+from penstock.base.arrays import Bools, Bytes, Float64s, Int8s, Int32s, Int64s, offsets
+from penstock.views.comparisons import Comparisons
 from penstock.views.numerals import numeral
 from penstock.views.tree_pattern import ANY, DOCUMENT, OPERATORS, PatternNode, TreePattern
-from penstock.views.values import Comparisons
 
 ANY_LABEL = 0
 NO_TEST = -1
@@ -75,23 +75,19 @@ class Compiled(NamedTuple):
     patterns: Patterns
 
 
-def compiled(patterns: Sequence[TreePattern]) -> Compiled:
+def compile_patterns(patterns: Sequence[TreePattern]) -> Compiled:
     """States for these patterns.
 
-    >>> from penstock.language.tree_patterns import parse_pattern
-    >>> made = compiled([parse_pattern("//a[b > 5]/c"), parse_pattern("//a[b > 5][d]")])
+    >>> from penstock.views.pattern_parser import parse_pattern
+    >>> made = compile_patterns([parse_pattern("//a[b > 5]/c"), parse_pattern("//a[b > 5][d]")])
     >>> len(made.states.label), len(made.states.edge_label), made.patterns.state.tolist()
     (5, 3, [2, 1, 0, 4, 1, 3])
     """
     maker = _Maker()
-    first = np.zeros(len(patterns) + 1, np.int64)
-    states: list[int] = []
-    for number, pattern in enumerate(patterns):
-        states += maker.states_of(pattern.nodes)
-        first[number + 1] = len(states)
+    states = [state for pattern in patterns for state in maker.states_of(pattern.nodes)]
     nodes = [node for pattern in patterns for node in pattern.nodes]
     flat = Patterns(
-        first,
+        offsets(np.array([len(pattern.nodes) for pattern in patterns], np.int64)),
         np.array([node.parent for node in nodes], np.int32),
         np.array([node.descendant for node in nodes], np.bool_),
         np.array(states, np.int32),
@@ -131,12 +127,10 @@ class _Maker:
     def states(self) -> States:
         label, test, edges = zip(*self._states, strict=True) if self._states else ((), (), ())
         over, descendant, state = zip(*self._edges, strict=True) if self._edges else ((), (), ())
-        first = np.zeros(len(label) + 1, np.int64)
-        first[1:] = np.cumsum([len(some) for some in edges])
         return States(
             np.array(label, np.int32),
             np.array(test, np.int32),
-            first,
+            offsets(np.array([len(some) for some in edges], np.int64)),
             np.array([edge for some in edges for edge in some], np.int32),
             np.array(over, np.int32),
             np.array(descendant, np.bool_),
@@ -150,16 +144,12 @@ class _Maker:
             for c in comparisons
         ]
         numbers = [np.nan if isinstance(c.literal, str) else float(c.literal) for c in comparisons]
-        first = np.zeros(len(self._tests) + 1, np.int64)
-        first[1:] = np.cumsum([len(value) for _, value in self._tests])
-        text_at = np.zeros(len(texts) + 1, np.int64)
-        text_at[1:] = np.cumsum([len(text) for text in texts])
         return Tests(
             np.array([label for label, _ in self._tests], np.int32),
-            first,
+            offsets(np.array([len(value) for _, value in self._tests], np.int64)),
             np.array([OPERATORS.index(c.operator) for c in comparisons], np.int8),
             np.array([isinstance(c.literal, str) for c in comparisons], np.bool_),
             np.array(numbers, np.float64),
-            text_at,
+            offsets(np.array([len(text) for text in texts], np.int64)),
             np.frombuffer(b"".join(texts), np.uint8),
         )

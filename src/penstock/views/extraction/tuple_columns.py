@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bytes, Int8s, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bytes, Int32s, Int64s
+from penstock.base.jit import kernel
 from penstock.views.documents.contents import (
     MOST_DECLARATIONS,
     Contents,
@@ -42,22 +42,30 @@ def node_texts(documents: Documents) -> NodeTexts:
     return NodeTexts(documents.values, contents(documents), text_sizes(documents))
 
 
+class TextLayout(NamedTuple):
+    """Where the texts of a run of patterns stand."""
+
+    offsets: Int32s
+    first_offset: Int64s
+    """Text column -> where in `offsets` it begins."""
+    first_text: Int64s
+    """Text column -> where its texts begin."""
+    first_column: Int64s
+    """Pattern of the run -> its first text column."""
+    missing: bool
+    """Whether any text isn't there."""
+
+
 class Columns(NamedTuple):
     """All columns of a run of patterns."""
 
     numbers: Int64s
     first_number: Int64s
     """Pattern of the run -> where in `numbers` its columns begin."""
-    offsets: Int32s
-    first_offset: Int64s
-    """Text column -> where in `offsets` it begins."""
+    layout: TextLayout
     texts: Bytes
-    first_text: Int64s
-    """Text column -> where in `texts` it begins."""
     valid: Bytes
     """A byte for each text, zero if there is none; empty if all are there."""
-    first_column: Int64s
-    """Pattern of the run -> its first text column."""
 
 
 @kernel
@@ -80,11 +88,9 @@ def number_columns(found: Embeddings, numbers: Int64s, ids: Int64s, columns: Int
 
 
 @kernel
-def text_offsets(
-    found: Embeddings, low: int, first_node: Int64s, returns: Int8s, nodes: NodeTexts
-) -> tuple[Int32s, Int64s, Int64s, Int64s, bool]:
-    """Offsets of all text columns, where those of each begin, where its texts do, each pattern's first column; and
-    whether any is missing."""
+def lay_out_texts(found: Embeddings, low: int, asked: Patterns, nodes: NodeTexts) -> TextLayout:
+    """Where the texts of all text columns will stand."""
+    first_node, returns = asked.first, asked.returns
     starts, sizes = nodes.contents.spans[VALUE_START], nodes.sizes
     patterns = len(found.first_row) - 1
     columns = places = 0
@@ -117,24 +123,16 @@ def text_offsets(
                 first_offset[column] = at + rows + 1
                 first_text[column] = first_text[column - 1] + size
         first_column[pattern + 1] = column
-    return offsets, first_offset, first_text, first_column, missing
+    return TextLayout(offsets, first_offset, first_text, first_column, missing)
 
 
 @kernel
 def text_bytes(
-    found: Embeddings,
-    low: int,
-    first_node: Int64s,
-    returns: Int8s,
-    nodes: NodeTexts,
-    offsets: Int32s,
-    first_offset: Int64s,
-    first_text: Int64s,
-    missing: bool,
-    texts: Bytes,
+    found: Embeddings, low: int, asked: Patterns, nodes: NodeTexts, layout: TextLayout, texts: Bytes
 ) -> Bytes:
     """The bytes of all text columns; gives which of the texts are there, if not all are."""
-    valid = np.ones(len(offsets) if missing else 0, np.uint8)
+    first_node, returns, first_text = asked.first, asked.returns, layout.first_text
+    valid = np.ones(len(layout.offsets) if layout.missing else 0, np.uint8)
     column = 0
     for pattern in range(len(found.first_row) - 1):
         rows = found.first_row[pattern + 1] - found.first_row[pattern]
@@ -144,15 +142,15 @@ def text_bytes(
             for kind in range(2):
                 if not returns[first_node[low + pattern] + place] & (_CONT if kind else _VAL):
                     continue
-                at = first_offset[column]
-                ends = offsets[at + 1 : at + rows + 1]
+                at = layout.first_offset[column]
+                ends = layout.offsets[at + 1 : at + rows + 1]
                 target = texts[first_text[column] : first_text[column + 1]]
                 column += 1
                 if kind:
                     _write_contents(target, ends, cells, place, width, nodes.contents)
                     continue
                 start = nodes.contents.spans[VALUE_START]
-                if missing:
+                if layout.missing:
                     for row in range(rows):
                         valid[at + row] = start[cells[row * width + place]] >= 0
                 _copy(target, ends, cells, place, width, start, nodes.values)
@@ -192,34 +190,22 @@ def _write_contents(
 def columns_of(
     found: Embeddings,
     low: int,
-    patterns: Patterns,
-    documents: Documents,
+    asked: Patterns,
+    documents: Int64s,
     ids: Int64s,
     nodes: NodeTexts,
 ) -> Columns:
-    """The columns of a run of patterns that begins with `low`; `ColumnTooLarge` if one is."""
+    """The columns of a run of patterns that begins with `low`; `ColumnTooLarge` if one is.
+
+    `documents` has their numbers, `ids` and `nodes` those of all nodes and their texts.
+    """
     numbers = _room(8 * (len(found.documents) + len(found.nodes))).view(np.int64)
-    first_number = number_columns(found, documents.numbers, ids, numbers)
-    offsets, first_offset, first_text, first_column, missing = text_offsets(
-        found, low, patterns.first, patterns.returns, nodes
-    )
-    check_column(int(np.diff(first_text).max(initial=0)))
-    texts = _room(int(first_text[-1]))
-    valid = text_bytes(
-        found,
-        low,
-        patterns.first,
-        patterns.returns,
-        nodes,
-        offsets,
-        first_offset,
-        first_text,
-        missing,
-        texts,
-    )
-    return Columns(
-        numbers, first_number, offsets, first_offset, texts, first_text, valid, first_column
-    )
+    first_number = number_columns(found, documents, ids, numbers)
+    layout = lay_out_texts(found, low, asked, nodes)
+    check_column(int(np.diff(layout.first_text).max(initial=0)))
+    texts = _room(int(layout.first_text[-1]))
+    valid = text_bytes(found, low, asked, nodes, layout, texts)
+    return Columns(numbers, first_number, layout, texts, valid)
 
 
 def _room(size: int) -> Bytes:
@@ -233,13 +219,13 @@ class Cutter:
     def __init__(self, columns: Columns, found: Embeddings) -> None:
         self._columns = columns
         self._numbers = pa.py_buffer(columns.numbers)
-        self._offsets = pa.py_buffer(columns.offsets)
+        self._offsets = pa.py_buffer(columns.layout.offsets)
         self._texts = pa.py_buffer(columns.texts)
         self._rows = np.diff(found.first_row).tolist()
         self._first_number = columns.first_number.tolist()
-        self._first_offset = columns.first_offset.tolist()
-        self._first_text = columns.first_text.tolist()
-        self._first_column = columns.first_column.tolist()
+        self._first_offset = columns.layout.first_offset.tolist()
+        self._first_text = columns.layout.first_text.tolist()
+        self._first_column = columns.layout.first_column.tolist()
 
     def batch(self, place: int, pattern: TreePattern, schema: pa.Schema) -> pa.RecordBatch:
         """The tuples of the pattern at this place of the run."""

@@ -1,9 +1,8 @@
-"""Which views can be computed from which, and how (section 4).
+"""Which views can be computed from which, and how (delta §4).
 
 - `flat_patterns`, `predicate_table`, `label_trie`, `mapped_views`: a set of views as arrays, and as a folder of them;
 - `embedding`, `embedding_graph`: which views embed into which;
 - `covers`, `rewriting`: the best rewritings of each view; `graphs`: both for all views, by threads;
 - `rewriting_plan`, `planning`: a rewriting as something to run;
-- `evaluation`, `id_joins`, `content_values`: running it;
-- `filter_views`: ordinary filters and key-value subscriptions as views.
+- `evaluation`, `id_joins`, `content_values`: running it.
 """

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import PenstockError
+from penstock.base.errors import PenstockError
 from penstock.views.documents.json_documents import read_json
 
 _INSTRUCTIONS = r"(?s)<\?.*?\?>"

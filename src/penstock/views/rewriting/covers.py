@@ -1,4 +1,4 @@
-"""The best few covers of a set of items: the search of Algorithm 4, for one view.
+"""The best few covers of a set of items: the search of delta algorithm 4, for one view.
 
 Candidates each cover some items; a *cover* is a set of candidates that together cover all, and it is minimal if each
 is needed. The search goes down adding one candidate at a time, always the one of most interest first:
@@ -15,15 +15,15 @@ above and stands behind the branch taken. Three rules keep the search from wande
     1. Each set is met once, since a branch leaves out what the branches before it took.
     2. A level ends when what is left of it can't cover all any more: a branch is only entered if covers may lie there.
     3. A candidate that makes one taken before it needless isn't taken: no minimal cover has both *and* what is taken.
-       The paper minimises afterwards (section 4.3) and meets the same cover in several ways; here all covers found are
-       minimal, and different.
+       delta §4.3 minimises afterwards and meets the same cover in several ways; here all covers found are minimal, and
+       different.
 
 **Promised.** All covers found are minimal and different. If fewer than asked for are found, and the steps weren't used
 up, those are all minimal covers there are: each minimal cover is a path on which every rule lets it through. If there
 is a cover at all, at least one is found: when steps run out too early, a greedy one is minimised.
 
 `most_alike` bounds the covers that begin with the same candidate, in a first round; if fewer than asked for are found
-then, a second round goes without that bound. The paper has only the second round, in which often all covers hold the
+then, a second round goes without that bound. delta §4.3 has only the second round, in which often all covers hold the
 same first view: where each view may feed only so many others, that leaves little to choose from. Measured: on 20,000
 XMark views with 30 rewritings each, five alike at most instead of any number lower the least utilisation by 1.4 %, two
 alike by 1.3 %.
@@ -34,9 +34,9 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Int32s, Int64s, UInt64s
-from penstock.jit import kernel
-from penstock.views.rewriting.embedding import Items
+from penstock.base.arrays import Int32s, Int64s, UInt64s
+from penstock.base.jit import kernel
+from penstock.views.rewriting.embedding import ViewItems
 
 _ONE, _NONE = np.uint64(1), np.uint64(0)
 _NODES_SHIFT, _INTEREST_SHIFT = 32, 40
@@ -96,7 +96,7 @@ def new_covers(most: int, items: int) -> Covers:
 
 @kernel
 def find_covers(
-    covered: UInt64s, items: Items, most_alike: int, steps: int, search: Search, covers: Covers
+    covered: UInt64s, items: ViewItems, most_alike: int, steps: int, search: Search, covers: Covers
 ) -> bool:
     """Find the best covers, as many as there is room for. Candidate c covers the bits `covered[c]`; preferred first.
 
@@ -116,7 +116,7 @@ def find_covers(
 
 
 @kernel
-def _coverable(covered: UInt64s, items: Items) -> bool:
+def _coverable(covered: UInt64s, items: ViewItems) -> bool:
     for w in range(covered.shape[1]):
         union = _NONE
         for c in range(len(covered)):
@@ -128,7 +128,7 @@ def _coverable(covered: UInt64s, items: Items) -> bool:
 
 @kernel
 def _search(
-    covered: UInt64s, items: Items, most_alike: int, steps: int, search: Search, covers: Covers
+    covered: UInt64s, items: ViewItems, most_alike: int, steps: int, search: Search, covers: Covers
 ) -> bool:
     """Depth first. At each level the branch of most interest that is left is taken. Whether it came to its end."""
     most, words = len(covers.size), covered.shape[1]
@@ -174,7 +174,7 @@ def _search(
 
 
 @kernel
-def _key(covered: UInt64s, c: int, items: Items, once: UInt64s, level: int) -> int:
+def _key(covered: UInt64s, c: int, items: ViewItems, once: UInt64s, level: int) -> int:
     """Orders candidates by interest; 0 if there is none."""
     interest, nodes = 0, _NONE
     for w in range(covered.shape[1]):
@@ -192,7 +192,7 @@ def _key(covered: UInt64s, c: int, items: Items, once: UInt64s, level: int) -> i
 
 
 @kernel
-def _next_branch(covered: UInt64s, items: Items, search: Search, level: int) -> int:
+def _next_branch(covered: UInt64s, items: ViewItems, search: Search, level: int) -> int:
     """The place of the candidate of most interest at a level; -1 if what is left can't cover all."""
     best, key = -1, 0
     for i in range(search.width[level]):
@@ -236,7 +236,7 @@ def _makes_needless(covered: UInt64s, search: Search, level: int) -> bool:
 
 
 @kernel
-def _covers_all(once: UInt64s, level: int, items: Items, words: int) -> bool:
+def _covers_all(once: UInt64s, level: int, items: ViewItems, words: int) -> bool:
     for w in range(words):  # noqa: SIM110  (a kernel)
         if once[level, w] != items.all[w]:
             return False
@@ -244,7 +244,7 @@ def _covers_all(once: UInt64s, level: int, items: Items, words: int) -> bool:
 
 
 @kernel
-def _descend(covered: UInt64s, items: Items, search: Search, level: int) -> None:
+def _descend(covered: UInt64s, items: ViewItems, search: Search, level: int) -> None:
     """The candidates of the next level: those left at this one that are of interest still."""
     count = 0
     for i in range(search.width[level]):
@@ -284,7 +284,7 @@ def _add(covers: Covers, taken: Int32s, size: int) -> bool:
 
 
 @kernel
-def _greedy(covered: UInt64s, items: Items, search: Search, covers: Covers) -> None:
+def _greedy(covered: UInt64s, items: ViewItems, search: Search, covers: Covers) -> None:
     """One cover: the candidate of most interest until all is covered, then those left out that aren't needed."""
     words = covered.shape[1]
     once = np.zeros((1, words), np.uint64)

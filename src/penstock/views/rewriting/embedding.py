@@ -1,4 +1,4 @@
-"""Whether a view embeds into another, where its nodes can go, and what of the other that covers (section 4.1).
+"""Whether a view embeds into another, where its nodes can go, and what of the other that covers (delta §4.1).
 
 An embedding takes the nodes of a view u to nodes of a view q: to the same label (`*` to any element), a child edge to a
 child edge, a descendant edge to any path down, an outermost node with a child edge to such a one; and the predicate of
@@ -16,7 +16,7 @@ from there down to all other nodes as the first pass has shown. Conversely every
 So u embeds if no word is empty after the first pass; and after the second each word is the set of images over *all*
 embeddings.
 
-The paper forbids predicates to contradict each other; then `//a[. = 5]` would embed into `//a`, and lose tuples.
+delta §4.1 forbids predicates to contradict each other; then `//a[. = 5]` would embed into `//a`, and lose tuples.
 
 **Coverage.** The items of q are the ID of each node, val and cont where it returns them, and its predicate. What node m
 of u covers at an image n: the ID, if it has n's own label (`*` knows no label); val, if it returns val or cont or must
@@ -28,8 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from penstock.arrays import Int64s, UInt64s
-from penstock.jit import kernel
+from penstock.base.arrays import Int64s, UInt64s
+from penstock.base.jit import kernel
 from penstock.views.rewriting.flat_patterns import (
     ANY_LABEL,
     MOST_NODES,
@@ -209,7 +209,7 @@ def image_sets(flat: FlatPatterns, u: int, q: int) -> UInt64s:
 # --- items ---------------------------------------------------------------------------------------
 
 
-class Items(NamedTuple):
+class ViewItems(NamedTuple):
     """The items of a view by number. Scratch: filled by `list_items`.
 
     IDs come first, node n's is item n; then what else there is: `val[n]`, `cont[n]`, `predicate[n]`, or -1. `node` says
@@ -225,9 +225,9 @@ class Items(NamedTuple):
 
 
 @kernel
-def new_items() -> Items:
+def new_items() -> ViewItems:
     """Room for the items of a view."""
-    return Items(
+    return ViewItems(
         np.empty(MOST_NODES, np.int64),
         np.empty(MOST_NODES, np.int64),
         np.empty(MOST_NODES, np.int64),
@@ -238,7 +238,7 @@ def new_items() -> Items:
 
 
 @kernel
-def list_items(flat: FlatPatterns, q: int, items: Items) -> None:
+def list_items(flat: FlatPatterns, q: int, items: ViewItems) -> None:
     """Number the items of view q."""
     first = flat.start[q]
     size = flat.start[q + 1] - first
@@ -266,7 +266,7 @@ def list_items(flat: FlatPatterns, q: int, items: Items) -> None:
 
 @kernel
 def cover(
-    flat: FlatPatterns, u: int, q: int, images: UInt64s, items: Items, covered: UInt64s
+    flat: FlatPatterns, u: int, q: int, images: UInt64s, items: ViewItems, covered: UInt64s
 ) -> None:
     """Write down the items of q that u covers, given its exact images."""
     first, own = flat.start[u], flat.start[q]

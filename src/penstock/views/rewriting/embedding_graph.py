@@ -1,16 +1,16 @@
-"""Which views embed into which: the embedding graph (section 4.2, Algorithm 3), and the order that takes cycles away.
+"""Which views embed into which: the embedding graph (delta §4.2, algorithm 3), and the order that takes cycles away.
 
     views ──▶ flat patterns ──▶ trie ──▶ for each view all that embed into it ──▶ rank
 
     start      view v -> views that embed into it: views[start[v]:start[v + 1]], ascending, v itself left out
 
-`embedded_into` is a pure function of a range of views, over arrays that can be mapped from files: a Spark job takes a
+`embeddings_into` is a pure function of a range of views, over arrays that can be mapped from files: a Spark job takes a
 range per task, and `join_parts` puts the parts together.
 
 **Cycles.** Embedding is a preorder: what embeds into u embeds into all that u embeds into. So a view has at least as
 many views embedded into it as each of those has, and exactly as many only if the two embed into each other. Sorted by
 that number, views stand after all that embed into them, but for those that embed into each other: among them the one
-that returns most comes first, and an edge that leads backwards is left out. The paper removes cycles with a heuristic
+that returns most comes first, and an edge that leads backwards is left out. delta §4.2 removes cycles with a heuristic
 for arbitrary graphs; here a sort does, and of each pair of opposite edges just one goes.
 """
 
@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s, UInt64s
-from penstock.errors import PenstockError
-from penstock.jit import kernel
-from penstock.matching.sharing import offsets
+from penstock.base.arrays import Int32s, Int64s, UInt64s, offsets
+from penstock.base.errors import PenstockError
+from penstock.base.jit import kernel
+from penstock.views.array_room import with_room
 from penstock.views.rewriting.embedding import Target, aim, embeds, new_target, release
 from penstock.views.rewriting.flat_patterns import MOST_NODES, FlatPatterns
-from penstock.views.rewriting.label_trie import LabelTrie, build_trie
+from penstock.views.rewriting.label_trie import LabelTrie
 from penstock.views.tree_pattern import Returns
 
 MOST_EDGES = 500_000_000
@@ -48,43 +48,32 @@ class EmbeddingGraph(NamedTuple):
         start = self.start[first : past + 1]
         return EmbeddingGraph(start - start[0], self.views[start[0] : start[-1]])
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return self.start.nbytes + self.views.nbytes
 
+def embeddings_into(flat: FlatPatterns, trie: LabelTrie, first: int, last: int) -> EmbeddingGraph:
+    """For each of the views first .. last all views that embed into it. Pure: ranges may be done anywhere.
 
-def embedding_graph(flat: FlatPatterns) -> EmbeddingGraph:
-    """The whole graph.
+    PenstockError if there are more than `MOST_EDGES` pairs: of n equal views all n * n embed.
 
     >>> from penstock.views.rewriting.flat_patterns import flatten
+    >>> from penstock.views.rewriting.label_trie import build_trie
     >>> from penstock.views.tree_pattern import PatternNode, TreePattern
     >>> a, b = PatternNode("a", -1, descendant=True), PatternNode("b", 0)
-    >>> graph = embedding_graph(flatten([TreePattern((a, b)), TreePattern((a,))]))
+    >>> flat = flatten([TreePattern((a, b)), TreePattern((a,))])
+    >>> graph = embeddings_into(flat, build_trie(flat), 0, 2)
     >>> graph.start.tolist(), graph.views.tolist()
     ([0, 1, 1], [1])
     """
-    return embedded_into(flat, build_trie(flat), 0, flat.views)
-
-
-def embedded_into(
-    flat: FlatPatterns, trie: LabelTrie, first: int, last: int, most: int = MOST_EDGES
-) -> EmbeddingGraph:
-    """For each of the views first .. last all views that embed into it. Pure: ranges may be done anywhere.
-
-    PenstockError if there are more than `most` pairs: of n equal views all n * n embed.
-    """
-    found = _embedded_into(flat, trie, first, last, most)
-    if found.edges > most:
+    found = _embeddings_into(flat, trie, first, last, MOST_EDGES)
+    if found.edges > MOST_EDGES:
         raise PenstockError(
-            f"more than {most:,} pairs of views embed into each other: keep equal views once, "
+            f"more than {MOST_EDGES:,} pairs of views embed into each other: keep equal views once, "
             "or take a smaller range of views at a time"
         )
     return found
 
 
 @kernel
-def _embedded_into(
+def _embeddings_into(
     flat: FlatPatterns, trie: LabelTrie, first: int, last: int, most: int
 ) -> EmbeddingGraph:
     start = np.zeros(last - first + 1, np.int64)
@@ -120,10 +109,7 @@ def _find(
         if (n and not target.with_label[trie.label[n]]) or trie.common[n] & missing:
             n = trie.skip[n]
             continue
-        if size + trie.first[n + 1] - trie.first[n] > len(found):
-            more = np.empty(2 * (size + trie.first[n + 1] - trie.first[n]), np.int32)
-            more[:size] = found[:size]
-            found = more
+        found = with_room(found, size, trie.first[n + 1] - trie.first[n])
         for i in range(trie.first[n], trie.first[n + 1]):
             if trie.wants[i] & missing:
                 continue
@@ -154,11 +140,12 @@ def rank_views(flat: FlatPatterns, graph: EmbeddingGraph) -> Int32s:
     Edges u -> v with rank[u] > rank[v] are those left out.
 
     >>> from penstock.views.rewriting.flat_patterns import flatten
+    >>> from penstock.views.rewriting.label_trie import build_trie
     >>> from penstock.views.tree_pattern import PatternNode, Returns, TreePattern
     >>> a, b = PatternNode("a", -1, descendant=True), PatternNode("b", 0)
     >>> rich = PatternNode("a", -1, descendant=True, returns=Returns.CONT)
     >>> flat = flatten([TreePattern((a, b)), TreePattern((a,)), TreePattern((rich,))])
-    >>> rank_views(flat, embedding_graph(flat)).tolist()
+    >>> rank_views(flat, embeddings_into(flat, build_trie(flat), 0, 3)).tolist()
     [2, 1, 0]
     """
     owner = np.repeat(np.arange(flat.views), np.diff(flat.start))
@@ -169,14 +156,3 @@ def rank_views(flat: FlatPatterns, graph: EmbeddingGraph) -> Int32s:
     rank = np.empty(flat.views, np.int32)
     rank[order] = np.arange(flat.views, dtype=np.int32)
     return rank
-
-
-@kernel
-def edges_left_out(graph: EmbeddingGraph, rank: Int32s) -> int:
-    """How many edges the order leaves out."""
-    count = 0
-    for v in range(len(graph.start) - 1):
-        for i in range(graph.start[v], graph.start[v + 1]):
-            if rank[graph.views[i]] > rank[v]:
-                count += 1
-    return count

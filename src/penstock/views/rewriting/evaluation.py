@@ -1,4 +1,4 @@
-"""Running a rewriting: tuples of its inputs in, tuples of the view out (section 4.1). Pure, so that it can move.
+"""Running a rewriting: tuples of its inputs in, tuples of the view out (delta §4.1). Pure, so that it can move.
 
     inputs ──▶ each step's rows that pass its filters ──▶ joined, step by step, as row numbers ──▶ checked ──▶ columns
 
@@ -12,13 +12,13 @@ The result is sorted by document and IDs, and no two rows are equal, as the inpu
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import Bools, Int64s
-from penstock.errors import PenstockError
+from penstock.base.arrays import Bools, Int64s
+from penstock.base.errors import PenstockError
+from penstock.views.comparisons import holds, holds_each
 from penstock.views.rewriting.content_values import values_in
 from penstock.views.rewriting.id_joins import (
     Pairs,
@@ -40,62 +40,51 @@ from penstock.views.rewriting.rewriting_plan import (
     TEXT,
     VAL,
     Check,
-    Column,
+    PlanColumn,
+    PlanStep,
     RewritingPlan,
-    Step,
 )
 from penstock.views.text_columns import check_column, text_lengths
 from penstock.views.tree_pattern import PatternNode, Returns, TreePattern
 from penstock.views.tuples import cont_column, id_column, tuple_schema, val_column
-from penstock.views.values import holds, holds_each
 
 MOST_ROWS = 50_000_000
 """Of a join's result: more would not fit into memory."""
 
-Tuples: TypeAlias = pa.RecordBatch | pa.Table
 
-
-def evaluate(
-    plan: RewritingPlan, inputs: Sequence[Tuples], most: int = MOST_ROWS
-) -> pa.RecordBatch:
+def evaluate(plan: RewritingPlan, inputs: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """The tuples of a view from those of its inputs, which are in the order in which the plan numbers them.
 
     >>> from penstock.views.node_ids import node_id
-    >>> from penstock.views.rewriting.planning import plan_rewriting
-    >>> a, b, c = (PatternNode("a", -1, True), PatternNode("b", 0), PatternNode("c", 0, returns=Returns.VAL))
-    >>> plan = plan_rewriting(TreePattern((a, b, c)), [TreePattern((a, b)), TreePattern((a, c))])
+    >>> from penstock.views.pattern_parser import parse_pattern
+    >>> from penstock.views.rewriting.flat_patterns import flatten
+    >>> from penstock.views.rewriting.planning import plan_among
+    >>> views = [parse_pattern(text) for text in ("//a[b][c{val}]", "//a/b", "//a/c{val}")]
+    >>> plan = plan_among(flatten(views), views, 0, [1, 2])
     >>> top, left, right = node_id(0, 2, 0), node_id(1, 1, 1), node_id(2, 2, 1)
     >>> ab = pa.RecordBatch.from_pydict({"document": [7], "n0": [top], "n1": [left]})
     >>> ac = pa.RecordBatch.from_pydict({"document": [7], "n0": [top], "n1": [right], "n1_val": ["x"]})
     >>> evaluate(plan, [ab, ac]).select(["document", "n2_val"]).to_pydict()
     {'document': [7], 'n2_val': ['x']}
     """
-    batches = [_one_batch(found) for found in inputs]
     needed = 1 + max(step.input for step in plan.steps)
-    if len(batches) < needed:
+    if len(inputs) < needed:
         raise PenstockError(
-            f"the rewriting has {needed} inputs, and {len(batches)} were given: give the tuples of each"
+            f"the rewriting has {needed} inputs, and {len(inputs)} were given: give the tuples of each"
         )
     picked = _columns_only(plan)
     if picked is not None:
-        return _pick(picked, batches[plan.steps[0].input], plan)
+        return _pick(picked, inputs[plan.steps[0].input], plan)
     sources = []
     for step in plan.steps:
-        source = _Source(step, batches[step.input])
+        source = _Source(step, inputs[step.input])
         if source.is_empty:
             return _nothing(plan.returns)
         sources.append(source)
-    joined = _Joined(sources, most)
+    joined = _Joined(sources)
     for place, step in enumerate(plan.steps):
         joined.add(place, step)
     return joined.result(plan)
-
-
-def _one_batch(found: Tuples) -> pa.RecordBatch:
-    if isinstance(found, pa.RecordBatch):
-        return found
-    batches = found.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=found.schema)
 
 
 def _columns(batch: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
@@ -122,14 +111,14 @@ def _columns_only(plan: RewritingPlan) -> tuple[str, ...] | None:
     vals = {c.node: val_column(c.place) for c in plan.vals}
     conts = {c.node: cont_column(c.place) for c in plan.conts}
     names = ["document"]
-    for n in range(len(plan.labels)):
+    for n in range(len(plan.returns)):
         names += [id_column(n), *(known[n] for known in (vals, conts) if n in known)]
     return tuple(names)
 
 
 def _keeps_order(plan: RewritingPlan) -> bool:
     """Whether the view's nodes are those of a single input, in their order: then rows are sorted."""
-    return len(plan.steps) == 1 and plan.steps[0].images == tuple(range(len(plan.labels)))
+    return len(plan.steps) == 1 and plan.steps[0].images == tuple(range(len(plan.returns)))
 
 
 def _pick(names: tuple[str, ...], batch: pa.RecordBatch, plan: RewritingPlan) -> pa.RecordBatch:
@@ -153,7 +142,7 @@ def _nothing(returns: tuple[int, ...]) -> pa.RecordBatch:
 class _Source:
     """What a step reads: the columns of its input, and which rows of it pass; None if all do."""
 
-    def __init__(self, step: Step, batch: pa.RecordBatch) -> None:
+    def __init__(self, step: PlanStep, batch: pa.RecordBatch) -> None:
         self.batch = batch
         names = ["document", *(id_column(m) for m in range(len(step.images)))]
         self.document, *self.nodes = (column.to_numpy() for column in _columns(batch, names))
@@ -208,22 +197,21 @@ def _picked(column: Int64s, rows: Int64s | None) -> Int64s:
 class _Joined:
     """What has been joined so far: of each step the rows, and of each of the view's nodes a step that has it."""
 
-    def __init__(self, sources: Sequence[_Source], most: int) -> None:
+    def __init__(self, sources: Sequence[_Source]) -> None:
         self.sources = sources
-        self.most = most
         self.rows: list[Int64s | None] = []
         self.read_from: dict[int, tuple[int, int]] = {}
 
-    def add(self, place: int, step: Step) -> None:
+    def add(self, place: int, step: PlanStep) -> None:
         """Join one more step."""
         source = self.sources[place]
         if step.join == FIRST:
             self.rows.append(source.rows)
         else:
             left, right = self._pairs(step, source)
-            if len(left) > self.most:
+            if len(left) > MOST_ROWS:
                 raise PenstockError(
-                    f"more than {self.most:,} rows when {step.join!r} is joined: evaluate fewer documents at once"
+                    f"more than {MOST_ROWS:,} rows when {step.join!r} is joined: evaluate fewer documents at once"
                 )
             self.rows = [left if rows is None else rows[left] for rows in self.rows]
             self.rows.append(right if source.rows is None else source.rows[right])
@@ -232,25 +220,25 @@ class _Joined:
         for check in step.checks:
             self._keep(_holds(check, self._nodes(check.upper), self._nodes(check.lower)))
 
-    def _pairs(self, step: Step, source: _Source) -> Pairs:
+    def _pairs(self, step: PlanStep, source: _Source) -> Pairs:
         document = _picked(source.document, source.rows)
         if step.join == SAME:
             left = [self._documents(), *(self._nodes(n) for n in step.on)]
             own = [source.nodes[step.images.index(n)] for n in step.on]
             right = [document, *(_picked(nodes, source.rows) for nodes in own)]
-            return same_nodes(np.stack(left), np.stack(right), self.most)
+            return same_nodes(np.stack(left), np.stack(right), MOST_ROWS)
         if step.join in (CHILD, BELOW):
             upper, lower = step.on
             child = step.join == CHILD
             if lower in step.images:
                 nodes = _picked(source.nodes[step.images.index(lower)], source.rows)
                 above = self._documents(), self._nodes(upper)
-                return nodes_below(*above, document, nodes, child, self.most)
+                return nodes_below(*above, document, nodes, child, MOST_ROWS)
             nodes = _picked(source.nodes[step.images.index(upper)], source.rows)
             below = self._documents(), self._nodes(lower)
-            right_rows, left_rows = nodes_below(document, nodes, *below, child, self.most)
+            right_rows, left_rows = nodes_below(document, nodes, *below, child, MOST_ROWS)
             return left_rows, right_rows
-        return same_document(self._documents(), document, self.most)
+        return same_document(self._documents(), document, MOST_ROWS)
 
     def _documents(self) -> Int64s:
         return _picked(self.sources[0].document, self.rows[0])
@@ -268,7 +256,7 @@ class _Joined:
 
     def result(self, plan: RewritingPlan) -> pa.RecordBatch:
         """The view's tuples, sorted."""
-        columns = [self._documents(), *map(self._nodes, range(len(plan.labels)))]
+        columns = [self._documents(), *map(self._nodes, range(len(plan.returns)))]
         if not _keeps_order(plan):
             together = np.stack(columns)
             if not rows_in_order(together):
@@ -278,7 +266,7 @@ class _Joined:
         vals = {column.node: column for column in plan.vals}
         conts = {column.node: column for column in plan.conts}
         arrays = [_as_arrow(columns[0])]
-        for n in range(len(plan.labels)):
+        for n in range(len(plan.returns)):
             arrays.append(_as_arrow(columns[n + 1]))
             if n in vals:
                 arrays.append(self._texts(vals[n], VAL))
@@ -286,7 +274,7 @@ class _Joined:
                 arrays.append(self._texts(conts[n], CONT))
         return pa.RecordBatch.from_arrays(arrays, schema=_schema(plan.returns))
 
-    def _texts(self, column: Column, wanted: str) -> pa.Array:
+    def _texts(self, column: PlanColumn, wanted: str) -> pa.Array:
         """The texts of a column. Values are looked for in the content of rows that come out, and no others."""
         rows = self.rows[column.step]
         source = self.sources[column.step]

@@ -1,12 +1,12 @@
 """A whole view set in flat arrays: what kernels read, and Spark workers map into memory.
 
     view v      nodes start[v] .. start[v + 1], parents first, in depth-first order
-    node i      label[i], and of its view's nodes: parent[i], the last one below it last[i] (itself if there is none)
+    node i      label[i], and of its view's nodes: parent[i]
                 descendant[i], returns[i], predicate[i]                   places count from the view's first node
     label l     number 0 is `*`; attribute[l]: whether it is the name of an attribute, which `*` doesn't match
     predicate   see `predicate_table`
 
-    //a[b = 'x']//c{val}        label   a b c     parent  -1 0 0     last   2 1 2     descendant  1 0 1
+    //a[b = 'x']//c{val}        label   a b c     parent  -1 0 0     descendant  1 0 1
                                 returns 0 0 2     predicate 0 1 0
 
     word        all of a node that an embedding asks for, in one int64; of the nodes of a view they lie side by side
@@ -20,7 +20,7 @@ Beside these, what decides most pairs of views without a look at their nodes:
     offers      64 bits: the same of all that the view has; of a pair that is above and below, at any distance
 
 If u embeds into v then wants[u] has no bit that offers[v] lacks: each edge and predicate of u has an image.
-The paper (Algorithm 3) compares label sets alone; the bits are our addition and leave out most of what would fail.
+delta algorithm 3 compares label sets alone; the bits are our addition and leave out most of what would fail.
 """
 
 from collections.abc import Sequence
@@ -28,11 +28,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Int8s, Int32s, Int64s, UInt64s
-from penstock.errors import PenstockError
-from penstock.jit import kernel
-from penstock.matching.plan import read_only
-from penstock.matching.sharing import offsets
+from penstock.base.arrays import Bools, Int8s, Int32s, Int64s, UInt64s, offsets, read_only
+from penstock.base.errors import PenstockError
+from penstock.base.jit import kernel
 from penstock.views.rewriting.predicate_table import NO_PREDICATE, Implications, PredicateTable
 from penstock.views.tree_pattern import ANY, TreePattern
 
@@ -53,7 +51,6 @@ class FlatPatterns(NamedTuple):
     start: Int64s
     label: Int32s
     parent: Int8s
-    last: Int8s
     descendant: Bools
     returns: Int8s
     predicate: Int32s
@@ -69,11 +66,6 @@ class FlatPatterns(NamedTuple):
     def views(self) -> int:
         """How many there are."""
         return len(self.start) - 1
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return sum(array.nbytes for array in (*self[:-1], *self.implications))
 
 
 def flatten(patterns: Sequence[TreePattern]) -> FlatPatterns:
@@ -97,14 +89,12 @@ def flatten(patterns: Sequence[TreePattern]) -> FlatPatterns:
     start = offsets(np.array(sizes, np.int64))
     parent = np.array([n.parent for n in nodes], np.int8)
     descendant = np.array([n.descendant for n in nodes], np.bool_)
-    last = _last_below(start, parent)
     label_start, labels = _label_sets(start, label)
     wants, offers = _signatures(start, label, parent, descendant, predicate)
     flat = FlatPatterns(
         start=start,
         label=label,
         parent=parent,
-        last=last,
         descendant=descendant,
         returns=np.array([int(n.returns) for n in nodes], np.int8),
         predicate=predicate,
@@ -168,20 +158,6 @@ def _check_sizes(sizes: Sequence[int]) -> None:
                 f"view {view} has {size} nodes: a pattern needs at least one, and may have {MOST_NODES}; "
                 "split it into several views"
             )
-
-
-@kernel
-def _last_below(start: Int64s, parent: Int8s) -> Int8s:
-    last = np.empty(len(parent), np.int8)
-    for v in range(len(start) - 1):
-        first = start[v]
-        for i in range(start[v + 1] - 1, first - 1, -1):
-            last[i] = i - first
-        for i in range(start[v + 1] - 1, first - 1, -1):
-            if parent[i] >= 0:
-                above = first + parent[i]
-                last[above] = max(last[above], last[i])
-    return last
 
 
 @kernel

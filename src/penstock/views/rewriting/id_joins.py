@@ -1,4 +1,4 @@
-"""Joins of tuples by the structural IDs of their nodes: kernels over columns (section 4.1).
+"""Joins of tuples by the structural IDs of their nodes: kernels over columns (delta §4.1).
 
 Rows of both sides are sorted by document, and so are the pairs of rows that come out. A *pair* is a row of the left and
 one of the right, of the same document:
@@ -13,8 +13,9 @@ and of the pairs that come out, whatever the document looks like.
 
 import numpy as np
 
-from penstock.arrays import Bools, Int32s, Int64s
-from penstock.jit import kernel
+from penstock.base.arrays import Bools, Int32s, Int64s
+from penstock.base.jit import kernel
+from penstock.views.array_room import with_room
 from penstock.views.node_ids import (
     MOST_LEVELS,
     is_below,
@@ -54,7 +55,8 @@ def same_nodes(left: Int64s, right: Int64s, most: int) -> Pairs:
                     break
             if same:
                 if count == len(of_left):
-                    of_left, of_right = _twice(of_left), _twice(of_right)
+                    of_left = with_room(of_left, count, 1)
+                    of_right = with_room(of_right, count, 1)
                 of_left[count], of_right[count] = i, j
                 count += 1
                 if count > most:
@@ -82,13 +84,6 @@ def _hash(rows: Int64s, i: int) -> int:
         mixed = (mixed ^ np.uint64(rows[c, i])) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(32)
     return int(mixed >> np.uint64(1))
-
-
-@kernel
-def _twice(rows: Int64s) -> Int64s:
-    more = np.empty(2 * len(rows), np.int64)
-    more[: len(rows)] = rows
-    return more
 
 
 # --- above and below -----------------------------------------------------------------------------
@@ -145,7 +140,7 @@ def _runs_below(
     most: int,
 ) -> Pairs:
     begin, end = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
-    first, past, total = 0, 0, 0
+    first, past = 0, 0
     for i in range(len(nodes)):
         if i == 0 or documents[i] != documents[i - 1]:
             first = past
@@ -157,17 +152,7 @@ def _runs_below(
         wanted = level_of(nodes[i]) + 1 if child else 0
         begin[i] = _search(level, lower, first, past, wanted, number_of(nodes[i]))
         end[i] = _search(level, lower, begin[i], past, wanted, last_of(nodes[i]))
-        total += end[i] - begin[i]
-    total = min(total, most + 1)
-    of_upper, of_lower = np.empty(total, np.int64), np.empty(total, np.int64)
-    count = 0
-    for i in range(len(nodes)):
-        for j in range(begin[i], end[i]):
-            if count == total:
-                return of_upper, of_lower
-            of_upper[count], of_lower[count] = i, order[j]
-            count += 1
-    return of_upper, of_lower
+    return _pairs_of_runs(begin, end, order, most)
 
 
 @kernel
@@ -186,7 +171,7 @@ def _search(level: Int64s, nodes: Int64s, low: int, high: int, wanted: int, numb
 @kernel
 def same_document(left: Int64s, right: Int64s, most: int) -> Pairs:
     """All pairs of rows of the same document."""
-    total, first, past = 0, 0, 0
+    first, past = 0, 0
     begin, end = np.empty(len(left), np.int64), np.empty(len(left), np.int64)
     for i in range(len(left)):
         if i == 0 or left[i] != left[i - 1]:
@@ -197,15 +182,20 @@ def same_document(left: Int64s, right: Int64s, most: int) -> Pairs:
             while past < len(right) and right[past] == left[i]:
                 past += 1
         begin[i], end[i] = first, past
-        total += past - first
-    total = min(total, most + 1)
+    return _pairs_of_runs(begin, end, np.arange(len(right)), most)
+
+
+@kernel
+def _pairs_of_runs(begin: Int64s, end: Int64s, order: Int64s, most: int) -> Pairs:
+    """Pairs of row i of the left and the rows order[begin[i]:end[i]] of the right; one more than `most` at most."""
+    total = min((end - begin).sum(), most + 1)
     of_left, of_right = np.empty(total, np.int64), np.empty(total, np.int64)
     count = 0
-    for i in range(len(left)):
+    for i in range(len(begin)):
         for j in range(begin[i], end[i]):
             if count == total:
                 return of_left, of_right
-            of_left[count], of_right[count] = i, j
+            of_left[count], of_right[count] = i, order[j]
             count += 1
     return of_left, of_right
 

@@ -1,4 +1,4 @@
-"""The label sets of all views in a trie, to find the views whose labels all occur in another (Algorithm 3).
+"""The label sets of all views in a trie, to find the views whose labels all occur in another (delta algorithm 3).
 
     label sets             {a} {a b} {a b d} {a b d} {a d} {c}         views 5, 2, 0, 3, 4, 1
     nodes, depth first     a   b     d               d     c
@@ -17,11 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Int32s, Int64s, UInt64s
+from penstock.base.arrays import Int32s, Int64s, UInt64s, offsets, read_only
+from penstock.base.jit import kernel
 from penstock.covering.boxes import runs
-from penstock.jit import kernel
-from penstock.matching.plan import read_only
-from penstock.matching.sharing import offsets
 from penstock.views.rewriting.flat_patterns import FlatPatterns
 
 
@@ -36,11 +34,6 @@ class LabelTrie(NamedTuple):
     wants: UInt64s
     start: Int64s
     word: Int64s
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return sum(array.nbytes for array in self)
 
 
 def build_trie(flat: FlatPatterns) -> LabelTrie:

@@ -1,15 +1,15 @@
 """A view set as a folder of arrays that workers map into memory: one copy per host, nothing pickled.
 
-    folder/   patterns.*  implications.*  trie.*     in the form of `matching.folders`
+    folder/   patterns.*  implications.*  trie.*     in the form of `base.array_folders`
 
-A Spark task is given the folder's name and a range of views; `embedded_into` and `rewritings_of_range` do the rest.
+A Spark task is given the folder's name and a range of views; `embeddings_into` and `rewritings_of_range` do the rest.
 """
 
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import SnapshotError
-from penstock.matching.folders import read_folder, write_folder
+from penstock.base.array_folders import read_folder, write_folder
+from penstock.base.errors import SnapshotError
 from penstock.views.rewriting.flat_patterns import FlatPatterns, as_mapped
 from penstock.views.rewriting.label_trie import LabelTrie, as_mapped_trie
 from penstock.views.rewriting.predicate_table import Implications

@@ -15,9 +15,10 @@ equal IDs come first, then structural ones along an edge of q; a check is made a
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.errors import PenstockError
+from penstock.base.errors import PenstockError
+from penstock.views.comparisons import Comparisons, implies
 from penstock.views.rewriting.embedding import image_sets
-from penstock.views.rewriting.flat_patterns import FlatPatterns, flatten
+from penstock.views.rewriting.flat_patterns import FlatPatterns
 from penstock.views.rewriting.rewriting_plan import (
     ANY_PAIR,
     BELOW,
@@ -29,41 +30,30 @@ from penstock.views.rewriting.rewriting_plan import (
     TEXT,
     VAL,
     Check,
-    Column,
     Filter,
+    PlanColumn,
+    PlanStep,
     RewritingPlan,
-    Step,
 )
 from penstock.views.tree_pattern import DOCUMENT, PatternNode, Returns, TreePattern
-from penstock.views.values import Comparisons, implies
 
 _HAS_VAL, _HAS_CONT = int(Returns.VAL), int(Returns.CONT)  # operators of flags are slow
-
-
-def plan_rewriting(view: TreePattern, inputs: Sequence[TreePattern]) -> RewritingPlan:
-    """The plan for a view from inputs. PenstockError if they don't cover it.
-
-    >>> from penstock.views.rewriting.rewriting_plan import explain
-    >>> from penstock.views.tree_pattern import Comparison, PatternNode
-    >>> item, author = PatternNode("item", -1, True), PatternNode("author", 0, returns=Returns.VAL)
-    >>> acme = PatternNode("topic", 0, value=(Comparison("=", "ACME"),))
-    >>> q = TreePattern((item, acme, author, PatternNode("headline", 0)))
-    >>> u = TreePattern((item, author, PatternNode("topic", 0, returns=Returns.VAL)))
-    >>> w = TreePattern((item, PatternNode("headline", 0, True)))
-    >>> print(explain(plan_rewriting(q, [u, w])))
-    read input 0: item, author, topic
-      keep where topic.val = 'ACME'
-    join input 1: item, headline; the same item
-      check that headline is a child of item
-    return author.val of input 0
-    """
-    return plan_among(flatten([view, *inputs]), [view, *inputs], 0, range(1, len(inputs) + 1))
 
 
 def plan_among(
     flat: FlatPatterns, patterns: Sequence[TreePattern], view: int, inputs: Iterable[int]
 ) -> RewritingPlan:
-    """The same for views of a whole set, by their numbers."""
+    """The plan for a view from inputs, by their numbers in a set of views. PenstockError if they don't cover it.
+
+    >>> from penstock.views.pattern_parser import parse_pattern
+    >>> from penstock.views.rewriting.flat_patterns import flatten
+    >>> texts = "//item[topic = 'ACME'][author{val}]/headline", "//item[author{val}][topic{val}]", "//item//headline"
+    >>> views = [parse_pattern(text) for text in texts]
+    >>> for step in plan_among(flatten(views), views, 0, [1, 2]).steps:
+    ...     print(step.input, step.images, [kept.source for kept in step.filters], step.join, step.on, step.within)
+    0 (0, 2, 1) ['val'] first () ()
+    1 (0, 3) [] same (0,) (Check(kind='child', upper=0, lower=1),)
+    """
     q = _Rewritten.of(patterns[view])
     candidates = []
     for place, u in enumerate(inputs):
@@ -268,7 +258,7 @@ def _arrange(q: _Rewritten, uses: Sequence[_Use]) -> RewritingPlan:
     """Joins, and the checks as early as they can be made."""
     open_checks = _open_checks(q, uses)
     open_values = _open_values(q, uses)
-    steps: list[Step] = []
+    steps: list[PlanStep] = []
     bound: set[int] = set()
     for use in uses:
         own = set(use.images)
@@ -292,13 +282,12 @@ def _arrange(q: _Rewritten, uses: Sequence[_Use]) -> RewritingPlan:
         checks = [c for c in open_checks if {c.upper, c.lower} <= bound]
         open_checks = [c for c in open_checks if c not in checks]
         steps.append(
-            Step(use.input, use.images, tuple(within), tuple(filters), join, on, tuple(checks))
+            PlanStep(use.input, use.images, tuple(within), tuple(filters), join, on, tuple(checks))
         )
     assert not open_checks
     assert not open_values
     nodes = q.pattern.nodes
     return RewritingPlan(
-        tuple(node.label for node in nodes),
         tuple(int(node.returns) for node in nodes),
         tuple(steps),
         tuple(_val_column(n, uses) for n in _returning(nodes, _HAS_VAL)),
@@ -366,21 +355,21 @@ def _open_values(q: _Rewritten, uses: Sequence[_Use]) -> set[int]:
     return found
 
 
-def _val_column(n: int, uses: Sequence[_Use]) -> Column:
+def _val_column(n: int, uses: Sequence[_Use]) -> PlanColumn:
     """Where a value is had from: a column rather than a known text, that rather than content."""
-    found: dict[str, Column] = {}
+    found: dict[str, PlanColumn] = {}
     for step, use in enumerate(uses):
         for m, image in enumerate(use.images):
             source = _source(use.pattern, m)
             if image == n and source is not None:
                 text = _known_text(use.pattern.nodes[m].value) if source == TEXT else ""
-                found.setdefault(source, Column(n, step, m, source, text or ""))
+                found.setdefault(source, PlanColumn(n, step, m, source, text or ""))
     return next(found[source] for source in (VAL, TEXT, CONT) if source in found)
 
 
-def _cont_column(n: int, uses: Sequence[_Use]) -> Column:
+def _cont_column(n: int, uses: Sequence[_Use]) -> PlanColumn:
     return next(
-        Column(n, step, m, CONT)
+        PlanColumn(n, step, m, CONT)
         for step, use in enumerate(uses)
         for m, image in enumerate(use.images)
         if image == n and int(use.pattern.nodes[m].returns) & _HAS_CONT

@@ -7,12 +7,12 @@ simple, and two numbers for each decide:
     TEXT     `= 'text'` alone                       those around the number that the text is, or `_NOWHERE`
     NEVER    contradicts itself                     implies everything
 
-Cuts (`values`) are numbered in their order, over all predicates: so they are compared exactly, whatever their digits.
+Cuts (`comparisons`) are numbered in their order, over all predicates: comparing them is exact, whatever their digits.
 
     a RANGE or TEXT implies a RANGE if its low and high lie in it; TEXTs imply no other TEXT, and RANGEs none
 
-For the rest `values.implies` is asked once for each pair that could meet, predicates on the same label, or one of them
-on `*`, and the answers are kept:
+For the rest `comparisons.implies` is asked once for each pair that could meet, predicates on the same label, or one of
+them on `*`, and the answers are kept:
 
     implied    start[p] .. start[p + 1]: the predicates that p implies, ascending
 
@@ -25,11 +25,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Bools, Int8s, Int32s, Int64s
-from penstock.matching.sharing import offsets
+from penstock.base.arrays import Bools, Int8s, Int32s, Int64s, offsets
+from penstock.views.comparisons import Comparisons, Cut, implies, number_set, unsatisfiable
 from penstock.views.numerals import number
 from penstock.views.tree_pattern import ANY
-from penstock.views.values import Comparisons, Cut, implies, number_set, unsatisfiable
 
 NO_PREDICATE = 0
 """The number of the predicate that asks nothing."""
@@ -55,9 +54,9 @@ class PredicateTable:
     """Predicates as they come, each distinct one once.
 
     >>> from decimal import Decimal
-    >>> from penstock.views.tree_pattern import Comparison
+    >>> from penstock.views.tree_pattern import ValueComparison
     >>> table, five = PredicateTable(), Decimal(5)
-    >>> table.number("price", (Comparison(">", five),)), table.number("price", (Comparison("<>", five),))
+    >>> table.number("price", (ValueComparison(">", five),)), table.number("price", (ValueComparison("<>", five),))
     (1, 2)
     >>> found = table.implications()
     >>> found.kind.tolist(), found.implied[found.start[1] : found.start[2]].tolist()

@@ -1,4 +1,4 @@
-"""All views' rewritings: from the embedding graph to the rewritability graph (Algorithms 1 and 4).
+"""All views' rewritings: from the embedding graph to the rewritability graph (delta algorithms 1 and 4).
 
 A set of views rewrites q if what they cover of q's items is all of them (`embedding` says what a view covers), so a
 rewriting is a cover, and `covers` finds the best few. Candidates are the views that embed into q and come before it in
@@ -16,16 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import Float64s, Int32s, Int64s, UInt64s
-from penstock.errors import PenstockError
-from penstock.jit import kernel
-from penstock.matching.plan import read_only
-from penstock.matching.sharing import offsets
+from penstock.base.arrays import Float64s, Int32s, Int64s, UInt64s, offsets, read_only
+from penstock.base.errors import PenstockError
+from penstock.base.jit import kernel
+from penstock.views.array_room import with_room
 from penstock.views.rewriting.covers import Covers, find_covers, new_covers, new_search
 from penstock.views.rewriting.embedding import (
     WORDS,
-    Items,
     Target,
+    ViewItems,
     aim,
     cover,
     embeds,
@@ -40,12 +39,12 @@ from penstock.views.rewriting.flat_patterns import MOST_NODES, FlatPatterns
 from penstock.views.rewriting_graph import RewritingGraph
 
 MOST_REWRITINGS = 30
-"""Of a view, unless said otherwise: the paper's k."""
+"""Of a view, unless said otherwise: the k of delta §3.1, as in delta §5.2."""
 
 _STEPS = 64  # candidates taken in a search, for each rewriting that is asked for
 
 
-class Limits(NamedTuple):
+class RewritingLimits(NamedTuple):
     """How far rewritings are looked for: how many of a view, how many of those begin alike, in how many steps."""
 
     most: int
@@ -53,18 +52,18 @@ class Limits(NamedTuple):
     steps: int
 
     @staticmethod
-    def of(most: int = MOST_REWRITINGS, most_alike: int | None = None) -> "Limits":
+    def of(most: int = MOST_REWRITINGS, most_alike: int | None = None) -> "RewritingLimits":
         """At most so many rewritings of a view.
 
-        >>> Limits.of(30)
-        Limits(most=30, most_alike=5, steps=1920)
+        >>> RewritingLimits.of(30)
+        RewritingLimits(most=30, most_alike=5, steps=1920)
         """
         if most < 1:
             raise PenstockError(f"{most} rewritings of a view: ask for one at least")
         alike = max(1, most // 6) if most_alike is None else most_alike
         if alike < 1:
             raise PenstockError(f"{alike} rewritings that begin alike: allow one at least")
-        return Limits(most, min(most, alike), _STEPS * most)
+        return RewritingLimits(most, min(most, alike), _STEPS * most)
 
 
 class Preference(NamedTuple):
@@ -90,44 +89,17 @@ def preference(rank: Int32s, weights: Float64s | None = None) -> Preference:
 
 
 class RewritingsPart(NamedTuple):
-    """The rewritings of a range of views, as in `RewritingGraph`; `incomplete` counts views that steps ran out for."""
+    """The rewritings of a range of views, as in `RewritingGraph`."""
 
     first: Int64s
     start: Int64s
     inputs: Int32s
-    incomplete: int
-
-
-def rewritings_of(
-    flat: FlatPatterns,
-    graph: EmbeddingGraph,
-    rank: Int32s,
-    limits: Limits | None = None,
-    weights: Float64s | None = None,
-) -> RewritingGraph:
-    """The rewritability graph: for every view its best rewritings.
-
-    >>> from penstock.views.rewriting.embedding_graph import embedding_graph, rank_views
-    >>> from penstock.views.rewriting.flat_patterns import flatten
-    >>> from penstock.views.tree_pattern import PatternNode, TreePattern
-    >>> a = PatternNode("a", -1, descendant=True)
-    >>> b, c = PatternNode("b", 0), PatternNode("c", 0)
-    >>> flat = flatten([TreePattern((a, b, c)), TreePattern((a, b)), TreePattern((a, c))])
-    >>> graph = embedding_graph(flat)
-    >>> found = rewritings_of(flat, graph, rank_views(flat, graph))
-    >>> found.first.tolist(), found.inputs.tolist()
-    ([0, 1, 1, 1], [1, 2])
-    """
-    part = rewritings_of_range(
-        flat, graph, 0, rank, preference(rank, weights), limits or Limits.of()
-    )
-    return join_rewritings([part], rank)
 
 
 def join_rewritings(parts: Sequence[RewritingsPart], rank: Int32s) -> RewritingGraph:
     """One graph of the parts for consecutive ranges of views.
 
-    >>> one = RewritingsPart(np.array([0, 1]), np.array([0, 1]), np.array([0], np.int32), 0)
+    >>> one = RewritingsPart(np.array([0, 1]), np.array([0, 1]), np.array([0], np.int32))
     >>> join_rewritings([one, one], np.array([0, 1], np.int32)).first.tolist()
     [0, 1, 2]
     """
@@ -146,7 +118,7 @@ def rewritings_of_range(
     first: int,
     rank: Int32s,
     preferred: Preference,
-    limits: Limits,
+    limits: RewritingLimits,
 ) -> RewritingsPart:
     """The rewritings of the views first, first + 1, … that `part` is the embedding graph of. Pure."""
     part = EmbeddingGraph(read_only(part.start), read_only(part.views))
@@ -160,12 +132,12 @@ def _rewrite_range(
     first: int,
     rank: Int32s,
     preferred: Preference,
-    limits: Limits,
+    limits: RewritingLimits,
 ) -> RewritingsPart:
     views = len(part.start) - 1
     counts = np.zeros(views + 1, np.int64)
     starts, inputs = np.zeros(1024, np.int64), np.empty(1024, np.int32)
-    made, size, incomplete = 0, 0, 0
+    made, size = 0, 0
     target, items = new_target(len(flat.attribute)), new_items()
     for v in range(views):
         q = first + v
@@ -176,12 +148,10 @@ def _rewrite_range(
         release(flat, q, target)
         search = new_search(len(chosen), items.total[0], covered.shape[1])
         covers = new_covers(limits.most, items.total[0])
-        complete = find_covers(covered, items, limits.most_alike, limits.steps, search, covers)
-        if not complete and covers.found[0] < limits.most:
-            incomplete += 1
+        find_covers(covered, items, limits.most_alike, limits.steps, search, covers)
         starts, inputs, made, size = _write(covers, chosen, starts, inputs, made, size)
         counts[v + 1] = made
-    return RewritingsPart(counts, starts[: made + 1].copy(), inputs[:size].copy(), incomplete)
+    return RewritingsPart(counts, starts[: made + 1].copy(), inputs[:size].copy())
 
 
 @kernel
@@ -202,7 +172,7 @@ def _candidates(
 
 @kernel
 def _coverage(
-    flat: FlatPatterns, q: int, candidates: Int32s, target: Target, items: Items
+    flat: FlatPatterns, q: int, candidates: Int32s, target: Target, items: ViewItems
 ) -> tuple[Int32s, UInt64s]:
     """The candidates that cover something of q, and what."""
     words = (items.total[0] + 63) >> 6
@@ -234,14 +204,8 @@ def _write(
     """Put the covers found behind what there is, as views."""
     found = covers.found[0]
     total = covers.size[:found].sum()
-    if made + found + 1 > len(starts):
-        more_starts = np.zeros(2 * (made + found + 1), np.int64)
-        more_starts[: made + 1] = starts[: made + 1]
-        starts = more_starts
-    if size + total > len(inputs):
-        more_inputs = np.empty(2 * (size + total), np.int32)
-        more_inputs[:size] = inputs[:size]
-        inputs = more_inputs
+    starts = with_room(starts, made + 1, found)
+    inputs = with_room(inputs, size, total)
     for c in range(found):
         before = size
         for i in range(covers.size[c]):

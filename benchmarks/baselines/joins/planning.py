@@ -1,0 +1,72 @@
+"""A processor that decomposes and groups select-joins anew, by what semijoins cost as things are now (section 4)."""
+
+from collections.abc import Iterable, Mapping
+
+from benchmarks.baselines.joins.costs import Rates, parametric, simulated, total
+from benchmarks.baselines.joins.estimated_choices import EstimatedChoices
+from benchmarks.baselines.joins.schemes import SchemeProcessor
+from penstock.joins.catalog import Catalog
+from penstock.joins.changes import ChangeBatch
+from penstock.joins.decompose import Decomposition
+from penstock.joins.messages import Message, TupleAdded, TupleKey, TupleRemoved
+from penstock.joins.notifications import Part
+from penstock.joins.subscription import JoinEdge, SelectJoin
+
+
+class PlanningProcessor(SchemeProcessor):
+    """Ref-SJ-Clu+ that knows which tables change how often."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        subscriptions: Mapping[int, SelectJoin] | Iterable[tuple[int, SelectJoin]] = (),
+    ) -> None:
+        self._rates = Rates()
+        self.estimated = EstimatedChoices()
+        super().__init__(catalog, subscriptions, choices=self.estimated)
+
+    def _apply(self, batch: ChangeBatch, first: int) -> list[Part]:
+        self._rates.saw(batch.table, len(batch))
+        return super()._apply(batch, first)
+
+    def costs(self, simulate: bool = False) -> dict[tuple[str, JoinEdge], float]:
+        """What a semijoin costs for each base table and edge, as things are now."""
+        if simulate:
+            return simulated(self.tables, list(self._joins.values()), self._rates, self.choices)
+        return parametric(self.tables, self.catalog.edges, self._rates)
+
+    def drift(self, simulate: bool = False) -> float:
+        """How many times dearer the decomposition is than the best one would be now."""
+        costs = self.costs(simulate)
+        joins = list(self._joins.values())
+        best = total(joins, Decomposition(costs), costs)
+        return total(joins, self.decomposition, costs) / best if best else 1.0
+
+    def replan(self, simulate: bool = False) -> dict[int, list[Message]]:
+        """Decompose select-joins anew, and choose by which attributes they are grouped, by what they cost now.
+
+        What subscribers have to forget or to hold instead, by id.
+        """
+        before = {sid: self._holdings(sid) for sid in self._numbers}
+        self.decomposition = Decomposition(self.costs(simulate))
+        self.choices = self.estimated = self.estimated.estimate(
+            self.tables, list(self._joins.values())
+        )
+        self._add_anew()
+        self._number_anew()
+        moved = {}
+        for sid, held in before.items():
+            now = self._holdings(sid)
+            changes: list[Message] = [TupleRemoved(*what) for what in held if what not in now]
+            changes += [message for what, message in now.items() if what not in held]
+            if changes:
+                moved[sid] = changes
+        return moved
+
+    def _holdings(self, sid: int) -> dict[tuple[str, TupleKey], Message]:
+        found: dict[tuple[str, TupleKey], Message] = {}
+        for message in self.content(sid):
+            assert isinstance(message, TupleAdded)
+            key = tuple(message.row[k] for k in self.catalog.tables[message.table].key)
+            found[message.table, key] = message
+        return found

@@ -1,0 +1,1 @@
+"""Orders of chains that change one by one: `linked_chains`."""

@@ -1,0 +1,35 @@
+"""The flat arrays that kernels work on: their names, and what every room does with them."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+AnyArray = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+Int8s = npt.NDArray[np.int8]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+UInt32s = npt.NDArray[np.uint32]
+UInt64s = npt.NDArray[np.uint64]
+Float64s = npt.NDArray[np.float64]
+
+
+def offsets(lengths: npt.ArrayLike) -> Int64s:
+    """Where each of several runs, laid end to end, begins; one more for the end.
+
+    >>> offsets([2, 0, 3]).tolist()
+    [0, 2, 2, 5]
+    """
+    found = np.asarray(lengths)
+    result = np.zeros(len(found) + 1, np.int64)
+    np.cumsum(found, out=result[1:])
+    return result
+
+
+def read_only(array: AnyArray) -> AnyArray:
+    """A view that can't be written to, as mapped arrays are: kernels are compiled for one kind of array only."""
+    view = array.view(np.ndarray)
+    view.setflags(write=False)
+    return view

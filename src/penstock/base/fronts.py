@@ -1,0 +1,34 @@
+"""Fronts of packages: what they offer is imported when it is first used.
+
+The core works without Spark, `penstock --help` without either; and every process that Spark starts imports what it
+needs of `penstock.pipeline`, not all of it, which would take it two seconds.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+def front(package: str, rooms: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package that offers names of its modules.
+
+    >>> find = front("penstock", {"base.durations": ["microseconds"]})
+    >>> find("microseconds")("1s")
+    1000000
+    >>> find("nothing")
+    Traceback (most recent call last):
+    AttributeError: module 'penstock' has no attribute 'nothing'
+    """
+    room_of = {name: room for room, names in rooms.items() for name in names}
+
+    def find(name: str) -> Any:
+        if name not in room_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        room = importlib.import_module(f"{package}.{room_of[name]}")
+        # All at once: a name that is also the room's own would otherwise stay the module.
+        for own in rooms[room_of[name]]:
+            setattr(sys.modules[package], own, getattr(room, own))
+        return getattr(room, name)
+
+    return find

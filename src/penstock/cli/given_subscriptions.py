@@ -1,0 +1,69 @@
+"""Subscriptions as a command is given them: in a file, or in a registry.
+
+A file without a column of ids gets its row numbers as ids, so that what `match` reports and what `explain` is asked
+about are the same.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.base.errors import FilterError
+    from penstock.language import Schema
+    from penstock.operators.define import Operators
+    from penstock.registry import Subscriptions
+
+_FILES = (".parquet", ".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """What a file calls its columns."""
+
+    id: str = "id"
+    subscriber: str = "subscriber"
+    filter: str = "filter"
+
+
+def is_file(source: str) -> bool:
+    """Whether subscriptions are in a file (or a folder of Parquet); else in a registry.
+
+    >>> is_file("subs.jsonl"), is_file("sqlite:///subs.db"), is_file("subs.db")
+    (True, False, False)
+    """
+    if "://" in source:
+        return False
+    return source.endswith(_FILES) or Path(source).is_dir()
+
+
+def open_subscriptions(
+    source: str, columns: ColumnNames, schema: "Schema", operators: "Operators"
+) -> "tuple[Subscriptions, list[tuple[int | None, FilterError]]]":
+    """The subscriptions of a file or a registry, and those of a file that are refused."""
+    from penstock.registry import Subscriptions
+
+    if not is_file(source):
+        return Subscriptions.open(source, create=False, operators=operators), []
+    subs = Subscriptions(schema, operators=operators)
+    report = subs.load(read_file(source, columns), lease="forever", on_error="skip")
+    return subs, list(report.errors)
+
+
+def read_file(source: str, columns: ColumnNames) -> "pa.Table":
+    """A file of subscriptions, with columns id, subscriber and filter."""
+    import pyarrow as pa
+
+    from penstock.registry.incoming import SourceColumns, read_source
+
+    if not Path(source).exists():
+        raise typer.BadParameter(f"there is no {source}", param_hint="--subscriptions")
+    incoming = read_source(source, SourceColumns(columns.id, columns.subscriber, columns.filter))
+    ids = incoming.ids
+    if ids is None:
+        ids = pa.array(range(1, len(incoming) + 1), pa.int64())
+    return pa.table({"id": ids, "subscriber": incoming.subscribers, "filter": incoming.filters})

@@ -1,0 +1,313 @@
+"""What anybody could want: all subscriptions merged into a small filter, so that a source reads nothing else.
+
+    subscriptions ─▶ plan ─▶ boxes ─▶ projection on columns ─▶ few boxes ─▶ Wanted: .sql .ranges .filters …
+                    compile   from_plan                          few          wording
+
+An event that some subscription matches passes, always: each step only lets more through. What is lost is tightness:
+predicates on other columns, patterns, operators and array membership are left out, and past `at_most` boxes those are
+merged that add the least chance (`few` says how). With one column nothing better is possible; with several it is a
+heuristic.
+
+It is of one moment. A subscription that comes later isn't in it: make it anew when subscriptions change, and
+start the reading anew with it.
+"""
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.base.arrays import Bools
+from penstock.base.durations import utc_now
+from penstock.base.errors import PenstockError, SchemaError, SubscriptionErrors
+from penstock.covering.cell_keys import DomainCells
+from penstock.covering.distributions import Statistics
+from penstock.covering.from_plan import PlanBoxes, plan_boxes
+from penstock.covering.interest import arrow_filters
+from penstock.covering.interest.few import few
+from penstock.covering.interest.projection import PlacedColumn, project
+from penstock.covering.interest.wording import ColumnCondition, Speech, conditions_of, from_end
+from penstock.covering.probability import probability
+from penstock.covering.regions import Box, Region
+from penstock.language import Schema
+from penstock.language.calls import Path
+from penstock.language.schema import SchemaLike
+from penstock.language.types import Type
+from penstock.matching import Matcher, Rows, compile_plan
+from penstock.matching.layers import Layer
+from penstock.matching.plan import Plan
+from penstock.matching.subscription_rows import SubscriptionSource
+
+AT_MOST, MOST = 16, 256
+_COLUMNS = 16  # that are looked at if nobody names them
+_WIDTH = 100  # of a line of `str`
+
+
+class Hull(NamedTuple):
+    """Between which values all events lie that are wanted; None: without end. Both ends belong to it."""
+
+    low: Any
+    high: Any
+    null: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """A condition that every event satisfies which some subscription matches, in every form but Spark's.
+
+    >>> import penstock
+    >>> subs = penstock.Subscriptions({"symbol": "string", "price": "bigint"})
+    >>> for filter_ in ("symbol = 'A' AND price > 5", "symbol = 'B' AND price IN (7, 8)", "price > 8 AND symbol = 'A'"):
+    ...     _ = subs.subscribe("ann", filter_)
+    >>> penstock.interest(subs).sql
+    "(price >= 6 AND symbol = 'A') OR (price BETWEEN 7 AND 8 AND symbol = 'B')"
+    >>> penstock.interest(subs, at_most=1).sql
+    "price >= 6 AND symbol IN ('A', 'B')"
+    >>> penstock.interest(subs, at_most=1).ranges["symbol"]
+    Hull(low='A', high='B', null=False)
+    """
+
+    boxes: tuple[Box, ...]
+    schema: Schema
+    subscriptions: int
+    nan: bool = True
+    statistics: Statistics | None = field(default=None, repr=False)
+
+    @functools.cached_property
+    def conditions(self) -> tuple[tuple[ColumnCondition, ...], ...]:
+        """The boxes in literals: what all the forms below say."""
+        found = [conditions_of(box, self._type) for box in self.boxes]
+        if () in found:
+            return ((),)
+        return tuple(sorted(found, key=lambda box: Speech().filter([box])))
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no event is wanted."""
+        return not self.boxes
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every event may be wanted, as far as these columns tell."""
+        return self.conditions == ((),)
+
+    @functools.cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it looks at."""
+        paths = sorted({condition.path for box in self.conditions for condition in box})
+        return tuple(".".join(path) for path in paths)
+
+    @functools.cached_property
+    def sql(self) -> str:
+        """As a condition that Spark SQL, DuckDB and Penstock read alike.
+
+        Names that need quotes have double quotes, which Spark doesn't take: see `spark_sql`. To Spark `column` is
+        better, since it knows what to do about NaN.
+        """
+        return Speech().filter(self.conditions)
+
+    @functools.cached_property
+    def spark_sql(self) -> str:
+        """The same with backticks around the names that need quotes."""
+        return Speech("`").filter(self.conditions)
+
+    @functools.cached_property
+    def ranges(self) -> dict[str, Hull]:
+        """For each column that every box asks for, between which values, and whether NULL is wanted.
+
+        That is what minima and maxima of files, row groups and partitions can be compared with.
+        """
+        found: dict[str, Hull] = {}
+        for name in self.columns:
+            asked = [c for box in self.conditions for c in box if ".".join(c.path) == name]
+            if len(asked) < len(self.conditions):
+                continue
+            hulls = [condition.hull() for condition in asked if condition.has_values]
+            lows: list[Any] = [hull.low and hull.low.value for hull in hulls]
+            highs: list[Any] = [hull.high and hull.high.value for hull in hulls]
+            low = None if None in lows or not lows else from_end(min(lows)).value
+            high = None if None in highs else max(highs, default=None)
+            found[name] = Hull(low, high, any(condition.null for condition in asked))
+        return found
+
+    @property
+    def filters(self) -> list[arrow_filters.ArrowConjunction] | None:
+        """As `filters` of `pyarrow.parquet.read_table`; None is everything.
+
+        It can't ask for NULL, or NaN above a value: then it leaves the column out. `expression` can. Nothing is said as
+        a column that is in an empty list.
+        """
+        found = arrow_filters.lists(self.conditions, self.nan)
+        if found == []:
+            return [[(self.schema.root.fields[0][0], "in", [])]]
+        return found
+
+    def expression(self, schema: pa.Schema | None = None) -> Any:
+        """As an expression for `pyarrow.dataset`; with its schema where timestamps have no zone or nanoseconds.
+
+        >>> import penstock
+        >>> subs = penstock.Subscriptions({"price": "bigint"}); _ = subs.subscribe("ann", "price IN (6, 7)")
+        >>> pa.table({"price": [None, 5, 6]}).filter(penstock.interest(subs).expression())["price"].to_pylist()
+        [6]
+        """
+        return arrow_filters.expression(self.conditions, self.nan, schema)
+
+    @functools.cached_property
+    def share(self) -> float | None:
+        """The share of events that are expected to pass; None without statistics.
+
+        Columns that these don't know are taken to be spread over the constants that the boxes have.
+        """
+        if self.statistics is None:
+            return None
+        region = Region(self.boxes)
+        return probability(region, Statistics.from_regions([region], self.schema, self.statistics))
+
+    def __str__(self) -> str:
+        count = len(self.conditions)
+        lines = [
+            f"{self.subscriptions:,} subscriptions want "
+            + ("nothing" if self.is_nothing else "anything" if self.is_everything else "only")
+        ]
+        if not (self.is_nothing or self.is_everything):
+            texts = [Speech().filter([box]) for box in self.conditions]
+            lines += [f"  {_clipped(text)}{' or' * (n < count)}" for n, text in enumerate(texts, 1)]
+        if self.share is not None:
+            lines.append(f"  {self.share:.1%} of all events")
+        return "\n".join(lines)
+
+    def _type(self, path: Path) -> Type:
+        found = self.schema.find(path)
+        assert found is not None, path
+        return found.type
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+
+
+def find_wanted(
+    subscriptions: SubscriptionSource | Matcher | Plan,
+    columns: Iterable[str | Path] | None = None,
+    at_most: int = AT_MOST,
+    schema: SchemaLike | None = None,
+    *,
+    statistics: Statistics | None = None,
+    nan: bool = True,
+    now: int | None = None,
+) -> Wanted:
+    """What at least one live subscription could want. `pipeline.interest.interest` says what the arguments are."""
+    if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MOST:
+        raise PenstockError(f"at_most is a whole number from 1 to {MOST}, not {at_most!r}")
+    moment = utc_now() if now is None else now
+    plan, live = _plan_of(subscriptions, schema, moment)
+    found = plan_boxes(plan)
+    chosen = np.flatnonzero(live[found.boxes.box_region])
+    numbers = _columns(found, plan.schema, columns, chosen)
+    placed = [PlacedColumn.of(found.paths[n], _cells(found, n)) for n in numbers]
+    boxes = few(project(found.boxes, chosen, numbers, placed), at_most, statistics)
+    return Wanted(tuple(boxes), plan.schema, int(live.sum()), nan, statistics)
+
+
+# --- subscriptions -------------------------------------------------------------------------------
+
+
+def _plan_of(source: Any, schema: SchemaLike | None, now: int) -> tuple[Plan, Bools]:
+    """A plan, and which of its subscriptions are live."""
+    if isinstance(source, Plan):
+        return source, source.expires > now
+    if isinstance(source, Matcher):
+        if len(source.layers) == 1:
+            layer = source.layers[0]
+            return layer.plan, _live(layer, now)
+        return _compiled(_together(source.layers, now), source.schema)
+    if isinstance(source, SubscriptionSource):
+        known = getattr(source, "schema", None) if schema is None else Schema.of(schema)
+        if known is None:
+            raise SchemaError(
+                "the registry has no schema: give the one of the events, "
+                "for example {'symbol': 'string', 'price': 'double'}"
+            )
+        operators = getattr(source, "operators", None)
+        if operators is not None:
+            known = known.with_operators(operators.signatures)
+        return _compiled(source.active(now), known)
+    raise PenstockError(
+        f"subscriptions can't be read from {type(source).__name__}: give a penstock.Subscriptions, a matcher or a plan"
+    )
+
+
+def _compiled(rows: Rows, schema: Schema) -> tuple[Plan, Bools]:
+    plan, errors = compile_plan(rows, schema)
+    if errors:
+        raise SubscriptionErrors(errors)
+    return plan, np.ones(len(plan.ids), np.bool_)
+
+
+def _live(layer: Layer, now: int) -> Bools:
+    count = len(layer.plan.ids)
+    live: Bools = layer.plan.expires > now
+    return live & ~layer.gone[:count] if len(layer.gone) else live
+
+
+def _together(layers: Sequence[Layer], now: int) -> Rows:
+    """The live subscriptions of several layers: each has cells of its own, so they are compiled anew."""
+
+    def rows(layer: Layer) -> Iterator[tuple[int, str, str, int]]:
+        plan = layer.plan
+        for position in np.flatnonzero(_live(layer, now)).tolist():
+            end = int(plan.expires[position])
+            yield int(plan.ids[position]), "", plan.filter_text(position), end
+
+    return Rows.of([row for layer in layers for row in rows(layer)])
+
+
+# --- columns -------------------------------------------------------------------------------------
+
+
+def _cells(found: PlanBoxes, attribute: int) -> DomainCells:
+    cells = found.cells[attribute]
+    assert isinstance(cells, DomainCells), found.paths[attribute]
+    return cells
+
+
+def _columns(
+    found: PlanBoxes, schema: Schema, named: Iterable[str | Path] | None, chosen: Any
+) -> list[int]:
+    """The attributes that are looked at, by number."""
+    number = {path: n for n, path in enumerate(found.paths) if schema.find(path) is not None}
+    if named is None:
+        return _selective(found, list(number.values()), chosen)
+    if isinstance(named, str):
+        raise SchemaError(f"columns is a list of names, not the text {named!r}: write [{named!r}]")
+    wanted: dict[Path, None] = {}
+    for name in named:
+        path = (name,) if isinstance(name, str) else tuple(name)
+        attribute = schema.find(path) or schema.find(tuple(".".join(path).split(".")))
+        if attribute is None:
+            raise SchemaError(f"no column {name!r} in the schema {schema}")
+        wanted[attribute.path] = None
+    return [number[path] for path in wanted if path in number]
+
+
+def _selective(found: PlanBoxes, attributes: list[int], chosen: Any) -> list[int]:
+    """Those that most is asked of: by how much of its cells a test leaves out, summed over all boxes."""
+    boxes = found.boxes
+    is_chosen = np.zeros(len(boxes.box_region), np.bool_)
+    is_chosen[chosen] = True
+    counted = np.repeat(is_chosen, np.diff(boxes.box_start))
+    last = np.array([cells.last for cells in found.cells], np.float64)
+    attribute = boxes.attribute[counted]
+    width = np.minimum(boxes.high, last[boxes.attribute]) - np.maximum(boxes.low, 0) + 1
+    sets = boxes.several >= 0
+    if sets.any():
+        sizes = np.maximum(boxes.set_high, 0) - np.maximum(boxes.set_low, 0) + 1
+        total = np.concatenate([[0], np.cumsum(sizes)])
+        width[sets] = np.diff(total[boxes.set_start])[boxes.several[sets]]
+    left_out = np.clip(1 - width[counted] / (last[attribute] + 1), 0.0, 1.0)
+    use = np.bincount(attribute, left_out, minlength=len(found.paths))
+    asked = [n for n in attributes if use[n] > 0 and isinstance(found.cells[n], DomainCells)]
+    return sorted(sorted(asked, key=lambda n: -use[n])[:_COLUMNS])

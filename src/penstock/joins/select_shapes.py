@@ -1,0 +1,216 @@
+"""A select's text, but for its literals: what it asks of which table, and along which edges.
+
+Conjuncts of WHERE and ON that make columns of two tables equal join them; every other one is about one table. There it
+is a condition like a filter's, with that table's columns and without its name: checked by the filter's parser, and
+written out again as text for where a filter is wanted.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from penstock.covering.reading import region_of
+from penstock.covering.regions import Region
+from penstock.joins.catalog import PAYLOAD, Catalog
+from penstock.joins.from_clause import (
+    Equality,
+    Place,
+    Scope,
+    check_words,
+    columns_of,
+    identifiers,
+    read_from,
+    span_of,
+)
+from penstock.joins.join_edges import allowed_edges, check_edges, equal_columns
+from penstock.joins.subscription import JoinEdge
+from penstock.language.normal import Conjunction, normal_form
+from penstock.language.operands import SlotNeededError
+from penstock.language.parser import check_condition
+from penstock.language.pools import Column, width
+from penstock.language.pools import columns_of as literals_of
+from penstock.language.syntax import DIALECT, syntax, without_parentheses
+
+_SLOT = "\0"  # around the number of a literal's slot in the text of a condition
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of the result: its name, and where its values stand."""
+
+    name: str
+    table: str
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunct:
+    """A condition on one table: its normal form and its literals; and its text, in which literals have slots."""
+
+    conjunctions: tuple[Conjunction, ...]
+    literals: tuple[Column, ...]
+    pieces: tuple[str, ...]  # at odd places the number of a slot
+
+    def region(self, lifted: Sequence[str]) -> Region:
+        """ValueError if a literal is none."""
+        found = ((column, column.text(lifted)) for column in self.literals)
+        return region_of(
+            [[(term, list(islice(found, width(term)))) for term in c] for c in self.conjunctions]
+        )
+
+    def text(self, lifted: Sequence[str]) -> str:
+        return "".join(
+            lifted[int(piece)] if n % 2 else piece for n, piece in enumerate(self.pieces)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SelectShape:
+    """What selects have in common that differ in their literals only."""
+
+    sides: tuple[tuple[str, tuple[Conjunct, ...]], ...]
+    edges: tuple[JoinEdge, ...]
+    classes: tuple[tuple[Place, ...], ...]  # of equal columns
+    columns: tuple[Output, ...]
+
+
+def read_shape(text: str, catalog: Catalog, slots: dict[int, int]) -> SelectShape:
+    """Read a select, some of whose literals have slots, by their place in the text. FilterError if it isn't one."""
+    check_words(text)
+    tree = syntax(text, exp.Select)
+    scope, conditions = read_from(text, tree, catalog)
+    if tree.args.get("where"):
+        conditions.append(tree.args["where"].this)
+    parts = [part for part in catalog.tables if part.removesuffix(PAYLOAD) in scope.spans]
+    asked: dict[str, list[Conjunct]] = {part: [] for part in parts}
+    used: set[int] = set()
+    for condition in conditions:
+        for node in _conjuncts(condition):
+            table = _table_of(scope, node)
+            if table is not None:
+                asked[table].append(_conjunct(scope, table, node, slots, used))
+    if used != set(slots.values()):
+        raise SlotNeededError  # something was lifted that is no literal of a condition
+    classes = equal_columns(scope, parts)
+    edges = allowed_edges(catalog, parts, classes)
+    check_edges(scope, edges)
+    return SelectShape(
+        tuple((part, tuple(conjuncts)) for part, conjuncts in asked.items()),
+        edges,
+        classes.several(),
+        tuple(Output(seen.name, *seen.places[0]) for seen in scope.columns),
+    )
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """What is connected by AND, parentheses or not, in the order of the text; without recursion."""
+    found: list[exp.Expr] = []
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        inner = current.unnest()
+        if isinstance(inner, exp.And):
+            pending += [inner.expression, inner.this]
+        else:
+            found.append(current)
+    return found
+
+
+def _table_of(scope: Scope, node: exp.Expr) -> str | None:
+    """The table that a conjunct is about; None if it makes columns of two tables equal, which the scope is told."""
+    candidates: list[list[str]] = []
+    for column in columns_of(node):
+        found = scope.find(column)
+        if found is not None:
+            candidates.append([table for table, _ in found[0]])
+    if not candidates:
+        return next(iter(scope.spans))
+    common = [table for table in candidates[0] if all(table in c for c in candidates)]
+    if common:
+        return common[0]
+    scope.equalities.append(_equality(scope, node, candidates))
+    return None
+
+
+def _equality(scope: Scope, node: exp.Expr, candidates: list[list[str]]) -> Equality:
+    inner = node.unnest()
+    span = span_of(scope.text, node)
+    tables = list(dict.fromkeys(tables[0] for tables in candidates))
+    if isinstance(inner, exp.EQ):
+        left, right = scope.find(inner.this.unnest()), scope.find(inner.expression.unnest())
+        if left is not None and right is not None and not (left[1] or right[1]):
+            return Equality(left[0][0], right[0][0], span)
+    names = list(dict.fromkeys(table.removesuffix(PAYLOAD) for table in tables))
+    if len(names) == 1:
+        raise scope.error(
+            f"a condition on the payload of {names[0]!r} and on other columns of it",
+            span,
+            hint="connect them by AND, or don't declare as payload what is compared with others",
+        )
+    raise scope.error(
+        f"a condition on several tables: {' and '.join(names)}",
+        span,
+        hint="tables are joined by equality of columns, a.x = b.y; other conditions are on one table each",
+    )
+
+
+def _conjunct(
+    scope: Scope, table: str, node: exp.Expr, slots: dict[int, int], used: set[int]
+) -> Conjunct:
+    """A conjunct on one table, its columns without that table's name."""
+    node = node.copy()
+    for column in list(columns_of(node)):
+        found = scope.find(column)
+        assert found is not None
+        attribute = next(attribute for part, attribute in found[0] if part == table)
+        bare = _bare(column, attribute, found[1])
+        if column is node:
+            node = bare
+        else:
+            column.replace(bare)
+    schema = scope.catalog.tables[table].schema
+    tree, mine = check_condition(scope.text, without_parentheses(node.copy()), schema, slots)
+    conjunctions = normal_form(scope.text, tree)
+    used |= mine
+    _mark(node, slots)
+    sql = node.sql(dialect=DIALECT, comments=False)
+    literals = literals_of(term for conjunction in conjunctions for term in conjunction)
+    return Conjunct(conjunctions, literals, tuple(sql.split(_SLOT)))
+
+
+def _bare(column: exp.Expr, attribute: str, fields: list[exp.Identifier]) -> exp.Expr:
+    """A column without its table, where it stands."""
+    steps = identifiers(column)
+    own = steps[len(steps) - len(fields) - 1]
+    first = exp.Identifier(this=attribute, quoted=own.quoted or not _is_plain(attribute))
+    first.meta.update(own.meta)
+    if "start" in steps[0].meta:
+        first.meta["start"] = steps[0].meta["start"]
+    found: exp.Expr = exp.Column(this=first)
+    for identifier in fields:
+        found = exp.Dot(this=found, expression=identifier.copy())
+    return found
+
+
+@functools.lru_cache(maxsize=10_000)
+def _is_plain(name: str) -> bool:
+    """Whether a name needs no quotes wherever it stands."""
+    if not name.isascii() or not name.isidentifier():
+        return False
+    return [token.token_type for token in sqlglot.tokenize(name, dialect=DIALECT)] == [
+        TokenType.VAR
+    ]
+
+
+def _mark(node: exp.Expr, slots: dict[int, int]) -> None:
+    """Put slots where the lifted literals were."""
+    for literal in list(node.find_all(exp.Literal)):
+        slot = slots.get(literal.meta.get("start", -1))
+        if slot is not None:
+            literal.set("this", f"{_SLOT}{slot}{_SLOT}")
+            literal.set("is_string", False)

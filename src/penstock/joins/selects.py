@@ -1,0 +1,275 @@
+"""A select's text -> what it asks of each table, and how the tables are joined.
+
+    text ── sqlglot ──▶ FROM (`from_clause`) ─┬─▶ columns, in the order of SELECT *
+                        WHERE, ON: conjuncts ─┤
+                             a.x = b.y        ├─▶ classes of equal columns ──▶ edges of the catalogue
+                             the rest         └─▶ of one table each: ranges, else residual
+
+Follows joins §2.2: range selections over joins. Conjuncts that are no range are residual, and text again, in the
+language of filters. Types are checked and literals read as those of filters are; all that isn't a select in this sense
+is refused with the place, the reason, and what to write instead.
+
+Which edges are meant is decided by what is equal, not by how it is spelt: `a JOIN b USING (x) JOIN c USING (x)` is a
+join along b — c where the catalogue allows only that. An equality that doesn't follow from allowed edges is refused.
+
+Like filters, selects come in numbers and differ in their literals, so each text without its literals, its *shape*, is
+read once (see `shapes`).
+"""
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.base.errors import FilterError
+from penstock.covering.reading import region_of
+from penstock.covering.regions import HIDDEN, Region, boxes_meet
+from penstock.covering.values import Values
+from penstock.joins.axes import has_coordinates
+from penstock.joins.catalog import Catalog
+from penstock.joins.from_clause import Place
+from penstock.joins.select_shapes import Conjunct, Output, SelectShape, read_shape
+from penstock.joins.subscription import NEVER, SelectJoin, Side
+from penstock.language.lifting import ShapeKey, lift, slots_of
+from penstock.language.operands import SlotNeededError
+from penstock.language.shapes import Shapes
+
+__all__ = [
+    "SELECT_PATTERN",
+    "Output",
+    "Select",
+    "Selects",
+    "check_select",
+    "is_select",
+    "read_select",
+    "warnings_of_join",
+]
+
+SELECT_PATTERN = r"^[ \t\r\n\f\v]*(?i:select)(?:[ \t\r\n\f\v*/-]|$)"
+"""How the text of a select begins, and no filter's; a pattern for Python's expressions and for Arrow's."""
+
+_SELECT = re.compile(SELECT_PATTERN.replace("$", r"\Z"))
+_CACHED_SHAPES = 20_000
+_LONG = (
+    4_096  # characters of a condition, beyond which it is read again as the filter that it is to be
+)
+_EXACT_ERRORS = 1_000  # refused selects that are read once more each, for a position of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A select: its text, what it asks for, and the columns of its result in the order of SELECT *."""
+
+    text: str
+    join: SelectJoin
+    columns: tuple[Output, ...]
+
+
+def is_select(text: str) -> bool:
+    """Whether a subscription's text is meant as a select: no filter begins with that word.
+
+    >>> is_select("SELECT * FROM Stocks"), is_select("selected = 5"), is_select("select.price > 5")
+    (True, False, False)
+    """
+    return _SELECT.match(text) is not None
+
+
+def read_select(text: str, catalog: Catalog) -> Select:
+    """Read one select. FilterError if it isn't one under this catalogue.
+
+    >>> from penstock.joins.catalog import Table
+    >>> catalog = Catalog.of(
+    ...     {
+    ...         "Stocks": Table({"Symbol": "string", "PER": "int"}, key="Symbol"),
+    ...         "Reviews": Table({"Id": "int", "Symbol": "string", "Rating": "int", "Analyst": "string"}, key="Id"),
+    ...     },
+    ...     edges=[("Stocks", "Reviews", "Symbol")],
+    ... )
+    >>> select = read_select(
+    ...     "SELECT * FROM Stocks JOIN Reviews USING (Symbol) "
+    ...     "WHERE PER BETWEEN 45 AND 70 AND Rating >= 6 AND Reviews.Analyst <> 'bob'", catalog)
+    >>> for side in select.join.sides: print(side)
+    Side(table='Stocks', ranges=(('PER', Values(intervals=((45, 71),), null=False)),), residual=None)
+    Side(table='Reviews', ranges=(('Rating', Values(intervals=((6, None),), null=False)),), residual="Analyst <> 'bob'")
+    >>> [column.name for column in select.columns]
+    ['Symbol', 'PER', 'Id', 'Rating', 'Analyst']
+    """
+    return Selects.under(catalog).one(text)
+
+
+def check_select(text: str, catalog: Catalog) -> list[str]:
+    """Check one select; FilterError if it isn't one. What comes back are warnings of its cost, as of a filter's.
+
+    >>> from penstock.joins.catalog import Table
+    >>> check_select("SELECT * FROM A WHERE x > 5 AND x < 3", Catalog.of({"A": Table({"x": "int"}, key="x")}))
+    ['never matches: its conditions contradict each other']
+    """
+    return warnings_of_join(read_select(text, catalog).join)
+
+
+def warnings_of_join(join: SelectJoin) -> list[str]:
+    """What to say of a select-join that will cost much, or is never sent anything."""
+    if join.never_matches:
+        return ["never matches: its conditions contradict each other"]
+    if not any(side.ranges or side.residual for side in join.sides):
+        return ["has no condition on any table: every change is sent"]
+    if not any(side.ranges for side in join.sides):
+        return [
+            "has no range or equality on any table, which an index could use: every change is tested against it"
+        ]
+    return []
+
+
+# --- shapes ------------------------------------------------------------------------------------
+
+
+class Selects:
+    """The shapes met so far under one catalogue."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._filters = {name: Shapes(table.schema) for name, table in catalog.tables.items()}
+        self._shapes: dict[ShapeKey, SelectShape | FilterError | None] = {}
+
+    @staticmethod
+    @functools.lru_cache(maxsize=16)
+    def under(catalog: Catalog) -> "Selects":
+        """The shared cache for a catalogue."""
+        return Selects(catalog)
+
+    def one(self, text: str) -> Select:
+        """Read one select. FilterError if it isn't one."""
+        key, lifted = lift(text)
+        shape = self._shape(key, text)
+        if isinstance(shape, SelectShape):
+            try:
+                return self._filled(text, shape, lifted)
+            except (ValueError, FilterError):
+                pass  # for the position, and what is wrong, it is read alone
+        return self._alone(text)
+
+    def many(
+        self, texts: Sequence[str | None]
+    ) -> tuple[list[Select | None], list[tuple[int, FilterError]]]:
+        """Read many selects; None for those that aren't, which are told by position with the reason.
+
+        >>> from penstock.joins.catalog import Table
+        >>> selects = Selects(Catalog.of({"A": Table({"x": "int"}, key="x")}))
+        >>> found, errors = selects.many(["SELECT * FROM A WHERE x > 5", "SELECT * FROM B"])
+        >>> found[0].join.sides[0].ranges, [row for row, _ in errors]
+        ((('x', Values(intervals=((6, None),), null=False)),), [1])
+        """
+        found: list[Select | None] = []
+        errors: list[tuple[int, FilterError]] = []
+        for row, text in enumerate(texts):
+            select = None
+            try:
+                if text is None:
+                    raise FilterError("", "the select is NULL")
+                known = self._shapes.get(lift(text)[0]) if len(errors) >= _EXACT_ERRORS else None
+                if isinstance(known, FilterError):
+                    raise FilterError(text, known.reason)
+                select = self.one(text)
+            except FilterError as error:
+                errors.append((row, error))
+            found.append(select)
+        return found, errors
+
+    def _shape(self, key: ShapeKey, text: str) -> SelectShape | FilterError | None:
+        """None if selects of this shape can't share one reading."""
+        if key in self._shapes:
+            return self._shapes[key]
+        if len(self._shapes) >= _CACHED_SHAPES:
+            self._shapes.clear()
+        shape: SelectShape | FilterError | None
+        try:
+            shape = read_shape(text, self.catalog, slots_of(text, key))
+        except SlotNeededError:
+            shape = None
+        except FilterError as error:
+            shape = error
+        if len(text) < _LONG:  # long texts are rare and would fill the cache with themselves
+            self._shapes[key] = shape
+        return shape
+
+    def _alone(self, text: str) -> Select:
+        shape = read_shape(text, self.catalog, {})
+        for _, conjuncts in shape.sides:
+            for column in (column for conjunct in conjuncts for column in conjunct.literals):
+                try:
+                    column.pool.convert_one(column.literal.text)
+                except ValueError as error:
+                    raise FilterError(text, str(error), *column.literal.span) from None
+        return self._filled(text, shape, ())
+
+    # --- from a shape to a select --------------------------------------------------------------
+
+    def _filled(self, text: str, shape: SelectShape, lifted: Sequence[str]) -> Select:
+        sides = [self._side(text, table, conjuncts, lifted) for table, conjuncts in shape.sides]
+        if _contradict(sides, shape.classes):
+            sides[0] = Side(sides[0].table, (), NEVER)
+        return Select(text, SelectJoin(tuple(sides), shape.edges), shape.columns)
+
+    def _side(
+        self, text: str, table: str, conjuncts: Sequence[Conjunct], lifted: Sequence[str]
+    ) -> Side:
+        ranges: dict[str, Values] = {}
+        residual: list[tuple[str, Region]] = []
+        for conjunct in conjuncts:
+            region = conjunct.region(lifted)
+            boxes = region.boxes
+            if not boxes:
+                return Side(table, (), NEVER)
+            if len(boxes) > 1 or not all(map(_is_range, boxes[0])):
+                residual.append((conjunct.text(lifted), region))
+                continue
+            for (attribute,), values in boxes[0]:
+                known = ranges.get(attribute)
+                ranges[attribute] = values if known is None else values.intersection(known)
+        if any(values.is_empty for values in ranges.values()):
+            return Side(table, (), NEVER)
+        side = Side(table, tuple(sorted(ranges.items(), key=lambda r: r[0])), None)
+        return self._with_residual(text, side, residual) if residual else side
+
+    def _with_residual(self, text: str, side: Side, residual: list[tuple[str, Region]]) -> Side:
+        condition, rest = residual[0]
+        if len(residual) > 1 or len(condition) > _LONG:
+            condition = " AND ".join(f"({one})" for one, _ in residual)
+            try:  # together they may be more than a filter can be
+                rest = region_of(self._filters[side.table].one(condition))
+            except FilterError as error:
+                raise FilterError(
+                    text,
+                    f"the conditions on {side.table!r} together: {error.reason}",
+                    hint=error.hint,
+                ) from None
+        box = tuple(((attribute,), values) for attribute, values in side.ranges)
+        if not any(boxes_meet(box, other) for other in rest.boxes):
+            return Side(side.table, (), NEVER)
+        return Side(side.table, side.ranges, condition)
+
+
+def _is_range(test: tuple[tuple[str, ...], Values]) -> bool:
+    """Whether a test of a box is one interval of a column, whose ends have coordinates."""
+    path, values = test
+    return (
+        len(path) == 1
+        and not path[0].startswith(HIDDEN)
+        and len(values.intervals) == 1
+        and not values.null
+        and has_coordinates(values)
+    )
+
+
+def _contradict(sides: Sequence[Side], classes: Sequence[Sequence[Place]]) -> bool:
+    """Whether columns that are equal are asked to be different."""
+    ranges = {(side.table, name): values for side in sides for name, values in side.ranges}
+    for places in classes:
+        common: Values | None = None
+        for place in places:
+            values = ranges.get(place)
+            if values is not None:
+                common = values if common is None else common.intersection(values)
+        if common is not None and common.is_empty:
+            return True
+    return False

@@ -1,0 +1,81 @@
+"""What is asked of columns, as a Spark Column that sources push down: classic and Connect.
+
+Names and values never go through a parser, so odd names and strings need no care. Timestamps are given as text with a
+zone: Spark reads it as what the column is, `timestamp` or `timestamp_ntz`, and makes it a constant before it plans.
+
+NaN is above all doubles to Spark, but not to the statistics that writers such as Arrow put into Parquet files, nor to
+those of `cache()`: Spark skips a part with a NaN that `price > 5` wants. Where NaN is wanted, `isnan(price)` keeps
+Spark from looking at the statistics of that column; whoever has no NaN says so (`nan=False`).
+"""
+
+import datetime
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from penstock.covering.interest.wording import ColumnCondition, End, instant
+from penstock.language.calls import Path
+from penstock.pipeline.sql_names import quote_name
+
+
+def column_of(boxes: Sequence[tuple[ColumnCondition, ...]], nan: bool) -> Column:
+    """Boxes as a condition. It needs a session, as all Columns do."""
+    found = [_joined([_asked(condition, nan) for condition in box], _and, True) for box in boxes]
+    return _joined(found, _or, False)
+
+
+def _and(a: Column, b: Column) -> Column:
+    return a & b
+
+
+def _or(a: Column, b: Column) -> Column:
+    return a | b
+
+
+def _joined(
+    found: Sequence[Column], join: Callable[[Column, Column], Column], none: bool
+) -> Column:
+    """All of them joined, as a tree that is as flat as can be: Spark recurses into it."""
+    if not found:
+        return f.lit(none)
+    level = list(found)
+    while len(level) > 1:
+        pairs = [join(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
+        level = pairs + level[2 * len(pairs) :]
+    return level[0]
+
+
+def _asked(condition: ColumnCondition, nan: bool) -> Column:
+    column = f.col(_name(condition.path))
+    found = []
+    if condition.null:
+        found.append(column.isNull())
+    if len(condition.points) == 1:
+        found.append(column == _literal(condition.points[0]))
+    elif condition.points:
+        found.append(column.isin([_literal(value) for value in condition.points]))
+    for low, high in condition.ranges:
+        ends = [_low(column, low)] if low is not None else []
+        ends += [_high(column, high)] if high is not None else []
+        found.append(_joined(ends, _and, True) if ends else column.isNotNull())
+    if nan and condition.has_nan:
+        found.append(f.isnan(column))
+    return _joined(found, _or, False)
+
+
+def _low(column: Column, end: End) -> Column:
+    return column >= _literal(end.value) if end.included else column > _literal(end.value)
+
+
+def _high(column: Column, end: End) -> Column:
+    return column <= _literal(end.value) if end.included else column < _literal(end.value)
+
+
+def _literal(value: Any) -> Column:
+    return f.lit(instant(value) if isinstance(value, datetime.datetime) else value)
+
+
+def _name(path: Path) -> str:
+    return ".".join(map(quote_name, path))

@@ -1,0 +1,278 @@
+"""What comes out: one row for each message, with the subscriptions that it is for.
+
+    notification_id   the same in a replay
+    position          in which order the messages of a micro-batch are applied
+    table, kind       added: hold this tuple; removed: forget that with this key; dropped: forget all that join on this;
+                      reset: forget everything, of all tables
+    attributes        which attributes a removed or dropped message tells
+    tuple             a struct with a field for each table, of which the message's own is there
+    description       by what stateless filters tell whom the message is for (`joins.messages`)
+    subscriptions     whom it is for; exploded: `subscription`, one row for each
+
+A reset has neither table, tuple nor description. It is the first message to whoever comes to a version, also to one
+that was there before: a lease may have ended by a wrong clock, and what was deleted meanwhile wasn't told.
+
+Within a micro-batch changes are worked off table by table in the catalogue's order, in all buckets alike: so a tuple
+that leaves one bucket and enters another is removed before it is added again, wherever the two buckets are worked on.
+
+All of it, and the order of the rows, follows from the subscriptions' version, the state and the changes: another
+process that replays a micro-batch makes the same rows, whatever it has done before.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.base.arrays import Int64s
+from penstock.base.jit import kernel
+from penstock.joins.catalog import Catalog
+from penstock.joins.messages import (
+    DROPPED,
+    EXPOSED,
+    Message,
+    Messages,
+    TupleAdded,
+    TupleRemoved,
+    TuplesDropped,
+    ViewReset,
+)
+from penstock.joins.notifications import Notifications
+from penstock.joins.readers import Readers
+from penstock.joins.semijoin_scheme import SemijoinSender
+from penstock.joins.table_state import TableState
+
+ADDED_KIND, REMOVED_KIND, DROPPED_KIND, RESET_KIND = "added", "removed", "dropped", "reset"
+_FORMS = ["base", "exposed", "dropped", "selected"]  # as `joins.messages` numbers them
+_TABLE_BITS, _TURN_BITS = 48, 2
+_ALL = (1 << 64) - 1
+_FIRST = -(1 << 62)  # the first content of a new subscription comes before all changes
+_RESET = _FIRST - 1
+
+_POINT = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+_DESCRIPTION = pa.struct(
+    [
+        ("form", pa.string()),
+        *[(name, pa.int64()) for name in ("a", "c", "below", "above")],
+        ("points", pa.list_(_POINT)),
+    ]
+)
+
+
+def tuple_type(catalog: Catalog) -> pa.StructType:
+    """A struct with a field for each table of the catalogue."""
+    return pa.struct(
+        [(name, pa.struct(list(table.schema.to_arrow()))) for name, table in catalog.tables.items()]
+    )
+
+
+def notification_schema(catalog: Catalog, explode: bool = False) -> pa.Schema:
+    """The columns of notifications."""
+    readers = (
+        pa.field("subscription", pa.int64())
+        if explode
+        else pa.field("subscriptions", pa.list_(pa.int64()))
+    )
+    return pa.schema(
+        [
+            pa.field("notification_id", pa.string()),
+            pa.field("position", pa.int64()),
+            pa.field("table", pa.string()),
+            pa.field("kind", pa.string()),
+            pa.field("attributes", pa.list_(pa.string())),
+            pa.field("tuple", tuple_type(catalog)),
+            pa.field("description", _DESCRIPTION),
+            readers,
+        ]
+    )
+
+
+def spark_schema(catalog: Catalog, explode: bool = False) -> StructType:
+    """The columns of notifications, as Spark has them."""
+    return from_arrow_schema(notification_schema(catalog, explode))
+
+
+def positions_of(tables: Sequence[int], sequences: Sequence[Int64s]) -> Int64s:
+    """The positions of changes, worked off table by table: by the table's place in the catalogue and their sequence."""
+    parts = [
+        (np.int64(t) << _TABLE_BITS) | (s << _TURN_BITS)
+        for t, s in zip(tables, sequences, strict=True)
+    ]
+    return np.concatenate([*parts, np.empty(0, np.int64)]).astype(np.int64)
+
+
+def message_rows(
+    notifications: Notifications, positions: Int64s | None, catalog: Catalog, name: str
+) -> pa.RecordBatch | None:
+    """The messages that somebody reads, as rows. Without positions they are first content. None if there are none."""
+    found = []
+    for part, read in _in_order(notifications):
+        ids = notifications.ids[read.numbers]
+        if len(ids) and ids.min() < 0:  # some are gone
+            read, ids = read.keep(ids >= 0), ids[ids >= 0]
+        sent = np.flatnonzero(read.counts())
+        if not len(sent):
+            continue
+        starts, ends = read.start[sent], np.append(read.start[sent], len(ids))
+        _sort_each(ids, ends)
+        messages = part.messages.take(sent)
+        if positions is None:
+            at = np.full(len(sent), _FIRST)
+        else:
+            at = positions[messages.change] + _turns(messages)
+        rows = part.sender.contents(messages)
+        arrays = [
+            pa.array(_names(name, messages, at, ids[starts], rows, part.sender.base), pa.string()),
+            pa.array(at, pa.int64()),
+            *_contents(messages, rows, part.sender, catalog),
+            _descriptions(part.sender.outside(messages)),
+            pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(ids)),
+        ]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=notification_schema(catalog))
+        found.append(_without_ties(rows) if (messages.form == EXPOSED).any() else rows)
+    return pa.concat_batches(found) if found else None
+
+
+def resets(ids: Iterable[int], catalog: Catalog, name: str) -> pa.RecordBatch | None:
+    """One row that tells some subscriptions to forget everything. None if there are none."""
+    readers = sorted(ids)
+    if not readers:
+        return None
+    row = {
+        "notification_id": f"{name}-{_RESET & _ALL:x}-{readers[0]}",
+        "position": _RESET,
+        "kind": RESET_KIND,
+        "subscriptions": readers,
+    }
+    return pa.RecordBatch.from_pylist([row], schema=notification_schema(catalog))
+
+
+def _in_order(notifications: Notifications) -> list[tuple["_SemijoinPart", Readers]]:
+    """The parts and their readers, those of a group together."""
+    found: list[tuple[_SemijoinPart, Readers]] = []
+    for part, read in zip(notifications.parts, notifications.readers(), strict=True):
+        if not isinstance(part.sender, SemijoinSender):
+            raise TypeError("only messages of semijoins are sent on Spark")
+        found.append((_SemijoinPart(part.messages, part.sender), read))
+    return sorted(found, key=lambda pair: pair[0].sender.group.form.place)
+
+
+class _SemijoinPart(NamedTuple):
+    messages: Messages
+    sender: SemijoinSender
+
+
+def _without_ties(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows by position, and by name where a change has exposed several tuples: these come as they happen to stand."""
+    keys = [("position", "ascending"), ("notification_id", "ascending")]
+    order = pc.sort_indices(rows.select(["position", "notification_id"]), sort_keys=keys)
+    return rows.take(order)
+
+
+def _names(
+    name: str, messages: Messages, at: Int64s, first: Int64s, rows: pa.RecordBatch, base: TableState
+) -> list[str]:
+    """What a message is known by, whichever process sends it: its position and its first reader.
+
+    Messages of one change that tell the same are of different groups of subscriptions, so their readers differ. One
+    change may expose many tuples, though, and first content has no positions: there the tuple's key is needed, too.
+    """
+    found = [
+        f"{name}-{position & _ALL:x}-{reader}"
+        for position, reader in zip(at.tolist(), first.tolist(), strict=True)
+    ]
+    alike = np.flatnonzero((messages.form == EXPOSED) | (at == _FIRST))
+    keys = [rows.column(k).take(pa.array(alike)).to_pylist() for k in base.table.key]
+    for n, *key in zip(alike.tolist(), *keys, strict=True):
+        content = hashlib.blake2b(repr((base.name, key)).encode(), digest_size=8).hexdigest()
+        found[n] = f"{found[n]}-{content}"
+    return found
+
+
+@kernel
+def _sort_each(values: Int64s, ends: Int64s) -> None:
+    """Sort stretches of values: each from one end to the next. Most are sorted already."""
+    for n in range(len(ends) - 1):
+        for i in range(ends[n] + 1, ends[n + 1]):
+            if values[i - 1] > values[i]:
+                values[ends[n] : ends[n + 1]] = np.sort(values[ends[n] : ends[n + 1]])
+                break
+
+
+def _turns(messages: Messages) -> Int64s:
+    """Within a change: first what is removed, then what is added, last what is dropped."""
+    return np.where(messages.form == DROPPED, 2, messages.kind == 0).astype(np.int64)
+
+
+def _contents(
+    messages: Messages, rows: pa.RecordBatch, sender: SemijoinSender, catalog: Catalog
+) -> list[pa.Array]:
+    """Table, kind, attributes and tuple of each message."""
+    base, count = sender.base, len(messages)
+    kinds = pa.array(np.where(messages.form == DROPPED, 2, messages.kind))
+    of_tables = tuple_type(catalog)
+    names = list(catalog.tables[base.name].columns)
+    own = of_tables.field(base.name)
+    fields = [
+        pa.StructArray.from_arrays([rows.column(n) for n in names], fields=list(own.type))
+        if field.name == base.name
+        else pa.nulls(count, field.type)
+        for field in of_tables
+    ]
+    told_ = [None, list(catalog.tables[base.name].key), sender.join_attributes]
+    return [
+        pa.repeat(pa.scalar(base.name, pa.string()), count),
+        pa.array([ADDED_KIND, REMOVED_KIND, DROPPED_KIND]).take(kinds),
+        pa.array(told_, pa.list_(pa.string())).take(kinds),
+        pa.StructArray.from_arrays(fields, fields=list(of_tables)),
+    ]
+
+
+def _descriptions(messages: Messages) -> pa.Array:
+    points = pa.StructArray.from_arrays(
+        [pa.array(messages.x), pa.array(messages.y)], fields=list(_POINT)
+    )
+    forms = pa.array(_FORMS).take(pa.array(messages.form))
+    numbers = [pa.array(getattr(messages, name)) for name in ("a", "c", "below", "above")]
+    lists = pa.ListArray.from_arrays(pa.array(messages.start.astype(np.int32)), points)
+    return pa.StructArray.from_arrays([forms, *numbers, lists], fields=list(_DESCRIPTION))
+
+
+def explode_notifications(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """One row for each message and subscription."""
+    lists = rows.column("subscriptions")
+    counts = np.diff(lists.offsets.to_numpy())
+    where = pa.array(np.repeat(np.arange(rows.num_rows), counts))
+    columns = [rows.column(n).take(where) for n in range(rows.num_columns - 1)]
+    names = [*rows.schema.names[:-1], "subscription"]
+    return pa.RecordBatch.from_arrays([*columns, lists.flatten()], names=names)
+
+
+def messages_of(rows: Iterable[Mapping[str, Any]]) -> list[Message]:
+    """The messages of one micro-batch, in the order in which a `JoinView` applies them.
+
+    `rows` are notifications as dicts: of Arrow's `to_pylist`, or of Spark's `Row.asDict(recursive=True)`.
+
+    >>> row = {"position": 0, "table": "A", "kind": "removed", "attributes": ["k"], "tuple": {"A": {"k": 1, "x": None}}}
+    >>> messages_of([row])
+    [TupleRemoved(table='A', key=(1,))]
+    """
+    return [_message(row) for row in sorted(rows, key=lambda row: row["position"])]
+
+
+def _message(row: Mapping[str, Any]) -> Message:
+    if row["kind"] == RESET_KIND:
+        return ViewReset()
+    table = row["table"]
+    content = row["tuple"][table]
+    if row["kind"] == ADDED_KIND:
+        return TupleAdded(table, content)
+    values = tuple(content[name] for name in row["attributes"])
+    if row["kind"] == REMOVED_KIND:
+        return TupleRemoved(table, values)
+    return TuplesDropped(table, tuple(row["attributes"]), values)

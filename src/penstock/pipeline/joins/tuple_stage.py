@@ -1,0 +1,312 @@
+"""The first stage: what is known of each tuple by its key, so that a change is worth something just once.
+
+    key ─▶ version, time, and the bucket of every stage that the tuple is in
+
+A change with a version no later than the one that is known says nothing. A tuple whose join attributes change leaves
+one bucket of an edge and enters another; only here, where tuples are found by key, it is known which one it leaves.
+And a tuple whose time is past the window of its table leaves all of them. What comes out are changes that can be
+applied without looking back: *put* into a bucket, or *delete* from it, with a number that grows with each change of a
+tuple.
+
+Without versions, changes are taken as they come, and the key of a deleted tuple is forgotten; with them it is kept,
+as a change that comes later may be older.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+
+from penstock.base.arrays import Int64s
+from penstock.joins.axes import row_keys
+from penstock.joins.catalog import Table
+from penstock.joins.messages import TupleKey
+from penstock.pipeline.joins.change_feed import DELETED, VERSION, in_order
+from penstock.pipeline.joins.logs import BucketLog
+from penstock.pipeline.joins.parcels import (
+    NO_BUCKET,
+    buckets_of,
+    pack_rows,
+    split_by_bucket,
+    unpack_rows,
+)
+from penstock.pipeline.joins.registry_source import WINDOWS
+from penstock.pipeline.joins.stages import Stage, Stages
+
+SEQUENCE = "_sequence"
+_ALIVE, _TIME = "_alive", "_time"
+NEVER = 2**63 - 1  # a time that no window reaches
+_GONE: tuple[int, ...] = ()
+
+_Known = tuple[int, int, tuple[int, ...], TupleKey]
+"""Version, time, buckets (without any, it is deleted), and the values of the key."""
+ValuesByKey = Mapping[TupleKey, TupleKey]
+"""Keys as SQL compares them (`row_keys`), each with its values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A part of a declared table in a stage, and what its buckets are by."""
+
+    part: str
+    stage: Stage
+    columns: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Moves:
+    """What becomes of the tuples of one slot: rows of the batch, with their buckets, in order."""
+
+    rows: list[int] = field(default_factory=list)
+    buckets: list[int] = field(default_factory=list)
+    deleted: list[bool] = field(default_factory=list)
+    sequence: list[int] = field(default_factory=list)
+
+    def add(self, row: int, bucket: int, deleted: bool, sequence: int) -> None:
+        self.rows.append(row)
+        self.buckets.append(bucket)
+        self.deleted.append(deleted)
+        self.sequence.append(sequence)
+
+
+class TupleBook:
+    """The tuples of one bucket of a declared table."""
+
+    def __init__(self, stages: Stages, name: str, versioned: bool) -> None:
+        self.table: Table = dict(stages.catalog.declared)[name]
+        self.window = stages.windows.get(name)
+        self.slots = [
+            Slot(part, stage, stage.bucket_attributes(part, stages.catalog))
+            for part in stages.parts[name]
+            for stage in stages.of(part)
+        ]
+        self._stages = stages
+        self._versioned = versioned
+        self._known: dict[TupleKey, _Known] = {}  # by key as SQL compares it
+        schema = self.table.schema.to_arrow()
+        self._state = pa.schema(
+            [schema.field(name) for name in self.table.key]
+            + [
+                pa.field(VERSION, pa.int64()),
+                pa.field(_TIME, pa.int64()),
+                pa.field(_ALIVE, pa.bool_()),
+            ]
+            + [pa.field(f"b{n}", pa.int32()) for n in range(len(self.slots))]
+        )
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    # --- changes -------------------------------------------------------------------------------
+
+    def apply(self, changes: pa.RecordBatch) -> tuple[list[Moves], ValuesByKey]:
+        """Apply changes in their order: what becomes of the tuples in each slot, and the keys that it touched."""
+        keys = row_keys(changes, self.table)
+        values = list(zip(*[changes.column(k).to_pylist() for k in self.table.key], strict=True))
+        versions = changes.column(VERSION).to_pylist()
+        deleted = changes.column(DELETED).to_pylist()
+        times = self._times(changes)
+        buckets = [
+            buckets_of(changes, self.table, slot.columns, self._stages.buckets).tolist()
+            for slot in self.slots
+        ]
+        placed = list(zip(*buckets, strict=True)) if buckets else [_GONE] * len(keys)
+        moves = [Moves() for _ in self.slots]
+        touched: dict[TupleKey, TupleKey] = {}
+        for n, key in enumerate(keys):
+            old = self._known.get(key)
+            if self._versioned and old is not None and versions[n] <= old[0]:
+                continue
+            before = () if old is None else old[2]
+            after = _GONE if deleted[n] else placed[n]
+            if not before and not after and not self._versioned:
+                continue
+            touched[key] = values[n]
+            self._note(key, (versions[n], times[n], after, values[n]))
+            _move(moves, n, before, after, n)
+        return moves, touched
+
+    def expired_keys(self, now: int) -> ValuesByKey:
+        """The keys of the tuples whose time is past the window."""
+        if self.window is None:
+            return {}
+        last = now - self.window.length
+        return {
+            key: values for key, (_, time, at, values) in self._known.items() if at and time <= last
+        }
+
+    def forget(self, keys: Iterable[TupleKey], sequence: int) -> list[Moves]:
+        """Take tuples out of all their buckets."""
+        moves = [Moves() for _ in self.slots]
+        for n, key in enumerate(keys):
+            version, time, before, values = self._known[key]
+            self._note(key, (version, time, _GONE, values))
+            _move(moves, n, before, _GONE, sequence + n)
+        return moves
+
+    def _note(self, key: TupleKey, known: _Known) -> None:
+        if known[2] or self._versioned:
+            self._known[key] = known
+        else:
+            self._known.pop(key, None)
+
+    def _times(self, changes: pa.RecordBatch) -> list[int]:
+        if self.window is None:
+            return [NEVER] * changes.num_rows
+        column = changes.column(self.window.column)
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        return [NEVER if time is None else int(time) for time in column.to_pylist()]
+
+    # --- state ---------------------------------------------------------------------------------
+
+    def state_rows(self, keys: ValuesByKey) -> pa.RecordBatch:
+        """What is known of some keys, as it is kept in the state."""
+        gone = (0, NEVER, _GONE)
+        rows = [self._known.get(key, (*gone, values)) for key, values in keys.items()]
+        width = len(self.table.key)
+        columns = list(zip(*[values for *_, values in rows], strict=True)) or [()] * width
+        arrays = [pa.array(values, self._state.field(n).type) for n, values in enumerate(columns)]
+        arrays += [
+            pa.array([version for version, *_ in rows], pa.int64()),
+            pa.array([time for _, time, *_ in rows], pa.int64()),
+            pa.array([bool(at) for _, _, at, _ in rows], pa.bool_()),
+        ]
+        for n in range(len(self.slots)):
+            at_slot = [at[n] if at else NO_BUCKET for _, _, at, _ in rows]
+            arrays.append(pa.array(at_slot, pa.int32()))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._state)
+
+    def read(self, written: pa.RecordBatch) -> None:
+        """Know what was written."""
+        columns = [column.to_pylist() for column in written.columns]
+        width = len(self.table.key)
+        values = zip(*columns[:width], strict=True)
+        versions, times, alive = columns[width : width + 3]
+        buckets = list(zip(*columns[width + 3 :], strict=True)) or [_GONE] * len(versions)
+        rows = zip(versions, times, alive, buckets, values, strict=True)
+        for key, (version, time, is_alive, at, of_key) in zip(
+            row_keys(written, self.table), rows, strict=True
+        ):
+            self._note(key, (version, time, at if is_alive else _GONE, of_key))
+
+    def everything(self) -> pa.RecordBatch:
+        """All that is known."""
+        return self.state_rows({key: values for key, (*_, values) in self._known.items()})
+
+
+def _move(
+    moves: list[Moves], row: int, before: tuple[int, ...], after: tuple[int, ...], sequence: int
+) -> None:
+    for n, to in enumerate(moves):
+        old = before[n] if before else NO_BUCKET
+        new = after[n] if after else NO_BUCKET
+        if old not in (NO_BUCKET, new):
+            to.add(row, old, True, sequence)
+        if new != NO_BUCKET:
+            to.add(row, new, False, sequence)
+
+
+def parcels_of(
+    rows: pa.RecordBatch, moves: Moves, table: Table, bucket: int, buckets: int
+) -> Iterator[tuple[int, bytes]]:
+    """The parcels of a slot for the next stage: bucket, parcel. Changes of different buckets have different numbers."""
+    if not moves.rows:
+        return
+    taken = rows.select(list(table.columns)).take(pa.array(moves.rows))
+    changes = pa.RecordBatch.from_arrays(
+        [
+            pa.array(np.array(moves.sequence, np.int64) * buckets + bucket),
+            pa.array(moves.deleted, pa.bool_()),
+            *taken.columns,
+        ],
+        names=[SEQUENCE, DELETED, *table.columns],
+    )
+    to: Int64s = np.array(moves.buckets, np.int64)
+    for target, part in split_by_bucket(changes, to):
+        yield target, pack_rows(part)
+
+
+_books: dict[tuple[str, int, int], tuple[str | None, TupleBook]] = {}
+"""In this process: what it has decoded, and the token up to which."""
+
+
+class TupleStage:
+    """The stage: its buckets are those of declared tables."""
+
+    def __init__(self, stages: Stages, home: str, versioned: dict[str, bool]) -> None:
+        self._stages, self._home, self._versioned = stages, home, versioned
+
+    def visit(self, number: int, bucket: int, rows: Iterator[Any], log: BucketLog) -> Iterator[Row]:
+        """What goes to which bucket of the next stage."""
+        parcels, now = [], None
+        for row in rows:
+            if row.table is None:
+                now = int(bytes(row.parcel).decode().removeprefix(WINDOWS))
+            else:
+                parcels.append(unpack_rows(bytes(row.parcel)))
+        name, _ = self._stages.catalog.declared[number]
+        book = self._book(name, number, bucket, log)
+        found, touched = _worked_off(book, self._stages, bucket, parcels, now)
+        if touched:
+            changed = book.state_rows(touched)
+            log.append(pack_rows(changed), changed.num_rows, lambda: _merged(book))
+            log.close()
+        _books[self._home, number, bucket] = log.head.token, book
+        for stage, to, table, parcel in found:
+            yield Row(stage=stage, bucket=to, table=table, parcel=parcel)
+
+    def _book(self, name: str, number: int, bucket: int, log: BucketLog) -> TupleBook:
+        token, book = _books.pop((self._home, number, bucket), (None, None))
+        entries, known = log.since(token)
+        if book is None or not known:
+            book = TupleBook(self._stages, name, self._versioned[name])
+        for entry in entries:
+            book.read(unpack_rows(entry))
+        return book
+
+
+def _worked_off(
+    book: TupleBook,
+    stages: Stages,
+    bucket: int,
+    parcels: Iterable[pa.RecordBatch],
+    now: int | None,
+) -> tuple[list[tuple[int, int, str, bytes]], ValuesByKey]:
+    """Parcels for the next stage, and the keys that something was said of."""
+    found: list[tuple[int, int, str, bytes]] = []
+    touched: ValuesByKey = {}
+    given = list(parcels)
+    count = 0
+    steps: list[tuple[pa.RecordBatch, list[Moves]]] = []
+    if given:
+        changes = in_order(given)
+        moves, touched = book.apply(changes)
+        count = changes.num_rows
+        steps.append((changes, moves))
+    expired = {} if now is None else book.expired_keys(now)
+    if expired:
+        rows = _key_rows(book.table, expired.values())
+        steps.append((rows, book.forget(expired, count)))
+        touched = {**touched, **expired}
+    for rows, of_slots in steps:
+        for slot, moves_ in zip(book.slots, of_slots, strict=True):
+            table = stages.catalog.tables[slot.part]
+            found += [
+                (slot.stage.number, to, slot.part, parcel)
+                for to, parcel in parcels_of(rows, moves_, table, bucket, stages.buckets)
+            ]
+    return found, touched
+
+
+def _key_rows(table: Table, keys: Iterable[TupleKey]) -> pa.RecordBatch:
+    rows = [dict(zip(table.key, key, strict=True)) for key in keys]
+    return pa.RecordBatch.from_pylist(rows, schema=table.schema.to_arrow())
+
+
+def _merged(book: TupleBook) -> tuple[bytes, int]:
+    everything = book.everything()
+    return pack_rows(everything), everything.num_rows

@@ -1,0 +1,249 @@
+"""Streaming queries: starting one, and what is in hand once it runs. The same for every kind of subscription.
+
+Spark's `stop` interrupts whatever a query is doing. Workers whose task is broken off complain of broken pipes, and the
+JVM of what it couldn't store. So a query is stopped between two micro-batches: a `BatchGate` lets the one that runs
+end, and holds the next one before it has begun anything.
+"""
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.base.errors import PipelineError
+from penstock.pipeline.checkpoint_locks import CheckpointLock, hold
+from penstock.pipeline.checkpoints import DurableBatches, recover
+from penstock.pipeline.retries import PAUSES, Deliver, Retries, worker_loss
+from penstock.pipeline.session import is_connect
+from penstock.pipeline.sinks import Sink
+from penstock.pipeline.triggers import Trigger
+
+_log = logging.getLogger("penstock.pipeline")
+_INTERRUPTED_AFTER = 60.0  # seconds that a held micro-batch waits for Spark to interrupt it
+
+
+def check_sink(sink: object, spark: SparkSession, columns: Sequence[str]) -> None:
+    """A PipelineError if it is none, or can't take rows of these columns."""
+    if not isinstance(sink, Sink):
+        raise PipelineError(f"not a sink: {sink!r} (it needs guarantee, check and write)")
+    sink.check(spark, columns)
+
+
+class BatchGate:
+    """Lets micro-batches through to what delivers them; once it is closed, it holds the next one."""
+
+    def __init__(self, deliver: DurableBatches) -> None:
+        self._deliver = deliver
+        self._closed = threading.Event()
+        self._holds = threading.Event()
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        if self._closed.is_set():
+            self._holds.set()
+            _wait_for_interruption(frame.sparkSession)
+        self._deliver(frame, number, self._closed.wait)
+
+    def close(self) -> None:
+        """Let no micro-batch begin any more."""
+        self._closed.set()
+
+    @property
+    def holds(self) -> bool:
+        """Whether a micro-batch has come to the closed gate."""
+        return self._holds.is_set()
+
+
+def _wait_for_interruption(spark: SparkSession) -> None:
+    """Sleep in the thread of the query, where Spark's `stop` interrupts it, and takes that for what it is."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None, "the session is a classic one"
+    jvm.java.lang.Thread.sleep(round(1000 * _INTERRUPTED_AFTER))
+    raise PipelineError("the pipeline was to be stopped, and Spark hasn't done so")
+
+
+@dataclass(frozen=True)
+class StartedQuery:
+    """A query, the gate of its micro-batches, and its checkpoint's lock: None if they run in another process (Spark
+    Connect), which locks it there. `start` starts it once more, when it has ended."""
+
+    query: StreamingQuery
+    gate: BatchGate | None
+    lock: CheckpointLock | None
+    start: Callable[[], StreamingQuery]
+
+
+def start_query(
+    frame: DataFrame, deliver: Deliver, checkpoint: str, trigger: Trigger, name: str | None
+) -> StartedQuery:
+    """Start what delivers each micro-batch of a frame. PipelineError if Spark can't."""
+    remote = is_connect(frame.sparkSession)
+    durable = DurableBatches(Retries(deliver), checkpoint)
+    gate = None if remote else BatchGate(durable)
+    lock = None if remote else hold(Path(checkpoint))
+    writer = (
+        frame.writeStream.foreachBatch(gate or durable)
+        .option("checkpointLocation", checkpoint)
+        .trigger(**trigger.arguments())
+    )
+    if name is not None:
+        writer = writer.queryName(name)
+    try:
+        if lock is not None:
+            _recover(Path(checkpoint))
+        else:
+            _recover_if_idle(Path(checkpoint))
+        query = start_patiently(writer)
+    except BaseException as error:
+        if lock is not None:
+            lock.release()
+        if not isinstance(error, PySparkException):
+            raise
+        raise PipelineError(f"the pipeline can't start: {str(error).splitlines()[0]}") from error
+    if lock is not None:
+        lock.in_use = lambda: bool(query.isActive)
+    return StartedQuery(query, gate, lock, functools.partial(start_patiently, writer))
+
+
+def start_patiently(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query, again if need be: Spark gives a process of its own ten seconds, too few on a busy machine."""
+    for pause in PAUSES:
+        try:
+            return writer.start()
+        except PySparkException as error:
+            lost = worker_loss(error)
+            if lost is None:
+                raise
+            _log.warning("Spark couldn't start a query (%s): tried again in %g s", lost, pause)
+            time.sleep(pause)
+    return writer.start()
+
+
+def _recover(checkpoint: Path) -> None:
+    if gone := recover(checkpoint):
+        _log.warning("taken back after a power cut: %s", ", ".join(map(str, gone)))
+
+
+def _recover_if_idle(checkpoint: Path) -> None:
+    """With Spark Connect, where this process sees the checkpoint as the server does.
+
+    One that somebody works on isn't what a power cut has left; if it is another pipeline, the server refuses this one.
+    """
+    if not checkpoint.is_dir():
+        return
+    try:
+        lock = hold(checkpoint)
+    except PipelineError:
+        return
+    try:
+        _recover(checkpoint)
+    finally:
+        lock.release()
+
+
+class RunningQuery:
+    """A pipeline that was started, and how to end it. As a context manager it stops itself."""
+
+    def __init__(self, started: StartedQuery) -> None:
+        self.query = started.query
+        self._gate = started.gate
+        self._lock = started.lock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it still runs."""
+        return bool(self.query.isActive)
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Stop after the micro-batch that is being worked on. One that takes over `timeout` seconds is broken off, and
+        replayed when the pipeline is started again."""
+        self._wait_until_idle(timeout)
+        self.query.stop()
+        self._end()
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until it ends, or `timeout` seconds; whether it has ended. A `PipelineError` if it failed."""
+        try:
+            ended = self.query.awaitTermination(None if timeout is None else max(1, round(timeout)))
+        except PySparkException as error:
+            raise self._failed(error) from error
+        if timeout is None or ended:
+            self._end()
+            return True
+        return False
+
+    def process_available(self) -> None:
+        """Wait until everything that the source has at this moment has been delivered: for tests and demos."""
+        try:
+            self.query.processAllAvailable()
+        except PySparkException as error:
+            raise self._failed(error) from error
+
+    def _wait_until_idle(self, timeout: float) -> None:
+        """Wait for a moment between two micro-batches: none is worked on, or the next one is held."""
+        if self._gate is not None:
+            self._gate.close()
+        deadline = time.monotonic() + timeout
+        while self.query.isActive and time.monotonic() < deadline:
+            if (self._gate is not None and self._gate.holds) or not self._is_working():
+                return
+            time.sleep(0.01)
+
+    def _is_working(self) -> bool:
+        return bool(self.query.status["isTriggerActive"])
+
+    def _failed(self, error: PySparkException) -> PipelineError:
+        self._end()
+        return PipelineError(f"the pipeline failed: {cause(error)}")
+
+    def _end(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+        self._finish()
+
+    def _finish(self) -> None:
+        """It has ended: give back what it held."""
+
+
+def cause(error: Exception) -> str:
+    """The line that says what went wrong, out of a Java stack trace around a Python one around a Java one.
+
+    >>> cause(Exception("failed\\n at a\\nCaused by: java.io.IOException: No space left on device\\n at b"))
+    'java.io.IOException: No space left on device'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("penstock.base.errors.")]
+    python = [
+        line
+        for line in lines
+        if line.partition(":")[0].endswith(("Error", "Exception")) and not line.startswith(_RELAYED)
+    ]
+    java = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
+    found = ours or python or java
+    return found[-1] if found else (lines or ["unknown"])[0]
+
+
+_RELAYED = (
+    "py4j.protocol.Py4JJavaError:"  # what Python says of an error of Java's, without saying which
+)
+_CAUSED = "Caused by: "

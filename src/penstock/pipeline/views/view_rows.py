@@ -1,0 +1,176 @@
+"""The tuples of a level as rows of a DataFrame: one for each document and pattern, with the views that it is for.
+
+    id      what the document is called
+    views   the views that get this, ascending: those whose patterns are equal get the same
+    tuples  what each of them gets: a list for each tuple, with the annotated attributes in the order of the pattern
+
+Views differ in their columns, a DataFrame's rows don't; so cells are texts, and whoever reads knows what they are from
+the view's pattern (`penstock.views.tuples.delivery_schema`).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.base.arrays import Int64s, offsets
+from penstock.views import text_columns
+from penstock.views.dissemination import Dissemination, LevelTuples
+from penstock.views.extraction.extraction import DeadLetter
+from penstock.views.text_columns import text_lengths
+from penstock.views.tuples import tuples_to_deliver
+
+_TOGETHER = 256 << 20  # bytes of cells that go to Spark at once, if that is more than one row
+_ID_BYTES = 20  # of an ID as text, at most
+
+
+class _Piece(NamedTuple):
+    """What some documents have of a pattern."""
+
+    place: int
+    got: pa.RecordBatch
+    size: int
+
+
+def rows_of(
+    network: Dissemination, level: LevelTuples, ids: pa.Array, dropped: list[DeadLetter]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a level, so many at a time that they aren't too large.
+
+    Documents are numbered by their place in `ids`. A row that is too large alone is put to `dropped`.
+    """
+    waiting: list[_Piece] = []
+    size = 0
+    for place, tuples in zip(level.places, level.tuples, strict=True):
+        if not tuples.num_rows:
+            continue
+        got = tuples_to_deliver(network.fed[place].pattern, tuples)
+        for piece in _pieces(place, got, dropped):
+            if waiting and size + piece.size > _TOGETHER:
+                yield _batch(network, waiting, ids)
+                waiting, size = [], 0
+            waiting.append(piece)
+            size += piece.size
+    if waiting:
+        yield _batch(network, waiting, ids)
+
+
+def _pieces(place: int, got: pa.RecordBatch, dropped: list[DeadLetter]) -> Iterator[_Piece]:
+    """A pattern's tuples, so many documents at a time as may go together."""
+    numbers = got.column("document").to_numpy()
+    sizes = np.zeros(len(numbers), np.int64)
+    for column in got.columns[1:]:
+        sizes += text_lengths(column) if pa.types.is_string(column.type) else _ID_BYTES
+    if int(sizes.sum()) <= _TOGETHER:
+        yield _Piece(place, got, int(sizes.sum()))
+        return
+    begins = np.append(_begins(numbers), len(numbers))
+    before = offsets(sizes)[begins]
+    for some in portions(np.diff(before), _TOGETHER):
+        rows = slice(int(begins[some.start]), int(begins[some.stop]))
+        size = int(before[some.stop] - before[some.start])
+        if size > text_columns.LARGEST_COLUMN:
+            reason = f"too large for one row: {size:,} bytes of text"
+            dropped.append(DeadLetter(place, int(numbers[rows.start]), reason))
+        else:
+            yield _Piece(place, got.slice(rows.start, rows.stop - rows.start), size)
+
+
+def portions(sizes: Int64s, most: int) -> Iterator[range]:
+    """Places one behind the other whose sizes add up to so much at most, or a single one.
+
+    >>> list(portions(np.array([3, 4, 9, 1]), 8))
+    [range(0, 2), range(2, 3), range(3, 4)]
+    """
+    before = offsets(sizes)
+    start = 0
+    while start < len(sizes):
+        past = max(int(np.searchsorted(before, before[start] + most, "right")) - 1, start + 1)
+        yield range(start, past)
+        start = past
+
+
+def _begins(numbers: Int64s) -> Int64s:
+    """The rows with which a document begins."""
+    return np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
+
+
+def _batch(network: Dissemination, pieces: Sequence[_Piece], ids: pa.Array) -> pa.RecordBatch:
+    documents, counts, patterns, widths, cells = [], [], [], [], [pa.array([], pa.string())]
+    for place, got, _ in pieces:
+        numbers = got.column("document").to_numpy()
+        begins = _begins(numbers)
+        documents.append(numbers[begins])
+        counts.append(np.diff(begins, append=len(numbers)))
+        patterns.append(np.full(len(begins), place))
+        width = got.num_columns - 1
+        widths.append(np.full(len(numbers), width))
+        if width:
+            cells.append(_by_row(got.columns[1:]))
+    tuples = pa.ListArray.from_arrays(
+        _offsets(counts), pa.ListArray.from_arrays(_offsets(widths), pa.concat_arrays(cells))
+    )
+    names, views = _views(network, np.concatenate(patterns))
+    called = ids.take(pa.array(np.concatenate(documents)))
+    return pa.RecordBatch.from_arrays(
+        [_notification_ids(called, names), called, views, tuples],
+        names=["notification_id", "id", "views", "tuples"],
+    )
+
+
+def explode_views(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """One row for each document and view, so many at a time that they aren't too large."""
+    views = rows.column("views")
+    where = np.repeat(np.arange(rows.num_rows), np.diff(views.offsets.to_numpy()))
+    single = views.flatten()
+    for some in portions(_sizes(rows.column("tuples"))[where], _TOGETHER):
+        chosen = pa.array(where[some.start : some.stop])
+        own = single.slice(some.start, len(some))
+        called = rows.column("id").take(chosen)
+        yield pa.RecordBatch.from_arrays(
+            [
+                _notification_ids(called, own.to_numpy()),
+                called,
+                own,
+                rows.column("tuples").take(chosen),
+            ],
+            names=["notification_id", "id", "view", "tuples"],
+        )
+
+
+def _sizes(tuples: pa.Array) -> Int64s:
+    """The bytes of the cells of each row."""
+    cells = offsets(text_lengths(tuples.values.values))
+    sizes: Int64s = np.diff(cells[tuples.values.offsets.to_numpy()][tuples.offsets.to_numpy()])
+    return sizes
+
+
+def _by_row(columns: Sequence[pa.Array]) -> pa.Array:
+    """The cells of columns, row by row, as texts."""
+    texts = [column.cast(pa.string()) for column in columns]
+    if len(texts) == 1:
+        return texts[0]
+    rows = len(texts[0])
+    order = np.arange(rows * len(texts)).reshape(len(texts), rows).T.ravel()
+    return pa.concat_arrays(texts).take(pa.array(order))
+
+
+def _views(network: Dissemination, places: Int64s) -> tuple[Int64s, pa.Array]:
+    """The first view of each row's pattern, and all of them."""
+    of = [network.fed[place].views for place in places.tolist()]
+    begins = offsets(np.array([len(views) for views in of], np.int64))
+    flat = np.array([view for views in of for view in views], np.int64)
+    return flat[begins[:-1]], pa.ListArray.from_arrays(pa.array(begins, pa.int32()), pa.array(flat))
+
+
+def _notification_ids(ids: pa.Array, views: Int64s) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(
+        ids.cast(pa.string()), pa.array(views).cast(pa.string()), "-"
+    )
+
+
+def _offsets(parts: Sequence[Int64s]) -> pa.Array:
+    return pa.array(offsets(np.concatenate(parts)), pa.int32())

@@ -1,0 +1,125 @@
+"""Registries of earlier formats, brought to this one: numbered steps, run once, by whoever opens the registry first.
+
+All steps that a registry lacks are one transaction, and one process at a time runs them: whenever it is killed, the
+registry is of the old format or of the new one. A step is written in plain SQL and isn't changed any more: the tables
+of `tables` are those of the last format, which a later step may still have to make.
+
+A process of an earlier version that has the registry open must not write on as it did. A step that changes what a
+writer has to do renames a column of the registry's row, so that the other fails.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sqlalchemy import Connection, inspect, select, text, update
+
+from penstock.base.checked_files import checksum_of
+from penstock.base.errors import RegistryError
+from penstock.registry.checksums import checksum_of_cost, checksums_of_rows
+from penstock.registry.databases import Database
+from penstock.registry.queries import all_columns, table_damage
+from penstock.registry.tables import (
+    FORMAT,
+    catalog,
+    costs,
+    limits,
+    registry,
+    set_aside,
+    subscriptions,
+)
+
+UpgradeStep = Callable[[Database, Connection], None]
+
+_CHUNK = 50_000  # rows summed at a time
+
+
+def upgrade(database: Database) -> None:
+    """Bring a registry to the format of this version. RegistryError if it has a later one."""
+    with database.reading() as connection:
+        if _format(connection, database) == FORMAT:
+            return
+    try:
+        with database.creating() as connection:
+            before = _format(connection, database)  # another process may have been first
+            for number in range(before, FORMAT):
+                _STEPS[number](database, connection)
+    except RegistryError as error:
+        raise RegistryError(
+            f"the registry is of an earlier format, can't be brought to format {FORMAT}, and is as it was: {error}"
+        ) from error
+
+
+def _format(connection: Connection, database: Database) -> int:
+    number = connection.scalar(select(registry.c.format))
+    if number in _STEPS or number == FORMAT:
+        return int(number)
+    if isinstance(number, int) and number > FORMAT:
+        raise RegistryError(
+            f"the registry {database} has format {number}, this Penstock reads formats up to {FORMAT}: "
+            "open it with the Penstock that made it, or a newer one"
+        )
+    raise table_damage(registry.name, f"its format is {number!r}")
+
+
+# --- 1 to 2: checksums --------------------------------------------------------------------------
+
+_SUMMED = ("registry", "subscriptions", "limits", "catalog", "costs", "set_aside")
+
+
+def _add_checksums(database: Database, connection: Connection) -> None:
+    """Every table gets a column of checksums. Tables that registries of format 1 may lack are made."""
+    if any(
+        column["name"] == "checksum" for column in inspect(connection).get_columns(registry.name)
+    ):
+        raise table_damage(
+            registry.name, "its format is 1, and its columns are those of a later one"
+        )
+    key = "INTEGER" if connection.dialect.name == "sqlite" else "BIGINT"
+    one = "one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1)"
+    for words in (
+        f"CREATE TABLE IF NOT EXISTS penstock_limits ({one}, limits TEXT NOT NULL)",
+        f"CREATE TABLE IF NOT EXISTS penstock_catalog ({one}, catalog TEXT NOT NULL)",
+        f"CREATE TABLE IF NOT EXISTS penstock_costs (id {key} NOT NULL PRIMARY KEY, cost BIGINT NOT NULL)",
+        f"CREATE TABLE IF NOT EXISTS penstock_set_aside (id {key} NOT NULL PRIMARY KEY, subscriber TEXT NOT NULL, "
+        "filter TEXT NOT NULL, reason TEXT NOT NULL, time BIGINT NOT NULL)",
+        *(
+            f"ALTER TABLE penstock_{n} ADD COLUMN checksum BIGINT DEFAULT 0 NOT NULL"
+            for n in _SUMMED
+        ),
+        "ALTER TABLE penstock_registry RENAME COLUMN last_id TO last_assigned",
+        "UPDATE penstock_registry SET format = 2",
+    ):
+        connection.execute(text(words))
+    for rows in _subscriptions(database, connection):
+        pairs = zip(rows.column("id").to_pylist(), checksums_of_rows(rows).tolist(), strict=True)
+        database.set_checksums(connection, subscriptions, pairs)
+    found = connection.execute(select(costs.c.id, costs.c.cost)).all()
+    database.set_checksums(connection, costs, ((r.id, checksum_of_cost(*r)) for r in found))
+    for table, key_column in (
+        (registry, "one"),
+        (limits, "one"),
+        (catalog, "one"),
+        (set_aside, "id"),
+    ):
+        for row in connection.execute(select(table)).mappings().all():
+            says = {name: row[name] for name in row if name not in ("one", "checksum")}
+            same = table.c[key_column] == row[key_column]
+            connection.execute(update(table).where(same).values(checksum=checksum_of(says)))
+
+
+def _subscriptions(database: Database, connection: Connection) -> Iterator[Any]:
+    """All subscriptions that can be read, a part at a time. The others keep 0, which is wrong, as they are."""
+    statement = select(*all_columns).order_by(subscriptions.c.id).limit(_CHUNK)
+    after: int | None = None
+    while True:
+        wanted = statement if after is None else statement.where(subscriptions.c.id > after)
+        table, bad = database.fetch_readable(connection, wanted)
+        ids = [*table.column("id").to_pylist(), *(row.id for row in bad)]
+        if not ids:
+            return
+        yield table
+        after = max(ids)
+
+
+_STEPS: dict[int, UpgradeStep] = {1: _add_checksums}
+"""By the format that a step starts from."""

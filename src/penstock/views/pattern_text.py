@@ -1,0 +1,144 @@
+"""The text of a tree pattern, and its canonical form.
+
+A node's only child goes on with the path, several stand in brackets; a condition stands in brackets of its own, unless
+it is the only thing behind the last node of a branch:
+
+    //news/item[topic = 'ACME'][author{val}][headline{cont}]
+
+`parse_pattern` reads from the text the same pattern again, node by node. In canonical form branches are sorted by their
+text, so patterns that differ only in the order of branches have equal texts.
+"""
+
+import re
+from collections.abc import Callable
+
+from penstock.views.comparisons import sort_comparisons
+from penstock.views.numerals import numeral
+from penstock.views.tree_pattern import (
+    ANY,
+    DOCUMENT,
+    PatternNode,
+    Returns,
+    TreePattern,
+    ValueComparison,
+)
+
+_PLAIN = re.compile(r"@?[A-Za-z_:\u0080-\U0010ffff][\w:.\-\u0080-\U0010ffff]*", re.ASCII)
+_NAMES = ((Returns.ID, "ID"), (Returns.VAL, "val"), (Returns.CONT, "cont"))
+_Children = dict[int, list[int]]
+
+
+def pattern_text(pattern: TreePattern) -> str:
+    """The text that gives this pattern.
+
+    >>> from decimal import Decimal
+    >>> a = PatternNode("a", DOCUMENT, descendant=True, value=(ValueComparison(">", Decimal(5)),))
+    >>> pattern_text(TreePattern((a, PatternNode("b", 0, returns=Returns.VAL))))
+    '//a[. > 5]/b{val}'
+    """
+    children = _children(pattern)
+    texts = [""] * len(pattern.nodes)
+    for place in reversed(range(len(pattern.nodes))):
+        texts[place] = _text_below(pattern, place, children, texts)
+    return _behind(pattern, DOCUMENT, children, texts)
+
+
+def canonical(pattern: TreePattern) -> TreePattern:
+    """The same pattern with its branches sorted: equal patterns become the same.
+
+    >>> from penstock.views.pattern_parser import parse_pattern
+    >>> pattern_text(canonical(parse_pattern("//a[c]/b")))
+    '//a[b][c]'
+    """
+    return canonical_order(pattern)[0]
+
+
+def canonical_order(pattern: TreePattern) -> tuple[TreePattern, tuple[int, ...]]:
+    """The canonical form, and for each of its nodes the place where it stood.
+
+    >>> from penstock.views.pattern_parser import parse_pattern
+    >>> canonical_order(parse_pattern("//a[c]/b"))[1]
+    (0, 2, 1)
+    """
+    children = _children(pattern)
+    texts = [""] * len(pattern.nodes)
+
+    def key(place: int) -> str:
+        return _axis(pattern.nodes[place]) + texts[place]
+
+    for place in reversed(range(len(pattern.nodes))):
+        children[place].sort(key=key)
+        texts[place] = _text_below(pattern, place, children, texts)
+    children[DOCUMENT].sort(key=key)
+    order: list[int] = []
+    _walk(children, DOCUMENT, order.append)
+    moved = {place: number for number, place in enumerate(order)} | {DOCUMENT: DOCUMENT}
+    nodes = []
+    for place in order:
+        node = pattern.nodes[place]
+        value = sort_comparisons(node.value)
+        nodes.append(
+            PatternNode(node.label, moved[node.parent], node.descendant, node.returns, value)
+        )
+    return TreePattern(tuple(nodes)), tuple(order)
+
+
+def _children(pattern: TreePattern) -> _Children:
+    children: _Children = {DOCUMENT: []}
+    for place, node in enumerate(pattern.nodes):
+        children[place] = []
+        children[node.parent].append(place)
+    return children
+
+
+def _walk(children: _Children, place: int, visit: Callable[[int], None]) -> None:
+    for child in children[place]:
+        visit(child)
+        _walk(children, child, visit)
+
+
+def _text_below(pattern: TreePattern, place: int, children: _Children, texts: list[str]) -> str:
+    """A node and all below it, without the axis that leads to it."""
+    node = pattern.nodes[place]
+    conditions = "".join(f"[. {_comparison(c)}]" for c in sort_comparisons(node.value))
+    behind = _behind(pattern, place, children, texts)
+    return _label(node.label) + _returns(node.returns) + conditions + behind
+
+
+def _behind(pattern: TreePattern, place: int, children: _Children, texts: list[str]) -> str:
+    below = children[place]
+    if len(below) == 1:
+        return _axis(pattern.nodes[below[0]]) + texts[below[0]]
+    return "".join(_branch(pattern, child, children, texts) for child in below)
+
+
+def _branch(pattern: TreePattern, place: int, children: _Children, texts: list[str]) -> str:
+    node = pattern.nodes[place]
+    text = texts[place]
+    if len(node.value) == 1 and not children[place]:
+        # [topic = 'ACME'] reads better than [topic[. = 'ACME']].
+        text = _label(node.label) + _returns(node.returns) + " " + _comparison(node.value[0])
+    return f"[//{text}]" if node.descendant else f"[{text}]"
+
+
+def _axis(node: PatternNode) -> str:
+    return "//" if node.descendant else "/"
+
+
+def _label(label: str) -> str:
+    if label == ANY or _PLAIN.fullmatch(label):
+        return label
+    return '"' + label.replace('"', '""') + '"'
+
+
+def _returns(returns: Returns) -> str:
+    names = ", ".join(name for flag, name in _NAMES if flag in returns)
+    return f"{{{names}}}" if names else ""
+
+
+def _comparison(comparison: ValueComparison) -> str:
+    literal = comparison.literal
+    if isinstance(literal, str):
+        quoted = literal.replace("'", "''")
+        return f"{comparison.operator} '{quoted}'"
+    return f"{comparison.operator} {numeral(literal)}"
