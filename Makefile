@@ -2,6 +2,9 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Images of containers often say that Python writes no bytecode: then every process, and every worker of Spark's, compiles
+# all that it imports, for seconds.
+export PYTHONDONTWRITEBYTECODE =
 # Resolved when a recipe runs, so that `make format` and `make clean` need no Java.
 WITH_JAVA = java_home=$$(tools/java) && JAVA_HOME="$$java_home"
 

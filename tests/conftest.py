@@ -16,6 +16,11 @@ from xdist.scheduler import LoadScopeScheduling
 
 SHARED = "spark"  # the group of the tests that share one session
 
+# `make test` draws the same examples on every machine, so that it fails only for what has changed; `make test-long`
+# draws others each time. A failure prints how to draw its example again.
+settings.register_profile("penstock", derandomize=LONG == 1, database=None, print_blob=True)
+settings.load_profile("penstock")
+
 
 def pytest_configure() -> None:
     """Every Spark of the tests has a short life: code that is compiled quickly beats code that runs fast."""

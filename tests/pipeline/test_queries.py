@@ -154,7 +154,7 @@ def test_the_cause_of_a_failure_is_named_not_who_relayed_it():
 
 def test_a_query_that_spark_had_no_time_to_start_is_started_again(monkeypatch):
     """Spark gives its Python processes ten seconds to come up. Whatever else is wrong isn't tried again."""
-    monkeypatch.setattr(streaming_queries, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(streaming_queries, "START_PAUSES", (0.0, 0.0))
     late = PySparkException("[X] Python worker failed to connect back.")
     outcomes = [late, late, "query"]
 

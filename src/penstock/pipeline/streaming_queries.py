@@ -23,12 +23,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.base.errors import PipelineError
 from penstock.pipeline.checkpoint_locks import CheckpointLock, hold
 from penstock.pipeline.checkpoints import DurableBatches, recover
-from penstock.pipeline.retries import PAUSES, Deliver, Retries, worker_loss
+from penstock.pipeline.retries import Deliver, Retries, worker_loss
 from penstock.pipeline.session import is_connect
 from penstock.pipeline.sinks import Sink
 from penstock.pipeline.triggers import Trigger
 
 _log = logging.getLogger("penstock.pipeline")
+START_PAUSES = (1.0,) * 11  # seconds before each further try to start: only patience is lost
 _INTERRUPTED_AFTER = 60.0  # seconds that a held micro-batch waits for Spark to interrupt it
 
 
@@ -116,7 +117,7 @@ def start_query(
 
 def start_patiently(writer: DataStreamWriter) -> StreamingQuery:
     """Start a query, again if need be: Spark gives a process of its own ten seconds, too few on a busy machine."""
-    for pause in PAUSES:
+    for pause in START_PAUSES:
         try:
             return writer.start()
         except PySparkException as error:
