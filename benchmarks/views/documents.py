@@ -20,9 +20,9 @@ from benchmarks.views.schema import (
     ROOT,
     THINGS,
     WORDS,
+    Child,
     Element,
     Kind,
-    Child,
     element,
     values_of,
 )
