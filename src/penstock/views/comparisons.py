@@ -153,7 +153,7 @@ def _empty(numbers: "ValueSet", texts: "ValueSet") -> bool:
 
 
 Cut = tuple[Any, Any]
-"""A place between values. Of numbers: one and 0, below it, or 1, above it. Of texts: 0 and the text above; 1 ends all."""
+"""A place between values: a number and 0 (below it) or 1 (above it); 0 and the text above it, or (1, "") above all."""
 
 
 def _around(value: str | Decimal) -> tuple[Cut, Cut]:

@@ -12,29 +12,30 @@ import numpy as np
 
 from penstock.base.arrays import Int32s, Int64s, UInt64s
 from penstock.base.jit import kernel
-from penstock.views.rewriting_graph import SOURCE
+from penstock.views.choosing.user_lists import Users
 
 EXACT = 200_000
 _WORDS = 8
 
 
-def reach(start: Int64s, inputs: Int32s, rank: Int32s, chosen: Int64s) -> Int64s:
+def reach(users: Users, rank: Int32s) -> Int64s:
     """For each view how many views it feeds, directly or not, and itself.
 
-    >>> chain = np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([0, 1, 2], np.int32)
-    >>> reach(*chain, np.array([-1, 0, 1])).tolist()
+    >>> from penstock.views.choosing.user_lists import list_users
+    >>> chain = np.array([0, 0, 1, 2]), np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([-1, 0, 1])
+    >>> reach(list_users(*chain, 3), np.array([0, 1, 2], np.int32)).tolist()
     [3, 2, 1]
     """
     order = np.argsort(rank, kind="stable")
     counted = np.arange(len(order))
     if len(order) > EXACT:
         counted = np.sort(np.random.default_rng(0).choice(len(order), EXACT, replace=False))
-    found = _count(start, inputs, chosen, order, counted)
+    found = _count(users, order, counted)
     return found * len(order) // max(1, len(counted)) if len(order) > EXACT else found
 
 
 @kernel
-def _count(start: Int64s, inputs: Int32s, chosen: Int64s, order: Int64s, counted: Int64s) -> Int64s:
+def _count(users: Users, order: Int64s, counted: Int64s) -> Int64s:
     """`counted`: places in `order`, ascending."""
     found = np.zeros(len(order), np.int64)
     bits = np.zeros((len(order), _WORDS), np.uint64)
@@ -47,20 +48,21 @@ def _count(start: Int64s, inputs: Int32s, chosen: Int64s, order: Int64s, counted
                 n = at - begin
                 bits[view, n >> 6] |= np.uint64(1) << np.uint64(n & 63)
                 at -= 1
-            _hand_on(start, inputs, chosen[view], bits, view)
+            _hand_on(users, bits, view)
             found[view] += _taken(bits, view)
     return found
 
 
 @kernel
-def _hand_on(start: Int64s, inputs: Int32s, rewriting: int, bits: UInt64s, view: int) -> None:
-    if rewriting <= SOURCE:
+def _hand_on(users: Users, bits: UInt64s, view: int) -> None:
+    rewriting = users.chosen[view]
+    if rewriting < 0:
         return
     for w in range(_WORDS):
         word = bits[view, w]
         if word:
-            for e in range(start[rewriting], start[rewriting + 1]):
-                bits[inputs[e], w] |= word
+            for e in range(users.start[rewriting], users.start[rewriting + 1]):
+                bits[users.inputs[e], w] |= word
 
 
 @kernel
