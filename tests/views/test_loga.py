@@ -91,12 +91,12 @@ def test_latencies_follow_every_replacement(problem, data):
     for _ in range(data.draw(st.integers(1, 12))):
         view = data.draw(st.integers(0, views - 1))
         ways = [SOURCE, *range(graph.first[view], graph.first[view + 1])]
-        use(feed.users, view, data.draw(st.sampled_from(ways)))
+        use(feed, view, data.draw(st.sampled_from(ways)))
         spread_latency(feed, view)
-        now = Configuration(feed.users.chosen)
+        now = Configuration(feed.chosen)
         slow = [slow_latency(problem, now, v) for v in range(views)]
         assert feed.latency == pytest.approx(slow)
-        assert np.array_equal(feed.users.load, loads(graph, now).views)
+        assert np.array_equal(feed.load, loads(graph, now).views)
         assert not feed.queued.any()
 
 

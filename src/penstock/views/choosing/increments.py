@@ -31,7 +31,7 @@ from penstock.views.choosing.growing import GrowingArrays
 from penstock.views.choosing.infeasible import Infeasible
 from penstock.views.choosing.loga import WIDER, shorten
 from penstock.views.choosing.refeeding import become, feed_one, take_out, usable
-from penstock.views.choosing.user_lists import Users, use
+from penstock.views.choosing.user_lists import use
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
 
@@ -130,11 +130,9 @@ class LiveConfiguration:
         sites = np.arange(views) if site is None else np.asarray(site, np.int64)
         if len(sites) != views:
             raise IncrementError(f"{views} views, but {len(sites)} sites")
-        feed = feeding(graph, configuration, costs, wide)._asdict()
         self._room = GrowingArrays(
             {
-                **feed.pop("users")._asdict(),
-                **feed,
+                **feeding(graph, configuration, costs, wide)._asdict(),
                 "source_utilisation": costs.source_utilisation,
                 "capacity": capacities.views,
                 "site": sites,
@@ -147,13 +145,12 @@ class LiveConfiguration:
 
     def _renew(self) -> None:
         """The kernels' arrays, after they have grown."""
-        users = Users(*(self._room[name] for name in Users._fields))
-        self._feed = Feeding(users, *(self._room[name] for name in Feeding._fields[1:]))
+        self._feed = Feeding(*(self._room[name] for name in Feeding._fields))
 
     @property
     def chosen(self) -> Int64s:
         """Per view its rewriting, `SOURCE`, or `UNFED` if it has gone."""
-        return self._feed.users.chosen
+        return self._feed.chosen
 
     @property
     def there(self) -> Bools:
@@ -168,7 +165,7 @@ class LiveConfiguration:
     @property
     def load(self) -> Int64s:
         """Per view how many rewritings it takes part in."""
-        return self._feed.users.load
+        return self._feed.load
 
     @property
     def from_source(self) -> int:
@@ -178,10 +175,8 @@ class LiveConfiguration:
     def inputs(self, view: int) -> tuple[int, ...]:
         """What a view is fed from: nothing if from the source."""
         self._know([view])
-        r, users = self.chosen[view], self._feed.users
-        return (
-            () if r == SOURCE else tuple(users.inputs[users.start[r] : users.start[r + 1]].tolist())
-        )
+        r, feed = self.chosen[view], self._feed
+        return () if r == SOURCE else tuple(feed.inputs[feed.start[r] : feed.start[r + 1]].tolist())
 
     def add(self, arrivals: Iterable[Arrival]) -> FeedingChange:
         """Feed new views; their numbers follow those that there were."""
@@ -334,18 +329,17 @@ class LiveConfiguration:
         """The graph of the views that are there: their numbers, their rewritings' numbers, the graph."""
         feed = self._feed
         views = np.flatnonzero(self.there)
-        users, first = feed.users, feed.first
-        useful = usable(users, first, self.there)
+        useful = usable(feed, self.there)
         kept = np.flatnonzero(useful)
-        count = np.add.reduceat(np.append(useful, False), first[:-1], dtype=np.int64)
-        count[np.diff(first) == 0] = 0
-        width = np.diff(users.start)[kept]
+        count = np.add.reduceat(np.append(useful, False), feed.first[:-1], dtype=np.int64)
+        count[np.diff(feed.first) == 0] = 0
+        width = np.diff(feed.start)[kept]
         number = np.cumsum(self.there) - 1
-        entries = np.repeat(useful, np.diff(users.start))
+        entries = np.repeat(useful, np.diff(feed.start))
         graph = RewritingGraph(
             offsets(count[views]),
             offsets(width),
-            number[users.inputs[entries]].astype(np.int32),
+            number[feed.inputs[entries]].astype(np.int32),
             feed.rank[views],
         )
         return views, kept, graph
@@ -361,7 +355,7 @@ class _Before:
 
     def restore(self) -> None:
         for view in range(len(self.chosen), len(self.live.chosen)):
-            use(self.live._feed.users, view, UNFED)
+            use(self.live._feed, view, UNFED)
         self.live._room.used = self.used
         self.live._renew()
         self.live.there[:] = self.there

@@ -36,7 +36,7 @@ from penstock.views.choosing.feeding import (
     Feeding,
     feeding,
     fits,
-    latency_by,
+    slowest_input,
     spread_latency,
 )
 from penstock.views.choosing.graph_check import well_formed
@@ -99,7 +99,7 @@ def shorten(
     changed = 1
     while changed and monotonic() < began + seconds:
         changed = 0
-        reached = reach(feed.users, feed.rank)
+        reached = reach(feed, feed.rank)
         order = _by_impact(feed, reached)
         for begin in range(0, len(order), _AT_A_TIME):
             some = order[begin : begin + _AT_A_TIME]
@@ -107,7 +107,7 @@ def shorten(
             course.append((monotonic() - began, float(feed.latency.sum())))
             if course[-1][0] > seconds:
                 break
-    found = Configuration(feed.users.chosen)
+    found = Configuration(feed.chosen)
     return Shortened(
         found,
         before,
@@ -120,20 +120,25 @@ def shorten(
 def _by_impact(feed: Feeding, reached: Int64s) -> Int64s:
     """The views that aren't fed from the source, those of most impact first."""
     order = np.argsort(-feed.latency * reached, kind="stable")
-    return order[feed.users.chosen[order] >= 0]
+    return order[feed.chosen[order] >= 0]
 
 
 @kernel
 def _shorten(feed: Feeding, order: Int64s, alpha: float, reached: Int64s) -> int:
     """Let some views choose again. Returns how many have."""
     first, utilisation = feed.first, feed.utilisation
+    start, inputs, latencies = (
+        feed.start,
+        feed.inputs,
+        feed.latency,
+    )  # a whole record is slow to pass on
     changed = 0
     for view in order:
-        old = feed.users.chosen[view]
+        old = feed.chosen[view]
         best, slow = old, feed.latency[view] * (1 - _FASTER)
         least = alpha * utilisation[old] + reached[view] * slow
         for r in range(first[view], first[view + 1]):
-            latency = latency_by(feed, view, r)
+            latency = feed.local[r] + slowest_input(start, inputs, latencies, r)
             if latency >= slow:
                 continue
             worth = alpha * utilisation[r] + reached[view] * latency
@@ -142,7 +147,7 @@ def _shorten(feed: Feeding, order: Int64s, alpha: float, reached: Int64s) -> int
             if fits(feed, view, r):
                 best, least = r, worth
         if best != old:
-            use(feed.users, view, best)
+            use(feed, view, best)
             spread_latency(feed, view)
             changed += 1
     return changed

@@ -12,13 +12,13 @@ import numpy as np
 
 from penstock.base.arrays import Int32s, Int64s, UInt64s
 from penstock.base.jit import kernel
-from penstock.views.choosing.user_lists import Users
+from penstock.views.choosing.user_lists import HasUsers
 
 EXACT = 200_000
 _WORDS = 8
 
 
-def reach(users: Users, rank: Int32s) -> Int64s:
+def reach(users: HasUsers, rank: Int32s) -> Int64s:
     """For each view how many views it feeds, directly or not, and itself.
 
     >>> from penstock.views.choosing.user_lists import list_users
@@ -35,8 +35,9 @@ def reach(users: Users, rank: Int32s) -> Int64s:
 
 
 @kernel
-def _count(users: Users, order: Int64s, counted: Int64s) -> Int64s:
+def _count(users: HasUsers, order: Int64s, counted: Int64s) -> Int64s:
     """`counted`: places in `order`, ascending."""
+    start, inputs, chosen = users.start, users.inputs, users.chosen
     found = np.zeros(len(order), np.int64)
     bits = np.zeros((len(order), _WORDS), np.uint64)
     for begin in range(0, len(counted), 64 * _WORDS):
@@ -48,21 +49,20 @@ def _count(users: Users, order: Int64s, counted: Int64s) -> Int64s:
                 n = at - begin
                 bits[view, n >> 6] |= np.uint64(1) << np.uint64(n & 63)
                 at -= 1
-            _hand_on(users, bits, view)
+            _hand_on(start, inputs, chosen[view], bits, view)
             found[view] += _taken(bits, view)
     return found
 
 
 @kernel
-def _hand_on(users: Users, bits: UInt64s, view: int) -> None:
-    rewriting = users.chosen[view]
+def _hand_on(start: Int64s, inputs: Int32s, rewriting: int, bits: UInt64s, view: int) -> None:
     if rewriting < 0:
         return
     for w in range(_WORDS):
         word = bits[view, w]
         if word:
-            for e in range(users.start[rewriting], users.start[rewriting + 1]):
-                bits[users.inputs[e], w] |= word
+            for e in range(start[rewriting], start[rewriting + 1]):
+                bits[inputs[e], w] |= word
 
 
 @kernel

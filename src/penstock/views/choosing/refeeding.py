@@ -5,7 +5,7 @@ import numpy as np
 from penstock.base.arrays import Bools, Int64s
 from penstock.base.jit import kernel
 from penstock.views.choosing.feeding import UNFED, Feeding, fits, latency_by, spread_latency
-from penstock.views.choosing.user_lists import Users, use
+from penstock.views.choosing.user_lists import use
 from penstock.views.rewriting_graph import SOURCE
 
 
@@ -14,12 +14,11 @@ def feed_one(
     feed: Feeding, there: Bools, view: int, source: bool, alpha: float, beta: float
 ) -> bool:
     """Feed a view from its cheapest rewriting that has room, else from the source if it has. Whether it is fed."""
-    users = feed.users
     best, least = UNFED, np.inf
     for r in range(feed.first[view], feed.first[view + 1]):
         usable = True
-        for e in range(users.start[r], users.start[r + 1]):
-            usable &= there[users.inputs[e]] and users.chosen[users.inputs[e]] != UNFED
+        for e in range(feed.start[r], feed.start[r + 1]):
+            usable &= there[feed.inputs[e]] and feed.chosen[feed.inputs[e]] != UNFED
         if usable and fits(feed, view, r):
             cost = alpha * feed.utilisation[r] + beta * latency_by(feed, view, r)
             if cost < least:
@@ -28,7 +27,7 @@ def feed_one(
         if not source:
             return False
         best = SOURCE
-    use(users, view, best)
+    use(feed, view, best)
     spread_latency(feed, view)
     return True
 
@@ -36,15 +35,14 @@ def feed_one(
 @kernel
 def take_out(feed: Feeding, gone: Int64s, there: Bools) -> Int64s:
     """Feed views that have gone, and those that they fed, from nowhere. Returns the latter."""
-    users = feed.users
-    left = np.empty(len(users.chosen), np.int64)
+    left = np.empty(len(feed.chosen), np.int64)
     count = 0
     for view in gone:
-        use(users, view, UNFED)
+        use(feed, view, UNFED)
         feed.latency[view] = 0.0
-        while users.head[view] >= 0:
-            user = users.owner[users.head[view]]
-            use(users, user, UNFED)
+        while feed.head[view] >= 0:
+            user = feed.owner[feed.head[view]]
+            use(feed, user, UNFED)
             if there[user]:
                 left[count] = user
                 count += 1
@@ -55,20 +53,20 @@ def take_out(feed: Feeding, gone: Int64s, there: Bools) -> Int64s:
 def become(feed: Feeding, chosen: Int64s) -> None:
     """Change to another configuration altogether; views in order of rank get their latency."""
     for view in range(len(chosen)):
-        if chosen[view] != feed.users.chosen[view]:
-            use(feed.users, view, chosen[view])
+        if chosen[view] != feed.chosen[view]:
+            use(feed, view, chosen[view])
     for view in np.argsort(feed.rank):
         feed.latency[view] = 0.0 if chosen[view] == UNFED else latency_by(feed, view, chosen[view])
 
 
 @kernel
-def usable(users: Users, first: Int64s, there: Bools) -> Bools:
+def usable(feed: Feeding, there: Bools) -> Bools:
     """The rewritings of views that are there of which all inputs are."""
-    usable = np.zeros(len(users.start) - 1, np.bool_)
-    for view in range(len(first) - 1):
+    usable = np.zeros(len(feed.start) - 1, np.bool_)
+    for view in range(len(feed.first) - 1):
         if there[view]:
-            for r in range(first[view], first[view + 1]):
+            for r in range(feed.first[view], feed.first[view + 1]):
                 usable[r] = True
-                for e in range(users.start[r], users.start[r + 1]):
-                    usable[r] &= there[users.inputs[e]]
+                for e in range(feed.start[r], feed.start[r + 1]):
+                    usable[r] &= there[feed.inputs[e]]
     return usable

@@ -11,7 +11,7 @@ those of rewritings that are chosen are in a list. Users of an input are found a
 in as many steps as that has inputs.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,10 @@ class Users(NamedTuple):
     head: Int64s
     after: Int64s
     before: Int64s
+
+
+HasUsers = Any
+"""`Users`, or another record with its fields: kernels are compiled for each."""
 
 
 @kernel
@@ -55,7 +59,7 @@ def list_users(first: Int64s, start: Int64s, inputs: Int32s, chosen: Int64s, cou
 
 
 @kernel
-def use(users: Users, view: int, n: int) -> None:
+def use(users: HasUsers, view: int, n: int) -> None:
     """Let a view use rewriting `n`, none if that is negative, instead of the one that it has."""
     start, inputs, head = users.start, users.inputs, users.head
     after, before, load = users.after, users.before, users.load
@@ -82,7 +86,7 @@ def use(users: Users, view: int, n: int) -> None:
 
 
 @kernel
-def leaves(users: Users, view: int, used: int) -> int:
+def leaves(users: HasUsers, view: int, used: int) -> int:
     """How many places a view frees at an input if it leaves the rewriting that it has: 1 or none."""
     old, freed = users.chosen[view], 0
     if old >= 0:
