@@ -19,13 +19,7 @@ _WORDS = 8
 
 
 def reach(users: HasUsers, rank: Int32s) -> Int64s:
-    """For each view how many views it feeds, directly or not, and itself.
-
-    >>> from penstock.views.choosing.user_lists import list_users
-    >>> chain = np.array([0, 0, 1, 2]), np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([-1, 0, 1])
-    >>> reach(list_users(*chain, 3), np.array([0, 1, 2], np.int32)).tolist()
-    [3, 2, 1]
-    """
+    """For each view how many views it feeds, directly or not, and itself."""
     order = np.argsort(rank, kind="stable")
     counted = np.arange(len(order))
     if len(order) > EXACT:
