@@ -20,9 +20,9 @@ from benchmarks.views.schema import (
     ROOT,
     THINGS,
     WORDS,
+    Child,
     Element,
     Kind,
-    Part,
     element,
     values_of,
 )
@@ -62,7 +62,7 @@ class _Writer:
         places = list(frames)
         while room > 0:
             frame = places[int(next(self.chance) * len(places))]
-            thing = element(frame).parts[0].name
+            thing = element(frame).children[0].name
             frames[frame].append(self._element(thing, len(frames[frame])))
             room -= len(frames[frame][-1])
         return _framed(ROOT, frames)
@@ -92,36 +92,36 @@ class _Writer:
             case Kind.WORDS:
                 return escape(self._value(values_of(what.name, ""), place))
             case Kind.ONE:
-                chosen = what.parts[(place + 1) % len(what.parts)].name
+                chosen = what.children[(place + 1) % len(what.children)].name
                 return self._element(chosen, place, inside)
             case Kind.ANY:
-                few = what.parts[: 1 + (inside < _INSIDE and self._comes(place))]
-                return "".join(self._element(part.name, place, inside + 1) for part in few)
+                few = what.children[: 1 + (inside < _INSIDE and self._comes(place))]
+                return "".join(self._element(child.name, place, inside + 1) for child in few)
             case Kind.MIXED:
-                return self._mixed(what.parts, place, inside)
+                return self._mixed(what.children, place, inside)
             case _:
                 return "".join(
-                    self._element(part.name, place if not number else _FULL + number, inside)
-                    for part in what.parts
-                    for number in range(self._times(part, place))
+                    self._element(child.name, place if not number else _FULL + number, inside)
+                    for child in what.children
+                    for number in range(self._times(child, place))
                 )
 
-    def _times(self, part: Part, place: int) -> int:
-        if part.least == part.most:
-            return part.least
-        if part.most is not None:
+    def _times(self, child: Child, place: int) -> int:
+        if child.least == child.most:
+            return child.least
+        if child.most is not None:
             return int(self._comes(place))
-        return _FULL - place if place < _FULL else part.least + self._comes(place)
+        return _FULL - place if place < _FULL else child.least + self._comes(place)
 
     def _comes(self, place: int) -> bool:
         """Whether something optional is there."""
         return place < _FULL or next(self.chance) < 0.5
 
-    def _mixed(self, parts: Sequence[Part], place: int, inside: int) -> str:
+    def _mixed(self, children: Sequence[Child], place: int, inside: int) -> str:
         text = [self._words()]
-        for part in parts:
+        for child in children:
             if inside < _INSIDE - place and self._comes(place):
-                text += [self._element(part.name, place, inside + 1), self._words()]
+                text += [self._element(child.name, place, inside + 1), self._words()]
         return " ".join(text)
 
     def _words(self) -> str:
@@ -139,16 +139,16 @@ class _Writer:
 
 def _frames(name: str) -> Iterator[tuple[str, str]]:
     """The elements that hold things, and which."""
-    for part in element(name).parts:
-        if part.name in THINGS:
-            yield name, part.name
+    for child in element(name).children:
+        if child.name in THINGS:
+            yield name, child.name
         else:
-            yield from _frames(part.name)
+            yield from _frames(child.name)
 
 
 def _framed(name: str, frames: dict[str, list[str]]) -> str:
     if name in frames:
         inner = frames[name]
     else:
-        inner = [_framed(part.name, frames) for part in element(name).parts]
+        inner = [_framed(child.name, frames) for child in element(name).children]
     return f"<{name}>{''.join(inner)}</{name}>"

@@ -130,7 +130,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Child:
     """A child, and how often it comes; `most` None: as often as one likes."""
 
     name: str
@@ -144,13 +144,13 @@ class Element:
 
     name: str
     kind: Kind
-    parts: tuple[Part, ...] = ()
+    children: tuple[Child, ...] = ()
     attributes: tuple[str, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
         """All that may lie directly below: attributes with their `@`, then children."""
-        return (*self.attributes, *(part.name for part in self.parts))
+        return (*self.attributes, *(child.name for child in self.children))
 
 
 _OCCURS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
@@ -160,8 +160,8 @@ _OCCURS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 def element(name: str) -> Element:
     """What elements of this name hold.
 
-    >>> element("profile").attributes, element("profile").parts[1]
-    (('@income',), Part(name='education', least=0, most=1))
+    >>> element("profile").attributes, element("profile").children[1]
+    (('@income',), Child(name='education', least=0, most=1))
     >>> element("description").kind, element("city").kind
     (<Kind.ONE: 'one of them'>, <Kind.WORDS: 'words'>)
     """
@@ -171,8 +171,8 @@ def element(name: str) -> Element:
     names = [t for t in tokens if t[0] not in "@#" and t != "EMPTY"]
     kind = _kind(said)
     occurs = [_OCCURS.get(n[-1], (1, 1)) if kind is Kind.SEQUENCE else (0, None) for n in names]
-    parts = [Part(n.rstrip("?*+"), *o) for n, o in zip(names, occurs, strict=True)]
-    return Element(name, kind, tuple(parts), attributes)
+    children = [Child(n.rstrip("?*+"), *o) for n, o in zip(names, occurs, strict=True)]
+    return Element(name, kind, tuple(children), attributes)
 
 
 def _kind(said: str) -> Kind:

@@ -150,7 +150,7 @@ def _is_valid(one: etree._Element) -> bool:
     words = "".join([one.text or "", *(child.tail or "" for child in one)]).strip()
     if sorted(f"@{name}" for name in one.attrib) != sorted(what.attributes):
         return False
-    known = [part.name for part in what.parts]
+    known = [child.name for child in what.children]
     match what.kind:
         case Kind.EMPTY:
             return not children and not words
@@ -167,10 +167,10 @@ def _is_valid(one: etree._Element) -> bool:
 
 
 def _is_in_order(children: Sequence[str], known: Sequence[str], name: str) -> bool:
-    counted = {part.name: children.count(part.name) for part in element(name).parts}
+    counted = {child.name: children.count(child.name) for child in element(name).children}
     fits = all(
-        part.least <= counted[part.name] <= (part.most or len(children))
-        for part in element(name).parts
+        child.least <= counted[child.name] <= (child.most or len(children))
+        for child in element(name).children
     )
     return fits and list(children) == [n for n in known for _ in range(counted[n])]
 

@@ -18,9 +18,10 @@ from penstock.views.choosing.configuration import (
     loads,
 )
 from penstock.views.choosing.cost_model import costs, statistics, utilisation_of
-from penstock.views.choosing.feeding import as_configuration, feed_from, feeding, spread_latency
+from penstock.views.choosing.feeding import feeding, spread_latency
 from penstock.views.choosing.loga import shorten
 from penstock.views.choosing.reach import reach
+from penstock.views.choosing.user_lists import list_users, use
 from penstock.views.rewriting_graph import SOURCE, Configuration
 
 few = settings(deadline=None, max_examples=60)
@@ -85,13 +86,14 @@ def test_latencies_follow_every_replacement(problem, data):
     """After each of many replacements, latencies and loads are those of a configuration looked at anew."""
     graph = problem.graph
     views = len(graph.rank)
-    feed = feeding(graph, Configuration(np.full(views, SOURCE, np.int64)), problem.costs)
+    none = Configuration(np.full(views, SOURCE, np.int64))
+    feed = feeding(graph, none, problem.costs, problem.capacities)
     for _ in range(data.draw(st.integers(1, 12))):
         view = data.draw(st.integers(0, views - 1))
         ways = [SOURCE, *range(graph.first[view], graph.first[view + 1])]
-        feed_from(feed, view, data.draw(st.sampled_from(ways)))
+        use(feed, view, data.draw(st.sampled_from(ways)))
         spread_latency(feed, view)
-        now = as_configuration(feed)
+        now = Configuration(feed.chosen)
         slow = [slow_latency(problem, now, v) for v in range(views)]
         assert feed.latency == pytest.approx(slow)
         assert np.array_equal(feed.load, loads(graph, now).views)
@@ -114,7 +116,7 @@ def test_reach_is_what_can_be_walked_to(problem):
     def walked(view: int) -> set[int]:
         return {view}.union(*(walked(user) for user in feeds[view]))
 
-    found = reach(graph.start, graph.inputs, graph.rank, last)
+    found = reach(list_users(*graph[:3], last, views), graph.rank)
     assert found.tolist() == [len(walked(view)) for view in range(views)]
 
 
@@ -123,10 +125,11 @@ def test_reach_of_more_views_than_a_block():
     views = 2000
     chain = np.arange(views, dtype=np.int32)
     chosen = np.arange(-1, views - 1)
-    found = reach(np.arange(views), chain[: views - 1], chain, chosen)
+    first, start = np.append(0, np.arange(views)), np.arange(views)
+    found = reach(list_users(first, start, chain[: views - 1], chosen, views), chain)
     assert found.tolist() == list(range(views, 0, -1))
-    fan = np.where(chosen < 0, SOURCE, chosen)
-    found = reach(np.arange(views), np.zeros(views - 1, np.int32), chain, fan)
+    nearest = np.zeros(views - 1, np.int32)
+    found = reach(list_users(first, start, nearest, chosen, views), chain)
     assert found.tolist() == [views] + [1] * (views - 1)
 
 

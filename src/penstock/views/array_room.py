@@ -8,11 +8,7 @@ from penstock.base.jit import kernel
 
 @kernel
 def with_room(array: AnyArray, used: int, more: int) -> AnyArray:
-    """An array with room for so many more values behind those in use: itself, or a larger one with the same values.
-
-    >>> with_room(np.array([1, 2]), 2, 1)[:2].tolist(), len(with_room(np.array([1, 2]), 2, 1))
-    ([1, 2], 6)
-    """
+    """An array with room for so many more values behind those in use: itself, or a larger one with the same values."""
     if used + more <= len(array):
         return array
     larger = np.empty(2 * (used + more), array.dtype)

@@ -3,19 +3,17 @@
 A literal that is a number compares numbers: the value's text is read as one, and a text that is none (or no value at
 all, as of JSON's null) fails every comparison, `<>` too. A literal that is a text compares texts by their code points.
 
-A conjunction over one kind of literals is an interval without some points. Its ends are written such that they belong
-to the set or to its complement:
+A conjunction over one kind of literals is an interval without some points. Its ends are *cuts*, places between values:
 
-    numbers   [low, high)  cuts: below a number or above it, since between two numbers lies another
-              > 5  begins above 5,  <= 5  ends above 5
-    texts     [low, high)  after 'a' comes 'a' + U+0000             > 'a'  is  >= 'a\\0',  <= 'a'  is  < 'a\\0'
+    numbers   below 5 or above it: between two numbers lies another      > 5  begins above 5,  <= 5  ends above 5
+    texts     above 'a' is below the next text, 'a' + U+0000             > 'a'  is  >= 'a\\0',  <= 'a'  is  < 'a\\0'
 
 Points that are excluded at an end move that end. What is left of a set that isn't empty comes up to both its ends, so
 one set lies in another if its ends do and the other's excluded points aren't in it. That decides implication exactly.
 Between the two kinds only this is used: `= 'text'` leaves one value, on which all else can be tried.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from operator import eq, ge, gt, le, lt, ne
@@ -45,11 +43,7 @@ _TESTS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 
 
 def sort_comparisons(comparisons: Iterable[ValueComparison]) -> Comparisons:
-    """Each of them once, in the order in which a pattern node has them.
-
-    >>> [c.literal for c in sort_comparisons([ValueComparison("=", "a"), ValueComparison("=", Decimal(5))])]
-    [Decimal('5'), 'a']
-    """
+    """Each of them once, in the order in which a pattern node has them."""
     return tuple(
         sorted(set(comparisons), key=lambda c: (c.operator, isinstance(c.literal, str), c.literal))
     )
@@ -124,129 +118,91 @@ def implies(left: Comparisons, right: Comparisons) -> bool:
         return True
     if not left:
         return False
-    numbers, texts = number_set(left), _texts(left)
+    numbers, texts = number_set(left), _text_set(left)
     if _empty(numbers, texts):
         return True
-    if texts.only is not None:
-        return holds(right, texts.only)
-    wanted, read = number_set(right), _texts(right)
+    only = _only_text(texts)
+    if only is not None:
+        return holds(right, only)
+    wanted = number_set(right)
     numeric = not wanted.asked or (numbers.asked and numbers.within(wanted))
-    return numeric and texts.within(read)
+    return numeric and texts.within(_text_set(right))
 
 
 def unsatisfiable(comparisons: Comparisons) -> bool:
-    """Whether no value fulfils all. Exact if all literals are of one kind; of both, true is right.
-
-    >>> unsatisfiable((ValueComparison(">", "b"), ValueComparison("<", "a")))
-    True
-    """
-    return _empty(number_set(comparisons), _texts(comparisons))
+    """Whether no value fulfils all. Exact if all literals are of one kind; of both, true is right."""
+    return _empty(number_set(comparisons), _text_set(comparisons))
 
 
-def _empty(numbers: "NumberSet", texts: "_Texts") -> bool:
-    if numbers.empty or texts.empty:
+def _empty(numbers: "ValueSet", texts: "ValueSet") -> bool:
+    if numbers.low >= numbers.high or texts.low >= texts.high:
         return True
-    if texts.only is None or not numbers.asked:
+    only = _only_text(texts)
+    if only is None or not numbers.asked:
         return False
-    read = number(texts.only)
+    read = number(only)
     return read is None or not numbers.has(read)
 
 
-Cut = tuple[Decimal, int]
-"""A place between numbers: below one (0) or above it (1)."""
+Cut = tuple[Any, Any]
+"""A place between values: a number and 0 (below it) or 1 (above it); 0 and the text above it, or (1, "") above all."""
 
-LOWEST, HIGHEST = (Decimal("-Infinity"), 0), (Decimal("Infinity"), 0)
+
+def _around(value: str | Decimal) -> tuple[Cut, Cut]:
+    """The cuts right below and right above a value."""
+    if isinstance(value, str):
+        return (0, value), (0, value + "\0")
+    return (value, 0), (value, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class NumberSet:
-    """The numbers from one cut to another without some in between. `asked` if it must be a number at all."""
+class ValueSet:
+    """The values of one kind from one cut to another without some in between; `asked` if anything is asked of them."""
 
     low: Cut
     high: Cut
-    without: frozenset[Decimal]
+    without: frozenset[str | Decimal]
     asked: bool
 
-    @property
-    def empty(self) -> bool:
-        return self.low >= self.high
+    def has(self, value: str | Decimal) -> bool:
+        """Whether a value of the same kind is in the set."""
+        below, above = _around(value)
+        return self.low <= below and above <= self.high and value not in self.without
 
-    def has(self, value: Decimal) -> bool:
-        return self.low <= (value, 0) and (value, 1) <= self.high and value not in self.without
-
-    def within(self, other: "NumberSet") -> bool:
+    def within(self, other: "ValueSet") -> bool:
+        """Whether all of the set is in the other."""
         ends = other.low <= self.low and self.high <= other.high
         return ends and not any(self.has(point) for point in other.without)
 
 
-def number_set(comparisons: Comparisons) -> NumberSet:
+def number_set(comparisons: Comparisons) -> ValueSet:
     """The numbers that fulfil all comparisons with numbers."""
-    low, high, asked = LOWEST, HIGHEST, False
-    without = set()
+    lowest, highest = (Decimal("-Infinity"), 0), (Decimal("Infinity"), 0)
+    return _value_set([c for c in comparisons if not isinstance(c.literal, str)], lowest, highest)
+
+
+def _text_set(comparisons: Comparisons) -> ValueSet:
+    return _value_set([c for c in comparisons if isinstance(c.literal, str)], (0, ""), (1, ""))
+
+
+def _only_text(texts: ValueSet) -> str | None:
+    """The text of a set that isn't empty, if it has one only."""
+    (_, text) = texts.low
+    return text if texts.high == _around(text)[1] else None
+
+
+def _value_set(comparisons: Sequence[ValueComparison], low: Cut, high: Cut) -> ValueSet:
+    without = frozenset(c.literal for c in comparisons if c.operator == "<>")
     for comparison in comparisons:
-        literal, operator = comparison.literal, comparison.operator
-        if isinstance(literal, str):
-            continue
-        asked = True
-        if operator == "<>":
-            without.add(literal)
-        if operator in ("=", ">", ">="):
-            low = max(low, (literal, int(operator == ">")))
-        if operator in ("=", "<", "<="):
-            high = min(high, (literal, int(operator != "<")))
-    if low[1] == 0 and low[0] in without:
-        low = (low[0], 1)
-    if high[1] == 1 and high[0] in without:
-        high = (high[0], 0)
-    return NumberSet(low, high, frozenset(without), asked)
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """`[low, high)` without some points within, `high` None if there is none; the lowest value isn't excluded, and
-    neither is the highest if there is one."""
-
-    low: str
-    high: str | None
-    without: frozenset[str]
-
-    @property
-    def empty(self) -> bool:
-        return self.high is not None and self.low >= self.high
-
-    @property
-    def only(self) -> str | None:
-        """The value, if there is one only."""
-        return self.low if self.high == self.low + "\0" else None
-
-    def has(self, value: str) -> bool:
-        below = self.high is None or value < self.high
-        return self.low <= value and below and value not in self.without
-
-    def within(self, other: "_Texts") -> bool:
-        if self.low < other.low:
-            return False
-        if other.high is not None and (self.high is None or self.high > other.high):
-            return False
-        return not any(self.has(point) for point in other.without)
-
-
-def _texts(comparisons: Comparisons) -> _Texts:
-    low, high = "", None
-    without = set()
-    for comparison in comparisons:
-        literal, operator = comparison.literal, comparison.operator
-        if not isinstance(literal, str):
-            continue
-        if operator == "<>":
-            without.add(literal)
-        if operator in ("=", ">", ">="):
-            low = max(low, literal + "\0" if operator == ">" else literal)
-        if operator in ("=", "<", "<="):
-            limit = literal if operator == "<" else literal + "\0"
-            high = limit if high is None else min(high, limit)
-    while low in without:
-        low += "\0"
-    while high is not None and high.endswith("\0") and high[:-1] in without:
-        high = high[:-1]
-    return _Texts(low, high, frozenset(without))
+        below, above = _around(comparison.literal)
+        if comparison.operator in ("=", ">", ">="):
+            low = max(low, above if comparison.operator == ">" else below)
+        if comparison.operator in ("=", "<", "<="):
+            high = min(high, below if comparison.operator == "<" else above)
+    points = dict(_around(literal) for literal in without)
+    while low in points:
+        low = points[low]
+    ends = {above: below for below, above in points.items()}
+    while high in ends:
+        high = ends[high]
+    return ValueSet(low, high, without, bool(comparisons))

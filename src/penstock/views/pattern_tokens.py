@@ -37,11 +37,7 @@ _TOKEN = re.compile(
 
 
 def tokens(text: str) -> list[Token]:
-    """All tokens of a text, the end as the last one.
-
-    >>> [token.text for token in tokens("//a[b >= 5]")]
-    ['//', 'a', '[', 'b', '>=', '5', ']', '']
-    """
+    """All tokens of a text, the end as the last one."""
     found, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)

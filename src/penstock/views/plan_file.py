@@ -143,22 +143,18 @@ def _text(plan: ViewsPlan) -> str:
         "own_latency": _rounded(plan.own_latency),
         "latency": _rounded(plan.latency),
     }
-    content = {
-        "source": {"feeds": plan.from_source, "capacity": _or_null(plan.capacities.source)},
-        "notes": dict(plan.notes),
-        "views": columns,
-    }
+    source = {"feeds": plan.from_source, "capacity": _or_null(plan.capacities.source)}
+    content = {"source": source, "notes": dict(plan.notes), "views": columns}
     head = {"format": FORMAT, "version": VERSION, "checksum": checksum_of(content)}
-    lines = [
-        json.dumps(head)[:-1] + ",\n",
-        f' "source": {json.dumps(content["source"])},\n',
-        f' "notes": {json.dumps(content["notes"], allow_nan=False)},\n',
-        ' "views": {\n',
-    ]
     body = [
         f'"{name}": {json.dumps(values, separators=(",", ":"))}' for name, values in columns.items()
     ]
-    return "".join([*lines, ",\n".join(body), "\n}}\n"])
+    return (
+        f"{json.dumps(head)[:-1]},\n"
+        f' "source": {json.dumps(source)},\n'
+        f' "notes": {json.dumps(content["notes"], allow_nan=False)},\n'
+        ' "views": {\n' + ",\n".join(body) + "\n}}\n"
+    )
 
 
 def _or_null(capacity: int) -> int | None:
@@ -207,13 +203,15 @@ def _plan(found: object) -> ViewsPlan:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise PlanError("the column text must be a list of texts")
     count = len(texts)
+    capacities = _numbers(views, "capacity", count, whole=True, null=True)
+    source_capacity = _capacity(source.get("capacity"))
     plan = ViewsPlan(
         tuple(texts),
         _fed(_column(views, "inputs", count), count),
-        _whole(views, "site", count),
-        Capacities(_whole(views, "capacity", count, null=True), _capacity(source.get("capacity"))),
-        _figures(views, "utilisation", count),
-        _figures(views, "own_latency", count),
+        _numbers(views, "site", count, whole=True),
+        Capacities(capacities, source_capacity),
+        _numbers(views, "utilisation", count),
+        _numbers(views, "own_latency", count),
         {str(name): value for name, value in notes.items() if _is_note(value)},
     )
     _agree(plan, views, source)
@@ -232,16 +230,18 @@ def _column(views: Mapping[str, Any], name: str, count: int) -> list[Any]:
     return column
 
 
-def _whole(views: Mapping[str, Any], name: str, count: int, null: bool = False) -> Int64s:
+def _numbers(
+    views: Mapping[str, Any], name: str, count: int, whole: bool = False, null: bool = False
+) -> npt.NDArray[Any]:
+    """A column of numbers from 0 on; `null` if some may be missing, which means unlimited."""
+    kinds, most = ((int,), UNLIMITED) if whole else ((int, float), 1e300)
     column = _column(views, name, count)
     for view, value in enumerate(column):
-        if type(value) is int and 0 <= value < UNLIMITED:
-            continue
-        if not (null and value is None):
-            raise PlanError(
-                f"{name} of view {view} is {str(value)[:40]}, not a whole number from 0 on"
-            )
-    return np.array([UNLIMITED if value is None else value for value in column], np.int64)
+        if not (type(value) in kinds and 0 <= value < most) and not (null and value is None):
+            kind = "a whole number" if whole else "a number"
+            raise PlanError(f"{name} of view {view} is {str(value)[:40]}, not {kind} from 0 on")
+    values = [UNLIMITED if value is None else value for value in column]
+    return np.array(values, np.int64 if whole else np.float64)
 
 
 def _capacity(value: object) -> int:
@@ -250,14 +250,6 @@ def _capacity(value: object) -> int:
     if type(value) is not int or not 0 <= value < UNLIMITED:
         raise PlanError(f"the source's capacity is {str(value)[:40]}, not a whole number from 0 on")
     return value
-
-
-def _figures(views: Mapping[str, Any], name: str, count: int) -> Float64s:
-    column = _column(views, name, count)
-    for view, value in enumerate(column):
-        if type(value) not in (int, float) or not 0 <= value < 1e300:
-            raise PlanError(f"{name} of view {view} is {str(value)[:40]}, not a number from 0 on")
-    return np.array(column, np.float64)
 
 
 def _fed(column: list[Any], count: int) -> Inputs:
@@ -274,10 +266,16 @@ def _fed(column: list[Any], count: int) -> Inputs:
 
 def _agree(plan: ViewsPlan, views: Mapping[str, Any], source: Mapping[str, Any]) -> None:
     """What is written must be what follows from the rest, and keep to the capacities."""
-    count = len(plan.texts)
-    for name, own in (("level", plan.level), ("load", plan.load)):
-        _same(name, _whole(views, name, count), own, 0)
-    _same("latency", _figures(views, "latency", count), plan.latency, _AGREE)
+    for name, own, tolerance in (
+        ("level", plan.level, 0.0),
+        ("load", plan.load, 0.0),
+        ("latency", plan.latency, _AGREE),
+    ):
+        said = _numbers(views, name, len(plan.texts), whole=not tolerance)
+        wrong = np.flatnonzero(np.abs(said - own) > tolerance * np.abs(own))
+        if len(wrong):
+            view = int(wrong[0])
+            raise PlanError(f"{name} of view {view} is said to be {said[view]}, but is {own[view]}")
     if source.get("feeds") != plan.from_source:
         raise PlanError(f"the source feeds {plan.from_source} views, not {source.get('feeds')}")
     if plan.from_source > plan.capacities.source:
@@ -288,10 +286,3 @@ def _agree(plan: ViewsPlan, views: Mapping[str, Any], source: Mapping[str, Any])
         raise PlanError(
             f"view {view} feeds {plan.load[view]}, more than its capacity of {plan.capacities.views[view]}"
         )
-
-
-def _same(name: str, said: npt.NDArray[Any], own: npt.NDArray[Any], tolerance: float) -> None:
-    wrong = np.flatnonzero(np.abs(said - own) > tolerance * np.abs(own))
-    if len(wrong):
-        view = int(wrong[0])
-        raise PlanError(f"{name} of view {view} is said to be {said[view]}, but is {own[view]}")

@@ -46,12 +46,7 @@ def tuple_schema(pattern: TreePattern) -> pa.Schema:
 
 
 def delivery_schema(pattern: TreePattern) -> pa.Schema:
-    """The columns that a subscriber gets.
-
-    >>> from penstock.views.pattern_parser import parse_pattern
-    >>> delivery_schema(parse_pattern("//a{ID}/b{val}")).names
-    ['document', 'n0', 'n1_val']
-    """
+    """The columns that a subscriber gets."""
     schema = tuple_schema(pattern)
     hidden = {id_column(p) for p, n in enumerate(pattern.nodes) if Returns.ID not in n.returns}
     return pa.schema([field for field in schema if field.name not in hidden])

@@ -18,15 +18,8 @@ import numpy as np
 from penstock.base.arrays import Int64s
 from penstock.base.jit import kernel
 from penstock.views.choosing.program import Program
-from penstock.views.choosing.repair import (
-    FREE,
-    OPEN,
-    TWICE,
-    Lists,
-    Repaired,
-    lists,
-    pick_column,
-)
+from penstock.views.choosing.repair import FREE, OPEN, TWICE, users_of_rows
+from penstock.views.choosing.user_lists import Users, leaves, use
 
 _AT_A_TIME = 50  # views between looks at the clock
 _FAR = 20_000  # views that a search looks at
@@ -44,11 +37,11 @@ class _Search(NamedTuple):
 
 
 def augment_choice(
-    program: Program, choice: Repaired, most: float = np.inf, until: float = np.inf
-) -> Repaired:
-    """Find columns that cost at most `most` for views without one, or with a more expensive one. Changes the choice."""
-    state = lists(program, choice)
-    views, rows = len(choice.picked), len(program.limit)
+    program: Program, picked: Int64s, most: float = np.inf, until: float = np.inf
+) -> Int64s:
+    """A choice with columns that cost at most `most` for views that had none, or a more expensive one."""
+    users = users_of_rows(program, picked)
+    views, rows = len(picked), len(program.limit)
     none = np.full(views, -1, np.int64)
     search = _Search(
         none, none.copy(), none.copy(), none.copy(), none.copy(), np.full(rows, -1, np.int64)
@@ -56,33 +49,33 @@ def augment_choice(
     stamp, found = 0, True
     while found:
         found = False
-        costs = np.where(choice.picked == OPEN, np.inf, program.cost[choice.picked])
-        waiting = np.flatnonzero((choice.picked == OPEN) | (costs > most))
+        is_open = users.chosen == OPEN
+        waiting = np.flatnonzero(is_open | (program.cost[users.chosen] > most))
         for begin in range(0, len(waiting), _AT_A_TIME):
             some = waiting[begin : begin + _AT_A_TIME]
-            found |= _augment(program, state, search, some, most, stamp)
+            found |= _augment(program, users, search, some, most, stamp)
             stamp += len(some)
             if monotonic() > until:
-                return choice
-    return choice
+                return users.chosen
+    return users.chosen
 
 
 @kernel
 def _augment(
-    program: Program, state: Lists, search: _Search, waiting: Int64s, most: float, stamp: int
+    program: Program, users: Users, search: _Search, waiting: Int64s, most: float, stamp: int
 ) -> bool:
     found = False
     for view in waiting:
-        end, column = _reach_room(program, state, search, view, most, stamp)
+        end, column = _reach_room(program, users, search, view, most, stamp)
         stamp += 1
         if end >= 0:
-            found |= _walk_back(program, state, search, view, end, column)
+            found |= _walk_back(program, users, search, view, end, column)
     return found
 
 
 @kernel
 def _reach_room(
-    program: Program, state: Lists, search: _Search, root: int, most: float, stamp: int
+    program: Program, users: Users, search: _Search, root: int, most: float, stamp: int
 ) -> tuple[int, int]:
     """The view nearest to `root` that can go to a column with room, and the column; -1 if there's none."""
     search.queue[0], search.seen[root], search.left[root] = root, stamp, -1
@@ -93,42 +86,37 @@ def _reach_room(
         for c in range(program.first[view], program.first[view + 1]):
             if program.cost[c] > most:
                 break
-            if c == state.picked[view]:
+            if c == users.chosen[view]:
                 continue
-            row = _blocked_for(program, state, view, c, search.left[view])
+            row = _blocked_for(program, users, view, c, search.left[view])
             if row == FREE:
                 return view, c
             if row == TWICE or search.seen_row[row] == stamp:
                 continue
             search.seen_row[row] = stamp
-            entry = state.head[row]
+            entry = users.head[row]
             while entry >= 0:
-                user = state.owner[entry]
+                user = users.owner[entry]
                 if search.seen[user] != stamp:
                     search.seen[user] = stamp
                     search.parent[user], search.wanted[user] = view, c
                     search.left[user] = row
                     search.queue[count] = user
                     count += 1
-                entry = state.after[entry]
+                entry = users.after[entry]
     return -1, -1
 
 
 @kernel
-def _blocked_for(program: Program, state: Lists, view: int, c: int, left: int) -> int:
+def _blocked_for(program: Program, users: Users, view: int, c: int, left: int) -> int:
     """The one row that keeps a view from a column, if it leaves its own; it may not use the row `left`."""
-    start, rows = program.start, program.rows
-    old = state.picked[view]
     found = FREE
-    for e in range(start[c], start[c + 1]):
-        row = rows[e]
+    for e in range(program.start[c], program.start[c + 1]):
+        row = program.rows[e]
         if row == left:
             return TWICE
-        room = state.room[row]
-        if room <= 0 and old != OPEN:
-            for f in range(start[old], start[old + 1]):
-                room += rows[f] == row
-        if room <= 0:
+        room = program.limit[row] - users.load[row]
+        if room <= 0 and room + leaves(users, view, row) <= 0:
             if found != FREE:
                 return TWICE
             found = row
@@ -137,12 +125,12 @@ def _blocked_for(program: Program, state: Lists, view: int, c: int, left: int) -
 
 @kernel
 def _walk_back(
-    program: Program, state: Lists, search: _Search, root: int, end: int, column: int
+    program: Program, users: Users, search: _Search, root: int, end: int, column: int
 ) -> bool:
     """Move the views of a chain, the last one first. Whether the first one got its column."""
     view = end
-    while _blocked_for(program, state, view, column, -1) == FREE:
-        pick_column(program, state, view, column)
+    while _blocked_for(program, users, view, column, -1) == FREE:
+        use(users, view, column)
         if view == root:
             return True
         column = search.wanted[view]

@@ -27,11 +27,7 @@ class Capacities(NamedTuple):
     source: int
 
     def widen_views(self, factor: float) -> "Capacities":
-        """Room for latency: views may feed more, rounded down; the source may not.
-
-        >>> capacities(2, 5, source=3).widen_views(1.5)
-        Capacities(views=array([7, 7]), source=3)
-        """
+        """Room for latency: views may feed more, rounded down; the source may not."""
         if not 1 <= factor < math.inf:
             raise CapacityError(f"capacities are widened by a factor from 1 on, not by {factor}")
         wide = np.minimum(np.floor(self.views * float(factor)), float(UNLIMITED))
@@ -41,11 +37,7 @@ class Capacities(NamedTuple):
 
 
 def capacities(views: int, each: str | float, source: str | float) -> Capacities:
-    """One capacity for all views, and the source's.
-
-    >>> capacities(2, 30, source="∞").source == UNLIMITED
-    True
-    """
+    """One capacity for all views, and the source's."""
     return Capacities(np.full(views, capacity(each), np.int64), capacity(source))
 
 

@@ -31,8 +31,8 @@ from penstock.views.choosing.infeasible import (
     source_program,
 )
 from penstock.views.choosing.lagrangian import Relaxation, reduced_costs, relax
-from penstock.views.choosing.program import Program, configuration_of, loads, simplify, total
-from penstock.views.choosing.repair import OPEN, Repaired, greedy, improve_choice
+from penstock.views.choosing.program import Program, configuration_of, simplify, total
+from penstock.views.choosing.repair import OPEN, greedy, improve_choice
 from penstock.views.choosing.solver import solve
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
@@ -127,13 +127,13 @@ def _first(
 ) -> Int64s:
     """A choice within all limits, from where it is easiest to find."""
     begun = greedy(program, relaxed.prices)
-    if not np.any(begun.picked == OPEN):
-        return improve_choice(program, begun, until).picked
+    if not np.any(begun == OPEN):
+        return improve_choice(program, begun, until)
     asked = source_program(graph, capacities, monotonic() + 0.3 * (until - monotonic()))
     if asked.needed <= capacities.source:
         choice = augment_choice(program, begun, until=monotonic() + 0.3 * (until - monotonic()))
-        if not np.any(choice.picked == OPEN):
-            return improve_choice(program, choice, until).picked
+        if not np.any(choice == OPEN):
+            return improve_choice(program, choice, until)
     fewest = fewest_from_source(asked, capacities.source, until)
     if fewest.needed > capacities.source:
         raise explain_infeasible(graph, capacities, fewest)
@@ -142,9 +142,7 @@ def _first(
         and fewest.enough is not None
         and fewest.enough <= capacities.source
     ):
-        picked = _translated(program, graph, fewest.chosen)
-        room = program.limit - loads(program, picked)
-        return improve_choice(program, Repaired(picked, room), until).picked
+        return improve_choice(program, _translated(program, graph, fewest.chosen), until)
     if len(program.cost) <= _LARGE:
         found = solve(
             program, np.ones(len(program.cost), np.bool_), None, until - monotonic(), WITHIN

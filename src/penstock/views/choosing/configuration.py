@@ -47,12 +47,7 @@ def inputs_of(graph: RewritingGraph, configuration: Configuration) -> Inputs:
 
 
 def loads(graph: RewritingGraph, configuration: Configuration) -> Loads:
-    """How much everybody feeds.
-
-    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 2], [0, 1, 3], [0, 0, 1], [0, 1, 2])))
-    >>> loads(graph, Configuration(np.array([-1, 0, 1])))
-    Loads(views=array([2, 1, 0]), source=1)
-    """
+    """How much everybody feeds."""
     fed = inputs_of(graph, configuration)
     return Loads(
         np.bincount(fed.inputs, minlength=len(graph.rank)),
@@ -61,11 +56,7 @@ def loads(graph: RewritingGraph, configuration: Configuration) -> Loads:
 
 
 def levels_of(fed: Inputs) -> Int64s:
-    """How many steps each view is from the source: 1 if it is fed from it.
-
-    >>> levels_of(Inputs(np.array([0, 0, 1, 3]), np.array([0, 0, 1]))).tolist()
-    [1, 2, 3]
-    """
+    """How many steps each view is from the source: 1 if it is fed from it."""
     ones = np.ones(len(fed.start) - 1)
     return _longest(*fed, _ordered(fed), ones).astype(np.int64)
 

@@ -85,11 +85,7 @@ class ViewStatistics(NamedTuple):
 def statistics(
     tuples: npt.ArrayLike, size: npt.ArrayLike, site: npt.ArrayLike | None = None
 ) -> ViewStatistics:
-    """Tuples and bytes per document of each view; without `site` each view has its own, as in delta §2.2.
-
-    >>> statistics([2, 1], [200, 50]).site.tolist()
-    [0, 1]
-    """
+    """Tuples and bytes per document of each view; without `site` each view has its own, as in delta §2.2."""
     counts = np.ascontiguousarray(tuples, np.float64)
     sizes = np.ascontiguousarray(size, np.float64)
     sites = np.arange(len(counts)) if site is None else np.asarray(site)
@@ -107,13 +103,7 @@ def statistics(
 
 
 def costs(graph: RewritingGraph, views: ViewStatistics, model: CostModel | None = None) -> Costs:
-    """Utilisation and local latency of every rewriting, and of every view straight from the source.
-
-    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1], [0, 1], [0], [0, 1])))
-    >>> found = costs(graph, statistics([10, 1], [1000, 10]))
-    >>> bool(found.utilisation[0] < found.source_utilisation[1]), found.latency.round(4).tolist()
-    (True, [0.02])
-    """
+    """Utilisation and local latency of every rewriting, and of every view straight from the source."""
     graph = well_formed(graph)
     model = model or CostModel()
     if len(views.tuples) != len(graph.rank):

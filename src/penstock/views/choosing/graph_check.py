@@ -12,13 +12,7 @@ class GraphError(PenstockError):
 
 
 def well_formed(graph: RewritingGraph) -> RewritingGraph:
-    """The graph with arrays of the kernels' types; raises `GraphError` if its numbers don't fit together.
-
-    >>> graph = RewritingGraph(*map(np.array, ([0, 1, 1], [0, 1], [1], [0, 1])))
-    >>> well_formed(graph)
-    Traceback (most recent call last):
-    penstock.views.choosing.graph_check.GraphError: rewriting 0 of view 0 (rank 0) has view 1 (rank 1) as an input...
-    """
+    """The graph with arrays of the kernels' types; raises `GraphError` if its numbers don't fit together."""
     typed = RewritingGraph(
         np.ascontiguousarray(graph.first, np.int64),
         np.ascontiguousarray(graph.start, np.int64),

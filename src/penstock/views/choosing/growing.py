@@ -9,12 +9,7 @@ import numpy.typing as npt
 
 @dataclass
 class GrowingArrays:
-    """Arrays by name. `used` says how much of each is in use; setting it back takes off what was added.
-
-    >>> grown = GrowingArrays({"a": np.array([1, 2])})
-    >>> grown.extend("a", [3]); grown["a"].tolist()
-    [1, 2, 3]
-    """
+    """Arrays by name. `used` says how much of each is in use; setting it back takes off what was added."""
 
     arrays: dict[str, npt.NDArray[Any]]
     used: dict[str, int] = field(init=False)

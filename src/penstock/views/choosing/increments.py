@@ -25,12 +25,13 @@ from penstock.base.errors import PenstockError
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
 from penstock.views.choosing.choosing import NothingFound, choose
 from penstock.views.choosing.configuration import check
-from penstock.views.choosing.feeding import UNFED, Feeding, feed_from, feeding
+from penstock.views.choosing.feeding import UNFED, Feeding, feeding
 from penstock.views.choosing.graph_check import well_formed
 from penstock.views.choosing.growing import GrowingArrays
 from penstock.views.choosing.infeasible import Infeasible
 from penstock.views.choosing.loga import WIDER, shorten
 from penstock.views.choosing.refeeding import become, feed_one, take_out, usable
+from penstock.views.choosing.user_lists import use
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
 
@@ -123,27 +124,23 @@ class LiveConfiguration:
         """`capacities` are those of the program; what the policy adds to them is kept to from the beginning."""
         self.policy = policy or Policy()
         graph = well_formed(graph)
-        check(graph, configuration, capacities.widen_views(self.policy.wider))
+        wide = capacities.widen_views(self.policy.wider)
+        check(graph, configuration, wide)
         views = len(graph.rank)
         sites = np.arange(views) if site is None else np.asarray(site, np.int64)
         if len(sites) != views:
             raise IncrementError(f"{views} views, but {len(sites)} sites")
-        feed = feeding(graph, configuration, costs)
         self._room = GrowingArrays(
             {
-                **feed._asdict(),
-                "first": graph.first,
-                "utilisation": costs.utilisation,
+                **feeding(graph, configuration, costs, wide)._asdict(),
                 "source_utilisation": costs.source_utilisation,
                 "capacity": capacities.views,
-                "most": capacities.widen_views(self.policy.wider).views,
                 "site": sites,
                 "there": np.ones(views, np.bool_),
             }
         )
         self._source_capacity = capacities.source
         self._since = 0
-        self._feed = feed
         self._renew()
 
     def _renew(self) -> None:
@@ -173,15 +170,13 @@ class LiveConfiguration:
     @property
     def from_source(self) -> int:
         """How many views the source feeds."""
-        return int(np.count_nonzero(self._feed.chosen == SOURCE))
+        return int(np.count_nonzero(self.chosen == SOURCE))
 
     def inputs(self, view: int) -> tuple[int, ...]:
         """What a view is fed from: nothing if from the source."""
         self._know([view])
-        r = self._feed.chosen[view]
-        if r == SOURCE:
-            return ()
-        return tuple(self._feed.inputs[self._feed.start[r] : self._feed.start[r + 1]].tolist())
+        r, feed = self.chosen[view], self._feed
+        return () if r == SOURCE else tuple(feed.inputs[feed.start[r] : feed.start[r + 1]].tolist())
 
     def add(self, arrivals: Iterable[Arrival]) -> FeedingChange:
         """Feed new views; their numbers follow those that there were."""
@@ -292,11 +287,9 @@ class LiveConfiguration:
         """Feed views that are fed from nowhere. Whether everything had to be chosen anew for that."""
         free = self._source_capacity - self.from_source
         for view in views:
-            if feed_one(
-                self._feed, self._room["first"], self._room["utilisation"], self._room["most"],
-                self._room["there"], view, free > 0, self.policy.alpha, self.policy.beta,
-            ):  # fmt: skip
-                free -= self._feed.chosen[view] == SOURCE
+            alpha, beta = self.policy.alpha, self.policy.beta
+            if feed_one(self._feed, self.there, view, free > 0, alpha, beta):
+                free -= self.chosen[view] == SOURCE
                 continue
             if not self.policy.when_full:
                 raise SourceFull(
@@ -334,12 +327,12 @@ class LiveConfiguration:
 
     def _compact(self) -> tuple[Int64s, Int64s, RewritingGraph]:
         """The graph of the views that are there: their numbers, their rewritings' numbers, the graph."""
-        room, feed = self._room, self._feed
+        feed = self._feed
         views = np.flatnonzero(self.there)
-        useful = usable(feed.start, feed.inputs, room["first"], self.there)
+        useful = usable(feed, self.there)
         kept = np.flatnonzero(useful)
-        count = np.add.reduceat(np.append(useful, False), room["first"][:-1], dtype=np.int64)
-        count[np.diff(room["first"]) == 0] = 0
+        count = np.add.reduceat(np.append(useful, False), feed.first[:-1], dtype=np.int64)
+        count[np.diff(feed.first) == 0] = 0
         width = np.diff(feed.start)[kept]
         number = np.cumsum(self.there) - 1
         entries = np.repeat(useful, np.diff(feed.start))
@@ -362,7 +355,7 @@ class _Before:
 
     def restore(self) -> None:
         for view in range(len(self.chosen), len(self.live.chosen)):
-            feed_from(self.live._feed, view, UNFED)
+            use(self.live._feed, view, UNFED)
         self.live._room.used = self.used
         self.live._renew()
         self.live.there[:] = self.there

@@ -129,8 +129,8 @@ def fewest_from_source(asked: SourceProgram, goal: int = 0, until: float = np.in
     """How many views the source must feed, and how many are enough. At most `goal` of them are good enough."""
     program, relaxed = asked
     choice = augment_choice(program, greedy(program, relaxed.prices), most=_WHOLE, until=until)
-    picked: Int64s | None = improve_choice(program, choice, until).picked
-    if picked is not None and np.any(picked == OPEN):
+    picked: Int64s | None = improve_choice(program, choice, until)
+    if np.any(picked == OPEN):
         picked = None
     found = None if picked is None else round(total(program, picked))
     needed = asked.needed

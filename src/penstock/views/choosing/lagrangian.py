@@ -36,15 +36,7 @@ class Relaxation(NamedTuple):
 
 
 def relax(program: Program, until: float = np.inf) -> Relaxation:
-    """The best bound of `PASSES` passes, or of those that are over by `until` on the monotonic clock.
-
-    >>> from penstock.views.choosing.program import Program
-    >>> two_want_one = Program(*map(np.array, (
-    ...     [0, 1], [0, 2, 4], [0, -1, 1, -1], [1.0, 5.0, 1.0, 4.0], [0, 1, 1, 2, 2], [0, 0], [7], [1],
-    ...     [-1, -1])), fixed=0.0)
-    >>> round(relax(two_want_one).bound, 2)
-    5.0
-    """
+    """The best bound of `PASSES` passes, or of those that are over by `until` on the monotonic clock."""
     prices = np.zeros(len(program.limit))
     if not len(program.limit) or not len(program.views):
         return Relaxation(program.fixed + float(program.cost[program.first[:-1]].sum()), prices)

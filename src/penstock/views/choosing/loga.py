@@ -27,22 +27,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Float64s, Int64s
+from penstock.base.arrays import Int64s
 from penstock.base.jit import kernel
 from penstock.views.choosing.capacities import Capacities
 from penstock.views.choosing.configuration import check
 from penstock.views.choosing.cost_model import utilisation_of
 from penstock.views.choosing.feeding import (
     Feeding,
-    as_configuration,
-    feed_from,
     feeding,
     fits,
-    latency_by,
+    slowest_input,
     spread_latency,
 )
 from penstock.views.choosing.graph_check import well_formed
 from penstock.views.choosing.reach import reach
+from penstock.views.choosing.user_lists import use
 from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
 
 SECONDS = 60.0
@@ -92,7 +91,7 @@ def shorten(
     graph = well_formed(graph)
     check(graph, configuration, capacities)
     began = monotonic()
-    feed = feeding(graph, configuration, costs)
+    feed = feeding(graph, configuration, costs, capacities)
     before = float(feed.latency.sum())
     used = utilisation_of(configuration, costs)
     alpha = thrift * before / used if used else 0.0
@@ -100,17 +99,15 @@ def shorten(
     changed = 1
     while changed and monotonic() < began + seconds:
         changed = 0
-        reached = reach(feed.start, feed.inputs, feed.rank, feed.chosen)
+        reached = reach(feed, feed.rank)
         order = _by_impact(feed, reached)
         for begin in range(0, len(order), _AT_A_TIME):
             some = order[begin : begin + _AT_A_TIME]
-            changed += _shorten(
-                feed, graph.first, costs.utilisation, capacities.views, some, alpha, reached
-            )
+            changed += _shorten(feed, some, alpha, reached)
             course.append((monotonic() - began, float(feed.latency.sum())))
             if course[-1][0] > seconds:
                 break
-    found = as_configuration(feed)
+    found = Configuration(feed.chosen)
     return Shortened(
         found,
         before,
@@ -127,32 +124,30 @@ def _by_impact(feed: Feeding, reached: Int64s) -> Int64s:
 
 
 @kernel
-def _shorten(
-    feed: Feeding,
-    first: Int64s,
-    utilisation: Float64s,
-    capacity: Int64s,
-    order: Int64s,
-    alpha: float,
-    reached: Int64s,
-) -> int:
+def _shorten(feed: Feeding, order: Int64s, alpha: float, reached: Int64s) -> int:
     """Let some views choose again. Returns how many have."""
+    first, utilisation = feed.first, feed.utilisation
+    start, inputs, latencies = (
+        feed.start,
+        feed.inputs,
+        feed.latency,
+    )  # a whole record is slow to pass on
     changed = 0
     for view in order:
         old = feed.chosen[view]
         best, slow = old, feed.latency[view] * (1 - _FASTER)
         least = alpha * utilisation[old] + reached[view] * slow
         for r in range(first[view], first[view + 1]):
-            latency = latency_by(feed, view, r)
+            latency = feed.local[r] + slowest_input(start, inputs, latencies, r)
             if latency >= slow:
                 continue
             worth = alpha * utilisation[r] + reached[view] * latency
             if worth > least or (worth == least and utilisation[r] >= utilisation[best]):
                 continue
-            if fits(feed, capacity, view, r):
+            if fits(feed, view, r):
                 best, least = r, worth
         if best != old:
-            feed_from(feed, view, best)
+            use(feed, view, best)
             spread_latency(feed, view)
             changed += 1
     return changed

@@ -65,14 +65,7 @@ class _Columns(NamedTuple):
 
 
 def simplify(graph: RewritingGraph, costs: Costs, capacities: Capacities) -> Program:
-    """The program of a graph, without what can't matter.
-
-    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 0, 2], [0, 1, 2], [0, 1], [0, 1, 2])))
-    >>> costs = Costs(*map(np.array, ([5.0, 3.0], [0.0, 0.0], [9.0, 9.0, 9.0], [0.0, 0.0, 0.0])))
-    >>> program = simplify(graph, costs, Capacities(np.array([1, 1, 1]), 2))
-    >>> program.settled.tolist(), program.column.tolist(), program.fixed
-    ([-1, -1, 1], [], 21.0)
-    """
+    """The program of a graph, without what can't matter."""
     columns = _with_source(graph, costs, capacities)
     order = _by_cost(columns.first, columns.cost)
     keep = np.ones(len(order), np.bool_)

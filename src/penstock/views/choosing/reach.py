@@ -12,30 +12,26 @@ import numpy as np
 
 from penstock.base.arrays import Int32s, Int64s, UInt64s
 from penstock.base.jit import kernel
-from penstock.views.rewriting_graph import SOURCE
+from penstock.views.choosing.user_lists import HasUsers
 
 EXACT = 200_000
 _WORDS = 8
 
 
-def reach(start: Int64s, inputs: Int32s, rank: Int32s, chosen: Int64s) -> Int64s:
-    """For each view how many views it feeds, directly or not, and itself.
-
-    >>> chain = np.array([0, 1, 2]), np.array([0, 1], np.int32), np.array([0, 1, 2], np.int32)
-    >>> reach(*chain, np.array([-1, 0, 1])).tolist()
-    [3, 2, 1]
-    """
+def reach(users: HasUsers, rank: Int32s) -> Int64s:
+    """For each view how many views it feeds, directly or not, and itself."""
     order = np.argsort(rank, kind="stable")
     counted = np.arange(len(order))
     if len(order) > EXACT:
         counted = np.sort(np.random.default_rng(0).choice(len(order), EXACT, replace=False))
-    found = _count(start, inputs, chosen, order, counted)
+    found = _count(users, order, counted)
     return found * len(order) // max(1, len(counted)) if len(order) > EXACT else found
 
 
 @kernel
-def _count(start: Int64s, inputs: Int32s, chosen: Int64s, order: Int64s, counted: Int64s) -> Int64s:
+def _count(users: HasUsers, order: Int64s, counted: Int64s) -> Int64s:
     """`counted`: places in `order`, ascending."""
+    start, inputs, chosen = users.start, users.inputs, users.chosen
     found = np.zeros(len(order), np.int64)
     bits = np.zeros((len(order), _WORDS), np.uint64)
     for begin in range(0, len(counted), 64 * _WORDS):
@@ -54,7 +50,7 @@ def _count(start: Int64s, inputs: Int32s, chosen: Int64s, order: Int64s, counted
 
 @kernel
 def _hand_on(start: Int64s, inputs: Int32s, rewriting: int, bits: UInt64s, view: int) -> None:
-    if rewriting <= SOURCE:
+    if rewriting < 0:
         return
     for w in range(_WORDS):
         word = bits[view, w]

@@ -41,14 +41,7 @@ class Solution(NamedTuple):
 def solve(
     program: Program, keep: Bools, hint: Int64s | None, seconds: float, within: float = 0.0
 ) -> Solution:
-    """The cheapest choice among the columns to `keep`, within a relative gap; `hint` is a choice that is known.
-
-    >>> two_want_one = Program(*map(np.array, (
-    ...     [0, 1], [0, 2, 4], [0, -1, 1, -1], [1.0, 5.0, 1.0, 4.0], [0, 1, 1, 2, 2], [0, 0], [7], [1],
-    ...     [-1, -1])), fixed=0.0)
-    >>> solve(two_want_one, np.ones(4, np.bool_), None, seconds=10)
-    Solution(picked=array([0, 3]), bound=5.0)
-    """
+    """The cheapest choice among the columns to `keep`, within a relative gap; `hint` is a choice that is known."""
     if np.count_nonzero(keep) <= _AT_ONCE:
         return solve_here(program, keep, hint, seconds, within)
     asked = pickle.dumps((program, keep, hint, seconds, within))

@@ -1,5 +1,7 @@
-"""Lists of who uses what, one for each input, in flat arrays that change in constant time.
+"""Who has chosen what, and the users of every input, in flat arrays that change in constant time.
 
+    chosen    view -> the rewriting that it uses, negative if none
+    load      input -> how many use it
     head      input -> the entry that came last
     after     entry -> the one that came before it; `before` the other way round        -1 ends a list
     owner     entry -> the view that it belongs to
@@ -9,57 +11,85 @@ those of rewritings that are chosen are in a list. Users of an input are found a
 in as many steps as that has inputs.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.jit import kernel
 
 
-@kernel
-def link(
-    start: Int64s, inputs: Int32s, head: Int64s, after: Int64s, before: Int64s, n: int
-) -> None:
-    """Put the entries of rewriting `n` into the lists of its inputs."""
-    for e in range(start[n], start[n + 1]):
-        used = inputs[e]
-        after[e] = head[used]
-        before[e] = -1
-        if head[used] >= 0:
-            before[head[used]] = e
-        head[used] = e
+class Users(NamedTuple):
+    """The arrays drawn above; `start`, `inputs` and `owner` stay as they are."""
+
+    start: Int64s
+    inputs: Int32s
+    owner: Int32s
+    chosen: Int64s
+    load: Int64s
+    head: Int64s
+    after: Int64s
+    before: Int64s
+
+
+HasUsers = Any
+"""`Users`, or another record with its fields: kernels are compiled for each."""
 
 
 @kernel
-def unlink(
-    start: Int64s, inputs: Int32s, head: Int64s, after: Int64s, before: Int64s, n: int
-) -> None:
-    """Take them out again."""
-    for e in range(start[n], start[n + 1]):
-        if before[e] >= 0:
-            after[before[e]] = after[e]
-        else:
-            head[inputs[e]] = after[e]
-        if after[e] >= 0:
-            before[after[e]] = before[e]
-
-
-@kernel
-def list_users(
-    start: Int64s, inputs: Int32s, chosen: Int64s, count: int
-) -> tuple[Int64s, Int64s, Int64s]:
-    """`head`, `after` and `before` of `count` inputs, where each view has chosen a rewriting, or none (negative)."""
-    head = np.full(count, -1, np.int64)
-    after, before = np.full(len(inputs), -1, np.int64), np.full(len(inputs), -1, np.int64)
-    for n in chosen:
-        if n >= 0:
-            link(start, inputs, head, after, before, n)
-    return head, after, before
-
-
-@kernel
-def entry_owners(first: Int64s, start: Int64s, entries: int) -> Int32s:
-    """For each entry the view that its rewriting is of."""
+def list_users(first: Int64s, start: Int64s, inputs: Int32s, chosen: Int64s, count: int) -> Users:
+    """The users of `count` inputs. `chosen` is copied; view v has the rewritings first[v] .. first[v + 1]."""
+    entries = len(inputs)
     owner = np.empty(entries, np.int32)
     for view in range(len(first) - 1):
         owner[start[first[view]] : start[first[view + 1]]] = view
-    return owner
+    users = Users(
+        start,
+        inputs,
+        owner,
+        np.full(len(chosen), -1, np.int64),
+        np.zeros(count, np.int64),
+        np.full(count, -1, np.int64),
+        np.full(entries, -1, np.int64),
+        np.full(entries, -1, np.int64),
+    )
+    for view in range(len(chosen)):
+        use(users, view, chosen[view])
+    return users
+
+
+@kernel
+def use(users: HasUsers, view: int, n: int) -> None:
+    """Let a view use rewriting `n`, none if that is negative, instead of the one that it has."""
+    start, inputs, head = users.start, users.inputs, users.head
+    after, before, load = users.after, users.before, users.load
+    old = users.chosen[view]
+    if old >= 0:
+        for e in range(start[old], start[old + 1]):
+            load[inputs[e]] -= 1
+            if before[e] >= 0:
+                after[before[e]] = after[e]
+            else:
+                head[inputs[e]] = after[e]
+            if after[e] >= 0:
+                before[after[e]] = before[e]
+    if n >= 0:
+        for e in range(start[n], start[n + 1]):
+            used = inputs[e]
+            load[used] += 1
+            after[e] = head[used]
+            before[e] = -1
+            if head[used] >= 0:
+                before[head[used]] = e
+            head[used] = e
+    users.chosen[view] = n
+
+
+@kernel
+def leaves(users: HasUsers, view: int, used: int) -> int:
+    """How many places a view frees at an input if it leaves the rewriting that it has: 1 or none."""
+    old, freed = users.chosen[view], 0
+    if old >= 0:
+        for e in range(users.start[old], users.start[old + 1]):
+            freed += users.inputs[e] == used
+    return freed

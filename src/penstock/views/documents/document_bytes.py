@@ -36,9 +36,6 @@ def utf8_documents(
     """The bytes of each document, or why they aren't read. A missing one is empty.
 
     `declared` says which encoding a document without a mark says that it is in.
-
-    >>> [str(one) for one in utf8_documents(["é", b"\\xff\\xfea\\0", b"a\\0"])]
-    ["b'\\\\xc3\\\\xa9'", "b'a'", 'a NUL at byte 1: text has none; UTF-16 and UTF-32 need a byte order mark']
     """
     is_text = False
     if isinstance(documents, pa.Array | pa.ChunkedArray):

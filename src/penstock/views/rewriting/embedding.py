@@ -186,15 +186,7 @@ def narrow(words: Int64s, size: int, target: Target, images: UInt64s) -> None:
 
 @kernel
 def image_sets(flat: FlatPatterns, u: int, q: int) -> UInt64s:
-    """For each node of u its images in q over all embeddings, as bits of q's nodes; empty words if there is none.
-
-    >>> from penstock.views.rewriting.flat_patterns import flatten
-    >>> from penstock.views.tree_pattern import PatternNode, TreePattern
-    >>> a, b = PatternNode("a", -1, descendant=True), PatternNode("b", 0)
-    >>> flat = flatten([TreePattern((a,)), TreePattern((a, b))])
-    >>> image_sets(flat, 0, 1).tolist(), image_sets(flat, 1, 0).tolist()
-    ([1], [0, 0])
-    """
+    """For each node of u its images in q over all embeddings, as bits of q's nodes; empty words if there is none."""
     target = new_target(len(flat.attribute))
     images = np.zeros(MOST_NODES, np.uint64)
     aim(flat, q, target)

@@ -53,15 +53,6 @@ def embeddings_into(flat: FlatPatterns, trie: LabelTrie, first: int, last: int) 
     """For each of the views first .. last all views that embed into it. Pure: ranges may be done anywhere.
 
     PenstockError if there are more than `MOST_EDGES` pairs: of n equal views all n * n embed.
-
-    >>> from penstock.views.rewriting.flat_patterns import flatten
-    >>> from penstock.views.rewriting.label_trie import build_trie
-    >>> from penstock.views.tree_pattern import PatternNode, TreePattern
-    >>> a, b = PatternNode("a", -1, descendant=True), PatternNode("b", 0)
-    >>> flat = flatten([TreePattern((a, b)), TreePattern((a,))])
-    >>> graph = embeddings_into(flat, build_trie(flat), 0, 2)
-    >>> graph.start.tolist(), graph.views.tolist()
-    ([0, 1, 1], [1])
     """
     found = _embeddings_into(flat, trie, first, last, MOST_EDGES)
     if found.edges > MOST_EDGES:
@@ -123,12 +114,7 @@ def _find(
 
 
 def join_parts(parts: Sequence[EmbeddingGraph]) -> EmbeddingGraph:
-    """One graph of the parts for consecutive ranges of views.
-
-    >>> one = EmbeddingGraph(np.array([0, 1]), np.array([7], np.int32))
-    >>> join_parts([one, one]).start.tolist()
-    [0, 1, 2]
-    """
+    """One graph of the parts for consecutive ranges of views."""
     sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(part.start) for part in parts)])
     views = np.concatenate([np.empty(0, np.int32), *(part.views for part in parts)])
     return EmbeddingGraph(offsets(sizes), views)
@@ -138,15 +124,6 @@ def rank_views(flat: FlatPatterns, graph: EmbeddingGraph) -> Int32s:
     """The place of each view in an order in which views are fed by earlier ones only: see the module.
 
     Edges u -> v with rank[u] > rank[v] are those left out.
-
-    >>> from penstock.views.rewriting.flat_patterns import flatten
-    >>> from penstock.views.rewriting.label_trie import build_trie
-    >>> from penstock.views.tree_pattern import PatternNode, Returns, TreePattern
-    >>> a, b = PatternNode("a", -1, descendant=True), PatternNode("b", 0)
-    >>> rich = PatternNode("a", -1, descendant=True, returns=Returns.CONT)
-    >>> flat = flatten([TreePattern((a, b)), TreePattern((a,)), TreePattern((rich,))])
-    >>> rank_views(flat, embeddings_into(flat, build_trie(flat), 0, 3)).tolist()
-    [2, 1, 0]
     """
     owner = np.repeat(np.arange(flat.views), np.diff(flat.start))
     # What has cont has val, too: two items against one.

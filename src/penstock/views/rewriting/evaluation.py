@@ -23,7 +23,6 @@ from penstock.views.rewriting.content_values import values_in
 from penstock.views.rewriting.id_joins import (
     Pairs,
     are_below,
-    are_children,
     are_outermost,
     nodes_below,
     rows_in_order,
@@ -53,20 +52,7 @@ MOST_ROWS = 50_000_000
 
 
 def evaluate(plan: RewritingPlan, inputs: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The tuples of a view from those of its inputs, which are in the order in which the plan numbers them.
-
-    >>> from penstock.views.node_ids import node_id
-    >>> from penstock.views.pattern_parser import parse_pattern
-    >>> from penstock.views.rewriting.flat_patterns import flatten
-    >>> from penstock.views.rewriting.planning import plan_among
-    >>> views = [parse_pattern(text) for text in ("//a[b][c{val}]", "//a/b", "//a/c{val}")]
-    >>> plan = plan_among(flatten(views), views, 0, [1, 2])
-    >>> top, left, right = node_id(0, 2, 0), node_id(1, 1, 1), node_id(2, 2, 1)
-    >>> ab = pa.RecordBatch.from_pydict({"document": [7], "n0": [top], "n1": [left]})
-    >>> ac = pa.RecordBatch.from_pydict({"document": [7], "n0": [top], "n1": [right], "n1_val": ["x"]})
-    >>> evaluate(plan, [ab, ac]).select(["document", "n2_val"]).to_pydict()
-    {'document': [7], 'n2_val': ['x']}
-    """
+    """The tuples of a view from those of its inputs, which are in the order in which the plan numbers them."""
     needed = 1 + max(step.input for step in plan.steps)
     if len(inputs) < needed:
         raise PenstockError(
@@ -181,7 +167,7 @@ def _holds(check: Check, upper: Int64s, lower: Int64s) -> Bools:
         return same
     if check.kind == OUTERMOST:
         return are_outermost(lower)
-    return are_children(upper, lower) if check.kind == CHILD else are_below(upper, lower)
+    return are_below(upper, lower, check.kind == CHILD)
 
 
 def _as_arrow(column: Int64s) -> pa.Array:

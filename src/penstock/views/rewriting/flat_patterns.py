@@ -24,7 +24,7 @@ delta algorithm 3 compares label sets alone; the bits are our addition and leave
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,13 +69,7 @@ class FlatPatterns(NamedTuple):
 
 
 def flatten(patterns: Sequence[TreePattern]) -> FlatPatterns:
-    """The flat form of a view set. Views keep their order: a view's number is its place.
-
-    >>> from penstock.views.tree_pattern import PatternNode
-    >>> flat = flatten([TreePattern((PatternNode("a", -1, descendant=True), PatternNode("b", 0)))])
-    >>> flat.views, flat.label.tolist(), flat.parent.tolist(), flat.labels.tolist()
-    (1, [1, 2], [-1, 0], [1, 2])
-    """
+    """The flat form of a view set. Views keep their order: a view's number is its place."""
     sizes = [len(pattern.nodes) for pattern in patterns]
     _check_sizes(sizes)
     nodes = [node for pattern in patterns for node in pattern.nodes]
@@ -89,32 +83,26 @@ def flatten(patterns: Sequence[TreePattern]) -> FlatPatterns:
     start = offsets(np.array(sizes, np.int64))
     parent = np.array([n.parent for n in nodes], np.int8)
     descendant = np.array([n.descendant for n in nodes], np.bool_)
-    label_start, labels = _label_sets(start, label)
-    wants, offers = _signatures(start, label, parent, descendant, predicate)
     flat = FlatPatterns(
-        start=start,
-        label=label,
-        parent=parent,
-        descendant=descendant,
-        returns=np.array([int(n.returns) for n in nodes], np.int8),
-        predicate=predicate,
-        word=_words(label, predicate, parent, descendant),
-        label_start=label_start,
-        labels=labels,
-        wants=wants,
-        offers=offers,
-        attribute=attribute,
-        implications=table.implications(),
+        start,
+        label,
+        parent,
+        descendant,
+        np.array([int(n.returns) for n in nodes], np.int8),
+        predicate,
+        _words(label, predicate, parent, descendant),
+        *_label_sets(start, label),
+        *_signatures(start, label, parent, descendant, predicate),
+        attribute,
+        table.implications(),
     )
     return as_mapped(flat)
 
 
 def as_mapped(flat: FlatPatterns) -> FlatPatterns:
     """The same arrays, read-only, as those mapped from files are: so kernels are compiled once for both."""
-    fields: dict[str, Any] = flat._asdict()
-    known = Implications(*map(read_only, fields.pop("implications")._asdict().values()))
-    arrays: dict[str, Any] = {name: read_only(array) for name, array in fields.items()}
-    return FlatPatterns(**arrays, implications=known)
+    *arrays, known = flat
+    return FlatPatterns(*map(read_only, arrays), Implications(*map(read_only, known)))
 
 
 def _words(label: Int32s, predicate: Int32s, parent: Int8s, descendant: Bools) -> Int64s:
@@ -160,28 +148,12 @@ def _check_sizes(sizes: Sequence[int]) -> None:
             )
 
 
-@kernel
 def _label_sets(start: Int64s, label: Int32s) -> tuple[Int64s, Int32s]:
     views = len(start) - 1
-    label_start = np.zeros(views + 1, np.int64)
-    labels = np.empty(len(label), np.int32)
-    size = 0
-    for v in range(views):
-        first = size
-        for i in range(start[v], start[v + 1]):
-            if label[i] == ANY_LABEL:
-                continue
-            at = size
-            while at > first and labels[at - 1] > label[i]:
-                at -= 1
-            if at > first and labels[at - 1] == label[i]:
-                continue
-            for j in range(size, at, -1):
-                labels[j] = labels[j - 1]
-            labels[at] = label[i]
-            size += 1
-        label_start[v + 1] = size
-    return label_start, labels[:size].copy()
+    view = np.repeat(np.arange(views), np.diff(start))[label != ANY_LABEL]
+    pairs = np.unique((view << _NUMBER_BITS) | label[label != ANY_LABEL])
+    counts = np.bincount(pairs >> _NUMBER_BITS, minlength=views)
+    return offsets(counts), (pairs & (_MOST_NUMBERS - 1)).astype(np.int32)
 
 
 @kernel

@@ -97,16 +97,7 @@ def nodes_below(
     child: bool,
     most: int,
 ) -> Pairs:
-    """Pairs of a row and a row whose node lies below (or is a child of) its node. In the order of the upper ones.
-
-    >>> from penstock.views.node_ids import node_id
-    >>> document = np.zeros(2, np.int64)
-    >>> upper, lower = np.array([node_id(0, 2, 0), node_id(1, 2, 1)]), np.array([node_id(2, 2, 2), node_id(1, 2, 1)])
-    >>> [rows.tolist() for rows in nodes_below(document, upper, document, lower, False, 99)]
-    [[0, 0, 1], [1, 0, 0]]
-    >>> [rows.tolist() for rows in nodes_below(document, upper, document, lower, True, 99)]
-    [[0, 1], [1, 0]]
-    """
+    """Pairs of a row and a row whose node lies below (or is a child of) its node. In the order of the upper ones."""
     level = lower_nodes & (MOST_LEVELS - 1) if child else np.zeros(len(lower_nodes), np.int64)
     if _in_order(lower_documents, level, lower_nodes):
         order = np.arange(len(lower_nodes))
@@ -143,16 +134,22 @@ def _runs_below(
     first, past = 0, 0
     for i in range(len(nodes)):
         if i == 0 or documents[i] != documents[i - 1]:
-            first = past
-            while first < len(lower) and lower_documents[first] < documents[i]:
-                first += 1
-            past = first
-            while past < len(lower) and lower_documents[past] == documents[i]:
-                past += 1
+            first, past = _rows_of(lower_documents, documents[i], past)
         wanted = level_of(nodes[i]) + 1 if child else 0
         begin[i] = _search(level, lower, first, past, wanted, number_of(nodes[i]))
         end[i] = _search(level, lower, begin[i], past, wanted, last_of(nodes[i]))
     return _pairs_of_runs(begin, end, order, most)
+
+
+@kernel
+def _rows_of(documents: Int64s, document: int, first: int) -> tuple[int, int]:
+    """Where the rows of a document begin and end, looked for from a row on."""
+    while first < len(documents) and documents[first] < document:
+        first += 1
+    past = first
+    while past < len(documents) and documents[past] == document:
+        past += 1
+    return first, past
 
 
 @kernel
@@ -175,12 +172,7 @@ def same_document(left: Int64s, right: Int64s, most: int) -> Pairs:
     begin, end = np.empty(len(left), np.int64), np.empty(len(left), np.int64)
     for i in range(len(left)):
         if i == 0 or left[i] != left[i - 1]:
-            first = past
-            while first < len(right) and right[first] < left[i]:
-                first += 1
-            past = first
-            while past < len(right) and right[past] == left[i]:
-                past += 1
+            first, past = _rows_of(right, left[i], past)
         begin[i], end[i] = first, past
     return _pairs_of_runs(begin, end, np.arange(len(right)), most)
 
@@ -204,29 +196,17 @@ def _pairs_of_runs(begin: Int64s, end: Int64s, order: Int64s, most: int) -> Pair
 
 
 @kernel
-def are_below(upper: Int64s, lower: Int64s) -> Bools:
-    """In which rows the lower node lies below the upper."""
+def are_below(upper: Int64s, lower: Int64s, child: bool) -> Bools:
+    """In which rows the lower node lies below the upper, or is a child of it."""
     found = np.empty(len(upper), np.bool_)
     for i in range(len(upper)):
-        found[i] = is_below(lower[i], upper[i])
+        found[i] = is_child(lower[i], upper[i]) if child else is_below(lower[i], upper[i])
     return found
 
 
-@kernel
-def are_children(upper: Int64s, lower: Int64s) -> Bools:
-    """In which rows the lower node is a child of the upper."""
-    found = np.empty(len(upper), np.bool_)
-    for i in range(len(upper)):
-        found[i] = is_child(lower[i], upper[i])
-    return found
-
-
-@kernel
 def are_outermost(nodes: Int64s) -> Bools:
     """Which nodes are outermost."""
-    found = np.empty(len(nodes), np.bool_)
-    for i in range(len(nodes)):
-        found[i] = level_of(nodes[i]) == 0
+    found: Bools = (nodes & (MOST_LEVELS - 1)) == 0
     return found
 
 

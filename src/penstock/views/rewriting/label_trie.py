@@ -37,15 +37,7 @@ class LabelTrie(NamedTuple):
 
 
 def build_trie(flat: FlatPatterns) -> LabelTrie:
-    """The trie of all views' label sets.
-
-    >>> from penstock.views.rewriting.flat_patterns import flatten
-    >>> from penstock.views.tree_pattern import PatternNode, TreePattern
-    >>> a, b = PatternNode("a", -1), PatternNode("b", 0)
-    >>> trie = build_trie(flatten([TreePattern((a, b)), TreePattern((a,))]))
-    >>> trie.label.tolist(), trie.skip.tolist(), trie.views.tolist()
-    ([-1, 1, 2], [3, 3, 3], [1, 0])
-    """
+    """The trie of all views' label sets."""
     sizes = np.diff(flat.label_start)
     # The label sets as rows, filled up with -1: so a set stands right before those that begin with it.
     rows = np.full((flat.views, int(sizes.max(initial=0)) + 1), -1, np.int32)
@@ -64,7 +56,7 @@ def build_trie(flat: FlatPatterns) -> LabelTrie:
 
 def as_mapped_trie(trie: LabelTrie) -> LabelTrie:
     """The same arrays, read-only, as those mapped from files are: so kernels are compiled once for both."""
-    return LabelTrie(*map(read_only, trie._asdict().values()))
+    return LabelTrie(*map(read_only, trie))
 
 
 @kernel

@@ -21,36 +21,23 @@ def write_views(folder: Path, flat: FlatPatterns, trie: LabelTrie) -> None:
     """Write a view set. A folder that is there already is left alone."""
     fields: dict[str, Any] = flat._asdict()
     known: Implications = fields.pop("implications")
-    arrays = {_PATTERNS + name: array for name, array in fields.items()}
-    arrays |= {_IMPLICATIONS + name: array for name, array in known._asdict().items()}
-    arrays |= {_TRIE + name: array for name, array in trie._asdict().items()}
+    parts = ((_PATTERNS, fields), (_IMPLICATIONS, known._asdict()), (_TRIE, trie._asdict()))
+    arrays = {prefix + name: array for prefix, part in parts for name, array in part.items()}
     write_folder(folder, {"views": flat.views}, arrays)
 
 
 def map_views(folder: Path) -> tuple[FlatPatterns, LabelTrie]:
-    """A view set that was written. SnapshotError if it is torn, or none.
-
-    >>> import tempfile
-    >>> from penstock.views.rewriting.flat_patterns import flatten
-    >>> from penstock.views.rewriting.label_trie import build_trie
-    >>> from penstock.views.tree_pattern import PatternNode, TreePattern
-    >>> flat = flatten([TreePattern((PatternNode("a", -1),))])
-    >>> with tempfile.TemporaryDirectory() as room:
-    ...     write_views(Path(room, "views"), flat, build_trie(flat))
-    ...     map_views(Path(room, "views"))[0].label.tolist()
-    [1]
-    """
+    """A view set that was written. SnapshotError if it is torn, or none."""
     _, arrays = read_folder(folder)
 
-    def part(prefix: str, names: tuple[str, ...]) -> dict[str, Any]:
+    def part(prefix: str, names: tuple[str, ...]) -> list[Any]:
         try:
-            return {name: arrays[prefix + name] for name in names}
+            return [arrays[prefix + name] for name in names]
         except KeyError as error:
             raise SnapshotError(
                 f"{folder} has no array {error}: it isn't a view set; write it again"
             ) from None
 
-    known = Implications(**part(_IMPLICATIONS, Implications._fields))
-    fields = part(_PATTERNS, FlatPatterns._fields[:-1])
-    trie = LabelTrie(**part(_TRIE, LabelTrie._fields))
-    return as_mapped(FlatPatterns(**fields, implications=known)), as_mapped_trie(trie)
+    known = Implications(*part(_IMPLICATIONS, Implications._fields))
+    flat = FlatPatterns(*part(_PATTERNS, FlatPatterns._fields[:-1]), known)
+    return as_mapped(flat), as_mapped_trie(LabelTrie(*part(_TRIE, LabelTrie._fields)))

@@ -51,17 +51,7 @@ class Implications(NamedTuple):
 
 
 class PredicateTable:
-    """Predicates as they come, each distinct one once.
-
-    >>> from decimal import Decimal
-    >>> from penstock.views.tree_pattern import ValueComparison
-    >>> table, five = PredicateTable(), Decimal(5)
-    >>> table.number("price", (ValueComparison(">", five),)), table.number("price", (ValueComparison("<>", five),))
-    (1, 2)
-    >>> found = table.implications()
-    >>> found.kind.tolist(), found.implied[found.start[1] : found.start[2]].tolist()
-    ([0, 1, 0], [2])
-    """
+    """Predicates as they come, each distinct one once."""
 
     def __init__(self) -> None:
         self.predicates: list[Comparisons] = [()]

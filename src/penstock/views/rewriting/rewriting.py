@@ -53,11 +53,7 @@ class RewritingLimits(NamedTuple):
 
     @staticmethod
     def of(most: int = MOST_REWRITINGS, most_alike: int | None = None) -> "RewritingLimits":
-        """At most so many rewritings of a view.
-
-        >>> RewritingLimits.of(30)
-        RewritingLimits(most=30, most_alike=5, steps=1920)
-        """
+        """At most so many rewritings of a view."""
         if most < 1:
             raise PenstockError(f"{most} rewritings of a view: ask for one at least")
         alike = max(1, most // 6) if most_alike is None else most_alike
@@ -74,11 +70,7 @@ class Preference(NamedTuple):
 
 
 def preference(rank: Int32s, weights: Float64s | None = None) -> Preference:
-    """Cheaper views first if it is known what they cost, then those last in rank.
-
-    >>> preference(np.array([0, 2, 1], np.int32)).order.tolist()
-    [1, 2, 0]
-    """
+    """Cheaper views first if it is known what they cost, then those last in rank."""
     cost = np.zeros(len(rank)) if weights is None else weights
     if len(cost) != len(rank):
         raise PenstockError(f"{len(cost)} weights for {len(rank)} views: give one for each")
@@ -97,12 +89,7 @@ class RewritingsPart(NamedTuple):
 
 
 def join_rewritings(parts: Sequence[RewritingsPart], rank: Int32s) -> RewritingGraph:
-    """One graph of the parts for consecutive ranges of views.
-
-    >>> one = RewritingsPart(np.array([0, 1]), np.array([0, 1]), np.array([0], np.int32))
-    >>> join_rewritings([one, one], np.array([0, 1], np.int32)).first.tolist()
-    [0, 1, 2]
-    """
+    """One graph of the parts for consecutive ranges of views."""
     nothing = np.empty(0, np.int64)
     return RewritingGraph(
         first=offsets(np.concatenate([nothing, *(np.diff(part.first) for part in parts)])),
