@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.baselines.joins.schemes import SchemeProcessor
+from benchmarks.baselines.joins.traffic import content_bytes, description_bytes
 from benchmarks.joins.published import TITLES
 from benchmarks.joins.workload import Workload
 from penstock.base.arrays import Int64s
@@ -113,9 +114,11 @@ _SIDS = 1 << 32
 
 def affected(notified: Notifications, first_change: int) -> Int64s:
     """Who is reached by which change, each pair as one number."""
-    pairs = notified.pairs()
-    change = pairs["change"].to_numpy() + first_change
-    found: Int64s = np.sort(change * _SIDS + pairs["subscription"].to_numpy())
+    pairs = [np.empty(0, np.int64)]
+    for part, read in zip(notified.parts, notified.readers(), strict=True):
+        change = part.messages.change[read.which()] + first_change
+        pairs.append(change * _SIDS + notified.ids[read.numbers])
+    found: Int64s = np.sort(np.concatenate(pairs))
     return found[np.diff(found, prepend=-1) > 0]  # np.unique hashes such numbers all to the same
 
 
@@ -138,7 +141,7 @@ class Tally:
         """Add what some changes brought about."""
         for n, part in enumerate(notified.parts):
             messages, come = part.messages, part.messages.kind == ADDED
-            sizes = part.sender.content_bytes(messages)
+            sizes = content_bytes(part)
             copies = np.ones(len(messages), np.int64)
             if with_readers or is_unicast:
                 copies = notified.readers()[n].counts()
@@ -146,7 +149,7 @@ class Tally:
                 self.delivered += float((sizes * copies)[come].sum())
             if not is_unicast:
                 copies = np.ones(len(messages), np.int64)
-                sizes = sizes + messages.description_bytes()
+                sizes = sizes + description_bytes(messages)
             self.messages += int(copies.sum())
             self.sent += float((sizes * copies)[come].sum())
             self.sent_going += float((sizes * copies)[~come].sum())

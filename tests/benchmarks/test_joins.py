@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.benchmarks.conftest import Bench
 
+from benchmarks.baselines.joins.results import JOINED
 from benchmarks.baselines.joins.schemes import SCHEMES, SchemeProcessor
 from benchmarks.benchmark import Findings
 from benchmarks.joins import benchmark, experiments, mixes, multiway, stocks, synthetic, trial
@@ -20,7 +21,6 @@ from benchmarks.joins.trial import BINARY_EXACT, RESULTS, Referee, Tally, Trial,
 from benchmarks.joins.workload import Workload, select_joins, turnover
 from penstock.joins.changes import ChangeBatch
 from penstock.joins.decompose import Decomposition
-from penstock.joins.messages import JOINED
 from penstock.language.literals import double_key
 
 SMALL = Recipe(subscriptions=300, events=60, tuples_of_r=400, tuples_of_s=200)

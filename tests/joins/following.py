@@ -10,9 +10,9 @@ from tests.joins.small_world import (
     random_change,
     random_subscription,
 )
+from tests.joins.tuple_changes import TupleChange, batches, sent, subscribe
 
 from penstock.joins.catalog import Catalog
-from penstock.joins.changes import TupleChange
 from penstock.joins.processor import Processor
 from penstock.joins.subscription import SelectJoin
 
@@ -41,19 +41,19 @@ def follow(
         there = [sid for sid in asked if (name, sid) in clients]
         rng.shuffle(there)
         made = makers[name](catalog, [(sid, asked[sid].join) for sid in there])
-        made.restore(past)
+        made.restore(batches(catalog, past))
         return made
 
-    def subscribe(sids: set[int]) -> None:
+    def subscribe_all(sids: set[int]) -> None:
         for scheme, processor in processors.items():
             for sid in sorted(sids):
                 client = clients[scheme, sid] = Client(catalog, asked[sid].join)
-                client.apply(processor.subscribe(sid, asked[sid].join))
+                client.apply(subscribe(processor, sid, asked[sid].join, makers[scheme]))
 
-    subscribe(set(asked) - late)
+    subscribe_all(set(asked) - late)
     for step in range(changes):
         if step == changes // 2:
-            subscribe(late)
+            subscribe_all(late)
         burst = [random_change(catalog, rng) for _ in range(rng.choice([1, 1, 1, 3]))]
         for change in burst:
             database.apply(change)
@@ -62,11 +62,11 @@ def follow(
         for scheme in processors:
             if rng.random() < 0.2:
                 processors[scheme] = restart(scheme)
-            sent = processors[scheme].process(burst).by_subscription()
+            received = sent(processors[scheme], *burst)
             for sid in there:
                 client = clients[scheme, sid]
-                client.apply(sent.get(sid, []))
+                client.apply(received.get(sid, []))
                 by_result = scheme in ("enum-j", "ref-j", "ref-j+")
                 found = client.rows(by_result)
-                assert found == wanted[sid], (scheme, sid, asked[sid].sql, burst, sent.get(sid))
+                assert found == wanted[sid], (scheme, sid, asked[sid].sql, burst, received.get(sid))
         past += burst

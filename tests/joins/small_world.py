@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
+from tests.joins.tuple_changes import TupleChange
 
+from benchmarks.baselines.joins.results import JoinAdded, JoinMessage, JoinRemoved
 from penstock.covering.reading import region
 from penstock.covering.values import Values
 from penstock.joins.axes import has_coordinates
 from penstock.joins.catalog import Catalog, Table
-from penstock.joins.changes import TupleChange
 from penstock.joins.messages import (
-    JoinAdded,
-    JoinRemoved,
     Message,
     TupleAdded,
     TupleRemoved,
@@ -237,7 +236,7 @@ class Client:
     join: SelectJoin
     held: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = field(default_factory=dict)
     results: Counter[Any] = field(default_factory=Counter)
-    needless: list[Message] = field(default_factory=list)
+    needless: list[Message | JoinMessage] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.held = {side.table: {} for side in self.join.sides}
@@ -245,7 +244,7 @@ class Client:
     def key(self, table: str, row: Any) -> tuple[Any, ...]:
         return plain(tuple(row[k] for k in self.catalog.tables[table].key))
 
-    def apply(self, messages: list[Message]) -> None:
+    def apply(self, messages: list[Message | JoinMessage]) -> None:
         for message in messages:
             match message:
                 case TupleAdded(table, row):

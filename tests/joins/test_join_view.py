@@ -23,8 +23,6 @@ from tests.joins.select_worlds import (
 
 from penstock import Catalog, JoinView, SchemaError, Subscriptions, Table
 from penstock.joins.messages import (
-    JoinAdded,
-    JoinRemoved,
     Message,
     TupleAdded,
     TupleRemoved,
@@ -205,12 +203,11 @@ def test_what_no_longer_joins_can_be_dropped_at_once() -> None:
 
 
 def test_a_reset_forgets_everything() -> None:
-    """Tuples and whole rows; what comes again in the same notification isn't told."""
+    """What comes again in the same notification isn't told."""
     view = JoinView(TRADES, CATALOG)
     view.apply([stock("A"), stock("B"), trade(1, "A"), trade(2, "A"), trade(3, "B")])
-    view.apply(JoinAdded((("Stocks", stock("C").row), ("Trades", trade(4, "C").row))))
     changes = view.apply([ViewReset(), stock("A"), trade(2, "A"), trade(5, "A")])
-    assert sorted(row[2] for row in changes.removed) == [1, 3, 4]
+    assert sorted(row[2] for row in changes.removed) == [1, 3]
     assert [row[2] for row in changes.added] == [5]
     assert view.held() == {"Stocks": 1, "Trades": 2}
     assert len(view.apply(ViewReset()).removed) == 2
@@ -227,19 +224,6 @@ def test_null_joins_nothing_and_other_values_join_as_in_sql() -> None:
     assert sorted((row[0], row[2]) for row in view) == [
         ("0", 0), ("0", 1), ("1", 0), ("1", 1), ("2", 2),
     ]  # fmt: skip
-
-
-def test_rows_that_are_sent_whole_are_kept_as_such() -> None:
-    """Schemes that send rows of the join need nothing else."""
-    view = JoinView(f"{TRADES} WHERE s.PER > 0", CATALOG)
-    row = (("Stocks", stock("A").row), ("Trades", trade(1, "A").row))
-    assert view.apply([JoinAdded(row), JoinAdded(row)]).added == [("A", 1.0, 1, "A", 1.0)]
-    other = (("Stocks", stock("B", -1.0).row), ("Trades", trade(1, "B").row))
-    assert not view.apply(JoinAdded(other))
-    assert view.rows().num_rows == 1
-    keys = (("Trades", (1,)), ("Stocks", ("A",)))
-    assert len(view.apply(JoinRemoved(keys)).removed) == 1
-    assert len(view) == 0
 
 
 def test_a_payload_is_sent_once() -> None:
@@ -264,8 +248,6 @@ def test_a_payload_is_sent_once() -> None:
         TupleRemoved("Stocks", (1,)),
         TupleRemoved("Stocks", "A"),  # type: ignore[arg-type]
         TuplesDropped("Stocks", ("no",), (1,)),
-        JoinAdded((("Stocks", {"Symbol": "A"}),)),
-        JoinRemoved((("Stocks", ("A",)),)),
         "Stocks",
     ],
     ids=repr,

@@ -15,10 +15,9 @@ from tests.joins.select_worlds import (
     table_rows,
 )
 from tests.joins.test_join_view import changed
+from tests.joins.tuple_changes import TupleChange, sent, subscribe
 
 from penstock import JoinView
-from penstock.joins.catalog import Catalog
-from penstock.joins.changes import TupleChange
 from penstock.joins.processor import Processor
 
 
@@ -32,7 +31,7 @@ def changes(world: World, table: str, old: dict | None, new: dict | None) -> lis
 
 
 def follow_selects(
-    make: Callable[[Catalog], Processor], random: Random, graph: str, payload: bool
+    make: Callable[..., Processor], random: Random, graph: str, payload: bool
 ) -> None:
     """Views of random SELECTs from the initial content on, after every insert, delete and update."""
     world = random_world(random, graph, payload)
@@ -40,14 +39,14 @@ def follow_selects(
     views = [JoinView(text, world.catalog) for text in texts]
     processor = make(world.catalog)
     for table, rows in world.rows.items():
-        processor.process([c for row in rows for c in changes(world, table, None, row)])
+        sent(processor, *[c for row in rows for c in changes(world, table, None, row)])
     for sid, view in enumerate(views):
-        view.apply(processor.subscribe(sid, view.select.join))
+        view.apply(subscribe(processor, sid, view.select.join, make))
     for _ in range(5):
         for view, text in zip(views, texts, strict=True):
             assert bag(table_rows(view.rows())) == bag(result(world.duckdb(), text)[1]), text
-        sent = processor.process(changes(world, *changed(random, world))).by_subscription()
-        for sid, messages in sent.items():
+        received = sent(processor, *changes(world, *changed(random, world)))
+        for sid, messages in received.items():
             views[sid].apply(messages)
 
 

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 
 import pytest
+from tests.joins.message_filters import compile_filters, filters_of, read_by
 from tests.joins.small_world import (
     WORLDS,
     Client,
@@ -12,8 +13,8 @@ from tests.joins.small_world import (
     random_change,
     random_subscription,
 )
+from tests.joins.tuple_changes import batches, sent
 
-from penstock.joins.filters import compile_filters, read_by
 from penstock.joins.processor import Processor
 
 Maker = Callable[..., Processor]
@@ -31,10 +32,10 @@ def hear_only_what_is_lacking(world: str, make: Maker) -> None:
     for _ in range(40):
         change = random_change(catalog, rng)
         database.apply(change)
-        sent = processor.process([change]).by_subscription()
+        received = sent(processor, change)
         after = {n: database.result(s.sql) for n, s in asked.items()}
-        assert set(sent) == {n for n in asked if before[n] != after[n]}
-        for n, messages in sent.items():
+        assert set(received) == {n for n in asked if before[n] != after[n]}
+        for n, messages in received.items():
             heard += len(messages)
             clients[n].apply(messages)
             assert not clients[n].needless
@@ -49,7 +50,7 @@ def find_readers_by_engines(world: str, make: Maker) -> set[int]:
     joins = {n: random_subscription(catalog, rng).join for n in range(25)}
     processor = make(catalog, joins)
     engines = {
-        form: compile_filters(group, processor.scheme.filters(group), engine)
+        form: compile_filters(group, filters_of(processor.scheme, group), engine)
         for engine, (form, group) in zip(
             itertools.cycle(["batch", "tree", "naive"]),
             processor.scheme.groups.items(),
@@ -58,7 +59,8 @@ def find_readers_by_engines(world: str, make: Maker) -> set[int]:
     }
     forms: set[int] = set()
     for _ in range(25):
-        found = processor.process([random_change(catalog, rng) for _ in range(3)])
+        changes = [random_change(catalog, rng) for _ in range(3)]
+        found = processor.process(batches(catalog, changes))
         for part, read in zip(found.parts, found.readers(), strict=True):
             group = part.sender.group
             forms |= set(part.messages.form.tolist())

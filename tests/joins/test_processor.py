@@ -6,15 +6,13 @@ import random
 import pytest
 from tests.joins.small_world import (
     WORLDS,
-    Database,
-    plain,
     random_change,
     random_subscription,
 )
+from tests.joins.tuple_changes import TupleChange, sent, subscribe
 
 from penstock.base.errors import PenstockError, SchemaError
 from penstock.covering.values import Values
-from penstock.joins.changes import TupleChange
 from penstock.joins.join_view import JoinView
 from penstock.joins.processor import Processor
 from penstock.joins.selects import read_select
@@ -42,17 +40,14 @@ def test_a_subscription_that_is_refused_leaves_nothing(name, make):
     """Neither it nor those that came with it are there; the others go on, and the id can be used again."""
     processor = make(BINARY)
     good = read_select("SELECT * FROM R WHERE a > 3 AND p >= 'b' AND id <> 5", BINARY).join
-    processor.subscribe(1, good)
+    processor.subscribe_all([(1, good)])
     with pytest.raises(PenstockError):
         processor.subscribe_all([(2, good), (3, wrong(name))])
     assert len(processor) == 1
     with pytest.raises(PenstockError, match="no subscription 3"):
         processor.unsubscribe(3)
-    sent = processor.process(
-        [TupleChange("R", {"id": 1, "a": 4, "b": 1, "p": "c"})]
-    ).by_subscription()
-    assert list(sent) == [1]
-    assert len(processor.subscribe(3, good)) == 1
+    assert list(sent(processor, TupleChange("R", {"id": 1, "a": 4, "b": 1, "p": "c"}))) == [1]
+    assert len(subscribe(processor, 3, good, make)) == 1
     processor.unsubscribe(1)
     processor.unsubscribe(3)
 
@@ -63,11 +58,11 @@ def test_join_keys_are_forgotten_with_their_last_tuple():
     edge = BINARY.edges[0]
     keys = processor.tables["R"]._edges[edge]
     for key in range(500):
-        processor.process([TupleChange("R", {"id": 1, "a": 1, "b": key, "p": ""})])
-        processor.process([TupleChange("S", {"id": key % 3, "b": key, "c": 1})])
+        sent(processor, TupleChange("R", {"id": 1, "a": 1, "b": key, "p": ""}))
+        sent(processor, TupleChange("S", {"id": key % 3, "b": key, "c": 1}))
     assert len(keys) == 3  # of R one, of S three, one of them the same
     gone = [TupleChange("R", key=(1,)), *[TupleChange("S", key=(n,)) for n in range(3)]]
-    processor.process(gone)
+    sent(processor, *gone)
     assert len(keys) == 0
     assert keys.end < 10
 
@@ -78,7 +73,7 @@ def test_constants_and_residuals_are_forgotten_with_their_last_subscription(make
     processor = make(WORLDS["words"])
     for n in range(50):
         text = f"SELECT * FROM R WHERE a >= '{n:03}' AND a LIKE '%{n}'"
-        processor.subscribe(n, read_select(text, WORLDS["words"]).join)
+        processor.subscribe_all([(n, read_select(text, WORLDS["words"]).join)])
     for n in range(49):
         processor.unsubscribe(n)
     axis = processor.tables["R"].axes["a"]
@@ -86,7 +81,7 @@ def test_constants_and_residuals_are_forgotten_with_their_last_subscription(make
     residuals = processor.scheme._residuals["R"]
     assert len(residuals._texts) == len(residuals._matcher) == 1
     row = {"id": 1, "a": "049", "b": None}
-    assert list(processor.process([TupleChange("R", row)]).by_subscription()) == [49]
+    assert list(sent(processor, TupleChange("R", row))) == [49]
 
 
 def test_a_key_is_compared_as_sql_compares_it():
@@ -99,49 +94,13 @@ def test_a_key_is_compared_as_sql_compares_it():
             TupleChange("R", {"id": one, "a": 1, "b": 1}),
             TupleChange("R", {"id": other, "a": 2, "b": 1}),
         ):
-            view.apply(processor.process([change]).by_subscription()[1])
+            view.apply(sent(processor, change)[1])
         assert [row[1] for row in view] == [2]
         moved = TupleChange("R", {"id": one, "a": 3, "b": 1}, key=(other,))
-        view.apply(processor.process([moved]).by_subscription()[1])
+        view.apply(sent(processor, moved)[1])
         assert [row[1] for row in view] == [3]
-        view.apply(processor.process([TupleChange("R", key=(one,))]).by_subscription()[1])
+        view.apply(sent(processor, TupleChange("R", key=(one,)))[1])
         assert len(view) == len(processor.tables["R"]) == 0
-
-
-def test_a_move_that_is_late_for_one_key_holds_for_the_other():
-    """Insert key 1, delete key 2 later, move 1 to 2 in between: neither is there."""
-    processor = Processor(BINARY)
-    row = {"id": 1, "a": 1, "b": 1, "p": ""}
-    steps = [
-        TupleChange("R", row, version=1),
-        TupleChange("R", key=(2,), version=7),
-        TupleChange("R", {**row, "id": 2}, key=(1,), version=5),
-    ]
-    processor.process(steps)
-    assert len(processor.tables["R"]) == 0
-    processor.process([TupleChange("R", {**row, "a": 9}, version=9)])
-    processor.process([TupleChange("R", {**row, "id": 3}, key=(1,), version=8)])
-    assert sorted(plain(r)[:2] for r in processor.tables["R"].rows if r)[-1] == (3, 1)
-    assert len(processor.tables["R"]) == 2  # what is known of key 1 is later than the move
-
-
-@pytest.mark.parametrize("world", ["binary", "odd keys"])
-@pytest.mark.parametrize("seed", range(4))
-def test_changes_with_versions_in_any_order(world, seed):
-    """Each key is what the latest change says of it, whether it puts, deletes, or moves."""
-    catalog, rng = WORLDS[world], random.Random(f"{world} {seed}")
-    database, processor = Database(catalog), Processor(catalog)
-    changes = [random_change(catalog, rng, keys=4) for _ in range(150)]
-    numbered = [
-        TupleChange(c.table, c.row, c.key, version) for version, c in enumerate(changes, start=1)
-    ]
-    rng.shuffle(numbered)
-    for change in numbered:
-        database.apply_newer(change, change.version)
-        processor.process([change])
-        for name, state in processor.tables.items():
-            found = {plain(state.rows[place]) for place in state.places().tolist()}
-            assert found == set(database.result(f"SELECT * FROM {name}"))
 
 
 def test_an_end_of_64_bits_is_a_residual():
@@ -168,6 +127,6 @@ def test_readers_do_not_depend_on_the_order_of_subscriptions(make):
         processor = make(catalog)
         for pair in pairs:
             processor.subscribe_all([pair])
-        told = [processor.process([c]).by_subscription() for c in changes]
-        found.append([{s: set(map(repr, m)) for s, m in one.items()} for one in told])
+        received = [sent(processor, change) for change in changes]
+        found.append([{s: set(map(repr, m)) for s, m in one.items()} for one in received])
     assert found[0] == found[1] == found[2]

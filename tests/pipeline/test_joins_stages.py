@@ -7,12 +7,13 @@ import shutil
 import pyarrow as pa
 import pytest
 from tests.joins.small_world import WORLDS, Database, random_change, random_subscription
+from tests.joins.tuple_changes import TupleChange
 from tests.sizes import SEEDS
 
 import penstock
 from penstock.base.durations import utc_now
 from penstock.base.errors import SchemaError, TicketError
-from penstock.joins.changes import ChangeBatch, TupleChange
+from penstock.joins.changes import ChangeBatch
 from penstock.joins.semijoin_scheme import SemijoinScheme
 from penstock.joins.table_state import TableState
 from penstock.pipeline.joins.change_feed import Feed, Reader

@@ -95,7 +95,7 @@ def test_who_asks_for_a_bad_row_is_told_which_and_what_to_do(file):
 
 def test_pages_go_on_behind_bad_rows(file, monkeypatch):
     """A page of bad rows only isn't the last one."""
-    monkeypatch.setattr("penstock.registry.registry._PAGE", 2)
+    monkeypatch.setattr("penstock.registry.store._PAGE", 2)
     with Subscriptions.open(file) as subs:
         ids = [subs.subscribe("alice", "price > 5").id for _ in range(7)]
         for sid in ids[2:5]:

@@ -146,7 +146,7 @@ def test_no_server_there() -> None:
 
 
 def test_the_password_is_kept_but_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    from penstock.registry.databases import database_of
+    from penstock.registry.database_urls import database_of
 
     database = database_of("postgres://penstock:topsecret@db/subs")
     assert "topsecret" not in str(database)
@@ -165,7 +165,7 @@ def test_durability_is_as_documented(tmp_path: Path) -> None:
 def test_a_writer_waits_for_its_turn_but_not_for_ever(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.registry.databases.PATIENCE", 1)
+    monkeypatch.setattr("penstock.registry.databases.Database.patience", 1)
     with Subscriptions.open(url) as first, Subscriptions.open(url) as second:
         with (
             first._store.turn(),

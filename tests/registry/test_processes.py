@@ -9,7 +9,7 @@ from tests.registry import process
 from tests.registry.process import Peer
 
 from penstock.registry import Subscriptions
-from penstock.registry.databases import database_of
+from penstock.registry.database_urls import database_of
 from penstock.registry.queries import Head
 from penstock.registry.tables import FORMAT, metadata, registry
 

@@ -121,7 +121,7 @@ def test_an_expensive_subscription_is_taken_with_a_warning(subs: Subscriptions) 
 
 
 def test_list_by_subscriber_in_pages(subs: Subscriptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.registry.registry._PAGE", 3)
+    monkeypatch.setattr("penstock.registry.store._PAGE", 3)
     mine = [subs.subscribe(("alice", "bob")[n % 2], f"price > {n}").id for n in range(16)][::2]
     assert [found.id for found in subs.list("alice")] == mine
     assert [found.id for found in subs.list("alice", limit=4)] == mine[:4]

@@ -9,7 +9,7 @@ from tests.registry.process import Peer
 
 from penstock import Limits, Subscriptions
 from penstock.base.errors import RegistryError
-from penstock.registry.databases import database_of
+from penstock.registry.database_urls import database_of
 from penstock.registry.tables import metadata
 from penstock.registry.tickets import ticket_hash
 

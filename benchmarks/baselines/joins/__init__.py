@@ -6,5 +6,7 @@ flavours            other descriptions of the same messages: Ref-SJ-Sub, -Tup, -
 envelopes           semijoins by several attributes of the filtering table, exactly (appendix C)
 costs               what semijoins cost: the parametric model, and simulation (appendix D)
 planning            a processor that decomposes and groups select-joins anew, by what that costs now
+traffic             how many bytes messages have
+subscribers         what subscribers are sent, message by message
 estimated_choices   by which attributes semijoins are grouped, as estimated
 """

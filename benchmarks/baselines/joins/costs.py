@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from benchmarks.baselines.joins.estimated_choices import Choices
 from benchmarks.baselines.joins.schemes import ComparedScheme
+from benchmarks.baselines.joins.traffic import content_bytes, description_bytes, mean_bytes
 from penstock.base.arrays import Int64s
 from penstock.joins.axes import BEYOND, NOWHERE
-from penstock.joins.choices import Choices
 from penstock.joins.decompose import Decomposition
 from penstock.joins.semijoin_scheme import SemijoinScheme
 from penstock.joins.subscription import JoinEdge, SelectJoin
@@ -69,7 +70,7 @@ def parametric(
         multiples = {name: _multiple(tables, name, edge) for name in (edge.left, edge.right)}
         for base, other in ((edge.left, edge.right), (edge.right, edge.left)):
             state = tables[base]
-            size = float(state.sizes[state.places()].mean()) if len(state) else 100.0
+            size = mean_bytes(state) if len(state) else 100.0
             found[base, edge] = parametric_cost(
                 rates.of(base), rates.of(other), multiples[base], multiples[other], size
             )
@@ -113,7 +114,7 @@ def simulated(
 
 def _traffic(scheme: SemijoinScheme, table: str, delta: Delta) -> Iterator[float]:
     for part in scheme.when(table, delta):
-        sizes = part.sender.content_bytes(part.messages) + part.messages.description_bytes()
+        sizes = content_bytes(part) + description_bytes(part.messages)
         yield float((sizes * part.sender.readers(part.messages).counts()).sum())
 
 

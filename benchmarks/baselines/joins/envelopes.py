@@ -25,15 +25,45 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Int64s, offsets
+from penstock.base.arrays import Bools, Int32s, Int64s, offsets
+from penstock.base.jit import kernel
 from penstock.joins.messages import ADDED, BASE, EXPOSED, REMOVED, Messages
 from penstock.joins.readers import Readers
-from penstock.joins.rectangles import Rectangles, any_inside
+from penstock.joins.rectangles import RectangleChains, Rectangles, all_inside, any_inside
 from penstock.joins.semijoins import Form, changed_places
 from penstock.joins.stabbing import fewest_anchors
 from penstock.joins.table_state import Delta, TableState
 
 _EVERY = (-(2**63), 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeForm(Form):
+    """The form of semijoins that are grouped by several attributes of the filtering table."""
+
+    filter_attributes: tuple[str, ...] = ()
+
+
+@kernel
+def _members(rectangles: Int32s, chains: RectangleChains, out: Int64s) -> int:
+    """The subscriptions of rectangles, one after the other; past the end of `out`, they are only counted."""
+    at = 0
+    for r in rectangles:
+        s = chains.head[r]
+        while s >= 0:
+            if at < len(out):
+                out[at] = s
+            at += 1
+            s = chains.following[s]
+    return at
+
+
+def subscriptions_in(rectangles: Rectangles, box: Int64s) -> Int64s:
+    """The subscriptions whose rectangles are in a box."""
+    found = np.empty(len(rectangles), np.int32)
+    found = found[: all_inside(rectangles.tree, box, found, 0)]
+    out = np.empty(len(rectangles.chains.rectangle), np.int64)
+    return out[: _members(found, rectangles.chains, out)]
 
 
 def stabbed(ranges: Int64s) -> Int64s:
@@ -105,7 +135,7 @@ def anchors(low: Int64s, high: Int64s) -> Int64s:
 class EnvelopeSemijoins:
     """The semijoins of one form with several filtering attributes."""
 
-    form: Form
+    form: EnvelopeForm
     base: TableState
     filtering: TableState
     rectangles: Rectangles = field(default_factory=Rectangles)  # A × the first of C
@@ -231,7 +261,7 @@ class EnvelopeSemijoins:
 
     def _centers(self) -> Int64s:
         if self._anchors is None:
-            alive = np.flatnonzero(self.rectangles.rectangle >= 0)
+            alive = np.flatnonzero(self.rectangles.chains.rectangle >= 0)
             self._anchors = anchors(self._low[alive], self._high[alive])
         return self._anchors
 
@@ -256,9 +286,8 @@ class EnvelopeSemijoins:
     def _lacking(self, a: int, center: Int64s, near: Int64s) -> Int64s:
         lowest, highest = _EVERY
         c = int(center[0])
-        numbers = self.rectangles.subscriptions(
-            np.array([lowest, a, lowest, c, a, highest, c, highest], np.int64)
-        )
+        box = np.array([lowest, a, lowest, c, a, highest, c, highest], np.int64)
+        numbers = subscriptions_in(self.rectangles, box)
         found = self._has(numbers, center)
         for point in near:
             found &= ~self._has(numbers, point)
@@ -268,8 +297,6 @@ class EnvelopeSemijoins:
         inside = (self._low[numbers] <= point) & (point <= self._high[numbers])
         found: Bools = np.logical_and.reduce(inside, axis=1)
         return found
-
-    # --- who reads, and holds ------------------------------------------------------------------
 
     def readers(self, messages: Messages) -> Readers:
         """Who reads which message."""
@@ -282,7 +309,7 @@ class EnvelopeSemijoins:
                 mine = self._lacking(a, messages.c[n], points)
             else:
                 box = np.array([lowest, a, lowest, lowest, a, highest, highest, highest], np.int64)
-                selected = self.rectangles.subscriptions(box)
+                selected = subscriptions_in(self.rectangles, box)
                 has = np.zeros(len(selected), np.bool_)
                 for point in points:
                     has |= self._has(selected, point)
@@ -290,20 +317,6 @@ class EnvelopeSemijoins:
             numbers.append(mine)
         start = np.cumsum([len(mine) for mine in numbers], dtype=np.int64)
         return Readers(start, np.concatenate(numbers))
-
-    def semijoin_places(self, number: int) -> Int64s:
-        """The places of the tuples in a subscription's semijoin."""
-        assert self.form.edge is not None
-        low, high, *_ = self.rectangles.of(number).tolist()
-        runs = self.base.index(self.form.edge, self.form.base_attribute)
-        found = [np.empty(0, np.int64)]
-        joining = self.filtering.index(self.form.edge, None)
-        for key in np.flatnonzero(joining.length).tolist():
-            points = self._points(self._joining(key))
-            if ((self._low[number] <= points) & (points <= self._high[number])).all(axis=1).any():
-                values, places = runs.run(key)
-                found.append(places[(values >= low) & (values <= high)])
-        return np.concatenate(found)
 
 
 def _messages(

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from benchmarks.baselines.joins.traffic import NUMBER, mean_bytes
 from penstock.base.arrays import Bools, Int64s
-from penstock.joins.choices import Choices
-from penstock.joins.messages import NUMBER
+from penstock.joins.decompose import Decomposition
 from penstock.joins.subscription import SelectJoin, Side
 from penstock.joins.table_state import TableState
 
@@ -25,6 +25,19 @@ _SAMPLE = 200  # subscriptions, and join keys
 
 
 _Exact = Mapping[tuple[str, tuple[str, ...]], bool]
+
+
+class Choices:
+    """How the ranges of each table are used: as Penstock does it."""
+
+    def attribute(self, side: Side) -> str | None:
+        """By which attribute a subscription is grouped; None: by none."""
+        return Decomposition().attribute(side)
+
+    def filter_attributes(self, side: Side) -> tuple[str, ...]:
+        """By which attributes of a filtering table a subscription is grouped."""
+        attribute = self.attribute(side)
+        return () if attribute is None else (attribute,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,7 @@ class EstimatedChoices(Choices):
                         name: _within(state, name, places, state.axis(name).range(values))
                         for name, values in ranges
                     }
-                    size = float(tables[base].sizes[tables[base].places()].mean())
+                    size = mean_bytes(tables[base])
                     costs = _costs(found, keys, size)
                     of_table = total.setdefault(filtering, {})
                     for name in found:

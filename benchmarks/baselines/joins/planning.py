@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from benchmarks.baselines.joins.costs import Rates, parametric, simulated, total
 from benchmarks.baselines.joins.estimated_choices import EstimatedChoices
 from benchmarks.baselines.joins.schemes import SchemeProcessor
+from benchmarks.baselines.joins.subscribers import sent_messages, table_contents
 from penstock.joins.catalog import Catalog
 from penstock.joins.changes import ChangeBatch
 from penstock.joins.decompose import Decomposition
@@ -36,7 +37,7 @@ class PlanningProcessor(SchemeProcessor):
         return parametric(self.tables, self.catalog.edges, self._rates)
 
     def drift(self, simulate: bool = False) -> float:
-        """How many times dearer the decomposition is than the best one would be now."""
+        """How many times the cost of the best decomposition this one has now."""
         costs = self.costs(simulate)
         joins = list(self._joins.values())
         best = total(joins, Decomposition(costs), costs)
@@ -47,7 +48,7 @@ class PlanningProcessor(SchemeProcessor):
 
         What subscribers have to forget or to hold instead, by id.
         """
-        before = {sid: self._holdings(sid) for sid in self._numbers}
+        before = self.holdings()
         self.decomposition = Decomposition(self.costs(simulate))
         self.choices = self.estimated = self.estimated.estimate(
             self.tables, list(self._joins.values())
@@ -55,18 +56,23 @@ class PlanningProcessor(SchemeProcessor):
         self._add_anew()
         self._number_anew()
         moved = {}
-        for sid, held in before.items():
-            now = self._holdings(sid)
+        for sid, now in self.holdings().items():
+            held = before[sid]
             changes: list[Message] = [TupleRemoved(*what) for what in held if what not in now]
             changes += [message for what, message in now.items() if what not in held]
             if changes:
                 moved[sid] = changes
         return moved
 
-    def _holdings(self, sid: int) -> dict[tuple[str, TupleKey], Message]:
-        found: dict[tuple[str, TupleKey], Message] = {}
-        for message in self.content(sid):
-            assert isinstance(message, TupleAdded)
-            key = tuple(message.row[k] for k in self.catalog.tables[message.table].key)
-            found[message.table, key] = message
+    def holdings(self) -> dict[int, dict[tuple[str, TupleKey], Message]]:
+        """What each subscriber holds: what it would be sent if all tuples came before its eyes."""
+        fresh = SchemeProcessor(
+            self.catalog, self._joins, decomposition=self.decomposition, choices=self.choices
+        )
+        found: dict[int, dict[tuple[str, TupleKey], Message]] = {sid: {} for sid in self._joins}
+        for sid, messages in sent_messages(fresh.process(table_contents(self.tables))).items():
+            for message in messages:
+                assert isinstance(message, TupleAdded)
+                key = tuple(message.row[k] for k in self.catalog.tables[message.table].key)
+                found[sid][message.table, key] = message
         return found

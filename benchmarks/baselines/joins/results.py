@@ -13,22 +13,21 @@ by the rectangles of two tables, as for semijoins, and by testing the others.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from penstock.base.arrays import Bools, Int64s
 from penstock.base.jit import kernel
-from penstock.joins.axes import ANYTHING, NULL
+from penstock.joins.axes import ANYTHING, BEYOND, NOWHERE, NULL
 from penstock.joins.conditions import Residuals, TableCondition, match_condition
 from penstock.joins.messages import (
     ADDED,
-    JOINED,
-    JoinAdded,
-    JoinRemoved,
-    Message,
+    EXPOSED,
     Messages,
+    TableRow,
+    TupleKey,
     concatenate_messages,
 )
 from penstock.joins.notifications import Part
@@ -39,10 +38,28 @@ from penstock.joins.semijoins import changed_places
 from penstock.joins.subscription import JoinEdge, SelectJoin
 from penstock.joins.table_state import Delta, TableState
 
+JOINED = 4  # a form of messages beside those of `penstock.joins.messages`: a tuple of each table
 Signature = tuple[tuple[str, ...], tuple[JoinEdge, ...]]
 _TOGETHER = (
     512  # changed tuples that are joined at once: what they join with has to fit into memory
 )
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAdded:
+    """A row of the join, as one tuple of each table."""
+
+    rows: tuple[tuple[str, TableRow], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRemoved:
+    """A row of the join that is no more, as the key of one tuple of each table."""
+
+    keys: tuple[tuple[str, TupleKey], ...]
+
+
+JoinMessage = JoinAdded | JoinRemoved
 
 
 @kernel
@@ -140,6 +157,7 @@ class Results:
         return self.states[n].coordinates(self.attributes[n], rows[:, n])
 
     def messages(self, change: Int64s, kind: Any, rows: Int64s) -> Messages:
+        """Messages whose `tuples` have a row of places each, one for each table."""
         zero = np.zeros(len(rows), np.int64)
         return Messages(
             change=change,
@@ -238,30 +256,13 @@ class ResultScheme:
                 parts.append(
                     group.messages(delta.change[row[few]][origin], kind[few][origin], rows)
                 )
-            sender = _Sender(self, group)
+            sender = ResultSender(self, group)
             messages = concatenate_messages(parts)
             if self._wanted_only:
                 messages = sender.wanted(messages)
             if len(messages):
                 found.append(Part(messages, sender))
         return found
-
-    def content(self, number: int) -> list[Message]:
-        """The rows of a subscription's join."""
-        group = self._member[number]
-        if group is None:
-            return []
-        places = group.states[0].places()
-        _, rows = group.joined(0, places)
-        corner = group.rectangles.of(number)
-        a, c = group.coordinates(rows, 0), group.coordinates(rows, 1)
-        rows = rows[(a >= corner[0]) & (a <= corner[1]) & (c >= corner[2]) & (c <= corner[3])]
-        rows = rows[self.test(group, number, rows)]
-        messages = group.messages(
-            np.zeros(len(rows), np.int64), np.full(len(rows), ADDED, np.int8), rows
-        )
-        sender = _Sender(self, group)
-        return [sender.message(messages, at) for at in range(len(messages))]
 
     def test(self, group: Results, number: int, rows: Int64s) -> Bools:
         """Which rows satisfy all the other conditions of a subscription."""
@@ -274,46 +275,48 @@ class ResultScheme:
         return found
 
 
-class _Sender:
+class ResultSender:
     """What rows of a join are about, and who reads them."""
 
     def __init__(self, scheme: ResultScheme, group: Results) -> None:
         self._scheme = scheme
-        self._group = group
+        self.group = group
 
     def readers(self, messages: Messages) -> Readers:
-        found = readers(self._group.rectangles, messages)
-        if not self._group.conditions:
+        """Who reads which row. To the rectangles it is a tuple that another one without neighbours exposes."""
+        count = len(messages)
+        exposed = replace(
+            messages,
+            form=np.full(count, EXPOSED, np.int8),
+            below=np.full(count, NOWHERE),
+            above=np.full(count, BEYOND),
+        )
+        found = readers(self.group.rectangles, exposed)
+        if not self.group.conditions:
             return found
         which, numbers = found.which(), found.numbers
         keep = np.ones(len(which), np.bool_)
-        for number in set(numbers.tolist()) & set(self._group.conditions):
+        for number in set(numbers.tolist()) & set(self.group.conditions):
             mine = np.flatnonzero(numbers == number)
-            keep[mine] = self._scheme.test(self._group, number, messages.tuples[which[mine]])
+            keep[mine] = self._scheme.test(self.group, number, messages.tuples[which[mine]])
         return found.keep(keep)
 
     def wanted(self, messages: Messages) -> Messages:
         """The messages that somebody reads."""
         found = np.zeros(len(messages), np.bool_)
-        if self._group.conditions:
+        if self.group.conditions:
             found = self.readers(messages).counts() > 0
         else:
-            _any_wants(self._group.rectangles.tree, messages.a, messages.c, found)
-        return self._group.messages(
+            _any_wants(self.group.rectangles.tree, messages.a, messages.c, found)
+        return self.group.messages(
             messages.change[found], messages.kind[found], messages.tuples[found]
         )
 
-    def content_bytes(self, messages: Messages) -> Int64s:
-        total = np.zeros(len(messages), np.int64)
-        for n, state in enumerate(self._group.states):
-            places = messages.tuples[:, n]
-            total += np.where(messages.kind == ADDED, state.sizes[places], state.key_sizes[places])
-        return total
-
-    def message(self, messages: Messages, at: int) -> Message:
+    def message(self, messages: Messages, at: int) -> JoinMessage:
+        """What a subscriber gets."""
         rows = [
             (state, state.rows[place])
-            for state, place in zip(self._group.states, messages.tuples[at].tolist(), strict=True)
+            for state, place in zip(self.group.states, messages.tuples[at].tolist(), strict=True)
         ]
         if messages.kind[at] == ADDED:
             return JoinAdded(tuple((s.name, s.as_dict(row)) for s, row in rows if row is not None))

@@ -4,11 +4,10 @@ A message says what is wrong, where, why, and what to do instead. Errors that co
 position in it, and print a caret line under the offending part.
 """
 
+import functools
 from collections.abc import Sequence
 
 _CONTEXT = 60  # characters of a long filter shown on either side of the error
-
-
 _LONGEST = 300  # characters of a name or literal that are repeated in a message
 
 
@@ -51,15 +50,10 @@ class FilterError(PenstockError):
         super().__init__(text, reason, start, end)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _filter_error, (
-            self.text,
-            self.reason,
-            self.start,
-            self.end,
-            self.expected,
-            self.found,
-            self.hint,
+        rebuild = functools.partial(
+            FilterError, expected=self.expected, found=self.found, hint=self.hint
         )
+        return rebuild, (self.text, self.reason, self.start, self.end)
 
     def __str__(self) -> str:
         lines = [self.reason + self._where()]
@@ -97,22 +91,19 @@ class FilterError(PenstockError):
         return lines
 
 
-def _filter_error(
-    text: str,
-    reason: str,
-    start: int | None,
-    end: int | None,
-    expected: str | None,
-    found: str | None,
-    hint: str | None,
-) -> FilterError:
-    return FilterError(text, reason, start, end, expected=expected, found=found, hint=hint)
+class _ManyProblems(Exception):
+    """Everything that is wrong with something, at once."""
 
+    where: str
 
-def _listed(where: str, problems: Sequence[str]) -> str:
-    count = len(problems)
-    lines = [f"{count} problem{'s' if count != 1 else ''} in the {where}"]
-    return "\n".join(lines + [f"  - {_clipped(problem)}" for problem in problems])
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        count = len(self.problems)
+        lines = [f"{count} problem{'s' if count != 1 else ''} in the {self.where}"]
+        return "\n".join(lines + [f"  - {_clipped(problem)}" for problem in self.problems])
 
 
 class SubscriptionErrors(PenstockError):
@@ -138,15 +129,10 @@ class SchemaError(PenstockError):
     """A schema that can't be read, or events that don't fit theirs."""
 
 
-class CatalogError(PenstockError):
+class CatalogError(PenstockError, _ManyProblems):
     """A catalogue of tables with problems: all of them at once."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = list(problems)
-        super().__init__(self.problems)
-
-    def __str__(self) -> str:
-        return _listed("catalogue", self.problems)
+    where = "catalogue"
 
 
 class RegistryError(PenstockError):
@@ -177,15 +163,10 @@ class PipelineError(PenstockError):
     """A pipeline that can't start or go on."""
 
 
-class ConfigError(PipelineError):
+class ConfigError(PipelineError, _ManyProblems):
     """A pipeline description with problems: all of them at once."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = list(problems)
-        super().__init__(self.problems)
-
-    def __str__(self) -> str:
-        return _listed("pipeline description", self.problems)
+    where = "pipeline description"
 
 
 class ExpensiveSubscription(UserWarning):

@@ -4,12 +4,12 @@
     selects                     a select's text as that: select_shapes, from_clause, join_edges
     changes, table_state        what happens to tables, and their state; runs, axes: their indexes
     processor                   subscriptions and changes in, notifications out: read this first
-    semijoin_scheme             subscriptions as semijoins, and what their messages tell
-    decompose, choices          which semijoins, and by which attributes they are grouped
+    semijoin_scheme             subscriptions as semijoins, and what their messages say
+    decompose                   which semijoins, and by which attributes they are grouped
     semijoins, exposure,        a group of semijoins: who must get a tuple (skylines), and what a tuple
     skylines                    of the other table exposes
     stabbing, rectangles        ranges in clusters, and the rectangles of a cluster
-    messages, notifications     what is sent, described so that stateless filters (`filters`, `readers`) can route it
+    messages, notifications     what is sent, described so that stateless filters can route it; readers: whom it is for
     conditions                  what else a subscription asks of one table
     join_view, held             the subscriber's side: notifications in, the rows of the join out
 

@@ -54,10 +54,7 @@ class Residuals:
             del self._uses[number], self._numbers[self._texts.pop(number)]
             self._matcher.remove(number)
 
-    def text(self, number: int) -> str:
-        return self._texts[number]
-
-    def hold(self, place: int) -> frozenset[int]:
+    def true_of(self, place: int) -> frozenset[int]:
         """The residuals that are true of a tuple."""
         if self._revision != self._state.revision or len(self._true) > 10_000:
             self._true.clear()
@@ -79,5 +76,5 @@ def match_condition(
         found &= (at >= low) & (at <= high)
     if condition.residual is not None:
         for n in np.flatnonzero(found).tolist():
-            found[n] = condition.residual in residuals.hold(int(places[n]))
+            found[n] = condition.residual in residuals.true_of(int(places[n]))
     return found

@@ -5,14 +5,14 @@
     view.rows()                                     all of them, an Arrow table: what the SELECT gives
 
 Follows joins §3.1: the client holds the contents of its semijoins and joins them itself. A view holds just the tuples
-that it was told to (`held`, one per table), and computes what a message changes by following the edges from the tuple
-that came or went: hash lookups, no scan. The rows themselves aren't kept.
+that it was sent (`held`, one per table), and computes what a message changes by following the edges from the tuple that
+came or went: hash lookups, no scan. The rows themselves aren't kept.
 
 Messages are those of `messages`. The same message twice changes nothing, and a notification with a bad message is
-refused as a whole. Messages that consist of whole rows of the join (schemes Enum-J, Ref-J, Ref-J+) are kept beside.
+refused as a whole.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,8 +22,6 @@ from penstock.base.errors import SchemaError
 from penstock.joins.catalog import Catalog
 from penstock.joins.held import ComparedKey, Held, HeldRow
 from penstock.joins.messages import (
-    JoinAdded,
-    JoinRemoved,
     Message,
     TupleAdded,
     TupleRemoved,
@@ -50,7 +48,7 @@ class Subscribed(Protocol):
 
 @dataclass(slots=True)
 class RowChanges:
-    """Rows of the result that came, and those that went. Iterating tells each with its sign, those that went first.
+    """Rows of the result that came, and those that went. Iteration gives each with its sign, those that went first.
 
     >>> list(RowChanges([("ACME", 7)], [("ACME", 6)]))
     [(-1, ('ACME', 6)), (1, ('ACME', 7))]
@@ -104,7 +102,6 @@ class JoinView:
         }
         self._routes = {table: _route(join, table) for table in join.tables}
         self._types = [_type(catalog, column) for column in self.select.columns]
-        self._whole: dict[_Identity, ResultRow] = {}  # rows that were sent as such
 
     @property
     def columns(self) -> list[str]:
@@ -138,7 +135,6 @@ class JoinView:
         for key, row in list(self._held[first].tuples.items()):
             for tuples in self._rows_with(first, key, row):
                 yield self._shown(tuples)
-        yield from list(self._whole.values())
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -161,32 +157,9 @@ class JoinView:
             case TuplesDropped(table, attributes, values):
                 found = self._of(table).values_of(attributes, values)
                 return _Forget(table, tuple(attributes), found)
-            case JoinAdded(rows):
-                return self._whole_row(dict(rows))
-            case JoinRemoved(keys):
-                self._check_whole(dict(keys))
-                identity = tuple(self._of(t).key_of(dict(keys)[t]) for t in self._held)
-                return _Whole(identity, None)
             case ViewReset():
-                return _Reset()
+                return message
         raise SchemaError(f"{message!r} is no message of a select-join")
-
-    def _whole_row(self, given: Mapping[str, Mapping[str, Any]]) -> "_Whole":
-        self._check_whole(given)
-        tuples: _Tuples = {}
-        is_accepted = True
-        for table, held in self._held.items():
-            row = held.read(given[table])
-            tuples[table] = held.key(row), row
-            is_accepted = is_accepted and held.accepts(row)
-        identity = tuple(key for key, _ in tuples.values())
-        return _Whole(identity, self._shown(tuples) if is_accepted else None)
-
-    def _check_whole(self, given: Mapping[str, Any]) -> None:
-        if set(given) != set(self._held):
-            raise SchemaError(
-                f"a row of the join has a tuple of each of {', '.join(self._held)}, not of {', '.join(given)}"
-            )
 
     def _of(self, table: str) -> Held:
         held = self._held.get(table)
@@ -206,14 +179,7 @@ class JoinView:
                 if values is not None:
                     for key in self._held[table].find(attributes, values):
                         self._replace(table, key, None, changes)
-            case _Whole(identity, shown):
-                old = self._whole.pop(identity, None)
-                if old is not None:
-                    changes.remove(identity, old)
-                if shown is not None:
-                    self._whole[identity] = shown
-                    changes.add(identity, shown)
-            case _Reset():
+            case ViewReset():
                 self._forget_everything(changes)
 
     def _forget_everything(self, changes: "_Net") -> None:
@@ -223,9 +189,6 @@ class JoinView:
                 changes.remove(self._identity(tuples), self._shown(tuples))
         for held in self._held.values():
             held.clear()
-        for identity, shown in self._whole.items():
-            changes.remove(identity, shown)
-        self._whole = {}
 
     def _replace(self, table: str, key: ComparedKey, row: HeldRow | None, changes: "_Net") -> None:
         held = self._held[table]
@@ -290,22 +253,11 @@ class _Forget:
     values: ComparedKey | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    identity: _Identity
-    shown: ResultRow | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Reset:
-    pass
-
-
-_Step = _Put | _Forget | _Whole | _Reset
+_Step = _Put | _Forget | ViewReset
 
 
 class _Net:
-    """What several messages changed together: a row that went and came again isn't told."""
+    """What several messages changed together: a row that went and came again isn't in it."""
 
     def __init__(self) -> None:
         self._added: dict[_Identity, ResultRow] = {}

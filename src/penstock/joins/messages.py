@@ -7,7 +7,6 @@ A message has a *content*, which the subscriber applies, and a *description*, by
     EXPOSED    the same                          a; c, below, above                 a ∈ A, c ∈ C ⊆ (below, above)
     DROPPED    "forget all that join on b"       points (x, y); c, below, above     some [x, y] ⊆ A, and so on for C
     SELECTED   a tuple of the base table         a                                  a ∈ A
-    JOINED     a tuple of each table             their selection attributes         each is in its range
 
 A and C are the ranges that the subscription has for the selection attributes of the base and of the filtering table; a
 and c are *coordinates*, 64-bit integers in the order of the values (`axes`). A point (x, y) of a compressed
@@ -18,17 +17,12 @@ A subscriber holds, of each table, the tuples it was sent, by key, and applies t
     TupleAdded      hold this tuple, instead of one with the same key
     TupleRemoved    forget the tuple with this key
     TuplesDropped   forget all tuples of a table with these join attributes: none of them joins any longer
-    JoinAdded       a row of the join came into being (Enum-J, Ref-J, Ref-J+), told by the tuples it is made of
-    JoinRemoved     it is no more
-    ViewReset       forget everything: what must be held is told from here on
+    ViewReset       forget everything: what must be held is sent from here on
 
 The join of what it holds is the result of the subscription. joins §3.1 leaves deletions out; they are the mirror images
 of insertions. A tuple that is deleted was held by just those who would get it if it came now, so it has the same
 skyline. A tuple of the filtering table that is deleted takes with it what it would expose if it came now, and as all of
 that has the same join attributes, one message says so.
-
-A number counts as 4 bytes (so a point as 8), a string or a payload as many as it has. joins §6 measures in bytes and
-doesn't say how it counts them.
 """
 
 from collections.abc import Mapping
@@ -43,9 +37,7 @@ TableRow = Mapping[str, Any]
 TupleKey = tuple[Any, ...]
 
 ADDED, REMOVED = 0, 1  # what happens to the content
-BASE, EXPOSED, DROPPED, SELECTED, JOINED = range(5)  # forms
-
-NUMBER = 4  # bytes
+BASE, EXPOSED, DROPPED, SELECTED = range(4)  # forms
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,35 +66,19 @@ class TuplesDropped:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinAdded:
-    """A row of the join, as one tuple of each table."""
-
-    rows: tuple[tuple[str, TableRow], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class JoinRemoved:
-    """A row of the join that is no more, as the key of one tuple of each table."""
-
-    keys: tuple[tuple[str, TupleKey], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ViewReset:
-    """Forget everything. Whoever begins to be served, or is served again after a pause, is told this first."""
+    """Forget everything. Whoever begins to be served, or is served again after a pause, is sent this first."""
 
 
-Message = TupleAdded | TupleRemoved | TuplesDropped | JoinAdded | JoinRemoved | ViewReset
+Message = TupleAdded | TupleRemoved | TuplesDropped | ViewReset
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
     """Many messages of one group, flat. What a form doesn't have is 0, or no points.
 
-    `tuples` says where in the group's base table the content stands; of JOINED messages it has a row of places, one for
-    each table. `start` has one entry more than there are messages: the points of message i are start[i]:start[i + 1].
-    Where the filtering table has several attributes (`envelopes`), c and x have a row of coordinates each, and y is
-    empty.
+    `tuples` says where in the group's base table the content stands. `start` has one entry more than there are
+    messages: the points of message i are start[i]:start[i + 1].
     """
 
     change: Int64s  # which change brought it about: its position
@@ -120,23 +96,6 @@ class Messages:
     def __len__(self) -> int:
         return len(self.change)
 
-    @staticmethod
-    def none() -> "Messages":
-        empty = np.empty(0, np.int64)
-        small = np.empty(0, np.int8)
-        return Messages(
-            empty,
-            small,
-            small,
-            empty,
-            empty,
-            empty,
-            empty,
-            empty,
-            np.zeros(1, np.int64),
-            *[empty] * 2,
-        )
-
     def take(self, which: Int64s) -> "Messages":
         """Some of them, in this order."""
         counts = self.points()[which]
@@ -153,22 +112,9 @@ class Messages:
         """How many points each message has."""
         return np.diff(self.start)
 
-    def description_bytes(self) -> Int64s:
-        """The size of each message's description."""
-        numbers = np.array([1, 4, 3, 1, 0], np.int64)[self.form]
-        a_point = 2
-        if self.x.ndim > 1:
-            a_point = self.x.shape[1]
-            numbers = 1 + np.where(self.form == EXPOSED, a_point, 0)
-        return (numbers + a_point * self.points()) * NUMBER
-
 
 def concatenate_messages(parts: list[Messages]) -> Messages:
     """The messages of several batches of one group, one after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        return Messages.none()
     columns = {
         f.name: np.concatenate([getattr(part, f.name) for part in parts])
         for f in fields(Messages)

@@ -1,15 +1,13 @@
 """Select-joins over changing tables in one process: subscriptions and changes in, notifications out.
 
     processor = Processor(catalog, {1: join, …})
-    processor.process([TupleChange("Stocks", {"Symbol": "GOOG", "PER": 52.1})])     -> Notifications
-    processor.subscribe(2, join)                                               -> what the new subscriber begins with
+    processor.process([ChangeBatch("Stocks", rows)])     -> Notifications
 
 Subscribers are sent just the tuples that they lack, by semijoins (Ref-SJ-Clu+ of joins table 1): each tuple once,
 described by a skyline for stateless filters. Benchmarks have the other schemes (`benchmarks/baselines/joins`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 import numpy as np
 
@@ -17,36 +15,19 @@ from penstock.base.errors import PenstockError, UnknownSubscription
 from penstock.covering.values import Values
 from penstock.joins.axes import Axis
 from penstock.joins.catalog import Catalog
-from penstock.joins.changes import ChangeBatch, TupleChange, batches
+from penstock.joins.changes import ChangeBatch
 from penstock.joins.decompose import Decomposition
-from penstock.joins.messages import Message
 from penstock.joins.notifications import Notifications, Part
 from penstock.joins.semijoin_scheme import SemijoinScheme
 from penstock.joins.subscription import SelectJoin
-from penstock.joins.table_state import Delta, JoinKeys, TableState
-
-
-class Scheme(Protocol):
-    """A way of telling subscribers of changes. Subscriptions are numbers."""
-
-    def add(self, joins: Iterable[tuple[int, SelectJoin]]) -> None:
-        """Add subscriptions."""
-
-    def remove(self, number: int) -> None:
-        """Forget one."""
-
-    def when(self, table: str, delta: Delta) -> list[Part]:
-        """The messages that changes of a table, which have just been applied, bring about."""
-
-    def content(self, number: int) -> list[Message]:
-        """What a new subscriber begins with."""
+from penstock.joins.table_state import JoinKeys, TableState
 
 
 class Processor:
     """The state of the tables and the subscriptions over them.
 
-    `decomposition` says which tuples subscribers hold. Who builds a state up again that subscribers know (`restore`)
-    gives the one that it had.
+    `decomposition` says which tuples subscribers hold. Whoever rebuilds a state that subscribers know (`restore`) gives
+    the decomposition that it had.
     """
 
     def __init__(
@@ -71,11 +52,6 @@ class Processor:
         return len(self._numbers)
 
     # --- subscriptions -------------------------------------------------------------------------
-
-    def subscribe(self, sid: int, join: SelectJoin) -> list[Message]:
-        """Add a subscription; what its subscriber has to hold at first."""
-        self.subscribe_all([(sid, join)])
-        return self.content(sid)
 
     def subscribe_all(
         self, subscriptions: Mapping[int, SelectJoin] | Iterable[tuple[int, SelectJoin]]
@@ -119,13 +95,6 @@ class Processor:
             for attribute, values in side.ranges:
                 do(self.tables[side.table].axis(attribute), values)
 
-    def content(self, sid: int) -> list[Message]:
-        """What the subscriber holds, as messages that would make it so."""
-        if sid not in self._numbers:
-            raise UnknownSubscription(f"there is no subscription {sid}")
-        self._number_anew()
-        return self.scheme.content(self._numbers[sid])
-
     def _check(self, sid: int, join: SelectJoin) -> None:
         if sid in self._numbers:
             raise PenstockError(f"subscription {sid} is there already: unsubscribe it first")
@@ -144,7 +113,7 @@ class Processor:
         self._ids[number] = sid
         return number
 
-    def _new_scheme(self) -> Scheme:
+    def _new_scheme(self) -> SemijoinScheme:
         return SemijoinScheme(self.tables, self.decomposition)
 
     def _number_anew(self) -> None:
@@ -161,7 +130,7 @@ class Processor:
         self.scheme.add((self._numbers[sid], join) for sid, join in self._joins.items())
 
     def _build_anew(self) -> None:
-        """Lines and scheme as the subscriptions have them, whatever was left half done."""
+        """Make axes and scheme anew from the subscriptions, whatever was left half done."""
         for state in self.tables.values():
             state.forget_axes()
         for join in self._joins.values():
@@ -171,28 +140,29 @@ class Processor:
 
     # --- changes -------------------------------------------------------------------------------
 
-    def restore(self, changes: Iterable[TupleChange | ChangeBatch]) -> None:
-        """Apply changes in order without telling anybody: for who builds a state up again that subscribers know."""
-        self._number_anew()
-        for state in self.tables.values():
-            state.release()
-        for batch in batches(changes, self.catalog.tables):
+    def restore(self, changes: Iterable[ChangeBatch]) -> None:
+        """Apply changes in order without messages: to rebuild a state that subscribers know."""
+        self._begin()
+        for batch in changes:
             self.tables[batch.table].apply(batch)
 
-    def process(self, changes: Iterable[TupleChange | ChangeBatch]) -> Notifications:
+    def process(self, changes: Iterable[ChangeBatch]) -> Notifications:
         """Apply changes in order; the messages that they bring about, which hold until the next call.
 
-        Changes of one table that follow each other are worked off together: the longer such a stretch, the faster.
+        The changes of a batch are worked off together: the longer it is, the faster.
         """
-        self._number_anew()
-        for state in self.tables.values():
-            state.release()
+        self._begin()
         parts: list[Part] = []
         done = 0
-        for batch in batches(changes, self.catalog.tables):
+        for batch in changes:
             parts += self._apply(batch, done)
             done += len(batch)
         return Notifications(parts, self._ids)
+
+    def _begin(self) -> None:
+        self._number_anew()
+        for state in self.tables.values():
+            state.release()
 
     def _apply(self, batch: ChangeBatch, first: int) -> list[Part]:
         """Apply changes; the first of them has this number."""

@@ -1,8 +1,7 @@
 """Who reads a message: the subscriptions whose stateless filters it satisfies.
 
-This is what brokers, or a matching stage after the semijoins, do with a message and nothing but the message. Here it is
-done on the rectangles of a group, for subscribers of the same process, and for the schemes that send to each one apart.
-`filters` gives the same filters as text for the ordinary engines, which find the same.
+Brokers could do this with a message and nothing but the message. Here it is done on the rectangles of a group. The
+ordinary engines find the same readers if subscriptions are filters over messages, as a test shows.
 """
 
 from typing import NamedTuple
@@ -12,7 +11,7 @@ import numpy as np
 from penstock.base.arrays import Bools, Int8s, Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
-from penstock.joins.messages import BASE, DROPPED, EXPOSED, JOINED, SELECTED, Messages
+from penstock.joins.messages import BASE, DROPPED, EXPOSED, SELECTED, Messages
 from penstock.joins.rectangles import (
     MANY,
     STACK,
@@ -56,8 +55,6 @@ def _open_box(box: Int64s, form: int, c: int, below: int, above: int) -> None:
     box[:4], box[4:] = NOWHERE, BEYOND
     if form in (EXPOSED, DROPPED):
         box[2], box[6], box[3], box[7] = below + 1, c, c, above - 1
-    if form == JOINED:
-        box[6], box[3] = c, c
 
 
 @kernel
@@ -127,7 +124,7 @@ def _search(
 ) -> int:
     """The rectangles in a box that some point of message i touches; past the end of `out` they are only counted."""
     form = messages.form[i]
-    if form in (EXPOSED, SELECTED, JOINED):
+    if form in (EXPOSED, SELECTED):
         return int(all_inside(tree, box, out, 0, most))
     begin, end = messages.start[i], messages.start[i + 1]
     steps = np.empty((end - begin, 2), np.int64)
@@ -321,7 +318,7 @@ def readers(rectangles: Rectangles, messages: Messages) -> Readers:
     start = np.zeros(count + 1, np.int64)
     if not count or not len(rectangles):
         return Readers(start, np.empty(0, np.int64))
-    size = len(rectangles.corners)
+    size = len(rectangles.tree.corners)
     reading = _Reading(
         turn=_turns(messages),
         ends=np.zeros(count, np.int64),
@@ -331,7 +328,7 @@ def readers(rectangles: Rectangles, messages: Messages) -> Readers:
     flat = MessageArrays(*(getattr(messages, name) for name in MessageArrays._fields))
     first = 0
     while True:
-        first = _read_all(rectangles.tree, rectangles.head, flat, reading, first)
+        first = _read_all(rectangles.tree, rectangles.chains.head, flat, reading, first)
         if first == count:
             break
         room = np.empty(len(reading.found), np.int32)

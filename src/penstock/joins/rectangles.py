@@ -1,4 +1,4 @@
-"""Rectangles A × C of a group's subscriptions, indexed: is there one that …, and which ones are it?
+"""An index of the rectangles A × C of a group's subscriptions: is there one in a box, and which ones are?
 
 A rectangle is a point of four dimensions, (first a, last a, first c, last c). Everything that semijoins ask of their
 subscriptions is a box of such points:
@@ -13,14 +13,14 @@ The index is a k-d tree with buckets, flat, one bounding box a node (a cache lin
     buckets    up to 16 rectangles a leaf; their numbers lie next to each other, mostly: a search reads them in one go
     chains     rectangle ─▶ first subscription ─▶ next …       equal rectangles are one rectangle
 
-    a box is eight numbers, the lowest of the four coordinates and then the highest; it is searched depth first: a node
-    outside is left out, and a node wholly inside answers at once
+A box is eight numbers: the lowest of the four coordinates, and then the highest. It is searched depth first. A node
+outside of it is skipped, and a node wholly inside answers at once.
 
 Invariant: a leaf's bucket has distinct rectangles, so a full one can always be cut; `living` of a node is the number of
 rectangles below it; a node's box has all of them in it (deletions don't shrink it, which keeps it true).
 
 joins §3.1.1 has an R-tree of two dimensions in each cluster. One tree for all clusters finds the same: the conditions
-on C, which there choose the clusters, are part of the box here. It is measured in `stabbing`.
+on C, which there choose the clusters, are part of the box here. `stabbing` says what that costs.
 """
 
 from typing import NamedTuple
@@ -58,7 +58,7 @@ class RectangleChains(NamedTuple):
     head: Int32s  # the first subscription of a rectangle
     following: Int32s
     previous: Int32s
-    rectangle: Int32s  # of a subscription
+    rectangle: Int32s  # of a subscription; -1: it has none
 
 
 @kernel
@@ -165,7 +165,7 @@ def _leaf(tree: RectangleTree, corner: Int64s) -> tuple[int, int]:
 
 @kernel
 def _enclose(tree: RectangleTree, node: int, r: int) -> None:
-    """Have one rectangle more below a node: in its box, and counted."""
+    """Count one rectangle more below a node, and widen the node's box by it."""
     bounds = tree.bounds
     for d in range(4):
         value = tree.corners[r, d]
@@ -189,7 +189,7 @@ def _put(tree: RectangleTree, r: int, leaf: int) -> None:
 
 @kernel
 def _where_to_cut(values: Int64s) -> tuple[int, int]:
-    """The middle of sorted values, so that something is on either side; and how little is on one of them."""
+    """Where to cut sorted values near the middle, with some on either side; and how many the smaller side has."""
     n = len(values)
     middle = n // 2
     above = middle
@@ -348,66 +348,36 @@ def _number_by_leaves(tree: RectangleTree, used: Int64s, chains: RectangleChains
     used[_RECTANGLES], used[_FREE] = count, 0
 
 
-@kernel
-def subscriptions_of(
-    rectangles: Int32s, chains: RectangleChains, out: Int64s, counts: Int64s
-) -> int:
-    """The subscriptions of rectangles, in order, and how many each has; past the end of `out`, only counted."""
-    head, following = chains.head, chains.following
-    at = 0
-    for i in range(len(rectangles)):
-        begin = at
-        s = head[rectangles[i]]
-        while s >= 0:
-            if at < len(out):
-                out[at] = s
-            at += 1
-            s = following[s]
-        counts[i] = at - begin
-    return at
-
-
 class Rectangles:
     """The rectangles of numbered subscriptions. Numbers are small: they are positions in arrays.
 
     >>> rectangles = Rectangles()
     >>> rectangles.add(np.array([0, 1]), np.array([[10, 20, 5, 9], [15, 30, 5, 7]]))
     >>> box = np.array([0, 0, 0, 0, 18, 99, 99, 8])       # those that begin by a = 18 and end by c = 8
-    >>> any_inside(rectangles.tree, box), rectangles.subscriptions(box).tolist()
-    (True, [1])
+    >>> any_inside(rectangles.tree, box), len(rectangles)
+    (True, 2)
     """
 
     def __init__(self) -> None:
-        nobody = np.full(1, -1, np.int32)
-        self._left, self._parent = nobody, nobody.copy()
-        self._right, self._dimension, self._living = (np.zeros(1, np.int32) for _ in range(3))
-        self._cut = np.zeros(1, np.int64)
-        self._bounds = np.zeros((1, 8), np.int64)
-        self._buckets = np.zeros((1, BUCKET), np.int32)
-        self.corners = np.zeros((1, 4), np.int64)
-        self.head = nobody.copy()  # the first subscription of a rectangle
-        self.following, self.previous = nobody.copy(), nobody.copy()
-        self.rectangle = nobody.copy()  # of a subscription; -1: it has none
+        self.tree = RectangleTree(
+            left=np.full(1, -1, np.int32),
+            right=np.zeros(1, np.int32),
+            parent=np.full(1, -1, np.int32),
+            dimension=np.zeros(1, np.int32),
+            cut=np.zeros(1, np.int64),
+            living=np.zeros(1, np.int32),
+            bounds=np.zeros((1, 8), np.int64),
+            buckets=np.zeros((1, BUCKET), np.int32),
+            corners=np.zeros((1, 4), np.int64),
+        )
+        self.chains = RectangleChains(*(np.full(1, -1, np.int32) for _ in range(4)))
         self._free = np.zeros(1, np.int32)
         self._used = np.array([1, 1, 0, 0, 0], np.int64)
         self._numbered = 0  # rectangles when they were last numbered by leaves
 
-    @property
-    def tree(self) -> RectangleTree:
-        """What kernels search."""
-        return RectangleTree(
-            self._left, self._right, self._parent, self._dimension, self._cut, self._living, self._bounds,
-            self._buckets, self.corners,
-        )  # fmt: skip
-
-    @property
-    def chains(self) -> RectangleChains:
-        """Whose the rectangles are."""
-        return RectangleChains(self.head, self.following, self.previous, self.rectangle)
-
     def __len__(self) -> int:
         """How many distinct rectangles there are."""
-        return int(self._living[0])
+        return int(self.tree.living[0])
 
     def add(self, subscriptions: Int64s, corners: Int64s) -> None:
         """Add subscriptions that have no rectangle yet."""
@@ -431,54 +401,28 @@ class Rectangles:
 
     def of(self, subscription: int) -> Int64s:
         """The rectangle of a subscription."""
-        found: Int64s = self.corners[self.rectangle[subscription]]
+        found: Int64s = self.tree.corners[self.chains.rectangle[subscription]]
         return found
-
-    def inside(self, box: Int64s) -> Int32s:
-        """The rectangles in a box."""
-        out = np.empty(1024, np.int32)
-        count = all_inside(self.tree, box, out, 0)
-        if count > len(out):
-            out = np.empty(count, np.int32)
-            all_inside(self.tree, box, out, 0)
-        return out[:count]
-
-    def subscriptions(self, box: Int64s) -> Int64s:
-        """The subscriptions whose rectangles are in a box."""
-        return self.members(self.inside(box))[0]
-
-    def members(self, rectangles: Int32s) -> tuple[Int64s, Int64s]:
-        """The subscriptions of rectangles, one after the other, and how many each has."""
-        counts = np.empty(len(rectangles), np.int64)
-        out = np.empty(4 * len(rectangles) + 16, np.int64)
-        total = subscriptions_of(rectangles, self.chains, out, counts)
-        if total > len(out):
-            out = np.empty(total, np.int64)
-            subscriptions_of(rectangles, self.chains, out, counts)
-        return out[:total], counts
 
     def _reserve(self, more: int, numbers: int) -> None:
         """Room for more rectangles, and for subscriptions up to a number."""
-        nodes, buckets, rectangles = self._used[:3].tolist()
         # A cut leaves something on either side: at worst each rectangle cuts a leaf.
-        for name, size in (
-            *dict.fromkeys(_OF_NODES, nodes + 2 * more).items(),
-            ("_buckets", buckets + more),
-            *dict.fromkeys(("corners", "head", "_free"), rectangles + more).items(),
-            *dict.fromkeys(("following", "previous", "rectangle"), numbers).items(),
-        ):
-            setattr(self, name, _grown(getattr(self, name), size))
+        nodes, buckets, rectangles = self._used[:3].tolist()
+        sizes = [nodes + 2 * more] * 7 + [buckets + more, rectangles + more]
+        arrays: tuple[AnyArray, ...] = self.tree
+        self.tree = RectangleTree(*map(_grown, arrays, sizes))
+        self.chains = RectangleChains(
+            *map(_grown, self.chains, [rectangles + more, *[numbers] * 3])
+        )
+        self._free = _grown(self._free, rectangles + more)
 
     def _rebuild(self) -> None:
-        subscriptions = np.flatnonzero(self.rectangle >= 0)
-        corners = self.corners[self.rectangle[subscriptions]]
+        subscriptions = np.flatnonzero(self.chains.rectangle >= 0)
+        corners = self.tree.corners[self.chains.rectangle[subscriptions]]
         fresh = Rectangles()
         fresh.add(subscriptions, corners)
         self.__dict__.update(fresh.__dict__)
         self._used[_DEPTH] = 0
-
-
-_OF_NODES = ("_left", "_right", "_parent", "_dimension", "_cut", "_living", "_bounds")
 
 
 def _grown(array: AnyArray, size: int) -> AnyArray:

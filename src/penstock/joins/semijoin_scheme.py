@@ -1,4 +1,4 @@
-"""Select-joins by semijoins (Ref-SJ-Clu+): the groups of all subscriptions, and what their messages tell."""
+"""Select-joins by semijoins (Ref-SJ-Clu+): the groups of all subscriptions, and what their messages say."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -8,41 +8,27 @@ import pyarrow as pa
 
 from penstock.base.arrays import Bools, Int64s
 from penstock.joins.axes import ANYTHING
-from penstock.joins.choices import Choices
 from penstock.joins.conditions import Residuals, TableCondition, match_condition
 from penstock.joins.decompose import Decomposition
-from penstock.joins.filters import filter_text
-from penstock.joins.messages import (
-    ADDED,
-    DROPPED,
-    EXPOSED,
-    Message,
-    Messages,
-    TupleAdded,
-    TupleRemoved,
-    TuplesDropped,
-)
+from penstock.joins.messages import ADDED, DROPPED, EXPOSED, Messages
 from penstock.joins.notifications import Part
 from penstock.joins.readers import Readers
 from penstock.joins.semijoins import Form, Semijoins
-from penstock.joins.subscription import SelectJoin, Side
+from penstock.joins.subscription import JoinEdge, SelectJoin, Side
 from penstock.joins.table_state import Delta, TableState
 
 _Numbered = tuple[int, SelectJoin]
 _Likeness = tuple[object, ...]
+_Ranges = dict[
+    tuple[str, str | None], Int64s
+]  # by table and attribute; one row for all, or one for each
 
 
 class SemijoinScheme:
     """The groups of semijoins of all subscriptions, which are numbers here."""
 
-    def __init__(
-        self,
-        tables: dict[str, TableState],
-        decomposition: Decomposition,
-        choices: Choices | None = None,
-    ) -> None:
+    def __init__(self, tables: dict[str, TableState], decomposition: Decomposition) -> None:
         self.decomposition = decomposition
-        self.choices = choices or Choices()
         self.groups: dict[Form, Semijoins] = {}
         self._tables = tables
         self._residuals = {name: Residuals(state) for name, state in tables.items()}
@@ -65,7 +51,7 @@ class SemijoinScheme:
     def _likeness(self, join: SelectJoin) -> _Likeness:
         """What select-joins have in common that are added together: tables, edges, attributes and the one chosen."""
         sides = [
-            (side.table, self.choices.attribute(side), *[name for name, _ in side.ranges])
+            (side.table, self.decomposition.attribute(side), *[name for name, _ in side.ranges])
             for side in join.sides
         ]
         return (join.edges, *sides)
@@ -74,36 +60,17 @@ class SemijoinScheme:
         """Add subscriptions that are alike."""
         first = joins[0][1]
         numbers = np.array([number for number, _ in joins], np.int64)
-        attributes = {side.table: self.choices.attribute(side) for side in first.sides}
-        sides = {side.table: side for side in first.sides}
-        ranges = {
-            (side.table, attribute): self._ranges([join.sides[n] for _, join in joins], attribute)
-            for n, side in enumerate(first.sides)
-            for attribute in {None, attributes[side.table], *[name for name, _ in side.ranges]}
+        sides = {
+            side.table: [join.sides[n] for _, join in joins] for n, side in enumerate(first.sides)
         }
-        tested = {
-            side.table: [
-                number
-                for number, join in joins
-                if self._condition(number, join.sides[n], attributes[side.table])
-            ]
-            for n, side in enumerate(first.sides)
-        }
+        ranges = self._grouping_ranges(sides)
+        tested = {table: self._keep_conditions(numbers, mine) for table, mine in sides.items()}
         groups = []
         for base, edge in self.decomposition.of(first):
-            form = Form(base, edge, attributes[base])
-            columns = [ranges[base, attributes[base]]]
-            if form.filtering is not None:
-                chosen = self.choices.filter_attributes(sides[form.filtering])
-                form = Form(base, edge, attributes[base], chosen)
-                columns += [ranges[form.filtering, c] for c in chosen or (None,)]  # type: ignore[index]
-            else:
-                columns.append(np.array([ANYTHING], np.int64))
-            corners = np.concatenate(
-                [np.broadcast_to(column, (len(joins), 2)) for column in columns], axis=1
-            )
+            form = self._form(base, edge, first)
             group = self._group(form)
-            group.add(numbers, corners)
+            columns = [np.broadcast_to(c, (len(joins), 2)) for c in self._columns(form, ranges)]
+            group.add(numbers, np.concatenate(columns, axis=1))
             group.tested.update(tested[base])
             groups.append(group)
         self._member.update(dict.fromkeys(numbers.tolist(), groups))
@@ -115,6 +82,26 @@ class SemijoinScheme:
             condition = self._conditions.pop((number, table), None)
             if condition is not None and condition.residual is not None:
                 residuals.release(condition.residual)
+
+    def _form(self, base: str, edge: JoinEdge | None, join: SelectJoin) -> Form:
+        """The form of the semijoin of a select-join with this base table and edge."""
+        attributes = {side.table: self.decomposition.attribute(side) for side in join.sides}
+        form = Form(base, edge, attributes[base])
+        if form.filtering is None:
+            return form
+        return replace(form, filter_attribute=attributes[form.filtering])
+
+    def _grouping_ranges(self, sides: dict[str, list[Side]]) -> _Ranges:
+        """The ranges by which subscriptions that are alike are grouped."""
+        chosen = {table: self.decomposition.attribute(mine[0]) for table, mine in sides.items()}
+        return {(table, a): self._ranges(sides[table], a) for table, a in chosen.items()}
+
+    def _columns(self, form: Form, ranges: _Ranges) -> list[Int64s]:
+        """The two columns of rectangles: ranges of the base table, and of the filtering table."""
+        a = ranges[form.base, form.base_attribute]
+        if form.filtering is None:
+            return [a, np.array([ANYTHING], np.int64)]
+        return [a, ranges[form.filtering, form.filter_attribute]]
 
     def _group(self, form: Form) -> Semijoins:
         if form not in self.groups:
@@ -134,23 +121,23 @@ class SemijoinScheme:
         if attribute is None:
             return np.array([ANYTHING], np.int64)
         axis = self._tables[sides[0].table].axis(attribute)
-        names = [name for name, _ in sides[0].ranges]
-        if attribute not in names:
-            return np.array([ANYTHING], np.int64)
-        n = names.index(attribute)
+        n = [name for name, _ in sides[0].ranges].index(attribute)
         return axis.ranges([side.ranges[n][1] for side in sides])
 
-    def _condition(self, number: int, side: Side, attribute: str | None) -> bool:
-        """Whether there is more to test than the range of one attribute; keep what it is."""
-        if side.residual is None and all(name == attribute for name, _ in side.ranges):
-            return False
-        axis = self._tables[side.table].axis
-        residual = None
-        if side.residual is not None:
-            residual = self._residuals[side.table].keep(side.residual)
-        ranges = tuple((name, axis(name).range(values)) for name, values in side.ranges)
-        self._conditions[number, side.table] = TableCondition(ranges, residual)
-        return True
+    def _keep_conditions(self, numbers: Int64s, sides: list[Side]) -> list[int]:
+        """Keep what else subscriptions ask of a table than the range they are grouped by; those that ask for more."""
+        table, attribute = sides[0].table, self.decomposition.attribute(sides[0])
+        axis, found = self._tables[table].axis, []
+        for number, side in zip(numbers.tolist(), sides, strict=True):
+            if side.residual is None and all(name == attribute for name, _ in side.ranges):
+                continue
+            residual = None
+            if side.residual is not None:
+                residual = self._residuals[table].keep(side.residual)
+            ranges = tuple((name, axis(name).range(values)) for name, values in side.ranges)
+            self._conditions[number, table] = TableCondition(ranges, residual)
+            found.append(number)
+        return found
 
     # --- changes -------------------------------------------------------------------------------
 
@@ -166,27 +153,6 @@ class SemijoinScheme:
                 continue
             if len(messages):
                 found.append(Part(messages, SemijoinSender(self, group)))
-        return found
-
-    def content(self, number: int) -> list[Message]:
-        """What the subscriber holds, or should."""
-        found: list[Message] = []
-        for group in self._member[number]:
-            state = group.base
-            places = group.semijoin_places(number)
-            places = places[self.test(group, number, places)]
-            found += [TupleAdded(state.name, _row(state, place)) for place in places.tolist()]
-        return found
-
-    def filters(self, group: Semijoins) -> dict[int, str]:
-        """The subscriptions of a group as stateless filters over its messages."""
-        found = {}
-        for number in np.flatnonzero(group.rectangles.rectangle >= 0).tolist():
-            condition = self._conditions.get((number, group.form.base))
-            residual = "TRUE"
-            if condition is not None and condition.residual is not None:
-                residual = self._residuals[group.form.base].text(condition.residual)
-            found[number] = filter_text(group.rectangles.of(number), condition, residual)
         return found
 
     def test(self, group: Semijoins, number: int, places: Int64s) -> Bools:
@@ -216,20 +182,6 @@ class SemijoinSender:
             keep[mine] = self._scheme.test(self.group, number, messages.tuples[which[mine]])
         return found.keep(keep)
 
-    def content_bytes(self, messages: Messages) -> Int64s:
-        """Of what is added all bytes, of what is removed those of its key, of what is dropped the join attributes."""
-        state = self.group.base
-        sizes = np.where(
-            messages.kind == ADDED,
-            state.sizes[np.where(messages.form == DROPPED, 0, messages.tuples)],
-            state.key_sizes[np.where(messages.form == DROPPED, 0, messages.tuples)],
-        )
-        dropped = messages.form == DROPPED
-        if dropped.any():
-            assert self.group.form.edge is not None
-            sizes[dropped] = 4 * len(self.group.form.edge.attributes)
-        return sizes
-
     @property
     def base(self) -> TableState:
         """The table that messages are about."""
@@ -242,32 +194,32 @@ class SemijoinSender:
         return () if edge is None else self.base.join_attributes(edge)
 
     def outside(self, messages: Messages) -> Messages:
-        """Messages as they are told outside of this process: with ranks for coordinates."""
+        """Messages as they leave this process: with ranks for coordinates."""
         form, points = self.group.form, messages.points()
         has_a = messages.form != DROPPED
         has_c = np.isin(messages.form, (EXPOSED, DROPPED))
         of_base = _ranks(self.base, form.base_attribute)
         of_filtering = _ranks(self.group.filtering, form.filter_attribute)
         about_base = np.repeat(~has_a, points)
+        c, below, above = (
+            np.where(has_c, of_filtering(value), value)
+            for value in (messages.c, messages.below, messages.above)
+        )
         return replace(
             messages,
             a=np.where(has_a, of_base(messages.a), messages.a),
-            **{
-                name: np.where(has_c, of_filtering(value), value)
-                for name, value in (
-                    ("c", messages.c),
-                    ("below", messages.below),
-                    ("above", messages.above),
-                )
-            },
+            c=c,
+            below=below,
+            above=above,
             x=np.where(about_base, of_base(messages.x), of_filtering(messages.x)),
             y=np.where(about_base, of_base(messages.y), of_filtering(messages.y)),
         )
 
     def contents(self, messages: Messages) -> pa.RecordBatch:
-        """What messages tell, as rows of the base table, in which what isn't told is NULL.
+        """What messages say, as rows of the base table: what they don't say is NULL.
 
-        That is all of a tuple that is added, the key of one that is removed, the join attributes of what is dropped.
+        A message has all of a tuple that is added, the key of one that is removed, the join attributes of those that
+        are dropped.
         """
         state = self.base
         nothing = (None,) * len(state.table.columns)
@@ -282,36 +234,24 @@ class SemijoinSender:
             for n, name in enumerate(state.table.columns)
         }
         for at in np.flatnonzero(dropped).tolist():
-            message = self.message(messages, at)
-            assert isinstance(message, TuplesDropped)
-            told = dict(zip(message.attributes, message.values, strict=True))
+            joined_on = self._joined_on(int(messages.tuples[at]))
             for name, values in columns.items():
-                values[at] = told.get(name)
+                values[at] = joined_on.get(name)
         return pa.RecordBatch.from_pydict(columns, schema=state.table.schema.to_arrow())
 
-    def message(self, messages: Messages, at: int) -> Message:
-        state, place = self.group.base, int(messages.tuples[at])
-        if messages.form[at] == DROPPED:
-            edge, filtering = self.group.form.edge, self.group.filtering
-            assert edge is not None
-            assert filtering is not None
-            row = _row(filtering, place)
-            values = tuple(row[a] for a in filtering.join_attributes(edge))
-            return TuplesDropped(state.name, state.join_attributes(edge), values)
-        if messages.kind[at] == ADDED:
-            return TupleAdded(state.name, _row(state, place))
-        tuple_ = state.rows[place]
-        assert tuple_ is not None
-        return TupleRemoved(state.name, state.key_of(tuple_))
+    def _joined_on(self, place: int) -> dict[str, object]:
+        """The join attributes of the base table's tuples that join a tuple of the filtering table."""
+        edge, filtering = self.group.form.edge, self.group.filtering
+        assert edge is not None
+        assert filtering is not None
+        row = filtering.rows[place]
+        assert row is not None
+        values = filtering.as_dict(row)
+        theirs = filtering.join_attributes(edge)
+        return {a: values[b] for a, b in zip(self.join_attributes, theirs, strict=True)}
 
 
 def _ranks(state: TableState | None, attribute: str | None) -> Callable[[Int64s], Int64s]:
     if state is None or attribute is None:
         return lambda coordinates: coordinates
     return state.axis(attribute).ranks
-
-
-def _row(state: TableState, place: int) -> dict[str, object]:
-    row = state.rows[place]
-    assert row is not None
-    return state.as_dict(row)

@@ -14,11 +14,11 @@ and the tuples, and the subscriptions are the same for all keys. A select-join o
 (`decompose`), each keyed by the attributes of its own edge: on a cluster each edge is a stage, a table's changes go to
 the stages of all its edges, and no stage waits for another.
 
-A group without a filtering table sends a tuple to all who select it: a plain filter, and all of Rel-Sel.
+A group without a filtering table sends a tuple to all who select it: a plain filter.
 
-Other conditions of a subscription on R are tested on the message, which has the tuple; DROPPED has none, and so may
-tell a subscriber to forget what it never had. Its other conditions on S can't be tested: they are left to the
-subscriber, who then holds more of R than it needs.
+Other conditions of a subscription on R are tested on the message, which has the tuple. DROPPED has none, and so may
+make a subscriber forget what it never had. Its other conditions on S can't be tested: they are left to the subscriber,
+who then holds more of R than it needs.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ from penstock.joins.messages import (
 )
 from penstock.joins.readers import Readers, readers
 from penstock.joins.rectangles import Rectangles, RectangleTree, any_inside
-from penstock.joins.runs import RunArrays, RunEntries, Runs, first_at_least
+from penstock.joins.runs import RunEntries, Runs
 from penstock.joins.skylines import Skylines, Survey, describe_all
 from penstock.joins.stabbing import Clusters
 from penstock.joins.subscription import JoinEdge
@@ -53,17 +53,12 @@ _FEW = 256  # rectangles that are looked at one by one rather than asked for aga
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What semijoins of a group have in common: tables, edge, and by which attributes they are grouped."""
+    """What semijoins of a group have in common: tables, edge, and the attributes by which they are grouped."""
 
     base: str
     edge: JoinEdge | None = None
     base_attribute: str | None = None
-    filter_attributes: tuple[str, ...] = ()
-
-    @property
-    def filter_attribute(self) -> str | None:
-        """The one by which it is grouped, if it is one."""
-        return self.filter_attributes[0] if self.filter_attributes else None
+    filter_attribute: str | None = None
 
     @property
     def filtering(self) -> str | None:
@@ -74,7 +69,7 @@ class Form:
     @property
     def place(self) -> tuple[str, ...]:
         """By which forms are put in an order that is the same in every process."""
-        return self.base, str(self.edge), self.base_attribute or "", *self.filter_attributes
+        return self.base, str(self.edge), self.base_attribute or "", self.filter_attribute or ""
 
     def __str__(self) -> str:
         return f"{self.base}⋉{self.filtering}" if self.edge else self.base
@@ -89,28 +84,6 @@ def _any_selects(tree: RectangleTree, a: Int64s, found: Bools) -> None:
         found[i] = any_inside(tree, box)
 
 
-@kernel
-def _held(base: RunArrays, filtering: RunArrays, corner: Int64s, out: Int64s) -> int:
-    """The places of the tuples in the semijoin with this rectangle; past the end of `out`, they are only counted."""
-    a, c = base.values, filtering.values
-    at = 0
-    for key in range(min(len(base.start), len(filtering.start))):
-        begin = filtering.start[key]
-        end = begin + filtering.length[key]
-        place = first_at_least(c, begin, end, corner[2])
-        if place == end or c[place] > corner[3]:
-            continue
-        begin = base.start[key]
-        end = begin + base.length[key]
-        p = first_at_least(a, begin, end, corner[0])
-        while p < end and a[p] <= corner[1]:
-            if at < len(out):
-                out[at] = base.tuples[p]
-            at += 1
-            p += 1
-    return at
-
-
 @dataclass(slots=True)
 class Semijoins:
     """The semijoins of one form. Subscriptions are numbers."""
@@ -121,10 +94,6 @@ class Semijoins:
     rectangles: Rectangles = field(default_factory=Rectangles)
     clusters: Clusters = field(default_factory=Clusters)
     tested: set[int] = field(default_factory=set)  # those with more conditions on the base table
-
-    def __len__(self) -> int:
-        """How many subscriptions there are."""
-        return int(np.count_nonzero(self.rectangles.rectangle >= 0))
 
     def add(self, numbers: Int64s, corners: Int64s) -> None:
         """Add subscriptions with their rectangles (first a, last a, first c, last c)."""
@@ -155,20 +124,13 @@ class Semijoins:
         """Messages about the changed tuples themselves."""
         edge, attribute = self.form.edge, self.form.base_attribute
         row, kind, places = changed_places(delta.old, delta.new)
-        a = self.base.coordinates(attribute, places)
         if edge is None:
             keys = np.zeros(len(places), np.int64)
         else:
             keys = self.base.keys(edge, places)
-        if edge is not None:
             order = _by_first(keys)
-            row, kind, places, a, keys = (
-                row[order],
-                kind[order],
-                places[order],
-                a[order],
-                keys[order],
-            )
+            row, kind, places, keys = row[order], kind[order], places[order], keys[order]
+        a = self.base.coordinates(attribute, places)
         if not self.tested:
             keep = _not_replaced(row, kind, keys, a)
             row, kind, places, a, keys = row[keep], kind[keep], places[keep], a[keep], keys[keep]
@@ -276,27 +238,9 @@ class Semijoins:
             y=y,
         )
 
-    # --- who reads, and holds ------------------------------------------------------------------
-
     def readers(self, messages: Messages) -> Readers:
         """Who reads which message."""
         return readers(self.rectangles, messages)
-
-    def semijoin_places(self, number: int) -> Int64s:
-        """The places of the tuples in a subscription's semijoin, by its rectangle."""
-        corner = self.rectangles.of(number)
-        if self.form.edge is None:
-            places = self.base.places()
-            a = self.base.coordinates(self.form.base_attribute, places)
-            mine: Int64s = places[(a >= corner[0]) & (a <= corner[1])]
-            return mine
-        out = np.empty(1024, np.int64)
-        runs = self.base_runs.arrays, self.filter_runs.arrays
-        count = _held(*runs, corner, out)
-        if count > len(out):
-            out = np.empty(count, np.int64)
-            _held(*runs, corner, out)
-        return out[:count]
 
 
 def room_for_skylines(runs: Runs, tuples: int) -> Skylines:
@@ -319,7 +263,7 @@ def _room_for_marks(runs: Runs) -> Marks:
 
 
 def changed_places(old: Int64s, new: Int64s) -> tuple[Int64s, Int8s, Int64s]:
-    """What goes and what comes, in the order in which it is told: row of the delta, kind, place."""
+    """What goes and what comes, in the order in which it is sent: row of the delta, kind, place."""
     places = np.stack([old, new], axis=1).ravel()
     row = np.repeat(np.arange(len(old)), 2)
     kind = np.tile(np.array([REMOVED, ADDED], np.int8), len(old))

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.base.arrays import Int64s
 from penstock.base.errors import SchemaError
@@ -24,7 +23,7 @@ from penstock.base.row_values import unreadable_rows
 from penstock.joins.axes import NULL, Axis, key_tuples, row_keys
 from penstock.joins.catalog import Table
 from penstock.joins.changes import ChangeBatch
-from penstock.joins.messages import NUMBER, TupleKey
+from penstock.joins.messages import TupleKey
 from penstock.joins.runs import RunEntries, Runs, nothing
 from penstock.joins.subscription import JoinEdge
 
@@ -94,9 +93,8 @@ class Delta:
     change: Int64s  # its position in the batch
     old: Int64s
     new: Int64s
-    near: dict[
-        tuple[JoinEdge, str | None], tuple[Int64s, Int64s]
-    ]  # neighbours of what was lost, and gained
+    # Neighbours of what was lost, and of what was gained, by index.
+    near: dict[tuple[JoinEdge, str | None], tuple[Int64s, Int64s]]
 
     def __len__(self) -> int:
         return len(self.change)
@@ -114,11 +112,8 @@ class TableState:
         self._edges = {e: k for e, k in edges.items() if name in (e.left, e.right)}
         self._keys: dict[JoinEdge, Int64s] = {e: np.zeros(0, np.int64) for e in self._edges}
         self.indexes: dict[tuple[JoinEdge, str | None], Runs] = {}
-        self.sizes = np.zeros(0, np.int64)  # bytes of the tuples, and of their keys
-        self.key_sizes = np.zeros(0, np.int64)
         self.revision = 0  # grows with every batch: what is known of a place may hold no longer
         self._place: dict[TupleKey, int] = {}  # by key as SQL compares it (`row_keys`)
-        self._versions: dict[TupleKey, int] = {}
         self._free: list[int] = []
         self._leaving: list[int] = []
         self._key_columns = [table.columns.index(k) for k in table.key]
@@ -142,10 +137,6 @@ class TableState:
     def places(self) -> Int64s:
         """Where tuples stand."""
         return np.fromiter(self._place.values(), np.int64, len(self._place))
-
-    def place(self, key: TupleKey) -> int:
-        """Where the tuple with a key, as SQL compares it, stands; -1: there is none."""
-        return self._place.get(key, -1)
 
     def coordinates(self, attribute: str | None, places: Int64s) -> Int64s:
         """Of an attribute; without one, all are the same."""
@@ -174,7 +165,7 @@ class TableState:
             if type_ is None:
                 raise SchemaError(f"table {self.name} has no attribute {attribute!r}")
             self.axes[attribute] = Axis(attribute, type_)
-            self._columns[attribute] = np.full(len(self.sizes), NULL, np.int64)
+            self._columns[attribute] = np.full(len(self._columns[None]), NULL, np.int64)
             self.number_anew(attribute)
         return self.axes[attribute]
 
@@ -208,16 +199,14 @@ class TableState:
     # --- changes -------------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Use the places of tuples that have gone again. What messages there are must have been read."""
+        """Let places of tuples that have gone be used again. All messages must have been read by now."""
         self._free += self._leaving
         self._leaving = []
 
     def apply(self, batch: ChangeBatch) -> Delta:
         """Apply changes, all of them or, if one can't be read, none."""
         rows, keys = self._read(batch)
-        moved = self._moved_from(batch)
         found = {a: axis.coordinates(batch.rows.column(a)) for a, axis in self.axes.items()}
-        sizes = _sizes(batch.rows), _sizes(batch.rows.select(list(self.table.key)))
         joined = {
             edge: numbers.of(key_tuples([
                 (batch.rows.column(a), self.table.type(a), a)  # type: ignore[misc]
@@ -225,14 +214,10 @@ class TableState:
             ]))
             for edge, numbers in self._edges.items()
         }  # fmt: skip
-        change, old, new = self._resolve(batch, rows, keys, moved)
+        change, old, new = self._resolve(batch, rows, keys)
         self.revision += 1
         self._grow()
         come = new >= 0
-        self.sizes[new[come]], self.key_sizes[new[come]] = (
-            sizes[0][change[come]],
-            sizes[1][change[come]],
-        )
         for attribute, coordinates in found.items():
             self._columns[attribute][new[come]] = coordinates[change[come]]
         for edge, numbers in joined.items():
@@ -268,57 +253,21 @@ class TableState:
                 "leave it out"
             ) from error
 
-    def _moved_from(self, batch: ChangeBatch) -> dict[int, TupleKey]:
-        """By row, the keys that tuples had before, as SQL compares them."""
-        if not batch.moved_from:
-            return {}
-        given = [dict(zip(self.table.key, k, strict=True)) for k in batch.moved_from.values()]
-        rows = pa.RecordBatch.from_pylist(given, schema=self._arrow)
-        return dict(zip(batch.moved_from, row_keys(rows, self.table), strict=True))
-
     def _resolve(
-        self,
-        batch: ChangeBatch,
-        rows: list[tuple[Any, ...]],
-        keys: list[TupleKey],
-        moved: dict[int, TupleKey],
+        self, batch: ChangeBatch, rows: list[tuple[Any, ...]], keys: list[TupleKey]
     ) -> tuple[Int64s, Int64s, Int64s]:
-        """Which tuples go and come. Changes that say nothing new are left out.
-
-        A change that moves a tuple says two things, that there is none with the one key and that there is this one
-        with the other. Each holds unless something later is known of its key.
-        """
+        """Which changes do something, and which tuples go and come by each."""
         found: list[tuple[int, int, int]] = []
         deleted = [False] * len(rows) if batch.deleted is None else batch.deleted.tolist()
-        versions = None if batch.versions is None else batch.versions.tolist()
         for n, (row, key) in enumerate(zip(rows, keys, strict=True)):
-            if versions is None or self._is_newer(key, versions[n]):
-                place = self._place.get(key, -1)
-                if deleted[n]:
-                    if place >= 0:
-                        found.append((n, self._leave(key), -1))
-                elif place < 0 or self.rows[place] != row:
-                    found.append((n, self._leave(key), self._enter(key, row)))
-            before = moved.get(n, key)
-            if before == key or (versions is not None and not self._is_newer(before, versions[n])):
-                continue
-            if before in self._place:
-                found.append((n, self._leave(before), -1))
+            place = self._place.get(key, -1)
+            if deleted[n]:
+                if place >= 0:
+                    found.append((n, self._leave(key), -1))
+            elif place < 0 or self.rows[place] != row:
+                found.append((n, self._leave(key), self._enter(key, row)))
         change, old, new = np.array(found, np.int64).reshape(-1, 3).T
         return np.ascontiguousarray(change), np.ascontiguousarray(old), np.ascontiguousarray(new)
-
-    def _is_newer(self, key: TupleKey, version: int) -> bool:
-        if version <= self._versions.get(key, version - 1):
-            return False
-        self._versions[key] = version
-        return True
-
-    def forget_versions(self, before: int) -> int:
-        """Forget the versions of deleted tuples below this one: changes as late as that would be taken for new ones."""
-        old = [k for k, v in self._versions.items() if v < before and k not in self._place]
-        for key in old:
-            del self._versions[key]
-        return len(old)
 
     def _enter(self, key: TupleKey, row: tuple[Any, ...]) -> int:
         if self._free:
@@ -331,41 +280,22 @@ class TableState:
         return place
 
     def _leave(self, key: TupleKey) -> int:
-        """Its place; the row stays until the next batch, as messages tell of it."""
+        """Its place; the row stays until the next batch, as messages are about it."""
         place = self._place.pop(key, -1)
         if place >= 0:
             self._leaving.append(place)
         return place
 
     def _grow(self) -> None:
-        size = len(self.rows)
-        if size <= len(self.sizes):
+        room = len(self._columns[None])
+        if len(self.rows) <= room:
             return
-        size = max(size, 2 * len(self.sizes))
+        size = max(len(self.rows), 2 * room)
         self._columns = {name: _grown(column, size, NULL) for name, column in self._columns.items()}
         self._keys = {edge: _grown(column, size, -1) for edge, column in self._keys.items()}
-        self.sizes, self.key_sizes = _grown(self.sizes, size, 0), _grown(self.key_sizes, size, 0)
 
 
 def _grown(column: Int64s, size: int, fill: int) -> Int64s:
     larger = np.full(size, fill, np.int64)
     larger[: len(column)] = column
     return larger
-
-
-def _sizes(rows: pa.RecordBatch) -> Int64s:
-    """The bytes of each row: 4 of a number, of a string or a payload as many as it has."""
-    found = np.zeros(rows.num_rows, np.int64)
-    for column in rows.columns:
-        type_ = column.type
-        if (
-            pa.types.is_string(type_)
-            or pa.types.is_binary(type_)
-            or pa.types.is_large_string(type_)
-        ):
-            found += pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
-        elif pa.types.is_nested(type_):
-            found += column.nbytes // max(1, len(column))
-        else:
-            found += NUMBER
-    return found

@@ -9,7 +9,7 @@ Read `registry` first, then `subscriptions`: the registry as its users see it, a
 - `incoming`, `load`: a million subscriptions at once;
 - `store`, `queries`: reading, one state at a time, and the change feed;
 - `turns`: writing, one at a time, and which numbers changes get;
-- `tables`, `databases`: how it is kept, and what differs between SQLite and PostgreSQL.
+- `tables`, `databases`: how it is kept; `sqlite`, `postgresql`: what differs between the two.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
-"""Rows that aren't as Penstock has written them: of other types, which SQLite keeps in any column, or changed since.
+"""Rows that aren't as Penstock has written them: values of other types, which SQLite keeps in any column, or changed.
 
-A row that says something else than its columns should, or has another checksum than its own, is set aside, with what is
-wrong and what to do, and the others are read. A BLOB that is UTF-8 counts as its text. The fast way reads thousands of
-rows at a time and fails as a whole; only then are rows read one by one.
+A row with a value of another type than its column's, or with a wrong checksum, is set aside, with what is wrong and
+what to do, and the others are read. A BLOB that is UTF-8 counts as its text. The fast way reads thousands of rows at a
+time and fails as a whole; only then are rows read one by one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -76,8 +76,12 @@ def set_changed_rows_aside(table: pa.Table) -> tuple[pa.Table, list[BadRow]]:
     return table.take(np.delete(np.arange(len(table)), wrong)), bad
 
 
+def _data(value: Any) -> Any:
+    return value.data if isinstance(value, RawText) else value
+
+
 def _decoded(value: Any, kind: pa.DataType) -> Any:
-    data = value.data if isinstance(value, RawText) else value
+    data = _data(value)
     return data.decode() if isinstance(data, bytes) and pa.types.is_string(kind) else data
 
 
@@ -95,7 +99,7 @@ def _faults(row: dict[str, Any], schema: pa.Schema) -> Iterator[str]:
             if not isinstance(value, RawText | bytes):
                 yield f"the {what} is {_kind(value)}, not text"
                 continue
-            data = value.data if isinstance(value, RawText) else value
+            data = _data(value)
             try:
                 data.decode()
             except UnicodeDecodeError as error:
@@ -112,8 +116,7 @@ def _kind(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, RawText):
-        return value.data.decode("utf-8", "replace").replace("\0", "?")
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace").replace("\0", "?")
-    return "" if value is None else str(value)
+    data = _data(value)
+    if isinstance(data, bytes):
+        return data.decode("utf-8", "replace").replace("\0", "?")
+    return "" if data is None else str(data)

@@ -1,10 +1,7 @@
 """The catalogue of a registry: given once, kept with the subscriptions, and from then on the same for everybody.
 
-Select-joins stand among the other subscriptions, told apart by how their text begins. A registry without a catalogue
-refuses them.
-
-Nobody can change a catalogue, so whoever has read it may check selects against it at any time: there is no race as with
-schemas, which a registry may get late.
+A registry without a catalogue refuses select-joins. Nobody can change a catalogue, so whoever has read it may check
+selects against it at any time: there is no race as with schemas, which a registry may get late.
 """
 
 from collections.abc import Sequence
@@ -20,12 +17,7 @@ from penstock.registry.tables import catalog as catalog_table
 
 
 def read_catalog(store: Store) -> Catalog | None:
-    """The registry's catalogue, if it has one.
-
-    >>> from penstock.registry.databases import database_of
-    >>> read_catalog(Store(database_of(None))) is None
-    True
-    """
+    """The registry's catalogue, if it has one."""
     with store.reading() as connection:
         text = read_only_row(connection, catalog_table.c.catalog)
     return None if text is None else Catalog.from_json(text)
@@ -47,7 +39,7 @@ def keep_catalog(store: Store, catalog: Catalog) -> Catalog:
     return catalog
 
 
-def no_catalog(text: str) -> FilterError:
+def _no_catalog(text: str) -> FilterError:
     """Why a select is refused where there is no catalogue."""
     return FilterError(
         text,
@@ -59,15 +51,9 @@ def no_catalog(text: str) -> FilterError:
 
 
 def examine_select(text: str, catalog: Catalog | None) -> Examined:
-    """Check one select; FilterError if it isn't one. What comes back is its cost, and warnings of it.
-
-    >>> from penstock.joins.catalog import Table
-    >>> catalog = Catalog.of({"A": Table({"x": "int", "name": "string"}, key="x")})
-    >>> examine_select("SELECT * FROM A WHERE x > 5 AND name LIKE '%a%'", catalog)
-    Examined(warnings=[], cost=4)
-    """
+    """What one select costs, and warnings of that. FilterError if it isn't one."""
     if catalog is None:
-        raise no_catalog(text)
+        raise _no_catalog(text)
     select = read_select(text, catalog)
     cost = _cost(select, catalog)
     return Examined(warnings_of_join(select.join) + warnings_of_cost(cost), cost)
@@ -76,13 +62,13 @@ def examine_select(text: str, catalog: Catalog | None) -> Examined:
 def examine_selects(
     texts: Sequence[str], catalog: Catalog | None
 ) -> tuple[list[tuple[int, FilterError]], list[int]]:
-    """Check many selects. Returns the bad ones by position, and the cost of each.
+    """Check many selects: the errors by position, and the cost of each.
 
     >>> [str(error.reason) for _, error in examine_selects(["SELECT * FROM A"], None)[0]]
     ['a select needs a catalogue of tables, and the registry has none']
     """
     if catalog is None:
-        return [(row, no_catalog(text)) for row, text in enumerate(texts)], [0] * len(texts)
+        return [(row, _no_catalog(text)) for row, text in enumerate(texts)], [0] * len(texts)
     found, errors = Selects.under(catalog).many(texts)
     return errors, [0 if select is None else _cost(select, catalog) for select in found]
 

@@ -1,10 +1,9 @@
 """Where a bulk load comes from: anything that holds a table becomes three Arrow columns.
 
-A Spark DataFrame, an Arrow table, batch, reader or dataset, a pandas, Polars or DuckDB frame (by
-the Arrow C stream they all speak), a Parquet file or folder, a JSON lines file. Only the columns
-asked for are read. A table as a whole that can't be read (no such column, ids that are no integers,
-broken JSON) is a `RegistryError`; what is wrong with single rows is found in `load.py`, all at
-once.
+A Spark DataFrame, an Arrow table, batch, reader or dataset, a pandas, Polars or DuckDB frame (by the Arrow C stream
+they all speak), a Parquet file or folder, a JSON lines file. Only the columns asked for are read. A table that can't be
+read as a whole (no such column, ids that are no integers, broken JSON) is a `RegistryError`; `load` finds what is wrong
+with single rows, all at once.
 """
 
 import os
@@ -41,13 +40,7 @@ class SourceColumns(NamedTuple):
 
 
 def read_source(source: Any, names: SourceColumns) -> Incoming:
-    """The columns of these names. A column `id` may be missing; one with another name must be there.
-
-    >>> table = pa.table({"user": ["alice"], "filter": ["price > 5"]})
-    >>> incoming = read_source(table, SourceColumns(subscriber="user"))
-    >>> len(incoming), incoming.ids
-    (1, None)
-    """
+    """The columns of these names. A column `id` may be missing; one with another name must be there."""
     try:
         table = _table(source, names)
         if names.id == "id" and "id" not in table.column_names:
@@ -102,22 +95,22 @@ def _from_dataset(dataset: Any, names: SourceColumns) -> pa.Table:
 def _from_json_lines(path: Path, names: SourceColumns) -> pa.Table:
     import pyarrow.json
 
-    # The types are told, not guessed: a subscriber named '2026-01-01' is no timestamp.
+    # The types are given, not guessed: a subscriber named '2026-01-01' is no timestamp.
     types: dict[str, pa.DataType] = {names.subscriber: pa.string(), names.filter: pa.string()}
     if names.id is not None:
         types[names.id] = pa.int64()
-    told = pa.schema(list(types.items()))
+    given = pa.schema(list(types.items()))
     if path.stat().st_size == 0:
-        return told.empty_table()
+        return given.empty_table()
     lines: Any = pa.input_stream(str(path))  # unpacks .gz
     with lines:
         table = pyarrow.json.read_json(
             lines,
             # A line must fit into a block: far above the longest filter allowed.
             pyarrow.json.ReadOptions(block_size=32 << 20),
-            pyarrow.json.ParseOptions(explicit_schema=told, unexpected_field_behavior="ignore"),
+            pyarrow.json.ParseOptions(explicit_schema=given, unexpected_field_behavior="ignore"),
         )
-    # A told field becomes a column even if no line has it.
+    # A given field becomes a column even if no line has it.
     if names.id == "id" and table.column("id").null_count == len(table):
         return table.drop_columns(["id"])
     return table

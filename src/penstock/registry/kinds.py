@@ -1,8 +1,8 @@
-"""Filters and selects, told apart: they stand in one table, and whoever compiles one kind doesn't see the other.
+"""Filters and selects, told apart by how their text begins: they stand in one table, each kind is compiled alone.
 
-A plain matcher, a snapshot or a report of covers is given the filters; the select-joins' side is given the selects, by
-`SelectSource`, in the same form. An id may have had a filter and have a select now (or the other way round): to who
-follows the filters it is removed.
+A matcher, a snapshot or a report of covers is given the filters. The pipeline of select-joins is given the selects, by
+`SelectSource`, in the same form. An id may have had a filter and have a select now, or the other way round: whoever
+follows the filters sees it removed.
 """
 
 from collections.abc import Callable
@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 
 def are_selects(texts: "pa.Array | pa.ChunkedArray") -> npt.NDArray[np.bool_]:
-    """Which texts are meant as selects.
-
-    >>> import pyarrow as pa
-    >>> are_selects(pa.array(["price > 5", "SELECT * FROM Stocks", None])).tolist()
-    [False, True, False]
-    """
+    """Which texts are meant as selects; a NULL isn't."""
     found = pc.fill_null(pc.match_substring_regex(texts, SELECT_PATTERN), False)
     return np.asarray(found, dtype=np.bool_)
 
@@ -46,7 +41,7 @@ def rows_of_kind(rows: Rows, selects: bool) -> Rows:
 
 
 def changes_of_kind(changes: Changes, selects: bool) -> Changes:
-    """What changed, to who follows the filters only, or the selects only."""
+    """What changed, for whoever follows only the filters, or only the selects."""
     mine = are_selects(changes.upserts.filters) == selects
     if mine.all():
         return changes
@@ -59,7 +54,7 @@ def changes_of_kind(changes: Changes, selects: bool) -> Changes:
 
 
 class SelectSource:
-    """The select-joins of a registry: `subs.selects`. What `SubscriptionSource` asks for, and what the texts say."""
+    """The select-joins of a registry (`subs.selects`): a `SubscriptionSource` that also says what the texts ask for."""
 
     def __init__(self, store: "Store", catalog: "Catalog | None", clock: Callable[[], int]) -> None:
         self._store = store

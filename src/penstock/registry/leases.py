@@ -25,14 +25,7 @@ _EXAMPLES = "write it like '1 day', '90 minutes', '2h', '1h 30m' or 'forever'"
 
 
 def lease_length(lease: Lease) -> int:
-    """The length of a lease in microseconds; `FOREVER` for `"forever"`.
-
-    >>> lease_length("90 minutes") == lease_length("1h 30m") == lease_length(timedelta(minutes=90))
-    True
-    >>> lease_length("0 days")
-    Traceback (most recent call last):
-    penstock.base.errors.LeaseError: lease '0 days' is not longer than zero: write it like '1 day', ...
-    """
+    """The length of a lease in microseconds; `FOREVER` for `"forever"`."""
     if isinstance(lease, timedelta):
         length = lease // timedelta(microseconds=1)
     elif isinstance(lease, str):
@@ -41,20 +34,16 @@ def lease_length(lease: Lease) -> int:
         length = _read(lease)
     else:
         raise LeaseError(f"lease {lease!r} is neither text nor a timedelta: {_EXAMPLES}")
-    told = quote_briefly(lease) if isinstance(lease, str) else str(lease)
+    shown = quote_briefly(lease) if isinstance(lease, str) else str(lease)
     if length <= 0:
-        raise LeaseError(f"lease {told} is not longer than zero: {_EXAMPLES}")
+        raise LeaseError(f"lease {shown} is not longer than zero: {_EXAMPLES}")
     if length > LONGEST // timedelta(microseconds=1):
-        raise LeaseError(f"lease {told} is longer than 100 years: shorten it, or say 'forever'")
+        raise LeaseError(f"lease {shown} is longer than 100 years: shorten it, or say 'forever'")
     return length
 
 
 def lease_end(now: int, lease: Lease) -> int:
-    """When a lease that starts at `now` ends, both in UTC microseconds.
-
-    >>> lease_end(0, "1 day"), lease_end(0, "forever") == FOREVER
-    (86400000000, True)
-    """
+    """When a lease that starts at `now` ends, both in UTC microseconds."""
     return min(now + lease_length(lease), FOREVER)
 
 

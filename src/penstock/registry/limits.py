@@ -1,7 +1,5 @@
-"""What a registry can keep: ids of 64 bits, names and filters that every database takes as they are; and what its owner
-allows.
-
-How long a filter may be is the language's to say.
+"""What a registry can keep: ids of 64 bits, names and filters that every database takes as they are. And what its owner
+allows subscriptions to cost. How long a filter may be, the language says.
 """
 
 import operator
@@ -67,26 +65,17 @@ def filter_error(text: str) -> str | None:
 
 
 def check_texts(subscriber: str, text: str) -> None:
-    """Refuse a subscriber or a filter that can't be kept.
-
-    >>> check_texts("alice", "price > 5")
-    """
+    """Refuse a subscriber or a filter that can't be kept."""
     if not isinstance(subscriber, str) or not isinstance(text, str):
         raise TypeError("subscriber and filter must be text")
-    wrong = subscriber_error(subscriber)
-    if wrong is not None:
+    if (wrong := subscriber_error(subscriber)) is not None:
         raise RegistryError(f"{wrong}; name who is to be notified")
-    wrong = filter_error(text)
-    if wrong is not None:
+    if (wrong := filter_error(text)) is not None:
         raise FilterError(text, wrong)
 
 
 def as_int64(sid: int) -> int | None:
-    """An id as a plain integer; None if no subscription can have it.
-
-    >>> as_int64(7), as_int64(2**63)
-    (7, None)
-    """
+    """An id as a plain integer; None if no subscription can have it."""
     number = operator.index(sid)
     return number if -(2**63) <= number < 2**63 else None
 

@@ -1,11 +1,10 @@
 """Bulk load: a table of subscriptions checked as a whole, then written in one transaction.
 
-All the errors come at once, and then nothing is loaded; or, when asked, the bad rows are left out
-and reported. A load that dies half way (an error, a full disk, kill -9) leaves nothing behind.
+All the errors come at once, and then nothing is loaded; or, when asked, the bad rows are left out and reported. A load
+that dies half way (an error, a full disk, kill -9) leaves nothing behind.
 
-The slow part, checking the filters, is done before the registry is locked; what only the lock can
-tell for sure (which ids are taken, whether the schema is still the one the filters were checked
-against) is looked up again under it.
+The slow part, checking the filters, is done before the registry is locked. What is certain only under the lock (which
+ids are taken, whether the schema is still the one the filters were checked against) is looked up again under it.
 """
 
 import sys
@@ -13,14 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Bools, Int64s
 from penstock.base.errors import FilterError, SubscriptionErrors
 from penstock.joins.catalog import Catalog
 from penstock.matching import examine_many
@@ -31,18 +29,13 @@ from penstock.registry.kinds import are_selects
 from penstock.registry.limits import MAX_SUBSCRIBER, Limits, filter_error, subscriber_error
 from penstock.registry.queries import Ids
 from penstock.registry.schemas import KnownSchema
-from penstock.registry.spending import (
-    check_cost,
-    check_totals,
-    keep_costs,
-    sum_costs,
-)
+from penstock.registry.spending import check_cost, check_total, keep_costs, sum_costs
 from penstock.registry.store import Store
 from penstock.registry.tickets import new_tickets, ticket_hash
 from penstock.registry.turns import Turn
 
 RowErrors = dict[int, FilterError]  # by row of the source, 0 the first
-Advance = Callable[[int], None]  # is told how many rows are done
+Advance = Callable[[int], None]  # is given how many rows are done
 Bar = Callable[[str], Advance]  # begins a stage of this name
 
 
@@ -50,9 +43,8 @@ Bar = Callable[[str], Advance]  # begins a stage of this name
 class LoadReport:
     """What a bulk load did.
 
-    `errors` are the refused subscriptions (empty unless bad ones were skipped), by their id where
-    they have one. `tickets` is a table of id and ticket if tickets were asked for: the only time
-    they can be seen.
+    `errors` are the refused subscriptions (empty unless bad ones were skipped), by their id where they have one.
+    `tickets` is a table of id and ticket if tickets were asked for: the only time they can be seen.
     """
 
     loaded: int
@@ -65,43 +57,51 @@ class SchemaMoved(Exception):
     """The registry got its schema while filters were being checked without it: check them again."""
 
 
+class LoadRules(NamedTuple):
+    """What subscriptions must fit."""
+
+    known: KnownSchema
+    catalog: Catalog | None
+    limits: Limits
+
+
+class LoadOptions(NamedTuple):
+    """How long subscriptions live, in microseconds; whether they get tickets; whether bad ones are left out."""
+
+    lease: int
+    tickets: bool
+    skip_bad: bool
+
+
 def load_incoming(
     store: Store,
     incoming: Incoming,
-    known: KnownSchema,
+    rules: LoadRules,
+    options: LoadOptions,
     clock: Callable[[], int],
-    lease: int,
-    catalog: Catalog | None,
-    limits: Limits,
-    *,
-    tickets: bool,
-    skip_bad: bool,
     bar: Bar,
 ) -> LoadReport:
     """Check and write. Raises SubscriptionErrors, or SchemaMoved if the registry's is another."""
     started = time.monotonic()
     ids = None if incoming.ids is None else pc.fill_null(incoming.ids, 0).to_numpy()
     errors = _row_errors(incoming, ids)
-    found, costs = _filter_errors(incoming.filters, errors, known, catalog, bar("checking"))
-    errors |= found
-    errors |= _cost_errors(incoming, costs, errors, limits)
+    costs = _examine(incoming.filters, rules, errors, bar("checking"))
     if ids is not None:
-        errors |= _taken_errors(incoming, ids, store.live_among(ids, clock()), errors)
-    _raise_unless(skip_bad, errors, incoming)
-    secrets = new_tickets(len(incoming)) if tickets else None
+        _refuse_taken(incoming, ids, store.live_among(ids, clock()), errors)
+    _raise_unless(options.skip_bad, errors, incoming)
+    secrets = new_tickets(len(incoming)) if options.tickets else None
     hashes = None if secrets is None else [ticket_hash(ticket) for ticket in secrets]
     advance = bar("writing")
     with store.turn() as turn:
-        if turn.schema != known.text:
+        if turn.schema != rules.known.text:
             raise SchemaMoved
         now = clock()
         if ids is not None:
             live, dead = turn.present(ids, now)
-            errors |= _taken_errors(incoming, ids, live, errors)
-            _raise_unless(skip_bad, errors, incoming)
+            _refuse_taken(incoming, ids, live, errors)
         if costs.any():
-            errors |= _total_errors(incoming, costs, errors, limits, turn, now)
-            _raise_unless(skip_bad, errors, incoming)
+            _refuse_totals(incoming, costs, rules.limits, turn, now, errors)
+        _raise_unless(options.skip_bad, errors, incoming)
         good = np.delete(np.arange(len(incoming)), list(errors))
         if ids is None:
             first = turn.take_ids(len(good))
@@ -115,7 +115,7 @@ def load_incoming(
             incoming.filters.take(good) if errors else incoming.filters,
             None if hashes is None else [hashes[row] for row in good],
             now,
-            min(now + lease, FOREVER),
+            min(now + options.lease, FOREVER),
             advance,
         )
         if costs.any():
@@ -131,12 +131,7 @@ def load_incoming(
 
 @contextmanager
 def progress_bar(total: int, shown: bool | None) -> Iterator[Bar]:
-    """A bar on stderr with one line per stage; `shown` None is "if that is a terminal".
-
-    >>> with progress_bar(10, False) as bar:
-    ...     done = bar("checking")
-    ...     done(10)
-    """
+    """A bar on stderr with one line per stage; `shown` None is "if that is a terminal"."""
     if not (sys.stderr.isatty() if shown is None else shown):
         yield lambda stage: lambda done: None
         return
@@ -158,7 +153,7 @@ def _row_errors(incoming: Incoming, ids: Ids | None) -> RowErrors:
     names, filters = incoming.subscribers, incoming.filters
     errors: RowErrors = {}
 
-    def add(bad: npt.NDArray[np.bool_], reason: Callable[[int], str]) -> None:
+    def add(bad: Bools, reason: Callable[[int], str]) -> None:
         for row in np.flatnonzero(bad).tolist():
             if row not in errors:
                 errors[row] = FilterError(filters[row].as_py() or "", reason(row))
@@ -180,14 +175,10 @@ def _row_errors(incoming: Incoming, ids: Ids | None) -> RowErrors:
     return errors
 
 
-def _filter_errors(
-    filters: pa.ChunkedArray,
-    errors: RowErrors,
-    known: KnownSchema,
-    catalog: Catalog | None,
-    advance: Advance,
-) -> tuple[RowErrors, Int64s]:
-    """What is wrong with filters, and what each of them costs."""
+def _examine(
+    filters: pa.ChunkedArray, rules: LoadRules, errors: RowErrors, advance: Advance
+) -> Int64s:
+    """What each filter costs. Adds to `errors` what is wrong with filters, also that one costs too much."""
     good = np.ones(len(filters), np.bool_)
     good[list(errors)] = False
     selects = np.flatnonzero(good & are_selects(filters))
@@ -201,42 +192,49 @@ def _filter_errors(
         advance(done)
 
     texts = filters if good.all() else filters.take(rows)
-    found, cost = examine_many(texts, known.schema, known.operators, progress=checked)
+    found, cost = examine_many(texts, rules.known.schema, rules.known.operators, progress=checked)
     costs = np.zeros(len(filters), np.int64)
     costs[rows] = cost
-    wrong, costs[selects] = examine_selects(_values(filters, selects.tolist()), catalog)
+    wrong, costs[selects] = examine_selects(_values(filters, selects.tolist()), rules.catalog)
     advance(len(filters))
-    errors = {int(rows[n]): e for n, e in found} | {int(selects[n]): e for n, e in wrong}
-    return errors, costs
+    errors |= {int(rows[n]): error for n, error in found}
+    errors |= {int(selects[n]): error for n, error in wrong}
+    for row, text in _unrefused(costs > rules.limits.subscription, filters, errors):
+        error = check_cost(text, int(costs[row]), rules.limits)
+        assert error is not None
+        errors[row] = error
+    return costs
 
 
-def _cost_errors(incoming: Incoming, costs: Int64s, known: RowErrors, limits: Limits) -> RowErrors:
-    """Those that cost more than a subscription may."""
-    rows = [r for r in np.flatnonzero(costs > limits.subscription).tolist() if r not in known]
-    found = zip(rows, _values(incoming.filters, rows), strict=True)
-    errors = {row: check_cost(text, int(costs[row]), limits) for row, text in found}
-    return {row: error for row, error in errors.items() if error is not None}
+def _refuse_totals(
+    incoming: Incoming, costs: Int64s, limits: Limits, turn: Turn, now: int, errors: RowErrors
+) -> None:
+    """Add to `errors` the filters that are too much for their subscribers, beside those that these have."""
+    rows = list(_unrefused(costs > 0, incoming.filters, errors))
+    names = _values(incoming.subscribers, [row for row, _ in rows])
+    totals = sum_costs(turn.connection, sorted(set(names)), now)
+    for name, (row, text) in zip(names, rows, strict=True):
+        error = check_total(text, int(costs[row]), totals[name], limits)
+        if error is None:
+            totals[name] += int(costs[row])
+        else:
+            errors[row] = error
 
 
-def _total_errors(
-    incoming: Incoming, costs: Int64s, known: RowErrors, limits: Limits, turn: Turn, now: int
-) -> RowErrors:
-    """Those that are too much for their subscriber, beside those that it has."""
-    rows = [row for row in np.flatnonzero(costs).tolist() if row not in known]
-    names = _values(incoming.subscribers, rows)
-    before = sum_costs(turn.connection, sorted(set(names)), now)
-    texts = _values(incoming.filters, rows)
-    found = check_totals(texts, names, costs[rows].tolist(), before, limits)
-    return {rows[n]: error for n, error in found.items()}
-
-
-def _taken_errors(incoming: Incoming, ids: Ids, taken: Ids, known: RowErrors) -> RowErrors:
-    rows = [row for row in np.flatnonzero(np.isin(ids, taken)).tolist() if row not in known]
+def _refuse_taken(incoming: Incoming, ids: Ids, taken: Ids, errors: RowErrors) -> None:
+    """Add to `errors` the subscriptions whose ids live ones have."""
     hint = "unsubscribe that one first, or load with another id"
-    return {
-        row: FilterError(text, f"the id {ids[row]} is taken by a live subscription", hint=hint)
-        for row, text in zip(rows, _values(incoming.filters, rows), strict=True)
-    }
+    for row, text in _unrefused(np.isin(ids, taken), incoming.filters, errors):
+        reason = f"the id {ids[row]} is taken by a live subscription"
+        errors[row] = FilterError(text, reason, hint=hint)
+
+
+def _unrefused(
+    which: Bools, filters: pa.ChunkedArray, errors: RowErrors
+) -> Iterator[tuple[int, str]]:
+    """Those of some rows that have no error yet, with their texts."""
+    rows = [row for row in np.flatnonzero(which).tolist() if row not in errors]
+    return zip(rows, _values(filters, rows), strict=True)
 
 
 def _raise_unless(skip_bad: bool, errors: RowErrors, incoming: Incoming) -> None:
@@ -245,7 +243,7 @@ def _raise_unless(skip_bad: bool, errors: RowErrors, incoming: Incoming) -> None
 
 
 def _by_id(errors: RowErrors, incoming: Incoming) -> list[tuple[int | None, FilterError]]:
-    """The errors in order of row. Who has no id is told by the number of its row, from 1."""
+    """The errors in order of row. Where there is no id, the error has the number of the row, from 1."""
     rows = sorted(errors)
     ids = [None] * len(rows) if incoming.ids is None else _values(incoming.ids, rows)
     return [
@@ -271,5 +269,5 @@ def _values(column: pa.ChunkedArray, rows: list[int]) -> list[Any]:
     return values
 
 
-def _mask(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+def _mask(column: pa.ChunkedArray) -> Bools:
     return np.asarray(pc.fill_null(column, False), dtype=np.bool_)

@@ -13,9 +13,8 @@ from penstock.registry.checksums import checksum_of_row
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One row of the subscriptions table. Times are UTC microseconds."""
+class Record(NamedTuple):
+    """One row of the subscriptions table that isn't removed. Times are UTC microseconds."""
 
     id: int
     subscriber: str
@@ -27,17 +26,7 @@ class Record:
 
     @property
     def checksum(self) -> int:
-        """Of the row, which isn't removed."""
-        return checksum_of_row(
-            self.id,
-            self.subscriber,
-            self.filter,
-            self.ticket,
-            self.created,
-            self.expires,
-            self.sequence,
-            False,
-        )
+        return checksum_of_row(*self, removed=False)
 
 
 class Subscribed(NamedTuple):
@@ -70,11 +59,7 @@ class Subscription:
 
 
 def subscription_of(record: Record) -> Subscription:
-    """What users see of a record.
-
-    >>> subscription_of(Record(1, "alice", "price > 5", None, 0, FOREVER, 1)).expires is None
-    True
-    """
+    """What users see of a record."""
     return Subscription(
         record.id,
         record.subscriber,

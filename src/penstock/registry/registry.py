@@ -4,40 +4,37 @@ Follows operators §5.1 (subscribe, renew, unsubscribe; tickets and leases) and 
 subscriptions shared by several processes needs: a bulk load, a check of every filter before it is kept, and a change
 feed from which snapshots are made.
 
-A lease starts when the registry accepts it, by the clock of the process that asks: on several
-hosts, keep the clocks in step (NTP). An expired subscription is gone: it can't be renewed, it
-doesn't match, it isn't listed.
+A lease starts when the registry accepts it, by the clock of the process that asks: on several hosts, keep the clocks in
+step (NTP). An expired subscription is gone: it can't be renewed, it doesn't match, it isn't listed.
 """
 
 import builtins
+import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from sqlalchemy.engine import URL
 
 from penstock.base.durations import utc_now
-from penstock.base.errors import (
-    ExpensiveSubscription,
-    RegistryError,
-    UnknownSubscription,
-)
+from penstock.base.errors import ExpensiveSubscription, RegistryError, UnknownSubscription
 from penstock.joins.catalog import Catalog
 from penstock.joins.selects import is_select
 from penstock.language import Schema, SchemaLike
 from penstock.matching import Examined, examine
 from penstock.matching.subscription_rows import FOREVER, Changes, Rows
-from penstock.operators.define import Operator, Operators, OperatorsLike
+from penstock.operators.define import Operators, OperatorsLike
 from penstock.registry.catalogs import examine_select, keep_catalog, read_catalog
-from penstock.registry.databases import database_of
+from penstock.registry.database_urls import database_of
 from penstock.registry.incoming import SourceColumns, read_source
 from penstock.registry.kinds import SelectSource, changes_of_kind, rows_of_kind
 from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length
 from penstock.registry.limits import Limits, as_int64, check_texts
 from penstock.registry.load import (
+    LoadOptions,
     LoadReport,
+    LoadRules,
     SchemaMoved,
     load_incoming,
     progress_bar,
@@ -45,19 +42,9 @@ from penstock.registry.load import (
 from penstock.registry.records import Subscribed, Subscription, subscription_of, utc_time
 from penstock.registry.schemas import KnownSchema, keep_schema, read_schema
 from penstock.registry.set_aside import SetAside, read_set_aside, set_aside
-from penstock.registry.spending import (
-    check_cost,
-    check_total,
-    keep_costs,
-    keep_limits,
-    read_limits,
-    sum_costs,
-)
+from penstock.registry.spending import charge, check_cost, keep_costs, keep_limits, read_limits
 from penstock.registry.store import Store
 from penstock.registry.tickets import check_ticket, new_ticket, ticket_hash
-from penstock.registry.turns import Turn
-
-_PAGE = 1_000  # subscriptions that `list` reads at a time
 
 
 class Registry:
@@ -97,10 +84,10 @@ class Registry:
     ) -> Self:
         """Open a registry, and make it if it isn't there (with `create=False`, that is an error).
 
-        `url` is the path of a file, `sqlite:///subs.db`, or `postgresql://user@host/database`. A
-        `schema` is kept in the registry, and read back when it is opened without; if there is
-        another one already, that is an error. So is a `catalog`. `operators` are those that filters may call, as in
-        `Subscriptions`; they aren't kept, whoever opens the registry has to have them.
+        `url` is the path of a file, `sqlite:///subs.db`, or `postgresql://user@host/database`. A `schema` is kept in
+        the registry, and read back when it is opened without one; another one than the registry has is an error. The
+        same holds for a `catalog`. `operators` are those that filters may call, as in `Subscriptions`; they aren't
+        kept, whoever opens the registry has to have them.
 
         >>> import tempfile; folder = tempfile.TemporaryDirectory()
         >>> with Registry.open(f"{folder.name}/subs.db", {"price": "double"}) as subs:
@@ -119,31 +106,19 @@ class Registry:
 
     @property
     def url(self) -> str | None:
-        """Where the registry is, password and all: enough to open it again. None in memory.
-
-        >>> Registry().url is None
-        True
-        """
+        """Where the registry is, password and all: enough to open it again. None in memory."""
         url = self._store.database.url
         return None if url is None else url.render_as_string(hide_password=False)
 
     @property
     def schema(self) -> Schema | None:
-        """The schema that filters are checked against, if the registry has one.
-
-        >>> print(Registry({"price": "double"}).schema is None, Registry().schema)
-        False None
-        """
+        """The schema that filters are checked against, if the registry has one."""
         self._known = read_schema(self._store, self._known)
         return self._known.schema
 
     @property
     def catalog(self) -> Catalog | None:
-        """The tables that select-joins are over, if the registry has a catalogue.
-
-        >>> Registry().catalog is None
-        True
-        """
+        """The tables that select-joins are over, if the registry has a catalogue."""
         if self._catalog is None:
             self._catalog = read_catalog(self._store)
         return self._catalog
@@ -180,16 +155,17 @@ class Registry:
     def refused(self, scan: bool = True) -> builtins.list[SetAside]:
         """The subscriptions that aren't matched, and why: set aside, or of rows that can't be read.
 
-        Which don't fit the events depends on those: a pipeline's metrics have them. To find rows that can't be read
-        takes a scan of all.
+        Which don't fit the events depends on the events: a pipeline's metrics have those. Rows that can't be read are
+        found by a scan of all, unless `scan` is False.
         """
-        now = utc_time(self._clock())
-        if not scan:
-            return read_set_aside(self._store)
-        return read_set_aside(self._store) + [
-            SetAside(row.id, row.subscriber, row.filter, row.error().reason, now)
-            for row in self._store.bad_rows()
-        ]
+        found = read_set_aside(self._store)
+        if scan:
+            now = utc_time(self._clock())
+            found += [
+                SetAside(row.id, row.subscriber, row.filter, row.error().reason, now)
+                for row in self._store.bad_rows()
+            ]
+        return found
 
     @property
     def selects(self) -> SelectSource:
@@ -206,11 +182,7 @@ class Registry:
 
     @property
     def identity(self) -> str:
-        """Names this registry for ever, wherever it is moved to.
-
-        >>> Registry().identity == Registry().identity
-        False
-        """
+        """Names this registry for ever, wherever it is moved to."""
         return self._store.identity
 
     def subscribe(
@@ -221,9 +193,9 @@ class Registry:
     ) -> Subscribed:
         """Add a subscription: its id, and the ticket with which it can be renewed or cancelled.
 
-        Raises FilterError if the filter isn't one (or doesn't fit the schema, if the registry has
-        one), and warns with ExpensiveSubscription if it will cost much more than most. In a
-        registry with a catalogue it may be a select-join: `SELECT * FROM … JOIN … WHERE …`.
+        Raises FilterError if the filter isn't one (or doesn't fit the schema, if the registry has one), and warns with
+        ExpensiveSubscription if it will cost much more than most. In a registry with a catalogue it may be a
+        select-join: `SELECT * FROM … JOIN … WHERE …`.
 
         >>> sid, ticket = Registry().subscribe("alice", "price > 5", lease="2h")
         >>> sid, len(ticket)
@@ -234,8 +206,8 @@ class Registry:
         ticket = new_ticket()
         known = self._known
         is_join = is_select(filter)
-        told, cost = self._examine(filter, known)
-        for warning in told:
+        found, cost = self._examine(filter, known)
+        for warning in found:
             warnings.warn(warning, ExpensiveSubscription, stacklevel=2)
         while True:
             with self._store.turn() as turn:
@@ -243,7 +215,7 @@ class Registry:
                     now = self._clock()
                     end = min(now + length, FOREVER)
                     if cost:
-                        self._charge(turn, subscriber, filter, cost, now)
+                        charge(turn.connection, subscriber, filter, cost, self._limits, now)
                     sid = turn.add(subscriber, filter, ticket_hash(ticket), now, end)
                     if cost:
                         keep_costs(turn.connection, {sid: cost})
@@ -264,13 +236,6 @@ class Registry:
             raise error
         return examined
 
-    def _charge(self, turn: Turn, subscriber: str, text: str, cost: int, now: int) -> None:
-        """FilterError if a filter is too much beside the others of its subscriber."""
-        before = sum_costs(turn.connection, [subscriber], now).get(subscriber, 0)
-        error = check_total(text, cost, before, self._limits)
-        if error is not None:
-            raise error
-
     def renew(
         self,
         id: int,  # noqa: A002
@@ -279,8 +244,8 @@ class Registry:
     ) -> Subscription:
         """Give a subscription a new lease, from now on; it may be shorter than what was left of the old one.
 
-        Raises TicketError if there is no live subscription with this id and ticket. A subscription
-        whose lease has ended is gone: subscribe again.
+        Raises TicketError if there is no live subscription with this id and ticket. A subscription whose lease has
+        ended is gone: subscribe again.
 
         >>> subs = Registry()
         >>> sid, ticket = subs.subscribe("alice", "price > 5")
@@ -327,8 +292,8 @@ class Registry:
     def sweep(self) -> int:
         """Free the room of expired subscriptions; how many there were.
 
-        Nothing depends on it: they don't match, and aren't listed, from the moment their lease
-        ends. Run it once in a while on a registry with short leases.
+        Nothing depends on it: they don't match, and aren't listed, from the moment their lease ends. Run it once in a
+        while on a registry with short leases.
 
         >>> Registry().sweep()
         0
@@ -372,14 +337,12 @@ class Registry:
     ) -> LoadReport:
         """Add many subscriptions in one transaction: all of them or, on any error, none.
 
-        `source` is a Spark, pandas or Polars DataFrame, an Arrow table, the path of a Parquet file
-        or folder or of a JSON lines file; `id`, `subscriber` and `filter` name its columns. With
-        `id=None`, or without a column `id`, the registry assigns the ids. Without `tickets=True`
-        nobody gets a ticket: such subscriptions end with their lease.
+        `source` is a Spark, pandas or Polars DataFrame, an Arrow table, the path of a Parquet file or folder or of a
+        JSON lines file; `id`, `subscriber` and `filter` name its columns. With `id=None`, or without a column `id`, the
+        registry assigns the ids. Without `tickets=True` nobody gets a ticket: such subscriptions end with their lease.
 
-        Bad rows: `on_error="raise"` raises SubscriptionErrors with all of them, `"skip"` loads the
-        others and puts them into the report. `progress` shows a bar; by default if stderr is a
-        terminal.
+        Bad rows: `on_error="raise"` raises SubscriptionErrors with all of them, `"skip"` loads the others and puts
+        them into the report. `progress` shows a bar; by default if stderr is a terminal.
 
         >>> import pyarrow as pa
         >>> table = pa.table({"id": [7, 8], "user": ["alice", "bob"], "filter": ["price > 5", "price >"]})
@@ -389,24 +352,14 @@ class Registry:
         """
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
-        length = lease_length(lease)
+        options = LoadOptions(lease_length(lease), tickets, on_error == "skip")
         incoming = read_source(source, SourceColumns(id, subscriber, filter))
         while True:
-            known = self._known = read_schema(self._store, self._known)
+            self._known = read_schema(self._store, self._known)
+            rules = LoadRules(self._known, self.catalog, self.limits)
             try:
                 with progress_bar(len(incoming), progress) as bar:
-                    return load_incoming(
-                        self._store,
-                        incoming,
-                        known,
-                        self._clock,
-                        length,
-                        self.catalog,
-                        self.limits,
-                        tickets=tickets,
-                        skip_bad=on_error == "skip",
-                        bar=bar,
-                    )
+                    return load_incoming(self._store, incoming, rules, options, self._clock, bar)
             except SchemaMoved:
                 continue
 
@@ -432,8 +385,7 @@ class Registry:
     def changes(self, since: int) -> Changes:
         """What changed after change number `since`: each filter once, in its last state.
 
-        Expiry is no change: what comes as an upsert may have expired meanwhile, which its `expires`
-        tells.
+        Expiry is no change: what comes as an upsert may have expired meanwhile, as its `expires` says.
 
         >>> subs = Registry(); sid, ticket = subs.subscribe("alice", "price > 5")
         >>> subs.unsubscribe(sid, ticket)
@@ -455,12 +407,7 @@ class Registry:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -472,7 +419,10 @@ class Registry:
                 "a registry in memory can't be sent to another process: open one by URL instead, "
                 "Subscriptions.open('sqlite:///subs.db')"
             )
-        return _reopen, (type(self), self.url, self._clock, tuple(self.operators))
+        reopen = functools.partial(
+            type(self).open, create=False, clock=self._clock, operators=tuple(self.operators)
+        )
+        return reopen, (self.url,)
 
     def list(
         self,
@@ -489,23 +439,5 @@ class Registry:
         """
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}: it can't be negative")
-        return self._pages(subscriber, limit, None if include_expired else self._clock())
-
-    def _pages(
-        self, subscriber: str | None, limit: int | None, now: int | None
-    ) -> Iterator[Subscription]:
-        after = None
-        while limit is None or limit > 0:
-            size = _PAGE if limit is None else min(limit, _PAGE)
-            page = self._store.page(after, subscriber, now, size)
-            yield from map(subscription_of, page.records)
-            if page.after is None:
-                return
-            after = page.after
-            limit = None if limit is None else limit - len(page.records)
-
-
-def _reopen(
-    kind: type[Registry], url: str, clock: Callable[[], int], operators: tuple[Operator, ...]
-) -> Registry:
-    return kind.open(url, create=False, clock=clock, operators=operators)
+        now = None if include_expired else self._clock()
+        return map(subscription_of, self._store.records(subscriber, now, limit))

@@ -1,6 +1,6 @@
 """Subscriptions that were set aside while they ran: no longer matched, with the reason kept for their owner.
 
-To whoever follows the registry such a subscription is removed.
+Whoever follows the registry sees such a subscription removed.
 """
 
 from dataclasses import asdict, dataclass
@@ -39,25 +39,15 @@ def set_aside(store: Store, sid: int, reason: str, now: int) -> bool:
         if record is None:
             return False
         turn.remove([sid])
-        row = {
-            "id": sid,
-            "subscriber": record.subscriber,
-            "filter": record.filter,
-            "reason": reason,
-            "time": now,
-        }
+        row = {"id": sid, "subscriber": record.subscriber, "filter": record.filter}
+        row |= {"reason": reason, "time": now}
         turn.connection.execute(delete(set_aside_table).where(set_aside_table.c.id == sid))
         turn.connection.execute(insert(set_aside_table), row | {"checksum": checksum_of(row)})
     return True
 
 
 def read_set_aside(store: Store) -> list[SetAside]:
-    """Those that were set aside, in order of id. What isn't as it was written says so.
-
-    >>> from penstock.registry.databases import database_of
-    >>> read_set_aside(Store(database_of(None)))
-    []
-    """
+    """Those that were set aside, in order of id. The reason of a row that was changed since says so."""
     statement = select(set_aside_table).order_by(set_aside_table.c.id)
     with store.reading() as connection:
         rows = [dict(row) for row in connection.execute(statement).mappings()]

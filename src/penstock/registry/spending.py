@@ -22,12 +22,7 @@ from penstock.registry.tables import subscriptions
 
 
 def read_limits(store: Store) -> Limits:
-    """What the owner allows; the default if nobody has said anything.
-
-    >>> from penstock.registry.databases import database_of
-    >>> read_limits(Store(database_of(None))) == Limits()
-    True
-    """
+    """What the owner allows; the default if nobody has said anything."""
     with store.reading() as connection:
         text = read_only_row(connection, limits_table.c.limits)
     return Limits() if text is None else Limits(**json.loads(text))
@@ -40,7 +35,7 @@ def keep_limits(store: Store, limits: Limits) -> None:
         keep_only_row(turn.connection, limits_table.c.limits, json.dumps(asdict(limits)))
 
 
-def sum_costs(connection: Connection, subscribers: Sequence[str], now: int) -> dict[str, int]:
+def sum_costs(connection: Connection, subscribers: Sequence[str], now: int) -> Counter[str]:
     """What the live subscriptions of some subscribers cost together. RegistryError if a row is damaged."""
     s, c = subscriptions.c, costs_table.c
     found: Counter[str] = Counter()
@@ -83,6 +78,16 @@ def check_cost(text: str, cost: int, limits: Limits) -> FilterError | None:
     )
 
 
+def charge(
+    connection: Connection, subscriber: str, text: str, cost: int, limits: Limits, now: int
+) -> None:
+    """FilterError if a filter is too much beside the others of its subscriber."""
+    before = sum_costs(connection, [subscriber], now)[subscriber]
+    error = check_total(text, cost, before, limits)
+    if error is not None:
+        raise error
+
+
 def check_total(text: str, cost: int, before: int, limits: Limits) -> FilterError | None:
     """Why a filter costs too much beside the others of its subscriber, if it does."""
     if not cost or before + cost <= limits.subscriber:
@@ -94,22 +99,3 @@ def check_total(text: str, cost: int, before: int, limits: Limits) -> FilterErro
         hint="end some of them, or use fewer patterns, memberships and comparisons of attributes; "
         "whoever runs the registry can raise the limit (Limits.subscriber)",
     )
-
-
-def check_totals(
-    texts: Sequence[str],
-    subscribers: Sequence[str],
-    costs: Sequence[int],
-    before: Mapping[str, int],
-    limits: Limits,
-) -> dict[int, FilterError]:
-    """Those of many filters that are too much for their subscribers, by position, in their order."""
-    totals = dict(before)
-    errors: dict[int, FilterError] = {}
-    for row, (text, name, cost) in enumerate(zip(texts, subscribers, costs, strict=True)):
-        error = check_total(text, cost, totals.get(name, 0), limits)
-        if error is None:
-            totals[name] = totals.get(name, 0) + cost
-        else:
-            errors[row] = error
-    return errors

@@ -1,15 +1,14 @@
 """The store: the tables of one registry, opened; reading them, and taking turns to write.
 
-It knows numbers, texts and hashes, and nothing of filters, leases or schemas: who calls it has
-checked all that. Every read is one transaction, so what it gives is one state of the registry, at
-one sequence number.
+It knows numbers, texts and hashes, and nothing of filters, leases or schemas: who calls it has checked all that. Every
+read is one transaction, so what it gives is one state of the registry, at one sequence number.
 """
 
+import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,16 +33,10 @@ from penstock.registry.tables import FORMAT, metadata, registry, subscriptions
 from penstock.registry.turns import Turn
 from penstock.registry.upgrades import upgrade
 
+_PAGE = 1_000  # subscriptions that are read at a time
 _s = subscriptions.c
 _matched_columns = (_s.id, _s.subscriber, _s.filter, _s.expires, is_removed, _s.checksum)
 _has_texts = or_(_s.subscriber.is_not(None), _s.filter.is_not(None))
-
-
-class Page(NamedTuple):
-    """Some subscriptions in order of id, and the id after which to go on; None: there are no more."""
-
-    records: list[Record]
-    after: int | None
 
 
 class Store:
@@ -74,20 +67,27 @@ class Store:
         with self.reading() as connection:
             return find(connection, sid, now)
 
-    def page(self, after: int | None, subscriber: str | None, now: int | None, size: int) -> Page:
-        """Up to `size` subscriptions in order of id, from above `after`; live at `now`, or all."""
-        wanted = [not_(_s.removed)] if now is None else [live(now)]
-        if after is not None:
-            wanted.append(_s.id > after)
+    def records(
+        self, subscriber: str | None, now: int | None, limit: int | None
+    ) -> Iterator[Record]:
+        """Subscriptions in order of id, of one subscriber or of all, live at `now` or all; read page by page."""
+        wanted = [not_(_s.removed) if now is None else live(now)]
         if subscriber is not None:
             wanted.append(_s.subscriber == subscriber)
-        statement = select(*all_columns).where(*wanted).order_by(_s.id).limit(size)
-        with self.reading() as connection:
-            table, bad = self.database.fetch_rows(connection, statement)
-        ids = [*table.column("id").to_pylist(), *(row.id for row in bad)]
-        rows = table.drop_columns(["removed", "checksum"]).to_pylist()
-        records = [Record(**row) for row in rows]
-        return Page(records, max(ids) if len(ids) == size else None)
+        statement = select(*all_columns).where(*wanted).order_by(_s.id)
+        left = sys.maxsize if limit is None else limit
+        while left > 0:
+            size = min(left, _PAGE)
+            with self.reading() as connection:
+                table, bad = self.database.fetch_rows(connection, statement.limit(size))
+            yield from (
+                Record(**row) for row in table.drop_columns(["removed", "checksum"]).to_pylist()
+            )
+            ids = [*table.column("id").to_pylist(), *(row.id for row in bad)]
+            if len(ids) < size:
+                return
+            left -= len(table)
+            statement = statement.where(_s.id > max(ids))
 
     def bad_rows(self) -> list[BadRow]:
         """The rows of subscriptions that can't be relied upon, removed ones included, in order of id."""
@@ -167,7 +167,7 @@ class Store:
                     f"{self.database} holds half a registry: "
                     f"{subscriptions.name} without {registry.name}"
                 )
-            if names and not self.database.is_shared():
+            if names and not self.database.is_shared:
                 some = ", ".join(sorted(names)[:3])
                 raise RegistryError(
                     f"{self.database} is a database of something else (tables {some}): "
@@ -202,11 +202,7 @@ def _rows(table: pa.Table, bad: Sequence[BadRow], sequence: int) -> Rows:
 
 
 def one_array(column: pa.ChunkedArray) -> pa.StringArray:
-    """A column in one piece, as the compiler wants it: so at most 2 GiB of text.
-
-    >>> one_array(pa.chunked_array([["a"], ["b"]])).to_pylist()
-    ['a', 'b']
-    """
+    """A column in one piece, as the compiler wants it: so at most 2 GiB of text."""
     if column.nbytes >= 2**31:
         raise RegistryError(
             f"the subscriptions hold {column.nbytes / 2**30:.1f} GiB of text, and 2 GiB is the most "

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class Subscriptions(Registry):
     """A registry of subscriptions: in memory, or by `open` in a file or a PostgreSQL database.
 
-    It can be used by several threads at once, and what `open` opens by several processes. Filters
-    may call `operators`: `penstock.Operators`, a list of them, a module, or the name of one. With a
-    `catalog` of tables, select-joins can be subscribed to as well.
+    It can be used by several threads at once, and what `open` opens by several processes. Filters may call `operators`:
+    `penstock.Operators`, a list of them, a module, or the name of one. With a `catalog` of tables, select-joins can be
+    subscribed to as well.
 
     >>> subs = Subscriptions({"symbol": "string", "price": "double"})
     >>> sid, ticket = subs.subscribe("alice", "symbol = 'GOOG' AND price BETWEEN 500 AND 600")
@@ -43,8 +43,8 @@ class Subscriptions(Registry):
     ) -> "Matcher":
         """A matcher for the subscriptions as they are now; with several threads for large batches.
 
-        `strategy` is the order in which operators are called. Raises SubscriptionErrors with all
-        that don't fit the schema.
+        `strategy` is the order in which operators are called. Raises SubscriptionErrors with all that don't fit the
+        schema.
 
         >>> subs = Subscriptions(); sid, ticket = subs.subscribe("alice", "price > 5")
         >>> subs.compile({"price": "double"}).match({"price": 6.0})
@@ -88,7 +88,7 @@ class Subscriptions(Registry):
         """Which subscriptions no other covers, who covers the rest, and how many could be saved.
 
         A million take seconds on this machine; with a `spark` session its workers share the work. They read it from
-        `folder`, which on a cluster must be one that all can read, and `progress` is told how many are done.
+        `folder`, which on a cluster must be one that all can read. `progress` is called with how many are done.
 
         >>> subs = Subscriptions({"price": "double"})
         >>> for filter_ in ("price > 5", "price > 6"): _ = subs.subscribe("alice", filter_)
@@ -108,8 +108,7 @@ class Subscriptions(Registry):
     def snapshot(self, schema: SchemaLike | None, folder: str | os.PathLike[str]) -> "Published":
         """Publish the subscriptions as they are now into a folder of snapshots.
 
-        The answer is where (`ref`), and which subscriptions don't fit the schema and were left out
-        (`errors`).
+        The answer is where (`ref`), and which subscriptions don't fit the schema and were left out (`errors`).
 
         >>> import tempfile; folder = tempfile.TemporaryDirectory()
         >>> subs = Subscriptions(); _ = subs.subscribe("alice", "price > 5")

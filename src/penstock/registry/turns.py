@@ -1,21 +1,18 @@
 """Turns: the writing transactions of a registry, one at a time.
 
-A turn holds the registry's one row, and with it the right to give out sequence numbers and ids.
-Within a turn nobody else changes anything, so what it reads stays true until it commits; and when
-it fails, the numbers it took are free again, which keeps them dense. Since the row is held until
-the commit, numbers are in commit order: who sees change N+1 sees N.
+A turn holds the registry's one row, and with it the right to give out sequence numbers and ids. Within a turn nobody
+else changes anything, so what it reads stays true until it commits; and when it fails, the numbers it took are free
+again, which keeps them dense. Since the row is held until the commit, numbers are in commit order: who sees change N+1
+sees N.
 
-It knows numbers, texts and hashes, and nothing of filters, leases or schemas: who calls it has
-checked all that.
+It knows numbers, texts and hashes, and nothing of filters, leases or schemas: who calls it has checked all that.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
-from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import Connection, bindparam, delete, insert, not_, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, not_, select, update
 
 from penstock.base.errors import RegistryError
 from penstock.registry.checksums import checksum_of_tombstone, checksums_of_rows
@@ -90,12 +87,12 @@ class Turn:
     ) -> int:
         """Add a subscription; its id."""
         record = Record(self.take_ids(1), subscriber, text, ticket, created, expires, self._next())
-        _add.run(self.connection, **asdict(record), removed=False, checksum=record.checksum)
+        _add.run(self.connection, **record._asdict(), removed=False, checksum=record.checksum)
         return record.id
 
     def renew(self, record: Record, expires: int) -> Record:
         """Give a subscription a new lease end."""
-        renewed = replace(record, expires=expires, sequence=self._next())
+        renewed = record._replace(expires=expires, sequence=self._next())
         _renew.run(
             self.connection,
             renewed=record.id,
@@ -107,12 +104,15 @@ class Turn:
 
     def remove(self, ids: Sequence[int]) -> None:
         """Leave only tombstones of these subscriptions."""
-        gone = [{"gone": sid, "number": self._next()} for sid in ids]
-        for row in gone:
-            row["summed"] = checksum_of_tombstone(row["gone"], row["number"])
-        if gone:
-            self.connection.execute(_remove, gone)
-            self._forget_costs(np.array(ids, np.int64))
+        if not ids:
+            return
+        first, self.sequence = self.sequence + 1, self.sequence + len(ids)
+        gone = [
+            {"gone": sid, "number": number, "summed": checksum_of_tombstone(sid, number)}
+            for number, sid in enumerate(ids, first)
+        ]
+        self.connection.execute(_remove, gone)
+        self._forget(costs, np.array(ids, np.int64))
 
     def find_expired(self, now: int) -> list[int]:
         """The ids of subscriptions whose lease has ended and that still take room."""
@@ -124,11 +124,7 @@ class Turn:
 
     def is_there(self, sid: int, now: int) -> bool:
         """Whether there is a live subscription with this id, or a row of it that can't be relied upon."""
-        wanted = select(*all_columns).where(_s.id == sid)
-        table, bad = self._database.fetch_rows(self.connection, wanted)
-        return bool(bad) or any(
-            not row["removed"] and row["expires"] > now for row in table.to_pylist()
-        )
+        return len(self.present(np.array([sid], np.int64), now)[0]) > 0
 
     def present(self, ids: Ids, now: int) -> tuple[Ids, Ids]:
         """Those of `ids` that live subscriptions have, or rows that can't be relied upon; those that dead ones have."""
@@ -143,15 +139,13 @@ class Turn:
 
     def forget(self, ids: Ids) -> None:
         """Delete dead subscriptions whose ids are about to be given to new ones."""
-        for start in range(0, len(ids), FEW):
-            few = among(_s.id, ids[start : start + FEW])
-            self.connection.execute(delete(subscriptions).where(few))
-        self._forget_costs(ids)
+        self._forget(subscriptions, ids)
+        self._forget(costs, ids)
 
-    def _forget_costs(self, ids: Ids) -> None:
+    def _forget(self, table: Table, ids: Ids) -> None:
         for start in range(0, len(ids), FEW):
-            few = among(costs.c.id, ids[start : start + FEW])
-            self.connection.execute(delete(costs).where(few))
+            few = among(table.c.id, ids[start : start + FEW])
+            self.connection.execute(delete(table).where(few))
 
     def take_ids(self, count: int) -> int:
         """Take the next `count` ids; the first of them."""
@@ -173,7 +167,7 @@ class Turn:
     ) -> None:
         """Add subscriptions in bulk; their ids must be free (see `present`, `forget`, `take_ids`).
 
-        `advance` is told how many rows are written so far.
+        `advance` is called with how many rows are written so far.
         """
         first = self.sequence + 1
 
@@ -190,20 +184,15 @@ class Turn:
                     "created": np.full(size, created),
                     "expires": np.full(size, expires),
                     "sequence": np.arange(first + start, first + start + size),
-                    "removed": np.zeros(size, np.int64),
+                    "removed": np.zeros(size, np.bool_),
                 }
-                yield from zip(
-                    some.tolist(),
-                    columns["subscriber"].to_pylist(),
-                    columns["filter"].to_pylist(),
-                    hashes,
-                    repeat(created, size),
-                    repeat(expires, size),
-                    range(first + start, first + start + size),
-                    repeat(False, size),
-                    checksums_of_rows(pa.table(columns)).tolist(),
-                    strict=True,
-                )
+                checksums = checksums_of_rows(pa.table(columns))
+                # NumPy's numbers as lists at once: Arrow makes an object of each.
+                lists = [
+                    column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
+                    for column in (*columns.values(), checksums)
+                ]
+                yield from zip(*lists, strict=True)
                 advance(start + size)
 
         self._database.insert(self.connection, rows(), len(ids))

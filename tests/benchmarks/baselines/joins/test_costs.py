@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 from tests.joins.small_world import WORLDS, Client, Database, random_change, random_subscription
+from tests.joins.tuple_changes import TupleChange, batches, sent
 
 from benchmarks.baselines.joins.costs import parametric_cost
 from benchmarks.baselines.joins.planning import PlanningProcessor
-from penstock.joins.changes import TupleChange
 from penstock.joins.decompose import Decomposition
 
 
@@ -55,24 +55,24 @@ def test_subscribers_stay_up_to_date_when_plans_are_made_anew(world, simulate):
     for step in range(45):
         change = random_change(catalog, rng)
         database.apply(change)
-        sent = processor.process([change]).by_subscription()
+        received = sent(processor, change)
         if step in (20, 30, 40):
             more = processor.replan(simulate)
             moved += len(more)
             assert processor.drift(simulate) == pytest.approx(1.0)
             for n, messages in more.items():
-                sent.setdefault(n, []).extend(messages)
+                received.setdefault(n, []).extend(messages)
+        holdings = processor.holdings()
         for n, s in asked.items():
-            clients[n].apply(sent.get(n, []))
+            clients[n].apply(received.get(n, []))
             assert clients[n].rows(by_result=False) == database.result(s.sql)
-            assert {(t, k) for t, rows in clients[n].held.items() for k in rows} == set(
-                processor._holdings(n)
-            )
+            held = {(t, k) for t, rows in clients[n].held.items() for k in rows}
+            assert held == set(holdings[n])
     assert moved or world == "several"
 
 
 def test_plans_follow_when_statistics_drift():
-    """Planned anew when it is dearer than it has to be, S isn't filtered by the neighbour that changes all the time."""
+    """Planned anew when it costs more than it has to, S isn't filtered by the neighbour that changes all the time."""
     catalog, rng = WORLDS["chain"], random.Random(1)
     joins = {n: random_subscription(catalog, rng).join for n in range(40)}
     processor = PlanningProcessor(catalog, joins)
@@ -86,12 +86,13 @@ def test_plans_follow_when_statistics_drift():
     def filters_s() -> str:
         return str(dict(processor.decomposition.of(chain))["S"])
 
-    processor.process(rows("S", range(400)) + rows("R", range(20)) + rows("T", range(20)))
+    start = rows("S", range(400)) + rows("R", range(20)) + rows("T", range(20))
+    processor.process(batches(catalog, start))
     moved = {"T": [], "R": []}
     for busy, quiet in (("T", "R.x = S.x"), ("R", "S.y = T.y")):
         for _ in range(60):
             turn = [TupleChange(busy, key=(k,)) for k in range(20)] + rows(busy, range(20))
-            processor.process(turn * 10)
+            processor.process(batches(catalog, turn * 10))
             moved[busy].append(processor.drift() > 1.15 and bool(processor.replan()))
         assert filters_s() == quiet
     assert sum(moved["R"]) == 1
@@ -112,7 +113,7 @@ def test_simulation_sees_what_the_model_cannot():
         for table, a in (("R", n % 8), ("S", n % 8), ("T", 50)):
             row = {"id": n, "x": n % 10, "y": n % 10, "z": n % 10, "a": a}
             columns = catalog.tables[table].columns
-            processor.process([TupleChange(table, {k: v for k, v in row.items() if k in columns})])
+            sent(processor, TupleChange(table, {k: v for k, v in row.items() if k in columns}))
     rs, st = catalog.edges[0], catalog.edges[1]
     model, real = processor.costs(), processor.costs(simulate=True)
     assert model["S", rs] == pytest.approx(model["S", st], rel=0.01)

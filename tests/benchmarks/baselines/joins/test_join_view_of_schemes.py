@@ -1,4 +1,4 @@
-"""A subscriber's view of what the other schemes send: whichever it is, the view is what DuckDB's SELECT gives."""
+"""A subscriber's view of the tuples that other schemes send: whichever it is, it is what DuckDB's SELECT gives."""
 
 from functools import partial
 from random import Random
@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.joins.select_worlds import GRAPHS
 from tests.joins.test_join_view_of_processor import follow_selects
 
-from benchmarks.baselines.joins.schemes import OURS, SCHEMES, SchemeProcessor
+from benchmarks.baselines.joins.schemes import SchemeProcessor
 
 
-@pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme != OURS])
+@pytest.mark.parametrize("scheme", ["enum-sj", "rel-sel", "ref-sj-sub", "ref-sj-tup", "ref-sj-clu"])
 @settings(deadline=None, max_examples=5)
 @given(
     random=st.randoms(use_true_random=False), graph=st.sampled_from(GRAPHS), payload=st.booleans()

@@ -1,4 +1,4 @@
-"""A select-join as stateless filters over messages, for the ordinary engines (joins §3.2).
+"""A select-join as stateless filters over messages (joins §3.2): with the ordinary engines, an oracle for readers.
 
 Messages of a group become events; one with several points becomes one event for each, and who matches one of them reads
 the message. Containment needs no new kind of predicate:
@@ -23,6 +23,7 @@ from penstock.base.errors import SchemaError
 from penstock.joins.axes import NULL
 from penstock.joins.conditions import TableCondition
 from penstock.joins.messages import BASE, DROPPED, EXPOSED, SELECTED, Messages
+from penstock.joins.semijoin_scheme import SemijoinScheme
 from penstock.joins.semijoins import Semijoins
 from penstock.language.schema import Schema
 from penstock.language.types import Kind, Scalar, Struct
@@ -77,6 +78,18 @@ def filter_text(
     return " OR ".join(
         f"(message.form = {form} AND {' AND '.join(tests)})" for form, tests in forms.items()
     )
+
+
+def filters_of(scheme: SemijoinScheme, group: Semijoins) -> dict[int, str]:
+    """The subscriptions of a group as stateless filters over its messages."""
+    found, table = {}, group.form.base
+    for number in np.flatnonzero(group.rectangles.chains.rectangle >= 0).tolist():
+        condition = scheme._conditions.get((number, table))
+        residual = "TRUE"
+        if condition is not None and condition.residual is not None:
+            residual = scheme._residuals[table]._texts[condition.residual]
+        found[number] = filter_text(group.rectangles.of(number), condition, residual)
+    return found
 
 
 def compile_filters(group: Semijoins, texts: Mapping[int, str], engine: str = "auto") -> Matcher:

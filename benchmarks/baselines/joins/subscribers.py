@@ -1,0 +1,70 @@
+"""What subscribers are sent, message by message, and what a new one begins with."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.baselines.joins.results import JoinMessage, ResultSender
+from penstock.joins.changes import ChangeBatch
+from penstock.joins.messages import (
+    ADDED,
+    DROPPED,
+    Message,
+    Messages,
+    TupleAdded,
+    TupleRemoved,
+    TuplesDropped,
+)
+from penstock.joins.notifications import Notifications, Part
+from penstock.joins.semijoin_scheme import SemijoinSender
+from penstock.joins.table_state import TableState
+
+
+def sent_messages(found: Notifications) -> dict[int, list[Message | JoinMessage]]:
+    """What each subscriber gets, in the order in which it is to be applied."""
+    pending: dict[int, list[tuple[tuple[int, int], Message | JoinMessage]]] = {}
+    for part, read in zip(found.parts, found.readers(), strict=True):
+        turns, messages = _turns(part.messages), _messages(part)
+        ids = found.ids[read.numbers].tolist()
+        for at, sid in zip(read.which().tolist(), ids, strict=True):
+            pending.setdefault(sid, []).append((turns[at], messages[at]))
+    return {
+        sid: [message for _, message in sorted(mine, key=lambda pair: pair[0])]
+        for sid, mine in pending.items()
+    }
+
+
+def _turns(messages: Messages) -> list[tuple[int, int]]:
+    """Change by change: first what is removed, then what is added, last what is dropped."""
+    phase = np.where(messages.form == DROPPED, 2, messages.kind == ADDED)
+    return list(zip(messages.change.tolist(), phase.tolist(), strict=True))
+
+
+def _messages(part: Part) -> list[Message | JoinMessage]:
+    messages, sender = part.messages, part.sender
+    if isinstance(sender, ResultSender):
+        return [sender.message(messages, at) for at in range(len(messages))]
+    assert isinstance(sender, SemijoinSender)
+    table, key, joined_on = sender.base.name, sender.base.table.key, sender.join_attributes
+    found: list[Message | JoinMessage] = []
+    for at, row in enumerate(sender.contents(messages).to_pylist()):
+        if messages.form[at] == DROPPED:
+            found.append(TuplesDropped(table, joined_on, tuple(row[name] for name in joined_on)))
+        elif messages.kind[at] == ADDED:
+            found.append(TupleAdded(table, row))
+        else:
+            found.append(TupleRemoved(table, tuple(row[name] for name in key)))
+    return found
+
+
+def table_contents(tables: Mapping[str, TableState]) -> list[ChangeBatch]:
+    """The tuples of all tables, as changes that put them there: a processor of newcomers that gets them sends these
+    what they have to hold at first."""
+    found = []
+    for name, state in tables.items():
+        rows = [row for place in state.places().tolist() if (row := state.rows[place]) is not None]
+        schema = state.table.schema.to_arrow()
+        columns = [pa.array([row[n] for row in rows], f.type) for n, f in enumerate(schema)]
+        found.append(ChangeBatch(name, pa.RecordBatch.from_arrays(columns, schema=schema)))
+    return found
