@@ -38,7 +38,7 @@ def test_the_cost_difference_of_two_chains(u, v, true, cost) -> None:
     chains = Chains.of([u, v], [1] * PREDICATES)
     odds = Odds(np.array(true), np.array(cost))
     at = index(chains, odds)
-    gain = saving(0, 1, at.start, nodes(at).predicate, at.owner, at.true, at.cost)
+    gain = saving(0, 1, at._replace(predicate=nodes(at).predicate))
     real = expected(chains, odds, [1, 0]) - expected(chains, odds, [0, 1])
     assert gain == pytest.approx(real, abs=1e-9)
 

@@ -52,7 +52,7 @@ class LinkedChains:
         at = index(chains, odds)
         found = nodes(at)
         self._odds = odds
-        self._true, self._cost, self._owner = at.true, at.cost, at.owner
+        self._index = at
         self._price = prices(at)
         self._uses = np.diff(at.user_start)
         self._chains: dict[int, list[int]] = {}
@@ -130,7 +130,8 @@ class LinkedChains:
     def _saving(self, first: list[int], second: list[int]) -> float:
         start = np.array([0, len(first), len(first) + len(second)], np.int32)
         predicate = np.array(first + second, np.int32)
-        return saving(0, 1, freeze(start), freeze(predicate), self._owner, self._true, self._cost)
+        both = self._index._replace(start=freeze(start), predicate=freeze(predicate))
+        return saving(0, 1, both)
 
     def _ratios(self, chain: list[int]) -> list[tuple[int, float]]:
         """Of each predicate, minus P/C: ascending, the chain to be evaluated first comes first."""
@@ -138,8 +139,8 @@ class LinkedChains:
         reach, above = 1.0, 0.0
         for p in chain:
             found.append((p, -reach / above if above > 0 else -np.inf))
-            above += reach * float(self._cost[p])
-            reach *= float(self._true[p])
+            above += reach * float(self._index.cost[p])
+            reach *= float(self._index.true[p])
         return found
 
     def _link(self, chain: int, after: int) -> None:

@@ -47,7 +47,7 @@ class Index(NamedTuple):
 
 
 def index(chains: Chains, odds: Odds) -> Index:
-    """Look-ups for chains; odds that are no odds are replaced by the nearest that are.
+    """Look-ups for chains; estimates out of range are replaced by the nearest possible ones.
 
     >>> found = index(Chains.of([[0, 1], [1]], decides=[1, 1]), Odds(np.array([0.5, 2.0]), np.ones(2)))
     >>> found.user[found.user_start[1] : found.user_start[2]].tolist(), found.true.tolist()
@@ -59,18 +59,10 @@ def index(chains: Chains, odds: Odds) -> Index:
     owner = np.repeat(np.arange(chains.invocations, dtype=np.int32), np.diff(decides))
     true = np.clip(np.nan_to_num(odds.true, nan=0.5), 0.0, 1.0)
     cost = np.clip(np.nan_to_num(odds.cost, nan=_CHEAPEST), _CHEAPEST, 1e9)
-    return Index(
-        freeze(chains.start),
-        freeze(chains.predicate),
-        freeze(decides),
-        freeze(owner),
-        freeze(user_start),
-        freeze(user),
-        freeze(above_start),
-        freeze(above),
-        freeze(true),
-        freeze(cost),
-    )
+    found = Index(
+        chains.start, chains.predicate, decides, owner, user_start, user, above_start, above, true, cost
+    )  # fmt: skip
+    return Index._make(map(freeze, found))
 
 
 def inverted(start: Int32s, item: Int32s, items: int) -> tuple[Int32s, Int32s]:
@@ -124,13 +116,8 @@ class BlockState:
 
     def tell(self, truth: Bools) -> None:
         """Write down the answers to what was asked last."""
-        _tell(
-            self.known,
-            self._events,
-            self._invocations,
-            np.asarray(truth, np.bool_),
-            self.at.decides,
-        )
+        answers = np.asarray(truth, np.bool_)
+        _tell(self.known, self._events, self._invocations, answers, self.at.decides)
 
     def true_chains(self) -> tuple[Int64s, Int32s]:
         """The chains of which every predicate is known to be true, event by event."""

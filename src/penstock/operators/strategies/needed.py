@@ -68,15 +68,8 @@ def number_places(all_parts: Parts, start: Int64s, chains: Int32s) -> Needed:
     )
     slot_start, slot = _slots(part_start, place, len(invocation))
     gain = all_parts.start[chains].astype(np.int64)
-    return Needed(
-        freeze(first),
-        freeze(invocation),
-        freeze(part_start),
-        freeze(place),
-        freeze(gain),
-        freeze(slot_start),
-        freeze(slot),
-    )
+    found = Needed(first, invocation, part_start, place, gain, slot_start, slot)
+    return Needed._make(map(freeze, found))
 
 
 @kernel
