@@ -9,6 +9,7 @@ elements says that there is nothing.
 import functools
 import itertools
 import math
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -27,6 +28,7 @@ MOST_BINDINGS = 10_000  # of one answer
 LONGEST_TEXT = 1_000_000  # characters of one value
 _SHOWN = 60
 _EXACT = Context(prec=1000)
+_MAIN = threading.main_thread()
 
 BoundTuple = tuple[Any, ...]
 Bindings = frozenset[BoundTuple]
@@ -68,14 +70,22 @@ class CallFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """In the place of one of a batch's answers, from another process: why it isn't one."""
+class Failure:
+    """In the place of an answer: why there is none. `called`: whether the operator was called at all."""
 
     reason: str
+    called: bool = True
+
+
+def failure_text(error: BaseException) -> str:
+    """Why a call failed, in one line; an interrupt of this process is no failure, and goes on its way."""
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is _MAIN:
+        raise error
+    return error_text(error)
 
 
 def error_text(error: BaseException) -> str:
-    """Why a call failed, in one line.
+    """An error in one line.
 
     >>> error_text(ValueError("no image")), error_text(WrongAnswer("answered int 1, not string"))
     ('ValueError: no image', 'answered int 1, not string')
@@ -87,6 +97,29 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, WrongAnswer | CallFailed):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def answering(
+    signature: Signature, function: Callable[..., Any]
+) -> Callable[[list[Any], int], Any]:
+    """What calls an operator, with its arguments and for how many events: the checked answer.
+
+    Of a batch operator it is a list with an answer, or the failure, of each event.
+    """
+    check = checker(signature)
+    if not signature.batch:
+        return lambda arguments, events: check(function(*arguments))
+
+    def one(answer: Any) -> Any:
+        try:
+            return check(answer)
+        except BaseException as error:  # noqa: BLE001  (an answer may be a generator, which may raise anything)
+            return Failure(failure_text(error))
+
+    def many(arguments: list[Any], events: int) -> list[Any]:
+        return [one(answer) for answer in elements(function(*arguments), signature, events)]
+
+    return many
 
 
 def checker(signature: Signature) -> Callable[[Any], Any]:

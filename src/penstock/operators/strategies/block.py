@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.arrays import Bools, Float64s, Int8s, Int32s, Int64s
+from penstock.base.arrays import AnyArray, Bools, Float64s, Int8s, Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.operators.chains import Chains, Odds
 
@@ -59,7 +59,7 @@ def index(chains: Chains, odds: Odds) -> Index:
     owner = np.repeat(np.arange(chains.invocations, dtype=np.int32), np.diff(decides))
     true = np.clip(np.nan_to_num(odds.true, nan=0.5), 0.0, 1.0)
     cost = np.clip(np.nan_to_num(odds.cost, nan=_CHEAPEST), _CHEAPEST, 1e9)
-    found = Index(
+    found: tuple[AnyArray, ...] = (
         chains.start, chains.predicate, decides, owner, user_start, user, above_start, above, true, cost
     )  # fmt: skip
     return Index._make(map(freeze, found))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Float64s, Int32s, Int64s
+from penstock.base.arrays import AnyArray, Float64s, Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.operators.chains import Chains
 from penstock.operators.strategies.block import Index, freeze
@@ -68,7 +68,9 @@ def number_places(all_parts: Parts, start: Int64s, chains: Int32s) -> Needed:
     )
     slot_start, slot = _slots(part_start, place, len(invocation))
     gain = all_parts.start[chains].astype(np.int64)
-    found = Needed(first, invocation, part_start, place, gain, slot_start, slot)
+    found: tuple[AnyArray, ...] = (
+        first, invocation, part_start, place, gain, slot_start, slot
+    )  # fmt: skip
     return Needed._make(map(freeze, found))
 
 

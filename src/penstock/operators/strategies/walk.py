@@ -5,7 +5,7 @@ operator still gets many events at once where they have come to the same place.
 """
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -67,10 +67,13 @@ class Walk:
 class InGivenOrder:
     """A strategy that visits the chains of every event as they stand."""
 
-    advance: ClassVar[Advance]
-
     def __init__(self, chains: Chains, odds: Odds) -> None:
         self._index = index(chains, odds)
+
+    @staticmethod
+    def advance(events: Int32s, standing: Standing) -> Int32s:
+        """The strategy's kernel."""
+        raise NotImplementedError
 
     def begin(self, start: Int64s, chains: Int32s) -> Rounds:
         return Walk(self._index, start, chains, chains, self.advance)
