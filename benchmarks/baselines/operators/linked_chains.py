@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from benchmarks.operators.chain_lists import chains_of
 from penstock.base.errors import PenstockError
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies.block import freeze, index
@@ -33,7 +34,7 @@ class LinkedChains:
     """Chains over the predicates of some odds, each predicate an invocation of its own.
 
     >>> odds = Odds(np.array([0.1, 0.5, 0.6]), np.ones(3))
-    >>> linked = LinkedChains(Chains.of([[1, 2]], decides=[1, 1, 1]), odds)
+    >>> linked = LinkedChains(chains_of([[1, 2]], decides=[1, 1, 1]), odds)
     >>> linked.insert([0, 2])
     1
     >>> linked.order()
@@ -107,7 +108,7 @@ class LinkedChains:
 
     def chains(self) -> Chains:
         """The chains that there are, ascending by number."""
-        return Chains.of([self._chains[c] for c in sorted(self._chains)], [1] * len(self._at))
+        return chains_of([self._chains[c] for c in sorted(self._chains)], [1] * len(self._at))
 
     def strategy(self) -> SubOrder:
         """Sub-order over `chains()`, in this order."""

@@ -6,7 +6,6 @@ without a zone, which is taken for UTC. None is NULL; of an operator that binds,
 elements says that there is nothing.
 """
 
-import functools
 import itertools
 import math
 import threading
@@ -53,7 +52,9 @@ class Answers:
     @property
     def values(self) -> pa.Array | None:
         """In Arrow, of an operator that answers values."""
-        return None if self.result is None else built(self.found, self.result)
+        if self.result is None:
+            return None
+        return pa.array(self.found, arrow_type(self.result), from_pandas=False)
 
     @property
     def bindings(self) -> list[Bindings | None] | None:
@@ -134,16 +135,6 @@ def checker(signature: Signature) -> Callable[[Any], Any]:
         return _bindings_of(tuple(map(_value_of, signature.binds)))
     value = _value_of(signature.result)
     return lambda answer: None if answer is None else value(answer)
-
-
-def built(values: Sequence[Any], result: Scalar) -> pa.Array:
-    """Checked values as an Arrow array."""
-    return pa.array(values, _arrow_type(result), from_pandas=False)
-
-
-@functools.cache
-def _arrow_type(result: Scalar) -> pa.DataType:
-    return arrow_type(result)
 
 
 def elements(answer: Any, signature: Signature, count: int) -> Sequence[Any]:

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.arrays import AnyArray, Bools, Float64s, Int8s, Int32s, Int64s
+from penstock.base.arrays import AnyArray, Bools, Float64s, Int8s, Int32s, Int64s, offsets
 from penstock.base.jit import kernel
 from penstock.operators.chains import Chains, Odds
 
@@ -47,12 +47,7 @@ class Index(NamedTuple):
 
 
 def index(chains: Chains, odds: Odds) -> Index:
-    """Look-ups for chains; estimates out of range are replaced by the nearest possible ones.
-
-    >>> found = index(Chains.of([[0, 1], [1]], decides=[1, 1]), Odds(np.array([0.5, 2.0]), np.ones(2)))
-    >>> found.user[found.user_start[1] : found.user_start[2]].tolist(), found.true.tolist()
-    ([0, 1], [0.5, 1.0])
-    """
+    """Look-ups for chains; estimates out of range are replaced by the nearest possible ones."""
     user_start, user = inverted(chains.start, chains.predicate, chains.predicates)
     above_start, above = inverted(chains.rival_start, chains.rival, len(chains))
     decides = chains.invocation_start
@@ -69,19 +64,11 @@ def inverted(start: Int32s, item: Int32s, items: int) -> tuple[Int32s, Int32s]:
     """For every item the lists that it is in, ascending."""
     counts = np.bincount(item, minlength=items)
     where = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
-    inverse_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    return inverse_start, where[np.argsort(item, kind="stable")]
+    return offsets(counts).astype(np.int32), where[np.argsort(item, kind="stable")]
 
 
 def bytes_per_event(chains: Chains, needed: float | None = None) -> int:
-    """What a block takes at most for each of its events, whatever the strategy, if they need so many chains on average.
-
-    Nothing given, they need all of them.
-
-    >>> chains = Chains.of([[0, 1], [1]], decides=[1, 1])
-    >>> bytes_per_event(chains), bytes_per_event(chains, needed=1)
-    (158, 98)
-    """
+    """What an event takes in a block at most, whatever the strategy. They need `needed` chains on average, or all."""
     many = len(chains) if needed is None else needed
     parts = many * len(chains.predicate) / max(1, len(chains))
     return int(chains.predicates + 24 * many + 36 * min(chains.invocations, parts) + 12 * parts)
@@ -122,8 +109,7 @@ class BlockState:
     def true_chains(self) -> tuple[Int64s, Int32s]:
         """The chains of which every predicate is known to be true, event by event."""
         found = _true_chains(self.start, self.chains, self.known, self.at)
-        kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(found)])
-        return kept[self.start], self.chains[found]
+        return offsets(found)[self.start], self.chains[found]
 
 
 @kernel
