@@ -63,9 +63,9 @@ class OperatorLine:
 
 
 class Prepared:
-    """An invocation, ready: constants converted, and the attributes that are still to be read."""
+    """An invocation, ready: constants converted, and which attributes go to which places."""
 
-    __slots__ = ("constants", "has_null", "operator", "places", "text")
+    __slots__ = ("attributes", "constants", "has_null", "operator", "text")
 
     def __init__(self, invocation: Invocation, signature: Signature) -> None:
         arguments = invocation.arguments
@@ -76,9 +76,10 @@ class Prepared:
         self.operator = invocation.operator.lower()
         self.text = str(invocation)
         self.constants = [constant(a) if isinstance(a, Fixed) else None for a in arguments]
-        self.places = [
-            (a.path if isinstance(a, Given) else None, wanted)
-            for a, wanted in zip(arguments, signature.parameters, strict=True)
+        self.attributes = [
+            (place, a.path, wanted)
+            for place, (a, wanted) in enumerate(zip(arguments, signature.parameters, strict=True))
+            if isinstance(a, Given)
         ]
         self.has_null = any(isinstance(a, Fixed) and a.value is None for a in arguments)
 
@@ -103,10 +104,10 @@ class Request:
         return arguments
 
     def failure(self, reason: str, called: bool = True) -> Failure:
+        """In the place of an answer of this invocation."""
         text = f"{self.prepared.text}: {reason}"
-        return Failure(
-            text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + "…", called
-        )
+        shown = text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + "…"
+        return Failure(shown, called)
 
     @property
     def called(self) -> int:

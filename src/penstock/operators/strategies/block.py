@@ -82,7 +82,7 @@ def freeze(array: npt.NDArray[A]) -> npt.NDArray[A]:
 
 
 class BlockState:
-    """What is known of a block's events, and what was asked last."""
+    """What is known of a block's events, and what was asked last: all of `Rounds` but what to ask for."""
 
     def __init__(self, at: Index, start: Int64s, chains: Int32s) -> None:
         self.at = at
@@ -92,8 +92,8 @@ class BlockState:
         self._events = np.zeros(0, np.int32)
         self._invocations = np.zeros(0, np.int32)
 
-    def ask(self, events: Int32s, invocations: Int32s) -> tuple[Int32s, Int32s]:
-        """Pairs in the order of the interface."""
+    def ask_for(self, events: Int32s, invocations: Int32s) -> tuple[Int32s, Int32s]:
+        """Pairs in the order that `Rounds.ask` promises."""
         many = len(self.start) - 1
         keys = invocations.astype(np.int64) * many + events
         keys.sort()

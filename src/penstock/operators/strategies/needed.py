@@ -42,7 +42,7 @@ class Needed(NamedTuple):
     slot: Int32s
 
 
-def parts(chains: Chains, at: Index) -> Parts:
+def parts_of(chains: Chains, at: Index) -> Parts:
     """What the chains ask of invocations."""
     chain = np.repeat(np.arange(len(chains)), np.diff(at.start))
     order = np.lexsort((at.predicate, chain))  # what one invocation decides stands together

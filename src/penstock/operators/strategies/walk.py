@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Int32s, Int64s
+from penstock.base.arrays import Int32s, Int64s
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies.block import BlockState, Index, Known, freeze, index
 from penstock.operators.strategies.interface import Rounds
@@ -35,33 +35,27 @@ Advance = Callable[[Int32s, Standing], Int32s]
 """Takes some events on to their next invocation: its number, or -1 for an event that is done."""
 
 
-class Walk:
+class Walk(BlockState):
     """One block of events on its way through the chains."""
 
     def __init__(
         self, at: Index, start: Int64s, chains: Int32s, order: Int32s, advance: Advance
     ) -> None:
-        self._state = state = BlockState(at, start, chains)
+        super().__init__(at, start, chains)
         self._advance = advance
         events = len(start) - 1
-        place, step = np.array(state.start[:-1]), np.zeros(events, np.int32)
+        place, step = np.array(self.start[:-1]), np.zeros(events, np.int32)
         self._standing = Standing(
-            state.start, state.chains, freeze(order), place, step, state.known, at
+            self.start, self.chains, freeze(order), place, step, self.known, at
         )
         self._pending: Int32s = np.arange(events, dtype=np.int32)
 
     def ask(self) -> tuple[Int32s, Int32s]:
         following = self._advance(self._pending, self._standing)
         goes_on = following >= 0
-        events, invocations = self._state.ask(self._pending[goes_on], following[goes_on])
+        events, invocations = self.ask_for(self._pending[goes_on], following[goes_on])
         self._pending = np.sort(events)
         return events, invocations
-
-    def tell(self, truth: Bools) -> None:
-        self._state.tell(truth)
-
-    def true_chains(self) -> tuple[Int64s, Int32s]:
-        return self._state.true_chains()
 
 
 class InGivenOrder:
