@@ -16,7 +16,8 @@ from penstock.operators.strategies.block import index
 def shown(chains: Chains, truth: Bools) -> Int64s:
     """Evaluations by event.
 
-    >>> chains = Chains.of([[0, 1], [1, 2], [3]], decides=[1] * 4)
+    >>> from benchmarks.operators.chain_lists import chains_of
+    >>> chains = chains_of([[0, 1], [1, 2], [3]], decides=[1] * 4)
     >>> shown(chains, np.array([[True, False, False, True], [False, True, False, False]])).tolist()
     [2, 3]
     """

@@ -24,7 +24,8 @@ def optimal_cost(chains: Chains, odds: Odds) -> float:
 
     Two chains share a predicate that is true half the time, and have one of their own: try the shared one first.
 
-    >>> chains = Chains.of([[0, 1], [0, 2]], decides=[1, 1, 1])
+    >>> from benchmarks.operators.chain_lists import chains_of
+    >>> chains = chains_of([[0, 1], [0, 2]], decides=[1, 1, 1])
     >>> optimal_cost(chains, Odds(np.array([0.5, 0.5, 0.5]), np.ones(3)))
     2.0
     """

@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks.baselines.operators.linked_chains import LinkedChains
 from benchmarks.benchmark import Step, unseen
+from benchmarks.operators.chain_lists import chains_of
 from benchmarks.operators.instances import UNIFORM, Instance, Recipe, draw
 from benchmarks.operators.rounds import play
 from penstock.base.arrays import Bools
@@ -113,7 +114,7 @@ def drifts(events: int, step: Step = unseen) -> list[Variant]:
             for c in range(many)
         ]
         ones = [1] * recipe.predicates
-        linked = LinkedChains(Chains.of([c.tolist() for c in lists[:kept]], ones), instance.odds)
+        linked = LinkedChains(chains_of([c.tolist() for c in lists[:kept]], ones), instance.odds)
         began = time.perf_counter()
         for chain in lists[kept:]:
             linked.insert(chain.tolist())

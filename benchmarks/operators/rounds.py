@@ -26,7 +26,8 @@ def play(strategy: Strategy, chains: Chains, truth: Bools, cost: Float64s) -> Pl
 
     >>> from penstock.operators.chains import Odds
     >>> from penstock.operators.strategies import STRATEGIES
-    >>> chains = Chains.of([[0, 1], [1, 2]], decides=[1, 1, 1])
+    >>> from benchmarks.operators.chain_lists import chains_of
+    >>> chains = chains_of([[0, 1], [1, 2]], decides=[1, 1, 1])
     >>> odds = Odds(np.array([0.5, 0.1, 0.5]), np.ones(3))
     >>> truth = np.array([[True, False, True], [True, True, True]])
     >>> play(STRATEGIES["sub-order"](chains, odds), chains, truth, odds.cost).evaluations.tolist()

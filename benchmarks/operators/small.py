@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.benchmark import Step, unseen
+from benchmarks.operators.chain_lists import chains_of
 from benchmarks.operators.exact import expected_cost, optimal_cost
 from benchmarks.workloads.draws import Draws, Floats, zipf
 from penstock.operators.chains import Chains, Odds
@@ -82,4 +83,4 @@ def _drawn(
 ) -> tuple[Chains, Odds]:
     lengths = draws.integers(_LENGTHS[0], _LENGTHS[1], CHAINS).tolist()
     chains = [draws.distinct(weights, 1, length)[0].tolist() for length in lengths]
-    return Chains.of(chains, [1] * PREDICATES), Odds(true, cost)
+    return chains_of(chains, [1] * PREDICATES), Odds(true, cost)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.benchmark import Findings
 from benchmarks.operators import ordering, small
 from benchmarks.operators.benchmark import BENCHMARK, Work
+from benchmarks.operators.chain_lists import chains_of
 from benchmarks.operators.clairvoyant import shown
 from benchmarks.operators.experiments import EXPERIMENTS, PUBLISHED, Experiment
 from benchmarks.operators.instances import (
@@ -24,7 +25,6 @@ from benchmarks.operators.instances import (
 )
 from benchmarks.operators.tables import aims_sheet, experiment_sheet
 from benchmarks.operators.trial import Figures, Trial, trial
-from penstock.operators.chains import Chains
 from penstock.operators.strategies import STRATEGIES
 
 SMALL = Recipe(subscriptions=500, predicates=120)
@@ -97,7 +97,7 @@ def test_the_clairvoyant_shows_enough(lists, truth) -> None:
         for size in range(7)
         if any(decides(chosen) for chosen in itertools.combinations(range(6), size))
     )
-    found = int(shown(Chains.of(lists, [1] * 6), np.array([truth]))[0])
+    found = int(shown(chains_of(lists, [1] * 6), np.array([truth]))[0])
     assert least <= found <= least + 2
 
 

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.operators.chain_lists import chains_of
 from benchmarks.operators.exact import expected_cost, optimal_cost
 from penstock.base.errors import PenstockError
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Odds
 from penstock.operators.strategies import STRATEGIES
 
 PREDICATES = 5
@@ -41,7 +42,7 @@ def brute(lists, true, cost, known=()) -> float:
 @settings(deadline=None, max_examples=30)
 def test_the_optimum(lists, true, cost) -> None:
     """It is what trying all decision trees gives."""
-    found = optimal_cost(Chains.of(lists, [1] * PREDICATES), Odds(np.array(true), np.array(cost)))
+    found = optimal_cost(chains_of(lists, [1] * PREDICATES), Odds(np.array(true), np.array(cost)))
     assert found == pytest.approx(brute(lists[:], true, cost))
 
 
@@ -50,7 +51,7 @@ def test_the_optimum(lists, true, cost) -> None:
 @settings(deadline=None)
 def test_nobody_is_below_the_optimum(name, lists, true, cost) -> None:
     """On any instance, with any costs."""
-    flat, odds = Chains.of(lists, [1] * PREDICATES), Odds(np.array(true), np.array(cost))
+    flat, odds = chains_of(lists, [1] * PREDICATES), Odds(np.array(true), np.array(cost))
     assert expected_cost(STRATEGIES[name], flat, odds)[1] >= optimal_cost(flat, odds) - 1e-9
 
 
@@ -58,7 +59,7 @@ def test_nobody_is_below_the_optimum(name, lists, true, cost) -> None:
 @settings(deadline=None)
 def test_sequential_keeps_its_guarantee(lists, true) -> None:
     """Theorem 2: at most d times the optimum, d being the length of the longest chain."""
-    flat, odds = Chains.of(lists, [1] * PREDICATES), Odds(np.array(true), np.ones(PREDICATES))
+    flat, odds = chains_of(lists, [1] * PREDICATES), Odds(np.array(true), np.ones(PREDICATES))
     evaluations, _ = expected_cost(STRATEGIES["sequential"], flat, odds)
     assert evaluations <= max(map(len, lists)) * optimal_cost(flat, odds) + 1e-9
 
@@ -68,13 +69,13 @@ def test_sequential_keeps_its_guarantee(lists, true) -> None:
 @pytest.mark.parametrize("name", ["sub-order", "adaptive"])
 def test_one_chain_is_evaluated_at_the_optimum(name, chain, true, cost) -> None:
     """With nothing shared, the order is the known best one: by cost / (1 - selectivity)."""
-    flat, odds = Chains.of([chain], [1] * PREDICATES), Odds(np.array(true), np.array(cost))
+    flat, odds = chains_of([chain], [1] * PREDICATES), Odds(np.array(true), np.array(cost))
     assert expected_cost(STRATEGIES[name], flat, odds)[1] == pytest.approx(optimal_cost(flat, odds))
 
 
 def test_one_invocation_for_two_predicates() -> None:
     """It is paid once, whatever it decides."""
-    flat = Chains.of([[0], [1], [0, 2]], decides=[2, 1])
+    flat = chains_of([[0], [1], [0, 2]], decides=[2, 1])
     odds = Odds(np.array([0.5, 0.5, 0.5]), np.array([1.0, 1.0]))
     assert optimal_cost(flat, odds) == pytest.approx(1.5)
 
@@ -82,6 +83,6 @@ def test_one_invocation_for_two_predicates() -> None:
 def test_too_large() -> None:
     """Three to the power of the number of predicates has a bound."""
     many = 13
-    flat = Chains.of([[p] for p in range(many)], [1] * many)
+    flat = chains_of([[p] for p in range(many)], [1] * many)
     with pytest.raises(PenstockError, match="at most 12 predicates"):
         optimal_cost(flat, Odds(np.ones(many), np.ones(many)))

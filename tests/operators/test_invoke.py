@@ -391,7 +391,7 @@ def test_the_circuit_opens_and_closes_again():
         return x
 
     defined = operator("f")(f)
-    asked = invoker(defined, X, clock=lambda: now[0])
+    asked = invoker(defined, X, health=Health(lambda: now[0]))
     found = call(defined, range(20), of=asked)
     assert len(calls) == FAILURES
     assert found.called == FAILURES
@@ -617,7 +617,7 @@ def test_hanging_threads_are_bounded(clock: Clock, gate: threading.Event):
     """Then the circuit stays open, however long, until one of them returns."""
     now = [0.0]
     defined = Hanging(clock, gate, lambda x: x % 2 == 0)
-    asked = invoker(defined.operator, X, clock=lambda: now[0])
+    asked = invoker(defined.operator, X, health=Health(lambda: now[0]))
     gc.collect()
     before = threads_of("f")
     found = call(defined.operator, range(40), of=asked)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.operators.chain_lists import chains_of
 from penstock.base.errors import PenstockError
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies import DEFAULT_STRATEGY, STRATEGIES, bytes_per_event, strategy
@@ -30,7 +31,7 @@ class Scene:
         return all(self.truth[e][p] for p in self.chains[c])
 
     def flat(self) -> Chains:
-        return Chains.of(self.chains, self.decides, self.rivals)
+        return chains_of(self.chains, self.decides, self.rivals)
 
     def odds(self) -> Odds:
         return Odds(np.array(self.true), np.array(self.cost))
@@ -151,7 +152,7 @@ def test_the_definition(name: str, scene: Scene) -> None:
 def test_an_event_at_a_time_or_all_at_once(name: str) -> None:
     """The block that an event is in changes nothing of what is asked for it."""
     rng = np.random.default_rng(3)
-    chains = Chains.of(
+    chains = chains_of(
         [rng.choice(40, rng.integers(1, 6), replace=False).tolist() for _ in range(200)], [1] * 40
     )
     odds = Odds(rng.uniform(0, 0.6, 40), rng.uniform(0.5, 2, 40))
@@ -204,7 +205,7 @@ def test_rivals_of_a_true_chain_cost_nothing(name: str) -> None:
 @every
 def test_odds_may_be_wrong(name: str) -> None:
     """Odds that are no odds (learned from a damaged file, say) cost evaluations, not matches."""
-    chains = Chains.of([[0, 1], [1, 2]], [1, 1, 1])
+    chains = chains_of([[0, 1], [1, 2]], [1, 1, 1])
     odds = Odds(np.array([np.nan, -3.0, np.inf]), np.array([np.nan, 0.0, -1.0]))
     rounds = strategy(name)(chains, odds).begin(np.array([0, 2]), np.array([0, 1], np.int32))
     while len(asked := rounds.ask()[0]):
@@ -215,7 +216,7 @@ def test_odds_may_be_wrong(name: str) -> None:
 @every
 def test_no_events(name: str) -> None:
     """A block may be empty."""
-    chains = Chains.of([[0]], [1])
+    chains = chains_of([[0]], [1])
     rounds = strategy(name)(chains, Odds(np.ones(1), np.ones(1))).begin(
         np.zeros(1, np.int64), np.zeros(0, np.int32)
     )
@@ -272,7 +273,7 @@ def test_bytes_per_event(name: str) -> None:
     import tracemalloc
 
     rng = np.random.default_rng(3)
-    chains = Chains.of([rng.choice(900, 3, replace=False).tolist() for _ in range(2000)], [1] * 900)
+    chains = chains_of([rng.choice(900, 3, replace=False).tolist() for _ in range(2000)], [1] * 900)
     one = strategy(name)(chains, Odds(np.full(900, 0.3), np.ones(900)))
     events = 200
     start = np.arange(events + 1, dtype=np.int64) * 2000

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from benchmarks.operators.chain_lists import chains_of
 from penstock.base.errors import PenstockError
 from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies.block import freeze, index
@@ -33,7 +34,7 @@ class LinkedChains:
     """Chains over the predicates of some odds, each predicate an invocation of its own.
 
     >>> odds = Odds(np.array([0.1, 0.5, 0.6]), np.ones(3))
-    >>> linked = LinkedChains(Chains.of([[1, 2]], decides=[1, 1, 1]), odds)
+    >>> linked = LinkedChains(chains_of([[1, 2]], decides=[1, 1, 1]), odds)
     >>> linked.insert([0, 2])
     1
     >>> linked.order()
@@ -52,7 +53,7 @@ class LinkedChains:
         at = index(chains, odds)
         found = nodes(at)
         self._odds = odds
-        self._true, self._cost, self._owner = at.true, at.cost, at.owner
+        self._index = at
         self._price = prices(at)
         self._uses = np.diff(at.user_start)
         self._chains: dict[int, list[int]] = {}
@@ -107,7 +108,7 @@ class LinkedChains:
 
     def chains(self) -> Chains:
         """The chains that there are, ascending by number."""
-        return Chains.of([self._chains[c] for c in sorted(self._chains)], [1] * len(self._at))
+        return chains_of([self._chains[c] for c in sorted(self._chains)], [1] * len(self._at))
 
     def strategy(self) -> SubOrder:
         """Sub-order over `chains()`, in this order."""
@@ -130,7 +131,8 @@ class LinkedChains:
     def _saving(self, first: list[int], second: list[int]) -> float:
         start = np.array([0, len(first), len(first) + len(second)], np.int32)
         predicate = np.array(first + second, np.int32)
-        return saving(0, 1, freeze(start), freeze(predicate), self._owner, self._true, self._cost)
+        both = self._index._replace(start=freeze(start), predicate=freeze(predicate))
+        return saving(0, 1, both)
 
     def _ratios(self, chain: list[int]) -> list[tuple[int, float]]:
         """Of each predicate, minus P/C: ascending, the chain to be evaluated first comes first."""
@@ -138,8 +140,8 @@ class LinkedChains:
         reach, above = 1.0, 0.0
         for p in chain:
             found.append((p, -reach / above if above > 0 else -np.inf))
-            above += reach * float(self._cost[p])
-            reach *= float(self._true[p])
+            above += reach * float(self._index.cost[p])
+            reach *= float(self._index.true[p])
         return found
 
     def _link(self, chain: int, after: int) -> None:

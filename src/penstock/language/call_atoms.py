@@ -16,7 +16,7 @@ from typing import Self
 
 from penstock.language.call_arguments import fix_literal
 from penstock.language.calls import CALL, Call, Fixed, Invocation
-from penstock.language.filter_tree import Factor, Literal, LiteralKind
+from penstock.language.filter_tree import Factor, Literal, LiteralKind, number_kind
 from penstock.language.normal import Term
 from penstock.language.schema import Attribute
 from penstock.language.signatures import Signature, Signatures
@@ -73,11 +73,7 @@ def _literal(written: str, before: str) -> Literal:
 
 
 def _kind(written: str) -> LiteralKind:
-    if written[0] == "'":
-        return LiteralKind.STRING
-    if "e" in written.lower():
-        return LiteralKind.DOUBLE
-    return LiteralKind.DECIMAL if "." in written else LiteralKind.INTEGER
+    return LiteralKind.STRING if written[0] == "'" else number_kind(written)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from penstock.language.calls import Arithmetic, Condition, Fixed, Given, Operand
 from penstock.language.filter_tree import Constant, Constraint, Literal, LiteralKind, Span, Tree
 from penstock.language.operands import Operands, SlotNeededError
 from penstock.language.schema import Attribute
+from penstock.language.signatures import bound_variables
 from penstock.language.syntax import DIALECT, MAX_DEPTH, too_deep
 from penstock.language.types import NUMBERS, TIMES, Kind, Scalar
 
@@ -222,30 +223,21 @@ def _as_double(side: Operand) -> Operand:
 def _bound(operands: Operands, tree: exp.Expr) -> dict[str, Scalar]:
     """What each variable is bound as."""
     types: dict[str, Scalar] = {}
-    for node in tree.dfs():
-        if not isinstance(node, exp.Anonymous):
-            continue
-        signature = operands.schema.operators.find(node.name)
-        if signature is None:
-            continue
-        outputs = node.expressions[len(signature.parameters) :]
-        for argument, type_ in zip(outputs, signature.binds, strict=False):
-            if not isinstance(argument, exp.Placeholder):
-                continue
-            known = types.setdefault(operands.variable(argument), type_)
-            if known.kind is not type_.kind and not {known.kind, type_.kind} <= NUMBERS:
-                raise operands.error(
-                    argument,
-                    f"variable :{argument.name} is bound as {known} and as {type_}",
-                    hint="one variable has one type",
-                )
+    for variable, type_ in bound_variables(tree, operands.schema.operators):
+        known = types.setdefault(operands.variable(variable), type_)
+        if known.kind is not type_.kind and not {known.kind, type_.kind} <= NUMBERS:
+            raise operands.error(
+                variable,
+                f"variable :{variable.name} is bound as {known} and as {type_}",
+                hint="one variable has one type",
+            )
     return types
 
 
 def _comparable(types: list[Scalar], sides: list[Operand | Literal | None]) -> bool:
     kinds = {type_.kind for type_ in types}
-    if any(isinstance(s, Literal) and s.kind is LiteralKind.STRING for s in sides):
-        kinds = (
-            kinds - {Kind.STRING} if kinds & TIMES else kinds
-        )  # it is read as a date or timestamp
+    if kinds & TIMES and any(
+        isinstance(s, Literal) and s.kind is LiteralKind.STRING for s in sides
+    ):
+        kinds = kinds - {Kind.STRING}  # it is read as a date or timestamp
     return kinds <= NUMBERS or kinds <= TIMES or len(kinds) == 1

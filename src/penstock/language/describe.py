@@ -1,6 +1,7 @@
 """The leaves of a filter in SQL again, for people: `explain` shows which of them held."""
 
 from penstock.language.filter_tree import (
+    OPPOSITE,
     Binding,
     Comparison,
     Constant,
@@ -23,7 +24,7 @@ def describe(leaf: Leaf, holds: bool = True) -> str:
         case Constant(value):
             return negation + ("NULL" if value is None else str(value).upper())
         case Comparison(left, order, right):
-            return f"{left.name} {order if holds else _OPPOSITE[order]} {right.name}"
+            return f"{left.name} {order if holds else OPPOSITE[order]} {right.name}"
         case Contains(attribute, literal):
             return f"{negation}array_contains({attribute.name}, {_literal(literal)})"
         case Pattern(attribute, pattern):
@@ -35,9 +36,6 @@ def describe(leaf: Leaf, holds: bool = True) -> str:
             return wanted.condition.with_variables(wanted.names)
         case Factor():
             return _factor(leaf if holds else leaf.negation())
-
-
-_OPPOSITE = {"=": "<>", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def _factor(factor: Factor) -> str:
@@ -55,10 +53,9 @@ def _factor(factor: Factor) -> str:
     if piece.order == "prefix":
         return f"{name} {negation}LIKE '{piece.literal.text}%'"
     if factor.total:
-        return (
-            f"{name} IS {'' if factor.negated else 'NOT '}DISTINCT FROM {_literal(piece.literal)}"
-        )
-    order = _OPPOSITE[piece.order] if factor.negated else piece.order
+        equal = "" if factor.negated else "NOT "
+        return f"{name} IS {equal}DISTINCT FROM {_literal(piece.literal)}"
+    order = OPPOSITE[piece.order] if factor.negated else piece.order
     return f"{name} {order} {_literal(piece.literal)}"
 
 

@@ -21,6 +21,10 @@ from penstock.language.types import Kind, Scalar
 
 Span = tuple[int, int]
 Order = Choice["=", "<", "<=", ">", ">="]
+# `a < b` is `b > a`, and its negation is `a >= b`.
+MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_OPPOSITE_CONDITION = {**OPPOSITE, "null": "not null", "not null": "null"}
 
 
 class LiteralKind(StrEnum):
@@ -34,6 +38,13 @@ class LiteralKind(StrEnum):
     DATE = "date"
     TIMESTAMP = "timestamp"
     TIMESTAMPTZ = "timestamptz"
+
+
+def number_kind(text: str) -> LiteralKind:
+    """How a number is written."""
+    if "e" in text or "E" in text:
+        return LiteralKind.DOUBLE
+    return LiteralKind.DECIMAL if "." in text else LiteralKind.INTEGER
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +138,8 @@ class Constraint:
     span: Span
 
     def negation(self) -> "Constraint":
-        order = _OPPOSITE[self.condition.order]
+        order = _OPPOSITE_CONDITION[self.condition.order]
         return replace(self, condition=replace(self.condition, order=order))
-
-
-_OPPOSITE = {
-    "=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<", "null": "not null", "not null": "null",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

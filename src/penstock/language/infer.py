@@ -13,13 +13,15 @@ from sqlglot import exp
 from penstock.base.errors import FilterError, SchemaError
 from penstock.language.calls import Path
 from penstock.language.schema import Schema
-from penstock.language.signatures import NO_OPERATORS, Signatures
+from penstock.language.signatures import NO_OPERATORS, Signatures, bound_variables
 from penstock.language.syntax import CONTAINS_NAMES, column_path, syntax
 from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct, Type
 
 _COMPARISONS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
 )  # fmt: skip
+_TESTS = (exp.Between, exp.In, exp.Is, exp.Like)
+_PREDICATES = (*_COMPARISONS, *_TESTS)
 _LOGIC = (exp.And, exp.Or, exp.Not)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
 _STRING, _DOUBLE = Scalar(Kind.STRING), Scalar(Kind.DOUBLE)
@@ -67,27 +69,25 @@ def _uses(
     """Every attribute with the type that one of its uses calls for."""
     if (path := column_path(tree)) is not None:
         yield path, _BOOLEAN
-    variables = _variables(tree, operators)
+    variables: dict[str, Scalar] = {}
+    for variable, type_ in bound_variables(tree, operators):
+        variables.setdefault(variable.name.lower(), type_)
     for node in tree.dfs():
-        if isinstance(node, _COMPARISONS):
-            if variables and _has_variable(node):
-                yield from _beside_variables(node, variables)
-                continue
+        if variables and isinstance(node, _PREDICATES) and _has_variable(node):
+            yield from _beside_variables(node, variables)
+        elif isinstance(node, _COMPARISONS):
             sides = [(column_path(side), _type(side)) for side in (node.this, node.expression)]
             (a, a_type), (b, b_type) = sides
             if a is not None and b is not None:
                 compared.append((a, b))
             yield from ((p, t) for p, t in ((a, b_type), (b, a_type)) if p is not None and t)
-        elif isinstance(node, exp.Between | exp.In | exp.Is | exp.Like):
-            if variables and _has_variable(node):
-                yield from _beside_variables(node, variables)
-                continue
+        elif isinstance(node, _TESTS):
             path = column_path(node.this)
             others = [node.args.get("low"), node.args.get("high"), node.args.get("expression")]
             for other in [*node.expressions, *others]:
-                type_ = _type(other)
-                if path is not None and type_:
-                    yield path, type_
+                literal = _type(other)
+                if path is not None and literal:
+                    yield path, literal
         elif isinstance(node, exp.ArrayContains) or (
             isinstance(node, exp.Anonymous) and node.name.lower() in CONTAINS_NAMES
         ):
@@ -120,19 +120,6 @@ def _flat(path: Path, type_: Type) -> Uses:
             yield from _flat((*path, name), field)
     else:
         yield path, type_
-
-
-def _variables(tree: exp.Expr, operators: Signatures) -> dict[str, Scalar]:
-    """What operators bind variables as."""
-    found: dict[str, Scalar] = {}
-    for node in tree.find_all(exp.Anonymous, bfs=False) if len(operators) else ():
-        signature = operators.find(node.name)
-        if signature is not None:
-            outputs = node.expressions[len(signature.parameters) :]
-            for argument, type_ in zip(outputs, signature.binds, strict=False):
-                if isinstance(argument, exp.Placeholder):
-                    found.setdefault(argument.name.lower(), type_)
-    return found
 
 
 def _has_variable(node: exp.Expr) -> bool:

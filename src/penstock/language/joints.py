@@ -26,13 +26,19 @@ from penstock.language.calls import (
     Operand,
     Variable,
 )
-from penstock.language.filter_tree import Binding, Constraint, Factor, Span, is_true
+from penstock.language.filter_tree import (
+    MIRRORED,
+    Binding,
+    Constraint,
+    Factor,
+    Span,
+    is_true,
+)
 from penstock.language.schema import Attribute
 from penstock.language.types import Kind, Scalar
 
 MAX_CONSTRAINTS = 256  # of one conjunction
 _MOST_ORDERS = 120  # of equal calls
-_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _Use = tuple[Call, tuple[str, ...]]
 """A call and the names of its variables."""
 
@@ -124,7 +130,7 @@ def _condition(condition: Condition, numbers: Sequence[int]) -> Condition:
         return replace(condition, left=left)
     right = _operand(condition.right, dict(enumerate(numbers)))
     if repr(right) > repr(left):  # variables come last in that order: `:1 > 2`, as people write it
-        return Condition(_MIRRORED[condition.order], right, left)
+        return Condition(MIRRORED[condition.order], right, left)
     return replace(condition, left=left, right=right)
 
 

@@ -84,17 +84,12 @@ def _disjuncts(text: str, tree: Tree, holds: bool) -> list[_Unjoined]:
     match tree:
         case Not(child):
             return _disjuncts(text, child, not holds)
-        case And(children) if holds:
-            return _all_of(text, [_disjuncts(text, c, holds) for c in children])
-        case Or(children) if not holds:
-            return _all_of(text, [_disjuncts(text, c, holds) for c in children])
         case And(children) | Or(children):
-            return _any_of(text, [_disjuncts(text, c, holds) for c in children])
+            join = _all_of if isinstance(tree, And) == holds else _any_of
+            return join(text, [_disjuncts(text, child, holds) for child in children])
         case Constant(value):
             return [()] if value is holds else []
-        case Factor():
-            return [(tree if holds else tree.negation(),)]
-        case Constraint():
+        case Factor() | Constraint():
             return [(tree if holds else tree.negation(),)]
         case Binding():
             if not holds:
@@ -132,15 +127,11 @@ def _any_of(text: str, parts: Sequence[list[_Unjoined]]) -> list[_Unjoined]:
         if not conjunction:
             return [()]
         first = conjunction[0]
-        if len(conjunction) == 1 and isinstance(first, Factor) and not first.negated:
+        if len(conjunction) > 1 or not isinstance(first, Factor):
+            result[conjunction] = None
+        elif not first.negated:
             united.setdefault(first.attribute.path, []).append(first)
-        elif (
-            len(conjunction) == 1
-            and isinstance(first, Factor)
-            and first.attribute.path not in complements
-        ):
-            complements[first.attribute.path] = first
-        else:
+        elif complements.setdefault(first.attribute.path, first) is not first:
             result[conjunction] = None
     for path, factors in united.items():
         union = _union(factors)

@@ -11,7 +11,7 @@ from sqlglot import exp
 from penstock.base.errors import FilterError
 from penstock.language.call_arguments import fix_literal, takes, takes_literal
 from penstock.language.calls import CALL, MAX_VARIABLES, Call, Fixed, Given, Invocation
-from penstock.language.filter_tree import Binding, Literal, LiteralKind, Span
+from penstock.language.filter_tree import Binding, Literal, LiteralKind, Span, number_kind
 from penstock.language.schema import Attribute, Schema
 from penstock.language.signatures import MAX_ARGUMENTS, Signature
 from penstock.language.syntax import MAX_DEPTH, column_path
@@ -20,6 +20,18 @@ from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct,
 _CONDITIONS = (
     exp.Connector, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Like, exp.Is,
 )  # fmt: skip
+# What is refused wherever it stands: the nodes of sqlglot's tree, the reason, a hint.
+_REFUSALS: tuple[tuple[tuple[type[exp.Expr], ...], str, str | None], ...] = (
+    (
+        _CONDITIONS,
+        "a condition is not a value",
+        "combine conditions with AND, OR and NOT: 1 < price AND price < 5",
+    ),
+    ((exp.Query, exp.Subquery, exp.Exists), "a filter has no subqueries", None),
+    ((exp.ILike,), "ILIKE is not in the language: LIKE is, and respects case", None),
+    ((exp.Cast,), "a filter has no casts", "typed literals are DATE '…' and TIMESTAMP '…'"),
+    ((exp.Literal,), "a literal is not a condition", None),
+)
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _TYPED = {
     exp.DataType.Type.DATE: LiteralKind.DATE,
@@ -95,11 +107,7 @@ class Operands:
         text = node.name
         if not _NUMBER.fullmatch(text):
             raise self.error(node, f"{text!r} is not a number")
-        if "e" in text.lower():
-            kind = LiteralKind.DOUBLE
-        else:
-            kind = LiteralKind.DECIMAL if "." in text else LiteralKind.INTEGER
-        return Literal(kind, text, span, slot, negative)
+        return Literal(number_kind(text), text, span, slot, negative)
 
     def attribute(self, node: exp.Expr) -> Attribute:
         """An attribute whose values can be compared."""
@@ -309,14 +317,10 @@ class Operands:
         if isinstance(node, exp.Binary) and _is_leaf(node.this) and _is_leaf(node.expression):
             (start, _), (_, end) = self._bare_span(node.this), self._bare_span(node.expression)
             return start, end
-        starts: list[int] = []
-        ends: list[int] = []
-        for part in node.walk():
-            meta = part.meta
-            if "start" in meta:
-                starts.append(meta["start"])
-                ends.append(meta["end"] + 1)
-        return (min(starts), max(ends)) if starts else (0, len(self.text))
+        places = [part.meta for part in node.walk() if "start" in part.meta]
+        if not places:
+            return 0, len(self.text)
+        return min(p["start"] for p in places), max(p["end"] for p in places) + 1
 
     def error(
         self,
@@ -331,20 +335,9 @@ class Operands:
 
     def refusal(self, node: exp.Expr) -> FilterError:
         """Why this piece of SQL isn't in the language, or not here."""
-        if isinstance(node, _CONDITIONS):
-            return self.error(
-                node,
-                "a condition is not a value",
-                hint="combine conditions with AND, OR and NOT: 1 < price AND price < 5",
-            )
-        if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
-            return self.error(node, "a filter has no subqueries")
-        if isinstance(node, exp.ILike):
-            return self.error(node, "ILIKE is not in the language: LIKE is, and respects case")
-        if isinstance(node, exp.Cast):
-            return self.error(
-                node, "a filter has no casts", hint="typed literals are DATE '…' and TIMESTAMP '…'"
-            )
+        for kinds, reason, hint in _REFUSALS:
+            if isinstance(node, kinds):
+                return self.error(node, reason, hint=hint)
         if isinstance(node, exp.Placeholder):
             return self.error(
                 node,
@@ -368,8 +361,6 @@ class Operands:
         if isinstance(node, exp.Binary | exp.Unary) and not isinstance(node, exp.Predicate):
             what = "attributes" if node.find(exp.Anonymous) is None else "answers"
             return self.error(node, "filters don't compute", hint=f"compare {what} as they are")
-        if isinstance(node, exp.Literal):
-            return self.error(node, "a literal is not a condition")
         return self.error(node, f"{type(node).__name__.upper()} is not in the language")
 
     def unregistered(self, node: exp.Anonymous) -> FilterError:

@@ -7,10 +7,11 @@ reads conditions on variables.
 """
 
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import cast
+from typing import Any, cast
 
 from sqlglot import exp
 
@@ -18,6 +19,7 @@ from penstock.base.errors import FilterError
 from penstock.language import patterns
 from penstock.language.constraints import Constraints, has_double, with_doubles
 from penstock.language.filter_tree import (
+    MIRRORED,
     And,
     Comparison,
     Constant,
@@ -64,7 +66,14 @@ _ARGUMENTS = frozenset(
 )
 _PREDICATES = (*_ORDERS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Like, exp.Is,
                exp.ArrayContains)  # fmt: skip
-_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> Tree:
@@ -86,7 +95,7 @@ def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> 
 def parse_tree(
     text: str, node: exp.Expr, schema: Schema, slots: Mapping[int, int] | None = None
 ) -> Tree:
-    """The same of a text of which sqlglot's tree is known."""
+    """The same for a text that sqlglot has read."""
     tree, used = check_condition(text, node, schema, slots or {})
     if slots and used != set(slots.values()):
         raise SlotNeededError  # something was lifted that isn't a literal of the tree
@@ -192,7 +201,7 @@ class _Conditions(Operands):
         if isinstance(a, Literal) and isinstance(b, Literal):
             return self.constant(order, a, b, span)
         if isinstance(a, Literal):
-            a, b, order = b, a, _MIRRORED[order]
+            a, b, order = b, a, MIRRORED[order]
         attribute = cast(Attribute, a)
         if isinstance(b, Attribute):
             if attribute.asked or b.asked:
@@ -368,21 +377,10 @@ class _Conditions(Operands):
             raise SlotNeededError
         x, y = self.value(a), self.value(b)
         if isinstance(x, str) != isinstance(y, str):
-            raise FilterError(
-                self.text, "a number can't be compared with a string", span[0], span[1]
-            )
+            raise FilterError(self.text, "a number can't be compared with a string", *span)
         if isinstance(x, float) or isinstance(y, float):
             x, y = float(x), float(y)
-        less, equal = x < y, x == y  # type: ignore[operator]
-        outcome = {
-            "=": equal,
-            "<>": not equal,
-            "<": less,
-            "<=": less or equal,
-            ">": not (less or equal),
-            ">=": not less,
-        }
-        return Constant(outcome[order], span)
+        return Constant(_COMPARE[order](x, y), span)
 
     def value(self, literal: Literal) -> Decimal | float | str:
         sign = -1 if literal.negative else 1

@@ -6,6 +6,7 @@ character unless ESCAPE names one.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_PATTERN = 1_000  # characters
@@ -21,30 +22,33 @@ class LikeParts:
     is_prefix: bool
 
 
+def _symbols(pattern: str, escape: str | None) -> Iterator[tuple[str, bool]]:
+    """The characters of a pattern, each with whether it is a wildcard; escape characters are left out."""
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            try:
+                yield next(characters), False
+            except StopIteration:
+                raise ValueError("the pattern ends with its escape character") from None
+        else:
+            yield character, character in "%_"
+
+
 def take_apart(pattern: str, escape: str | None = None) -> LikeParts:
     """Split a LIKE pattern into its literal head and the nature of the rest.
 
-    >>> take_apart("GOO%")
-    LikeParts(head='GOO', is_exact=False, is_prefix=True)
-    >>> take_apart("50!%", escape="!")
-    LikeParts(head='50%', is_exact=True, is_prefix=False)
+    >>> take_apart("50!%%", escape="!")
+    LikeParts(head='50%', is_exact=False, is_prefix=True)
     """
-    head: list[str] = []
-    position = 0
-    while position < len(pattern):
-        character = pattern[position]
-        if character == escape:
-            position += 1
-            if position == len(pattern):
-                raise ValueError("the pattern ends with its escape character")
-            head.append(pattern[position])
-        elif character in "%_":
-            rest = pattern[position:]
-            return LikeParts("".join(head), False, rest.strip("%") == "")
-        else:
-            head.append(character)
-        position += 1
-    return LikeParts("".join(head), True, False)
+    symbols = _symbols(pattern, escape)
+    head = ""
+    for character, is_wildcard in symbols:
+        if is_wildcard:
+            rest = [(character, True), *symbols]
+            return LikeParts(head, False, set(rest) == {("%", True)})
+        head += character
+    return LikeParts(head, True, False)
 
 
 def follows_like(text: str, at: int) -> bool:
@@ -63,20 +67,13 @@ def to_regex(pattern: str, escape: str | None = None) -> str:
     '(?s)^a.*b.$'
     """
     out: list[str] = []
-    position = 0
-    while position < len(pattern):
-        character = pattern[position]
-        if character == escape:
-            position += 1
-            out.append(re.escape(pattern[position]))
-        elif character == "%":
-            if out[-1:] != [".*"]:
-                out.append(".*")
+    for character, is_wildcard in _symbols(pattern, escape):
+        if not is_wildcard:
+            out.append(re.escape(character))
         elif character == "_":
             out.append(".")
-        else:
-            out.append(re.escape(character))
-        position += 1
+        elif out[-1:] != [".*"]:
+            out.append(".*")
     return "(?s)^" + "".join(out) + "$"
 
 
@@ -107,17 +104,11 @@ def pieces_of(pattern: str, escape: str | None = None) -> LikePieces | None:
     LikePieces(pieces=('', 'a%', 'b'))
     """
     pieces = [""]
-    position = 0
-    while position < len(pattern):
-        character = pattern[position]
-        if character == escape:
-            position += 1
-            pieces[-1] += pattern[position]
+    for character, is_wildcard in _symbols(pattern, escape):
+        if not is_wildcard:
+            pieces[-1] += character
         elif character == "_":
             return None
-        elif character == "%":
-            pieces.append("")
         else:
-            pieces[-1] += character
-        position += 1
+            pieces.append("")
     return LikePieces(tuple(pieces)) if len(pieces) > 1 else None

@@ -5,7 +5,6 @@ own JSON form is what `to_json` writes, so that a stored schema can be read by e
 imported: its types are recognised by the `jsonValue` method that they have.
 """
 
-import difflib
 import functools
 import json
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ import pyarrow as pa
 from penstock.base.errors import SchemaError
 from penstock.language.calls import Asked
 from penstock.language.signatures import NO_OPERATORS, Signatures
+from penstock.language.syntax import nearest_name
 from penstock.language.types import (
     Struct,
     Type,
@@ -151,9 +151,7 @@ class Schema:
 
     def suggestion(self, name: str) -> str | None:
         """The attribute whose name is nearest to a misspelt one."""
-        names = {a.name.lower(): a.name for a in self.attributes()}
-        close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
-        return names[close[0]] if close else None
+        return nearest_name(name, (a.name for a in self.attributes()))
 
 
 def _pick(step: str, struct: Struct) -> str | None:

@@ -4,12 +4,11 @@ Signatures are data. They stand in the schema that filters are read under, trave
 `source` where a worker finds the function.
 """
 
-import difflib
 import functools
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import sqlglot
@@ -17,7 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from penstock.base.errors import OperatorError
-from penstock.language.syntax import CONTAINS_NAMES, DIALECT
+from penstock.language.syntax import CONTAINS_NAMES, DIALECT, nearest_name
 from penstock.language.types import Scalar, Type, from_json, to_json
 
 MAX_ARGUMENTS = 64  # that a call has, what it is given and what it binds together
@@ -48,39 +47,27 @@ class Signature:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "name": self.name,
+        types = {
             "parameters": [None if t is None else to_json(t) for t in self.parameters],
             "result": None if self.result is None else to_json(self.result),
             "binds": [to_json(t) for t in self.binds],
-            "source": self.source,
-            "cost": self.cost,
-            "timeout": self.timeout,
-            "batch": self.batch,
         }
+        return {f.name: types.get(f.name, getattr(self, f.name)) for f in fields(self)}
 
     @staticmethod
     def from_dict(value: dict[str, Any]) -> "Signature":
         """What `to_dict` gave."""
-        return Signature(
-            name=value["name"],
-            parameters=tuple(None if t is None else from_json(t) for t in value["parameters"]),
-            result=None if value["result"] is None else _scalar(value["result"]),
-            binds=tuple(_scalar(t) for t in value["binds"]),
-            source=value["source"],
-            cost=value["cost"],
-            timeout=value["timeout"],
-            batch=value["batch"],
-        )
+        types = {
+            "parameters": tuple(None if t is None else from_json(t) for t in value["parameters"]),
+            "result": None if value["result"] is None else _scalar(value["result"]),
+            "binds": tuple(map(_scalar, value["binds"])),
+        }
+        return Signature(**{**value, **types})
 
 
 @dataclass(frozen=True)
 class Signatures:
-    """The operators that filters may use, by name; names are compared without regard to case, as in SQL.
-
-    >>> NO_OPERATORS.find("crowd") is None
-    True
-    """
+    """The operators that filters may use, by name; names are compared without regard to case, as in SQL."""
 
     operators: tuple[Signature, ...] = ()
 
@@ -106,9 +93,7 @@ class Signatures:
 
     def suggestion(self, name: str) -> str | None:
         """The operator whose name is nearest to a misspelt one."""
-        names = {s.name.lower(): s.name for s in self.operators}
-        close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
-        return names[close[0]] if close else None
+        return nearest_name(name, (s.name for s in self.operators))
 
     def __iter__(self) -> Iterator[Signature]:
         return iter(self.operators)
@@ -132,6 +117,19 @@ class Signatures:
 
 
 NO_OPERATORS = Signatures()
+
+
+def bound_variables(
+    tree: exp.Expr, operators: Signatures
+) -> Iterator[tuple[exp.Placeholder, Scalar]]:
+    """The variables in the places that operators bind, in the order of the text, and what each is bound as."""
+    for call in tree.find_all(exp.Anonymous, bfs=False) if len(operators) else ():
+        signature = operators.find(call.name)
+        if signature is not None:
+            outputs = call.expressions[len(signature.parameters) :]
+            for argument, type_ in zip(outputs, signature.binds, strict=False):
+                if isinstance(argument, exp.Placeholder):
+                    yield argument, type_
 
 
 def check_name(name: str) -> None:

@@ -8,8 +8,10 @@ The tree of a condition has no parentheses. What they group is in its structure,
 or a literal has to look into them.
 """
 
+import difflib
 import re
 from collections import deque
+from collections.abc import Iterable
 
 import sqlglot
 from sqlglot import exp
@@ -196,6 +198,13 @@ def _syntax_error(text: str, error: ParseError, into: type[exp.Expr]) -> FilterE
 def too_deep(text: str) -> FilterError:
     """The error of a filter with too many levels."""
     return FilterError(text, f"the filter is nested too deeply: at most {MAX_DEPTH} levels")
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a misspelt one is nearest to, whatever the case; None if none is near."""
+    names = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    return names[close[0]] if close else None
 
 
 def column_path(node: exp.Expr) -> tuple[str, ...] | None:

@@ -88,36 +88,25 @@ Type = Scalar | Array | Struct | Unusable
 
 # --- readers -----------------------------------------------------------------------------------
 
-_NAMES: dict[str, Kind] = {
-    "boolean": Kind.BOOLEAN,
-    "byte": Kind.INTEGER,
-    "short": Kind.INTEGER,
-    "integer": Kind.INTEGER,
-    "long": Kind.INTEGER,
-    "float": Kind.DOUBLE,
-    "double": Kind.DOUBLE,
-    "string": Kind.STRING,
-    "date": Kind.DATE,
-    "timestamp": Kind.TIMESTAMP,
-    "timestamp_ntz": Kind.TIMESTAMP,
+# What Spark calls the kinds in JSON, and sqlglot in SQL. A decimal has digits to be read as well.
+_JSON_NAMES: dict[Kind, str] = {
+    Kind.BOOLEAN: "boolean",
+    Kind.INTEGER: "long integer short byte",
+    Kind.DOUBLE: "double float",
+    Kind.STRING: "string",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP: "timestamp timestamp_ntz",
 }
-_SQL_KINDS: dict[exp.DType, Kind] = {
-    exp.DataType.Type.BOOLEAN: Kind.BOOLEAN,
-    exp.DataType.Type.TINYINT: Kind.INTEGER,
-    exp.DataType.Type.SMALLINT: Kind.INTEGER,
-    exp.DataType.Type.INT: Kind.INTEGER,
-    exp.DataType.Type.BIGINT: Kind.INTEGER,
-    exp.DataType.Type.FLOAT: Kind.DOUBLE,
-    exp.DataType.Type.DOUBLE: Kind.DOUBLE,
-    exp.DataType.Type.TEXT: Kind.STRING,
-    exp.DataType.Type.VARCHAR: Kind.STRING,
-    exp.DataType.Type.CHAR: Kind.STRING,
-    exp.DataType.Type.DATE: Kind.DATE,
-    exp.DataType.Type.TIMESTAMP: Kind.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPTZ: Kind.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPLTZ: Kind.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPNTZ: Kind.TIMESTAMP,
+_SQL_NAMES: dict[Kind, str] = {
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.INTEGER: "TINYINT SMALLINT INT BIGINT",
+    Kind.DOUBLE: "FLOAT DOUBLE",
+    Kind.STRING: "TEXT VARCHAR CHAR",
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP TIMESTAMPTZ TIMESTAMPLTZ TIMESTAMPNTZ",
 }
+_JSON_KINDS = {name: kind for kind, names in _JSON_NAMES.items() for name in names.split()}
+_SQL_KINDS = {exp.DType[name]: kind for kind, names in _SQL_NAMES.items() for name in names.split()}
 
 
 def _decimal(precision: int, scale: int) -> Scalar:
@@ -151,13 +140,9 @@ def from_json(value: Any, depth: int = 0) -> Type:
         if value.startswith("decimal"):
             precision, _, scale = value.removeprefix("decimal").strip("()").partition(",")
             return _decimal(int(precision or 10), int(scale or 0))
-        if value in _NAMES:
-            return Scalar(_NAMES[value])
-        return (
-            Scalar(Kind.STRING)
-            if value.startswith(("string", "varchar", "char"))
-            else Unusable(value)
-        )
+        if value.startswith(("string", "varchar", "char")):
+            return Scalar(Kind.STRING)
+        return Scalar(_JSON_KINDS[value]) if value in _JSON_KINDS else Unusable(value)
     if value["type"] == "struct":
         return Struct(tuple((f["name"], from_json(f["type"], depth + 1)) for f in value["fields"]))
     if value["type"] == "array":
@@ -180,12 +165,8 @@ def to_json(type_: Type) -> Any:
             return {"type": "array", "elementType": to_json(element), "containsNull": True}
         case Scalar(Kind.INTEGER):
             return "long"
-        case Scalar(Kind.DECIMAL, precision, scale):
-            return f"decimal({precision},{scale})"
-        case Scalar(kind):
-            return str(kind)
-        case Unusable(name):
-            return name
+        case Scalar() | Unusable():
+            return str(type_)
 
 
 def from_arrow(type_: pa.DataType, depth: int = 0) -> Type:
@@ -242,21 +223,23 @@ _ARROW: dict[Kind, pa.DataType] = {
 def from_mapping(mapping: Mapping[str, Any], depth: int = 0) -> Struct:
     """Read a mapping of names to SQL type names, Arrow types, types or nested mappings."""
     _check_depth(depth)
-    fields: list[tuple[str, Type]] = []
-    for name, value in mapping.items():
-        if isinstance(value, Mapping):
-            fields.append((str(name), from_mapping(value, depth + 1)))
-        elif isinstance(value, str):
-            fields.append((str(name), _from_sql(str(name), value)))
-        elif isinstance(value, pa.DataType):
-            fields.append((str(name), from_arrow(value)))
-        elif isinstance(value, Scalar | Array | Struct | Unusable):
-            fields.append((str(name), value))
-        else:
-            raise SchemaError(
-                f"attribute {name!r}: a type is a name like 'double' or a dict of fields, not {value!r}"
-            )
-    return Struct(tuple(fields))
+    return Struct(
+        tuple((str(name), _named_type(str(name), value, depth)) for name, value in mapping.items())
+    )
+
+
+def _named_type(name: str, value: Any, depth: int) -> Type:
+    if isinstance(value, Mapping):
+        return from_mapping(value, depth + 1)
+    if isinstance(value, str):
+        return _from_sql(name, value)
+    if isinstance(value, pa.DataType):
+        return from_arrow(value)
+    if isinstance(value, Type):
+        return value
+    raise SchemaError(
+        f"attribute {name!r}: a type is a name like 'double' or a dict of fields, not {value!r}"
+    )
 
 
 def _from_sql(name: str, text: str) -> Type:
@@ -274,7 +257,7 @@ def _from_sql(name: str, text: str) -> Type:
 
 def _from_data_type(type_: exp.DataType, depth: int = 0) -> Type:
     _check_depth(depth)
-    sql = exp.DataType.Type
+    sql = exp.DType
     if type_.this is sql.STRUCT:
         kinds = [(f.name, f.args.get("kind")) for f in type_.expressions]
         if not all(isinstance(kind, exp.DataType) for _, kind in kinds):

@@ -6,9 +6,9 @@ without a zone, which is taken for UTC. None is NULL; of an operator that binds,
 elements says that there is nothing.
 """
 
-import functools
 import itertools
 import math
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -27,6 +27,7 @@ MOST_BINDINGS = 10_000  # of one answer
 LONGEST_TEXT = 1_000_000  # characters of one value
 _SHOWN = 60
 _EXACT = Context(prec=1000)
+_MAIN = threading.main_thread()
 
 BoundTuple = tuple[Any, ...]
 Bindings = frozenset[BoundTuple]
@@ -51,7 +52,9 @@ class Answers:
     @property
     def values(self) -> pa.Array | None:
         """In Arrow, of an operator that answers values."""
-        return None if self.result is None else built(self.found, self.result)
+        if self.result is None:
+            return None
+        return pa.array(self.found, arrow_type(self.result), from_pandas=False)
 
     @property
     def bindings(self) -> list[Bindings | None] | None:
@@ -68,14 +71,22 @@ class CallFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """In the place of one of a batch's answers, from another process: why it isn't one."""
+class Failure:
+    """In the place of an answer: why there is none. `called`: whether the operator was called at all."""
 
     reason: str
+    called: bool = True
+
+
+def failure_text(error: BaseException) -> str:
+    """Why a call failed, in one line; an interrupt of this process is no failure, and goes on its way."""
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is _MAIN:
+        raise error
+    return error_text(error)
 
 
 def error_text(error: BaseException) -> str:
-    """Why a call failed, in one line.
+    """An error in one line.
 
     >>> error_text(ValueError("no image")), error_text(WrongAnswer("answered int 1, not string"))
     ('ValueError: no image', 'answered int 1, not string')
@@ -87,6 +98,29 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, WrongAnswer | CallFailed):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def answering(
+    signature: Signature, function: Callable[..., Any]
+) -> Callable[[list[Any], int], Any]:
+    """What calls an operator, with its arguments and for how many events: the checked answer.
+
+    Of a batch operator it is a list with an answer, or the failure, of each event.
+    """
+    check = checker(signature)
+    if not signature.batch:
+        return lambda arguments, events: check(function(*arguments))
+
+    def one(answer: Any) -> Any:
+        try:
+            return check(answer)
+        except BaseException as error:  # noqa: BLE001  (an answer may be a generator, which may raise anything)
+            return Failure(failure_text(error))
+
+    def many(arguments: list[Any], events: int) -> list[Any]:
+        return [one(answer) for answer in elements(function(*arguments), signature, events)]
+
+    return many
 
 
 def checker(signature: Signature) -> Callable[[Any], Any]:
@@ -101,16 +135,6 @@ def checker(signature: Signature) -> Callable[[Any], Any]:
         return _bindings_of(tuple(map(_value_of, signature.binds)))
     value = _value_of(signature.result)
     return lambda answer: None if answer is None else value(answer)
-
-
-def built(values: Sequence[Any], result: Scalar) -> pa.Array:
-    """Checked values as an Arrow array."""
-    return pa.array(values, _arrow_type(result), from_pandas=False)
-
-
-@functools.cache
-def _arrow_type(result: Scalar) -> pa.DataType:
-    return arrow_type(result)
 
 
 def elements(answer: Any, signature: Signature, count: int) -> Sequence[Any]:

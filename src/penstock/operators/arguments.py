@@ -43,20 +43,12 @@ def constant(fixed: Fixed) -> Any:
 
 
 def in_utc(moment: datetime) -> datetime:
-    """A moment in UTC; without a zone it is taken for UTC.
-
-    >>> in_utc(datetime(2007, 6, 20))
-    datetime.datetime(2007, 6, 20, 0, 0, tzinfo=datetime.timezone.utc)
-    """
+    """A moment in UTC; without a zone it is taken for UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def midnight(day: date) -> datetime:
-    """When a day begins, in UTC.
-
-    >>> midnight(date(2007, 6, 20))
-    datetime.datetime(2007, 6, 20, 0, 0, tzinfo=datetime.timezone.utc)
-    """
+    """When a day begins, in UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 

@@ -6,9 +6,9 @@
 
 Each failed event would otherwise wait for its own time-out, and a service in trouble would be called all the more. A
 breaker can also be *held*: as long as calls that were given up still occupy as many threads as are allowed, it stays
-open, however long that takes. A breaker is told of calls by one thread at a time.
+open, however long that takes. One thread at a time records calls.
 
-Pauses are measured on a clock that nobody sets back; what is told is the time of day.
+Pauses are measured on a clock that nobody sets back; messages give the time of day.
 """
 
 import logging
@@ -29,8 +29,8 @@ class Breaker:
     """The breaker of one operator.
 
     >>> now = 0.0
-    >>> breaker = Breaker("crowd", clock=lambda: now, failures=2, time_of_day=lambda: 0.0)
-    >>> for _ in range(2):
+    >>> breaker = Breaker("crowd", clock=lambda: now, time_of_day=lambda: 0.0)
+    >>> for _ in range(FAILURES):
     ...     breaker.record_failure("ValueError: no image")
     >>> breaker.state, breaker.refusal()
     ('open', 'circuit open since 1970-01-01T00:00:00Z, after: ValueError: no image')
@@ -46,14 +46,12 @@ class Breaker:
         self,
         name: str,
         clock: Clock = time.monotonic,
-        failures: int = FAILURES,
         held: Callable[[], str | None] = lambda: None,
         time_of_day: Clock = time.time,
     ) -> None:
         self.name = name
         self._clock = clock
         self._time_of_day = time_of_day  # since 1970
-        self._most = failures
         self._in_row = 0
         self._pause = 0.0
         self._opened = 0.0
@@ -99,7 +97,7 @@ class Breaker:
         """A call failed."""
         self._in_row += 1
         self._reason = reason
-        if self._trial or (not self._open and self._in_row >= self._most):
+        if self._trial or (not self._open and self._in_row >= FAILURES):
             self._opens()
 
     def open(self) -> None:

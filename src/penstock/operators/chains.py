@@ -3,20 +3,17 @@
     invocation i   an operator with its arguments: what costs. It decides the predicates
                    invocation_start[i] .. invocation_start[i + 1], all at once
     predicate p    true or false of an event once its invocation has been answered: `crowd(image) > 50`. An answer that
-                   is unknown, or an operator that failed, makes it false: nobody asks for more than whether it is true
+                   is unknown, or an operator that failed, makes it false: it matters only whether it is true
     chain c        the predicates predicate[start[c]:start[c + 1]] of one conjunction, each once, in any order: it is
                    true if all of them are. A subscription of operators §3
-    rivals of c    rival[rival_start[c]:rival_start[c + 1]]: chains that nobody needs once c is true, because it is
-                   true for everybody who asks for them (other conjunctions of the same subscriptions)
+    rivals of c    rival[rival_start[c]:rival_start[c + 1]]: chains that nobody needs once c is true, because whoever
+                   has one of them has c, too (other conjunctions of the same subscriptions)
 
 A chain is *open* for an event as long as none of its predicates is known to be false, not all of them are known to be
 true, and no chain that it is a rival of is true.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from penstock.base.arrays import Float64s, Int32s
 
@@ -30,23 +27,6 @@ class Chains:
     invocation_start: Int32s
     rival_start: Int32s
     rival: Int32s
-
-    @staticmethod
-    def of(
-        chains: Sequence[Sequence[int]],
-        decides: Sequence[int],
-        rivals: Mapping[int, Sequence[int]] | None = None,
-    ) -> "Chains":
-        """From lists: the predicates of each chain, how many predicates each invocation decides, rivals by chain.
-
-        >>> chains = Chains.of([[0, 1], [1, 2]], decides=[1, 2])
-        >>> len(chains), chains.predicates, chains.invocations
-        (2, 3, 2)
-        """
-        start, predicate = _flat(chains)
-        rival_start, rival = _flat([(rivals or {}).get(c, ()) for c in range(len(chains))])
-        invocation_start = np.concatenate([[0], np.cumsum(decides)]).astype(np.int32)
-        return Chains(start, predicate, invocation_start, rival_start, rival)
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -66,9 +46,3 @@ class Odds:
 
     true: Float64s
     cost: Float64s
-
-
-def _flat(lists: Sequence[Sequence[int]]) -> tuple[Int32s, Int32s]:
-    lengths = np.array([len(one) for one in lists], np.int32)
-    items = np.array([item for one in lists for item in one], np.int32)
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), items

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.base.errors import OperatorError
-from penstock.language.signatures import Signature, Signatures, check_name
+from penstock.language.signatures import MAX_ARGUMENTS, Signature, Signatures, check_name
 from penstock.operators.annotations import (
     Duration,
     TypeName,
@@ -36,7 +36,6 @@ from penstock.operators.annotations import (
 OperatorsLike = Any  # Operators | Iterable[Operator] | module | import path | None
 DEFAULT_COST = "1 ms"
 DEFAULT_TIMEOUT = "10 s"
-_MOST_ARGUMENTS = 64  # of one call, variables included
 
 
 @dataclass(eq=False)
@@ -108,8 +107,8 @@ def operator(
         hints = hints_of(function, called)
         parameters = parameters_of(function, called, hints, arguments)
         answer, bound = answer_of(called, hints.get("return"), batch, result, binds)
-        if len(parameters) + len(bound) > _MOST_ARGUMENTS:
-            raise OperatorError(f"operator {called!r} has more than {_MOST_ARGUMENTS} arguments")
+        if len(parameters) + len(bound) > MAX_ARGUMENTS:
+            raise OperatorError(f"operator {called!r} has more than {MAX_ARGUMENTS} arguments")
         source = f"{function.__module__}:{getattr(function, '__qualname__', called)}"
         reason = _unreachable(source) if isolate else None
         if reason is not None:

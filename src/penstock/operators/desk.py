@@ -17,8 +17,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,14 +25,7 @@ import numpy as np
 from penstock.base.errors import OperatorError
 from penstock.language.calls import Fixed, Given, Invocation
 from penstock.language.signatures import Signature
-from penstock.operators.answers import (
-    Answers,
-    Refused,
-    WrongAnswer,
-    checker,
-    elements,
-    error_text,
-)
+from penstock.operators.answers import Answers, Failure, WrongAnswer, answering, failure_text
 from penstock.operators.arguments import ArgumentColumn, constant
 from penstock.operators.breaker import Breaker, Clock
 from penstock.operators.isolated import IsolatedOperator, TookTooLong
@@ -42,7 +34,6 @@ from penstock.operators.watched_calls import HUNG, Runner, Step, Told
 MOST_STUCK = 4  # threads that hang in calls of one operator; then it isn't called until one returns
 MOST_AT_ONCE = 1024  # events in one call of a batch operator
 _LONGEST_REASON = 300
-_MAIN = threading.main_thread()
 _FORGET = 0.9  # of what calls took, at each call
 
 
@@ -55,16 +46,6 @@ class OperatorStats:
     failures: int
     seconds: float
     breaker: str
-
-
-class Failure:
-    """In the place of an answer: why there is none. `called`: whether the operator was called at all."""
-
-    __slots__ = ("called", "reason")
-
-    def __init__(self, reason: str, called: bool = True) -> None:
-        self.reason = reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + "…"
-        self.called = called
 
 
 class OperatorLine:
@@ -82,9 +63,9 @@ class OperatorLine:
 
 
 class Prepared:
-    """An invocation, ready: constants converted, and the attributes that are still to be read."""
+    """An invocation, ready: constants converted, and which attributes go to which places."""
 
-    __slots__ = ("constants", "has_null", "operator", "places", "text")
+    __slots__ = ("attributes", "constants", "has_null", "operator", "text")
 
     def __init__(self, invocation: Invocation, signature: Signature) -> None:
         arguments = invocation.arguments
@@ -95,45 +76,53 @@ class Prepared:
         self.operator = invocation.operator.lower()
         self.text = str(invocation)
         self.constants = [constant(a) if isinstance(a, Fixed) else None for a in arguments]
-        self.places = [
-            (a.path if isinstance(a, Given) else None, wanted)
-            for a, wanted in zip(arguments, signature.parameters, strict=True)
+        self.attributes = [
+            (place, a.path, wanted)
+            for place, (a, wanted) in enumerate(zip(arguments, signature.parameters, strict=True))
+            if isinstance(a, Given)
         ]
         self.has_null = any(isinstance(a, Fixed) and a.value is None for a in arguments)
 
 
+@dataclass(slots=True)
 class Request:
-    """An invocation for some rows: all of them, those that have no NULL among the arguments, and what came of it."""
+    """An invocation for some rows, of which `asked` have no NULL among the arguments, and what came of it."""
 
-    __slots__ = ("asked", "desk", "found", "given", "prepared", "rows", "seconds")
+    desk: "Desk"
+    prepared: Prepared
+    given: list[tuple[int, ArgumentColumn]]
+    rows: list[int]
+    asked: list[int]
+    found: list[Any] = field(default_factory=list)
+    seconds: float = 0.0
 
-    def __init__(
-        self,
-        desk: "Desk",
-        prepared: Prepared,
-        given: list[tuple[int, ArgumentColumn]],
-        rows: list[int],
-        asked: list[int],
-    ) -> None:
-        self.desk, self.prepared, self.given, self.rows, self.asked = (
-            desk,
-            prepared,
-            given,
-            rows,
-            asked,
-        )
-        self.found: list[Any] = []
-        self.seconds = 0.0
+    def arguments(self, read: Callable[[ArgumentColumn], Any]) -> list[Any]:
+        """What the operator is given, if `read` takes the values of attributes."""
+        arguments = self.prepared.constants.copy()
+        for place, column in self.given:
+            arguments[place] = read(column)
+        return arguments
+
+    def failure(self, reason: str, called: bool = True) -> Failure:
+        """In the place of an answer of this invocation."""
+        text = f"{self.prepared.text}: {reason}"
+        shown = text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + "…"
+        return Failure(shown, called)
 
     @property
     def called(self) -> int:
         return sum(1 for a in self.found if type(a) is not Failure or a.called)
 
     def answers(self) -> Answers:
-        found = self.found
-        if len(self.asked) < len(self.rows):
-            found = _spread(found, self.asked, self.rows)
-        return _gathered(self.desk.signature, found, self.called, self.seconds)
+        by_row = dict(zip(self.asked, self.found, strict=True))
+        found = [by_row.get(row) for row in self.rows]
+        reasons = {i: a.reason for i, a in enumerate(found) if type(a) is Failure}
+        failed = np.zeros(len(found), np.bool_)
+        for i in reasons:
+            failed[i], found[i] = True, None
+        return Answers(
+            found, self.desk.signature.result, failed, reasons, self.called, self.seconds
+        )
 
 
 class Desk:
@@ -144,8 +133,8 @@ class Desk:
     ) -> None:
         self.signature = signature
         self.line = line
-        self._function = function
-        self._check = checker(signature)
+        isolated = line.isolated
+        self._call = answering(signature, function) if isolated is None else isolated.call
         self._calls = self._rows = self._failures = 0
         self._seconds = 0.0
         self._row_cost = signature.cost
@@ -170,7 +159,9 @@ class Desk:
         if self.signature.batch:
             for one in asked:
                 began = time.perf_counter()
-                one.found = self._in_chunks(one.prepared, one.given, one.asked)
+                while len(one.found) < len(one.asked):
+                    chunk = one.asked[len(one.found) : len(one.found) + self._at_once()]
+                    one.found += self._halving(one, chunk)
                 one.seconds = time.perf_counter() - began
         else:
             self._one_by_one([(one, row) for one in asked for row in one.asked])
@@ -181,16 +172,13 @@ class Desk:
         """Call the operator for each row; one hand-over to its thread is enough for all."""
 
         def step(i: int) -> Any:
-            one, row = steps[i]
             began = time.perf_counter()
-            found = self._one(one.prepared, one.given, row)
+            found = self._one(*steps[i])
             spent[i] = time.perf_counter() - began
             return found
 
-        if not steps:
-            return
         spent = [self.signature.timeout or 0.0] * len(steps)  # of those that never come back
-        found = self._run(step, self._tell, len(steps), lambda i: steps[i][0].prepared.text)
+        found = self._run(step, self._tell, [one for one, _ in steps])
         for (one, _), answer, seconds in zip(steps, found, spent, strict=True):
             one.found.append(answer)
             one.seconds += 0.0 if type(answer) is Failure and not answer.called else seconds
@@ -201,60 +189,44 @@ class Desk:
         elif answer.called:
             self.line.breaker.record_failure(answer.reason)
 
-    def _one(self, prepared: Prepared, given: list[tuple[int, ArgumentColumn]], row: int) -> Any:
+    def _one(self, request: Request, row: int) -> Any:
         refusal = self.line.breaker.refusal()
         if refusal is not None:
-            return Failure(f"{prepared.text}: {refusal}", called=False)
-        arguments = prepared.constants.copy()
+            return request.failure(refusal, called=False)
         try:
-            for place, column in given:
-                arguments[place] = column.value(row)
-            if self.line.isolated is not None:
-                return self.line.isolated.call(arguments)
-            return self._check(self._function(*arguments))
+            return self._call(request.arguments(lambda column: column.value(row)), 1)
         # Whatever an operator raises is its failure, and mustn't end the batch or the thread.
         except BaseException as error:  # noqa: BLE001
-            return Failure(f"{prepared.text}: {_told(error)}")
+            return request.failure(failure_text(error))
 
-    def _run(self, step: Step, told: Told, steps: int, text: Callable[[int], str]) -> list[Any]:
-        """The results of all steps: in this thread if nothing ends them, else in the runner's. `text`: what each is."""
+    def _run(self, step: Step, told: Told, asked: Sequence[Request]) -> list[Any]:
+        """The results of all steps, step i for asked[i]: in this thread if nothing ends them, else in the runner's."""
         timeout = self.signature.timeout
         results: list[Any] = []
         if timeout is None or self.line.isolated is not None:
-            for i in range(steps):
+            for i in range(len(asked)):
                 results.append(step(i))
                 told(results[-1])
             return results
         runner, breaker = self.line.runner, self.line.breaker
-        results = runner.run(step, told, steps, timeout)
-        while results[-1] is HUNG:
-            hung = text(len(results) - 1)
-            failure = Failure(f"{hung}: took longer than its time-out of {timeout:g} s")
+        while (done := len(results)) < len(asked):
+            rest = step if not done else _shift(step, done)
+            results += runner.run(rest, told, len(asked) - done, timeout)
+            if results[-1] is not HUNG:
+                break
+            failure = asked[len(results) - 1].failure(
+                f"took longer than its time-out of {timeout:g} s"
+            )
             results[-1] = failure
             breaker.record_failure(failure.reason)
             if runner.stuck >= MOST_STUCK:
                 breaker.open()
-            done = len(results)
-            if done == steps:
-                break
-            refusal = breaker.refusal()
-            if refusal is not None and runner.stuck >= MOST_STUCK:
-                return results + [
-                    Failure(f"{text(i)}: {refusal}", called=False) for i in range(done, steps)
-                ]
-            results += runner.run(partial(_later, step, done), told, steps - done, timeout)
+                refusal = breaker.refusal()
+                if refusal is not None:
+                    results += [one.failure(refusal, called=False) for one in asked[len(results) :]]
         return results
 
     # --- batch operators -----------------------------------------------------------------------
-
-    def _in_chunks(
-        self, prepared: Prepared, given: list[tuple[int, ArgumentColumn]], rows: list[int]
-    ) -> list[Any]:
-        found: list[Any] = []
-        while len(found) < len(rows):
-            chunk = rows[len(found) : len(found) + self._at_once()]
-            found += self._halving(prepared, given, chunk)
-        return found
 
     def _at_once(self) -> int:
         timeout = self.signature.timeout
@@ -262,17 +234,14 @@ class Desk:
             return MOST_AT_ONCE
         return max(1, min(MOST_AT_ONCE, math.floor(timeout / (4 * max(self._row_cost, 1e-9)))))
 
-    def _halving(
-        self, prepared: Prepared, given: list[tuple[int, ArgumentColumn]], rows: list[int]
-    ) -> list[Any]:
+    def _halving(self, request: Request, rows: list[int]) -> list[Any]:
+        """The answers of some rows; if a call for them raises, those of either half."""
         breaker = self.line.breaker
         refusal = breaker.refusal()
         if refusal is not None:
-            return [Failure(f"{prepared.text}: {refusal}", called=False)] * len(rows)
+            return [request.failure(refusal, called=False)] * len(rows)
         self._calls += 1
-        (found,) = self._run(
-            lambda _: self._many(prepared, given, rows), lambda _: None, 1, lambda _: prepared.text
-        )
+        (found,) = self._run(lambda _: self._many(request, rows), lambda _: None, [request])
         if isinstance(found, list):
             if all(type(answer) is Failure for answer in found):
                 breaker.record_failure(found[-1].reason)
@@ -281,47 +250,26 @@ class Desk:
             return found
         if isinstance(found, _Raised) and len(rows) > 1:
             half = len(rows) // 2
-            return [
-                *self._halving(prepared, given, rows[:half]),
-                *self._halving(prepared, given, rows[half:]),
-            ]
+            return [*self._halving(request, rows[:half]), *self._halving(request, rows[half:])]
         if isinstance(found, _Raised):
             found = found.failure
             breaker.record_failure(found.reason)
         return [found] * len(rows)
 
-    def _many(
-        self, prepared: Prepared, given: list[tuple[int, ArgumentColumn]], rows: list[int]
-    ) -> "list[Any] | _Raised":
-        arguments = prepared.constants.copy()
+    def _many(self, request: Request, rows: list[int]) -> "list[Any] | _Raised":
         try:
-            for place, column in given:
-                arguments[place] = column.values(rows)
-            if self.line.isolated is not None:
-                answers = self.line.isolated.call(arguments, len(rows))
-            else:
-                answers = elements(self._function(*arguments), self.signature, len(rows))
+            answers = self._call(request.arguments(lambda column: column.values(rows)), len(rows))
         # Whatever an operator raises is its failure, and mustn't end the batch or the thread.
         except BaseException as error:  # noqa: BLE001
-            failure = Failure(f"{prepared.text}: {_told(error)}")
+            failure = request.failure(failure_text(error))
             # A shape that is wrong for many is wrong for few; and what took too long isn't tried again.
             final = isinstance(error, WrongAnswer | TookTooLong)
             return [failure] * len(rows) if final else _Raised(failure)
-        return [self._checked(prepared, answer) for answer in answers]
-
-    def _checked(self, prepared: Prepared, answer: Any) -> Any:
-        if isinstance(answer, Refused):
-            return Failure(f"{prepared.text}: {answer.reason}")
-        if self.line.isolated is not None:  # it was checked over there
-            return answer
-        try:
-            return self._check(answer)
-        except BaseException as error:  # noqa: BLE001  (an answer may be a generator, which may raise anything)
-            return Failure(f"{prepared.text}: {_told(error)}")
+        return [request.failure(a.reason) if type(a) is Failure else a for a in answers]
 
 
-def _later(step: Step, done: int, i: int) -> Any:
-    return step(done + i)
+def _shift(step: Step, done: int) -> Step:
+    return lambda i: step(done + i)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,31 +277,3 @@ class _Raised:
     """A call for several events that raised: which of them it was for isn't known yet."""
 
     failure: Failure
-
-
-def _told(error: BaseException) -> str:
-    """An error in one line; an interrupt of this process is none, and goes on its way."""
-    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is _MAIN:
-        raise error
-    return error_text(error)
-
-
-def _spread(answers: list[Any], asked: list[int], rows: list[int]) -> list[Any]:
-    """Answers in the places of the rows that were asked; None for the others."""
-    found, position = [], 0
-    for row in rows:
-        if position < len(asked) and asked[position] == row:
-            found.append(answers[position])
-            position += 1
-        else:
-            found.append(None)
-    return found
-
-
-def _gathered(signature: Signature, answers: list[Any], called: int, seconds: float) -> Answers:
-    reasons = {i: a.reason for i, a in enumerate(answers) if type(a) is Failure}
-    failed = np.zeros(len(answers), np.bool_)
-    if reasons:
-        failed[list(reasons)] = True
-        answers = [None if type(a) is Failure else a for a in answers]
-    return Answers(answers, signature.result, failed, reasons, called, seconds)

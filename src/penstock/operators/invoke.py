@@ -1,20 +1,20 @@
 """Calling operators on the rows of a batch: many invocations, few operators, one `desk` for each of them.
 
-**Once per process.** A breaker that forgot everything whenever a plan changes would be of little use, so what is known
-of operators' health is an object that invokers share: `Health`.
+A breaker that forgot everything whenever a plan changes would be of little use. So what is known of operators' health
+is one object for the whole process, which all invokers share: `Health`.
 """
 
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from penstock.base.arrays import Int32s
 from penstock.base.errors import OperatorError
-from penstock.language.calls import Invocation
+from penstock.language.calls import Invocation, Path
 from penstock.language.signatures import Signature, Signatures
+from penstock.language.types import Type
 from penstock.operators.answers import Answers
 from penstock.operators.arguments import ArgumentColumn
 from penstock.operators.breaker import Clock
@@ -26,7 +26,7 @@ __all__ = ["Health", "Invoker", "OperatorStats"]
 
 
 class Health:
-    """Breakers and threads of a process' operators, by name and source; shared by its invokers."""
+    """The breakers and threads of a process' operators, by name and source."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -66,9 +66,8 @@ class Invoker:
         operators: Operators | None = None,
         *,
         health: Health | None = None,
-        clock: Clock = time.monotonic,
     ) -> None:
-        health = health or Health(clock)
+        health = health or Health()
         self._desks: dict[str, Desk] = {}
         for name in dict.fromkeys(i.operator.lower() for i in invocations):
             signature = signatures.find(name)
@@ -99,11 +98,10 @@ class Invoker:
 
     def _ask(self, batch: pa.RecordBatch, number: int, rows: list[int]) -> "Request":
         prepared = self._invocations[number]
-        columns = [
-            self._columns.find(batch, place, wanted) if isinstance(place, tuple) else None
-            for place, wanted in prepared.places
+        given = [
+            (place, self._columns.find(batch, path, wanted))
+            for place, path, wanted in prepared.attributes
         ]
-        given = [(n, column) for n, column in enumerate(columns) if column is not None]
         asked = rows
         if prepared.has_null:
             asked = []
@@ -116,18 +114,17 @@ class Invoker:
         return {desk.signature.name: desk.stats() for desk in self._desks.values()}
 
 
-class _Columns:
-    """The columns of the batch at hand, found once for all invocations."""
+class _Columns(threading.local):
+    """The columns of the batch at hand, found once for all invocations; each thread has a batch of its own."""
 
     def __init__(self) -> None:
-        self._local = threading.local()  # batches may be matched in several threads
+        self._batch: pa.RecordBatch | None = None
+        self._found: dict[tuple[Path, Type | None], ArgumentColumn] = {}
 
-    def find(self, batch: pa.RecordBatch, path: tuple[str, ...], wanted: Any) -> ArgumentColumn:
-        local = self._local
-        if getattr(local, "batch", None) is not batch:
-            local.batch, local.found = batch, {}
-        key = path, wanted
-        column: ArgumentColumn | None = local.found.get(key)
+    def find(self, batch: pa.RecordBatch, path: Path, wanted: Type | None) -> ArgumentColumn:
+        if self._batch is not batch:
+            self._batch, self._found = batch, {}
+        column = self._found.get((path, wanted))
         if column is None:
-            column = local.found[key] = ArgumentColumn.of(batch, path, wanted)
+            column = self._found[path, wanted] = ArgumentColumn.of(batch, path, wanted)
         return column

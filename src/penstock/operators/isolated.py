@@ -14,32 +14,21 @@ A round trip costs about 0.03 ms, a new process a second or so. What an operator
 import contextlib
 import logging
 import os
-import pickle
 import select
 import signal
-import struct
 import subprocess
 import sys
 import threading
-import time
 import weakref
-from collections.abc import Callable
+from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from penstock.language.signatures import Signature
-from penstock.operators.answers import (
-    CallFailed,
-    Refused,
-    WrongAnswer,
-    checker,
-    elements,
-    error_text,
-)
+from penstock.operators.answers import CallFailed, WrongAnswer, answering, error_text
 
 _log = logging.getLogger("penstock.operators")
-_LENGTH = struct.Struct("!Q")
 _START = (
-    120.0  # seconds for a process to start, and to import its operator, however busy the machine is
+    120.0  # seconds for a process to start and import its operator, however busy the machine is
 )
 
 
@@ -104,32 +93,29 @@ class IsolatedOperator:
 
 
 class _Child:
-    """The other process, and the two pipes to it."""
+    """The other process, and the connection to it."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
-        theirs_in, self._out = os.pipe()
-        self._in, theirs_out = os.pipe()
+        self._connection, theirs = Pipe()
         command = ["-X", "faulthandler", "-m", "penstock.operators.isolated"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        try:
+        with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, *command, str(theirs_in), str(theirs_out)],
+                [sys.executable, *command, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
-                stdout=2,  # what it prints isn't for the pipe, nor for what Spark reads
-                pass_fds=(theirs_in, theirs_out),
+                stdout=2,  # what it prints isn't for the connection, nor for what Spark reads
+                pass_fds=(theirs.fileno(),),
                 env=environment,
             )
-        finally:
-            os.close(theirs_in)
-            os.close(theirs_out)
 
     def send(self, message: Any) -> None:
-        _write(self._out, pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL))
+        self._connection.send(message)
 
     def receive(self, timeout: float | None) -> Any:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        return pickle.loads(_read(self._in, deadline))
+        if not self._connection.poll(timeout):
+            raise TimeoutError
+        return self._connection.recv()
 
     def end(self) -> str:
         """How it ended, in words."""
@@ -145,102 +131,47 @@ class _Child:
         return f"signal {-code}"
 
     def close(self) -> None:
-        if self.owner != os.getpid():
-            return
-        for pipe in (self._out, self._in):
-            with contextlib.suppress(OSError):
-                os.close(pipe)
-        self._process.kill()
-        self._process.wait()
-
-
-def _write(pipe: int, content: bytes) -> None:
-    left = memoryview(_LENGTH.pack(len(content)) + content)
-    while left:
-        left = left[os.write(pipe, left) :]
-
-
-def _read(pipe: int, deadline: float | None = None) -> bytes:
-    (length,) = _LENGTH.unpack(_read_exactly(pipe, _LENGTH.size, deadline))
-    return _read_exactly(pipe, length, deadline)
-
-
-def _read_exactly(pipe: int, length: int, deadline: float | None) -> bytes:
-    parts = []
-    waiting = select.poll()
-    waiting.register(pipe, select.POLLIN)
-    while length:
-        if deadline is not None:
-            left = deadline - time.monotonic()
-            if left <= 0 or not waiting.poll(left * 1000):
-                raise TimeoutError
-        part = os.read(pipe, min(length, 1 << 20))
-        if not part:
-            raise EOFError
-        parts.append(part)
-        length -= len(part)
-    return b"".join(parts)
+        if self.owner == os.getpid():
+            self._connection.close()
+            self._process.kill()
+            self._process.wait()
 
 
 # --- the other process -------------------------------------------------------------------------
 
 
-def _serve(inbox: int, outbox: int) -> None:
+def _serve(owner: "Connection[Any, Any]") -> None:
     """The life of the process: calls until nobody sends any."""
+    from penstock.operators.define import import_operator
 
-    def reply(kind: str, found: Any) -> None:
-        _write(outbox, pickle.dumps((kind, found), protocol=pickle.HIGHEST_PROTOCOL))
-
-    threading.Thread(target=_end_with, args=(inbox,), daemon=True).start()
-    path, signature = pickle.loads(_read(inbox))
+    threading.Thread(target=_end_with, args=(owner.fileno(),), daemon=True).start()
+    path, signature = owner.recv()
     sys.path[:] = path
     try:
-        answer = _answering(signature)
+        answer = answering(signature, import_operator(signature).function)
     except BaseException as error:  # noqa: BLE001  (importing may raise anything)
-        reply("raised", error_text(error))
+        owner.send(("raised", error_text(error)))
         return
-    reply("ready", None)
+    owner.send(("ready", None))
     with contextlib.suppress(EOFError):
         while True:
-            arguments, events = pickle.loads(_read(inbox))
+            arguments, events = owner.recv()
             try:
-                found = pickle.dumps(("answer", answer(arguments, events)), pickle.HIGHEST_PROTOCOL)
+                owner.send(("answer", answer(arguments, events)))
             except WrongAnswer as error:
-                reply("wrong", str(error))
+                owner.send(("wrong", str(error)))
             except BaseException as error:  # noqa: BLE001  (whatever an operator raises is its failure)
-                reply("raised", error_text(error))
-            else:
-                _write(outbox, found)
+                owner.send(("raised", error_text(error)))
 
 
-def _end_with(inbox: int) -> None:
+def _end_with(pipe: int) -> None:
     """End this process when nobody can send anything any more, even in the middle of a call that never returns."""
     closed = select.poll()
-    closed.register(inbox, 0)
+    closed.register(pipe, 0)
     closed.poll()
     os._exit(0)
 
 
-def _answering(signature: Signature) -> Callable[[list[Any], int], Any]:
-    """What answers a call of an operator: its function, and the check of what it answers."""
-    from penstock.operators.define import import_operator
-
-    function, check = import_operator(signature).function, checker(signature)
-    if not signature.batch:
-        return lambda arguments, events: check(function(*arguments))
-
-    def one(answer: Any) -> Any:
-        try:
-            return check(answer)
-        except BaseException as error:  # noqa: BLE001  (an answer may be a generator, which may raise anything)
-            return Refused(error_text(error))
-
-    def many(arguments: list[Any], events: int) -> list[Any]:
-        return [one(answer) for answer in elements(function(*arguments), signature, events)]
-
-    return many
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends when the pipe does
-    _serve(int(sys.argv[1]), int(sys.argv[2]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends when the connection does
+    _serve(Connection(int(sys.argv[1])))

@@ -12,6 +12,7 @@ Numbers that are equal join whatever their type (1 and 1.0); conditions see the 
 as a value of a tuple, equals nothing and so never joins, but may stand alone: `:y IS NULL`.
 """
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -26,9 +27,8 @@ from penstock.operators.terms import ConditionTest, Event, truth_of, variables_o
 MOST_ROWS = 1_000_000  # that joins may look at, for one joint and event
 _REMEMBERED = 10_000
 
-_Row = tuple[
-    Any, ...
-]  # the value of each variable of the joint; that of one that isn't bound is meaningless
+# The value of each variable of the joint; that of one that isn't bound is meaningless.
+_Row = tuple[Any, ...]
 
 
 def fits(call: Call, tuples: Bindings) -> bool:
@@ -62,7 +62,7 @@ def holds(joint: Joint, bindings: Sequence[Bindings], event: Event) -> bool:
         if len(_prepared) >= _REMEMBERED:
             _prepared.clear()
         known = _prepared[id(joint)] = _Prepared.of(joint)
-    return known.holds(bindings, event)
+    return _Join(known, functools.cache(event)).holds(bindings)  # an attribute is looked up once
 
 
 # --- patterns ----------------------------------------------------------------------------------
@@ -139,9 +139,8 @@ class _Prepared:
 
     joint: Joint
     patterns: tuple[_Pattern, ...]
-    own: tuple[
-        tuple[tuple[int, int], ...], ...
-    ]  # of each call, the variable and its place in a tuple
+    # Of each call, its variables and their places in a tuple.
+    own: tuple[tuple[tuple[int, int], ...], ...]
     conditions: tuple[_Condition, ...]
     settles: tuple[frozenset[int], ...]  # of each call, the variables that no call before it binds
     width: int
@@ -166,21 +165,6 @@ class _Prepared:
             ),
             width,
         )
-
-    def holds(self, bindings: Sequence[Bindings], event: Event) -> bool:
-        return _Join(self, _once(event)).holds(bindings)
-
-
-def _once(event: Event) -> Event:
-    """An event whose attributes are looked up once."""
-    known: dict[Any, Any] = {}
-
-    def value(path: Any) -> Any:
-        if path not in known:
-            known[path] = event(path)
-        return known[path]
-
-    return value
 
 
 class _Join:

@@ -3,25 +3,24 @@
     predicate    key -> on how many events it was true, of how many it was evaluated on
     invocation   key -> how many seconds its calls took, and on how many events
 
-Evidence is capped: past WINDOW events both sums shrink together, so that new events count and old ones fade. Whatever
-was learned where and when, `combine` adds it up.
+Evidence is capped: past WINDOW events both sums shrink together, so that new events count and old ones fade. `combine`
+adds up what was learned in different places and at different times.
 
-**How it travels.** A worker leaves what it observed as a small file in a folder (`publish`), the driver adds all of
-them to the file `learned` (`gather`) and workers of the next micro-batch read that (`latest`). A file is written beside
-its place and renamed: nobody ever reads half of one. Drivers take turns by a lock on the folder. What a crash can do is
-to count some events twice, or not at all, which estimates don't mind. The folder must be on a file system that all
-machines see; where none is, every worker learns for itself.
+**How it travels.** A worker leaves what it observed as a small file in a folder (`publish`). The driver adds these
+files to the file `learned` (`gather`), which workers of the next micro-batch read (`latest`). A file is written beside
+its place and renamed: nobody ever reads half of one. Drivers take turns by a lock on the folder. After a crash some
+events may count twice, or not at all, which does estimates no harm. The folder must be on a file system that all
+machines see; where there is none, every worker learns for itself.
 """
 
 import fcntl
 import logging
-import os
 import struct
 import time
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,11 +30,11 @@ import pyarrow as pa
 from penstock.base.arrays import Float64s
 
 WINDOW = 1000.0  # events that count; older ones fade
-_LEAST = 0.05  # events; who has less evidence left is forgotten
-_KEPT = 0.99  # of all evidence, whenever something new is gathered: what nobody evaluates any more fades, too
+_LEAST = 0.05  # events; a key with less evidence left is forgotten
+_KEPT = 0.99  # of all evidence, whenever something new is gathered: what is no longer evaluated fades, too
 _MAGIC = b"PSL1"
 _HEADER = struct.Struct("<4sI")
-_STALE = 3600.0  # seconds after which a file that was never renamed is somebody's who crashed
+_STALE = 3600.0  # seconds after which the writer of a file that was never renamed must have crashed
 
 _log = logging.getLogger("penstock.operators")
 
@@ -189,17 +188,13 @@ class Learned:
     @staticmethod
     def load(path: str | Path) -> "Learned":
         """Read a file; nothing is known if there is none, or if it is damaged, which is logged."""
-        return _read(Path(path)) or Learned.empty()
-
-
-def _read(path: Path) -> Learned | None:
-    try:
-        return Learned.from_bytes(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        _log.warning("what was learned of operators can't be read from %s: %s", path, error)
-        return None
+        try:
+            return Learned.from_bytes(Path(path).read_bytes())
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            _log.warning("what was learned of operators can't be read from %s: %s", path, error)
+        return Learned.empty()
 
 
 # --- a folder of them --------------------------------------------------------------------------
@@ -225,7 +220,7 @@ def gather(folder: str | Path) -> Learned:
         if found:
             news = Learned.empty()
             for path in found:
-                news = news.combine(_read(path) or Learned.empty())
+                news = news.combine(Learned.load(path))
             known = known.decay(_KEPT).combine(news)
             known.save(place / _LEARNED)
             for path in found:
@@ -250,8 +245,6 @@ def _turn(folder: Path) -> Iterator[None]:
 def _tidy(folder: Path) -> None:
     """Remove drafts of writers that crashed."""
     for path in folder.glob(".draft-*"):
-        try:
+        with suppress(FileNotFoundError):  # its writer lives, and has just renamed it
             if time.time() - path.stat().st_mtime > _STALE:
-                os.unlink(path)
-        except FileNotFoundError:
-            pass  # its writer lives, and has just renamed it
+                path.unlink()

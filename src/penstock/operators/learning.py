@@ -16,6 +16,7 @@ HALF_LIFE events of the whole stream, back towards one half, until it is worth t
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,18 @@ __all__ = ["Estimates", "Learned", "gather", "latest", "publish"]
 PRIOR_TRUE = 0.5
 PRIOR_EVENTS = 2.0
 HALF_LIFE = 100.0 * WINDOW  # in evaluations of an average invocation
+
+
+class _Sums(NamedTuple):
+    """By predicate and then by invocation: sums that fade, and those since the last `delta`, which don't."""
+
+    true: Float64s
+    seen: Float64s
+    new_true: Float64s
+    seconds: Float64s
+    rows: Float64s
+    new_seconds: Float64s
+    new_rows: Float64s
 
 
 class Estimates:
@@ -55,57 +68,42 @@ class Estimates:
         self._start = np.array(invocation_start, np.int32)
         self._hints = np.array(cost_hints, np.float64)
         predicates, invocations = len(predicate_keys), len(invocation_keys)
-        # Faded sums, and those since the last `delta`, which don't fade.
-        self._true, self._seen = np.zeros(predicates), np.zeros(predicates)
-        self._seconds, self._rows = np.zeros(invocations), np.zeros(invocations)
-        self._new_true = np.zeros(predicates)
-        self._new_seconds, self._new_rows = np.zeros(invocations), np.zeros(invocations)
+        self._sums = _Sums(*np.zeros((3, predicates)), *np.zeros((4, invocations)))
         self._since = 0  # rows observed since estimates last faded as a whole
         self.learn(prior)
 
     def learn(self, learned: Learned) -> None:
         """Start again from what is known elsewhere; what was observed since the last `delta` stays to be told."""
+        sums = self._sums
         true, seen = learned.predicates.get(self._predicate_keys)
-        self._seen[:] = np.minimum(seen, WINDOW)
-        self._true[:] = np.minimum(true * self._seen / np.maximum(seen, 1e-300), self._seen)
-        self._seconds[:], self._rows[:] = learned.invocations.get(self._invocation_keys)
+        sums.seen[:] = np.minimum(seen, WINDOW)
+        sums.true[:] = np.minimum(true * sums.seen / np.maximum(seen, 1e-300), sums.seen)
+        sums.seconds[:], sums.rows[:] = learned.invocations.get(self._invocation_keys)
 
     def observe(self, invocation: int, rows: int, seconds: float, true: Int64s) -> None:
         """An invocation was evaluated on some events: how long it took, and on how many each predicate was true."""
-        if rows <= 0:
-            return
-        self._since += rows
-        _observe(
-            invocation, rows, seconds, true, self._start, self._true, self._seen, self._new_true,
-            self._seconds, self._rows, self._new_seconds, self._new_rows,
-        )  # fmt: skip
+        if rows > 0:
+            self._since += rows
+            _observe(invocation, rows, seconds, true, self._start, self._sums)
 
     def odds(self) -> Odds:
         """What is expected now."""
         self._fade()
+        sums = self._sums
         return Odds(
-            (self._true + PRIOR_TRUE * PRIOR_EVENTS) / (self._seen + PRIOR_EVENTS),
-            (self._seconds + self._hints * PRIOR_EVENTS) / (self._rows + PRIOR_EVENTS),
+            (sums.true + PRIOR_TRUE * PRIOR_EVENTS) / (sums.seen + PRIOR_EVENTS),
+            (sums.seconds + self._hints * PRIOR_EVENTS) / (sums.rows + PRIOR_EVENTS),
         )
 
     def delta(self) -> Learned:
         """What was observed since the last time."""
-        found = np.flatnonzero(self._new_rows)
-        decided = np.repeat(self._new_rows, np.diff(self._start))
-        seen = np.flatnonzero(decided)
+        _, _, true, _, _, seconds, rows = self._sums
+        evaluated = np.repeat(rows, np.diff(self._start))  # on how many events each predicate was
         learned = Learned(
-            Tally.of(
-                [self._predicate_keys[p] for p in seen.tolist()],
-                self._new_true[seen],
-                decided[seen],
-            ),
-            Tally.of(
-                [self._invocation_keys[i] for i in found.tolist()],
-                self._new_seconds[found],
-                self._new_rows[found],
-            ),
+            _observed(self._predicate_keys, true, evaluated),
+            _observed(self._invocation_keys, seconds, rows),
         )
-        for sums in (self._new_true, self._new_seconds, self._new_rows):
+        for sums in (true, seconds, rows):
             sums[:] = 0
         return learned
 
@@ -114,34 +112,30 @@ class Estimates:
             return
         kept = 0.5 ** (self._since / (HALF_LIFE * max(1, len(self._hints))))
         self._since = 0
-        for sums in (self._true, self._seen, self._seconds, self._rows):
+        true, seen, _, seconds, rows, _, _ = self._sums
+        for sums in (true, seen, seconds, rows):
             sums *= kept
+
+
+def _observed(keys: Sequence[str], total: Float64s, events: Float64s) -> Tally:
+    """What was evaluated at all."""
+    found = np.flatnonzero(events)
+    return Tally.of([keys[n] for n in found.tolist()], total[found], events[found])
 
 
 @kernel
 def _observe(
-    invocation: int,
-    rows: int,
-    seconds: float,
-    true: Int64s,
-    start: Int32s,
-    true_sum: Float64s,
-    seen: Float64s,
-    new_true: Float64s,
-    seconds_sum: Float64s,
-    rows_sum: Float64s,
-    new_seconds: Float64s,
-    new_rows: Float64s,
+    invocation: int, rows: int, seconds: float, true: Int64s, start: Int32s, sums: _Sums
 ) -> None:
-    """Sums over rows of which the last weighs 1, the one before it 1 - 1 / WINDOW, and so on."""
+    """Add rows of which the last weighs 1, the one before it 1 - 1 / WINDOW, and so on."""
     kept = (1 - 1 / WINDOW) ** rows
     weight = (1 - kept) * WINDOW
     first = start[invocation]
     for p in range(first, start[invocation + 1]):
-        true_sum[p] = true_sum[p] * kept + true[p - first] * (weight / rows)
-        seen[p] = seen[p] * kept + weight
-        new_true[p] += true[p - first]
-    seconds_sum[invocation] = seconds_sum[invocation] * kept + seconds * (weight / rows)
-    rows_sum[invocation] = rows_sum[invocation] * kept + weight
-    new_seconds[invocation] += seconds
-    new_rows[invocation] += rows
+        sums.true[p] = sums.true[p] * kept + true[p - first] * (weight / rows)
+        sums.seen[p] = sums.seen[p] * kept + weight
+        sums.new_true[p] += true[p - first]
+    sums.seconds[invocation] = sums.seconds[invocation] * kept + seconds * (weight / rows)
+    sums.rows[invocation] = sums.rows[invocation] * kept + weight
+    sums.new_seconds[invocation] += seconds
+    sums.new_rows[invocation] += rows

@@ -22,6 +22,7 @@ VariableValues = Sequence[Any]  # the value of each variable, by number
 Event = Callable[[Path], Any]
 TermFunction = Callable[[VariableValues, Event], Any]
 ConditionTest = Callable[[VariableValues, Event], bool]
+_Function = Callable[[Any, Any], Any]
 
 _EXACT = Context(prec=400, Emax=10**6, Emin=-(10**6))
 
@@ -53,12 +54,7 @@ def truth_of(condition: Condition) -> ConditionTest:
 
 
 def term_of(operand: Operand) -> TermFunction:
-    """The value of a term: None is NULL.
-
-    >>> half = term_of(Arithmetic("/", Variable(0), Fixed(None, 2)))
-    >>> half((5,), dict().get), half((None,), dict().get)
-    (2.5, None)
-    """
+    """The value of a term: None is NULL."""
     match operand:
         case Variable(number):
             return lambda row, event: row[number]
@@ -72,13 +68,9 @@ def term_of(operand: Operand) -> TermFunction:
 
             def negative(row: VariableValues, event: Event) -> Any:
                 value = negated(row, event)
-                return (
-                    None
-                    if value is None
-                    else value.copy_negate()
-                    if type(value) is Decimal
-                    else -value
-                )
+                if value is None:
+                    return None
+                return value.copy_negate() if type(value) is Decimal else -value
 
             return negative
         case Arithmetic(operation, left, right):
@@ -93,11 +85,7 @@ def term_of(operand: Operand) -> TermFunction:
 
 
 def variables_of(condition: Condition) -> frozenset[int]:
-    """The variables that a condition mentions.
-
-    >>> sorted(variables_of(Condition("<", Variable(2), Arithmetic("-", Variable(0), None))))
-    [0, 2]
-    """
+    """The variables that a condition mentions."""
     found: set[int] = set()
     pending: list[Operand | None] = [condition.left, condition.right]
     while pending:
@@ -109,7 +97,7 @@ def variables_of(condition: Condition) -> frozenset[int]:
     return frozenset(found)
 
 
-_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+_ORDERS: dict[str, _Function] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -143,26 +131,17 @@ def _as_double(number: Any) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _added(a: Any, b: Any) -> Any:
-    return _exactly(a, b, operator.add, _EXACT.add)
+def _exactly(plain: _Function, decimal: _Function) -> _Function:
+    """Arithmetic of doubles if one side is a double, else of decimals if one is, else of integers."""
 
+    def compute(a: Any, b: Any) -> Any:
+        if isinstance(a, float) or isinstance(b, float):
+            return plain(_as_double(a), _as_double(b))
+        if isinstance(a, Decimal) or isinstance(b, Decimal):
+            return decimal(Decimal(a), Decimal(b))
+        return plain(a, b)
 
-def _subtracted(a: Any, b: Any) -> Any:
-    return _exactly(a, b, operator.sub, _EXACT.subtract)
-
-
-def _multiplied(a: Any, b: Any) -> Any:
-    return _exactly(a, b, operator.mul, _EXACT.multiply)
-
-
-def _exactly(
-    a: Any, b: Any, plain: Callable[[Any, Any], Any], decimal: Callable[[Any, Any], Decimal]
-) -> Any:
-    if isinstance(a, float) or isinstance(b, float):
-        return plain(_as_double(a), _as_double(b))
-    if isinstance(a, Decimal) or isinstance(b, Decimal):
-        return decimal(Decimal(a), Decimal(b))
-    return plain(a, b)
+    return compute
 
 
 def _divided(a: Any, b: Any) -> float | None:
@@ -175,9 +154,7 @@ def _remainder(a: Any, b: Any) -> Any:
         return None
     if isinstance(a, float) or isinstance(b, float):
         dividend, divisor = _as_double(a), _as_double(b)
-        if math.isinf(dividend):
-            return math.nan
-        return math.fmod(dividend, divisor)
+        return math.nan if math.isinf(dividend) else math.fmod(dividend, divisor)
     if isinstance(a, Decimal) or isinstance(b, Decimal):
         try:
             return _EXACT.remainder(Decimal(a), Decimal(b))
@@ -187,10 +164,10 @@ def _remainder(a: Any, b: Any) -> Any:
     return -found if a < 0 else found
 
 
-_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": _added,
-    "-": _subtracted,
-    "*": _multiplied,
+_OPERATIONS: dict[str, _Function] = {
+    "+": _exactly(operator.add, _EXACT.add),
+    "-": _exactly(operator.sub, _EXACT.subtract),
+    "*": _exactly(operator.mul, _EXACT.multiply),
     "/": _divided,
     "%": _remainder,
 }

@@ -9,11 +9,10 @@ the row that is under way when a time-out's length has passed.
     run      a step to be made for rows 0 .. n: results so far, which row is under way, since when
 
 A run is given up under its lock, which the runner takes between any two rows: a row is called once, by one thread.
-Given-up threads are daemons and end when their call does. They are counted; `Runner.stuck` says how many there are. A
-thread whose step raises isn't one of them: what was raised is raised for the caller.
+Given-up threads are daemons and end when their call does; `Runner.stuck` says how many haven't. A thread whose step
+raises isn't one of them: what was raised is raised for the caller.
 """
 
-import os
 import queue
 import threading
 import time
@@ -33,27 +32,12 @@ HUNG = Hung()
 
 
 class Run:
-    """Rows that one thread steps through, until it is done or given up. A step says itself when to stop: by raising."""
+    """Rows that one thread steps through, until it is done or given up."""
 
-    __slots__ = (
-        "_done",
-        "_error",
-        "_lock",
-        "_results",
-        "_row",
-        "_rows",
-        "_since",
-        "_step",
-        "_stuck",
-        "_told",
-        "given_up",
-    )
-
-    def __init__(self, step: Step, told: Told, rows: int, stuck: "Count") -> None:
+    def __init__(self, step: Step, told: Told, rows: int) -> None:
         self._step = step
         self._told = told
         self._rows = rows
-        self._stuck = stuck
         self._row = 0
         self._since = time.monotonic()
         self._results: list[Any] = []
@@ -71,7 +55,6 @@ class Run:
             self._error = error
         with self._lock:
             if self.given_up:
-                self._stuck.add(-1)
                 return False
             self._row = self._rows
         self._done.release()
@@ -99,32 +82,15 @@ class Run:
                         break
                     left = self._since + timeout - time.monotonic()
                     if left <= 0:
-                        self._give_up()
+                        self.given_up = True
                         return [*self._results, HUNG]
         except BaseException:  # an interrupt of the caller: the thread mustn't go on for nobody
             with self._lock:
-                if self._row < self._rows and not self.given_up:
-                    self._give_up()
+                self.given_up = self._row < self._rows
             raise
         if self._error is not None:
             raise self._error
         return self._results
-
-    def _give_up(self) -> None:
-        self.given_up = True
-        self._stuck.add(1)
-
-
-class Count:
-    """A number that threads share."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self._lock = threading.Lock()
-
-    def add(self, more: int) -> None:
-        with self._lock:
-            self.number += more
 
 
 class Runner:
@@ -142,15 +108,12 @@ class Runner:
         self._thread: threading.Thread | None = None
         self._inbox: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._dismissal = weakref.finalize(self, _dismiss, self._inbox)
-        self._stuck = Count()
-        self._process = os.getpid()
+        self._given_up: list[threading.Thread] = []
 
     @property
     def stuck(self) -> int:
-        """How many threads are still busy with calls that were given up."""
-        if os.getpid() != self._process:  # threads don't come along when a process is forked
-            self._process, self._stuck = os.getpid(), Count()
-        return self._stuck.number
+        """How many threads are still busy with calls that were given up. After a fork no thread is alive."""
+        return sum(thread.is_alive() for thread in self._given_up)
 
     def run(self, step: Step, told: Told, rows: int, timeout: float) -> list[Any]:
         """Make a step for each row, and tell its result at once: in the thread, while the caller waits for it.
@@ -158,26 +121,26 @@ class Runner:
         If a row takes longer than the time-out the list ends with `HUNG` in its place, and nothing more is told.
         """
         thread = self._thread
-        if (
-            thread is None or not thread.is_alive()
-        ):  # after a fork, a thread of the parent isn't alive
-            self._start()
-        run = Run(step, told, rows, self._stuck)
+        if thread is None or not thread.is_alive():  # after a fork, the parent's isn't
+            thread = self._thread = self._start()
+        run = Run(step, told, rows)
         self._inbox.put(run)
         try:
             return run.wait(timeout)
         finally:
             if run.given_up:
+                self._given_up = [t for t in (*self._given_up, thread) if t.is_alive()]
                 self._thread = None
 
-    def _start(self) -> None:
+    def _start(self) -> threading.Thread:
         self._dismissal.detach()
         self._inbox = queue.SimpleQueue()
         self._dismissal = weakref.finalize(self, _dismiss, self._inbox)
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=_serve, args=(self._inbox,), name=f"penstock-{self._name}", daemon=True
         )
-        self._thread.start()
+        thread.start()
+        return thread
 
 
 def _serve(inbox: "queue.SimpleQueue[Run | None]") -> None:

@@ -52,7 +52,7 @@ from penstock.operators.strategies.block import (
     index,
 )
 from penstock.operators.strategies.interface import Rounds
-from penstock.operators.strategies.needed import Needed, number_places, parts
+from penstock.operators.strategies.needed import Needed, Parts, number_places, parts_of
 
 _SURE = 1e6
 _DONE = -1e300
@@ -100,36 +100,33 @@ class Adaptive:
 
     def __init__(self, chains: Chains, odds: Odds) -> None:
         self._index = index(chains, odds)
-        self._parts = parts(chains, self._index)
+        self._parts = parts_of(chains, self._index)
         self._rivals = freeze(chains.rival_start), freeze(chains.rival)
 
     def begin(self, start: Int64s, chains: Int32s) -> Rounds:
-        state = BlockState(self._index, start, chains)
-        needed = number_places(self._parts, state.start, state.chains)
-        board = _Board(state.start, state.chains, *self._rivals, needed, self._parts.gain)
-        return _Choosing(state, board)
+        return _Choosing(self._index, start, chains, self._parts, self._rivals)
 
 
-class _Choosing:
+class _Choosing(BlockState):
     """One block of events."""
 
-    def __init__(self, state: BlockState, board: _Board) -> None:
-        self._state, self._board = state, board
-        self._standing = _Standing.of(board.needed)
+    def __init__(
+        self, at: Index, start: Int64s, chains: Int32s, parts: Parts, rivals: tuple[Int32s, Int32s]
+    ) -> None:
+        super().__init__(at, start, chains)
+        needed = number_places(parts, self.start, self.chains)
+        self._board = _Board(self.start, self.chains, *rivals, needed, parts.gain)
+        self._standing = _Standing.of(needed)
         self._chosen: tuple[Int32s, Int32s] = np.zeros(0, np.int32), np.zeros(0, np.int32)
-        _open(board, self._standing)
+        _open(self._board, self._standing)
 
     def ask(self) -> tuple[Int32s, Int32s]:
-        events, places = _choose(self._board.needed, self._standing)
-        self._chosen = events, places
-        return self._state.ask(events, self._board.needed.invocation[places])
+        self._chosen = events, places = _choose(self._board.needed, self._standing)
+        return self.ask_for(events, self._board.needed.invocation[places])
 
     def tell(self, truth: Bools) -> None:
-        self._state.tell(truth)
-        _update(*self._chosen, self._state.known, self._state.at, self._board, self._standing)
-
-    def true_chains(self) -> tuple[Int64s, Int32s]:
-        return self._state.true_chains()
+        super().tell(truth)
+        _update(*self._chosen, self.known, self.at, self._board, self._standing)
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.arrays import Bools, Float64s, Int8s, Int32s, Int64s
+from penstock.base.arrays import AnyArray, Bools, Float64s, Int8s, Int32s, Int64s, offsets
 from penstock.base.jit import kernel
 from penstock.operators.chains import Chains, Odds
 
@@ -47,49 +47,28 @@ class Index(NamedTuple):
 
 
 def index(chains: Chains, odds: Odds) -> Index:
-    """Look-ups for chains; odds that are no odds are replaced by the nearest that are.
-
-    >>> found = index(Chains.of([[0, 1], [1]], decides=[1, 1]), Odds(np.array([0.5, 2.0]), np.ones(2)))
-    >>> found.user[found.user_start[1] : found.user_start[2]].tolist(), found.true.tolist()
-    ([0, 1], [0.5, 1.0])
-    """
+    """Look-ups for chains; estimates out of range are replaced by the nearest possible ones."""
     user_start, user = inverted(chains.start, chains.predicate, chains.predicates)
     above_start, above = inverted(chains.rival_start, chains.rival, len(chains))
     decides = chains.invocation_start
     owner = np.repeat(np.arange(chains.invocations, dtype=np.int32), np.diff(decides))
     true = np.clip(np.nan_to_num(odds.true, nan=0.5), 0.0, 1.0)
     cost = np.clip(np.nan_to_num(odds.cost, nan=_CHEAPEST), _CHEAPEST, 1e9)
-    return Index(
-        freeze(chains.start),
-        freeze(chains.predicate),
-        freeze(decides),
-        freeze(owner),
-        freeze(user_start),
-        freeze(user),
-        freeze(above_start),
-        freeze(above),
-        freeze(true),
-        freeze(cost),
-    )
+    found: tuple[AnyArray, ...] = (
+        chains.start, chains.predicate, decides, owner, user_start, user, above_start, above, true, cost
+    )  # fmt: skip
+    return Index._make(map(freeze, found))
 
 
 def inverted(start: Int32s, item: Int32s, items: int) -> tuple[Int32s, Int32s]:
     """For every item the lists that it is in, ascending."""
     counts = np.bincount(item, minlength=items)
     where = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
-    inverse_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    return inverse_start, where[np.argsort(item, kind="stable")]
+    return offsets(counts).astype(np.int32), where[np.argsort(item, kind="stable")]
 
 
 def bytes_per_event(chains: Chains, needed: float | None = None) -> int:
-    """What a block takes at most for each of its events, whatever the strategy, if they need so many chains on average.
-
-    Nothing given, they need all of them.
-
-    >>> chains = Chains.of([[0, 1], [1]], decides=[1, 1])
-    >>> bytes_per_event(chains), bytes_per_event(chains, needed=1)
-    (158, 98)
-    """
+    """What an event takes in a block at most, whatever the strategy. They need `needed` chains on average, or all."""
     many = len(chains) if needed is None else needed
     parts = many * len(chains.predicate) / max(1, len(chains))
     return int(chains.predicates + 24 * many + 36 * min(chains.invocations, parts) + 12 * parts)
@@ -103,7 +82,7 @@ def freeze(array: npt.NDArray[A]) -> npt.NDArray[A]:
 
 
 class BlockState:
-    """What is known of a block's events, and what was asked last."""
+    """What is known of a block's events, and what was asked last: all of `Rounds` but what to ask for."""
 
     def __init__(self, at: Index, start: Int64s, chains: Int32s) -> None:
         self.at = at
@@ -113,8 +92,8 @@ class BlockState:
         self._events = np.zeros(0, np.int32)
         self._invocations = np.zeros(0, np.int32)
 
-    def ask(self, events: Int32s, invocations: Int32s) -> tuple[Int32s, Int32s]:
-        """Pairs in the order of the interface."""
+    def ask_for(self, events: Int32s, invocations: Int32s) -> tuple[Int32s, Int32s]:
+        """Pairs in the order that `Rounds.ask` promises."""
         many = len(self.start) - 1
         keys = invocations.astype(np.int64) * many + events
         keys.sort()
@@ -124,19 +103,13 @@ class BlockState:
 
     def tell(self, truth: Bools) -> None:
         """Write down the answers to what was asked last."""
-        _tell(
-            self.known,
-            self._events,
-            self._invocations,
-            np.asarray(truth, np.bool_),
-            self.at.decides,
-        )
+        answers = np.asarray(truth, np.bool_)
+        _tell(self.known, self._events, self._invocations, answers, self.at.decides)
 
     def true_chains(self) -> tuple[Int64s, Int32s]:
         """The chains of which every predicate is known to be true, event by event."""
         found = _true_chains(self.start, self.chains, self.known, self.at)
-        kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(found)])
-        return kept[self.start], self.chains[found]
+        return offsets(found)[self.start], self.chains[found]
 
 
 @kernel

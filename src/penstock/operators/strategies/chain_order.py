@@ -62,15 +62,12 @@ def nodes(at: Index) -> Nodes:
     price = prices(at)[at.predicate]
     order = np.lexsort((at.predicate, -uses[at.predicate], price, chain))
     predicate = freeze(at.predicate[order])
-    return Nodes(
-        predicate, *_expected(at.start, predicate, at.owner, at.true, at.cost, freeze(uses))
-    )
+    return Nodes(predicate, *_expected(at._replace(predicate=predicate), freeze(uses)))
 
 
 @kernel
-def _expected(
-    start: Int32s, predicate: Int32s, owner: Int32s, true: Float64s, cost: Float64s, uses: Int64s
-) -> tuple[Float64s, Float64s, Float64s, Float64s]:
+def _expected(at: Index, uses: Int64s) -> tuple[Float64s, Float64s, Float64s, Float64s]:
+    start, predicate, owner, true = at.start, at.predicate, at.owner, at.true
     reach, above = np.empty(len(predicate)), np.empty(len(predicate))
     pull, total = np.zeros(len(start) - 1), np.zeros(len(start) - 1)
     for c in range(len(start) - 1):
@@ -82,7 +79,7 @@ def _expected(
             for j in range(start[c], k):
                 is_paid |= owner[predicate[j]] == owner[p]
             if not is_paid:
-                total[c] += chance * cost[owner[p]]
+                total[c] += chance * at.cost[owner[p]]
             pull[c] += chance * (1.0 - true[p]) * (uses[p] - 1)
             chance *= true[p]
     return reach, above, pull, total
@@ -95,33 +92,18 @@ def order_chains(at: Index, found: Nodes, neighbours: int = NEIGHBOURS) -> Int32
     chain = np.repeat(np.arange(at.chains, dtype=np.int32), np.diff(at.start))
     eager = (found.pull / np.maximum(found.cost, 1e-300))[chain]
     by_predicate = np.lexsort((chain, -eager, -ratio, found.predicate))
-    first, second, saved = _edges(
-        freeze(at.start),
-        found.predicate,
-        at.owner,
-        at.true,
-        at.cost,
-        at.user_start,
-        freeze(chain[by_predicate]),
-        min(neighbours, int(np.diff(at.user_start).max(initial=1))),
-    )
+    sorted_index = at._replace(predicate=found.predicate, user=freeze(chain[by_predicate]))
+    most = int(np.diff(at.user_start).max(initial=1))
+    first, second, saved = _edges(sorted_index, min(neighbours, most))
     best = np.argsort(-saved, kind="stable")
     follower = _paths(freeze(first[best]), freeze(second[best]), at.chains)
     return _lined_up(follower, found)
 
 
 @kernel
-def _edges(
-    start: Int32s,
-    predicate: Int32s,
-    owner: Int32s,
-    true: Float64s,
-    cost: Float64s,
-    user_start: Int32s,
-    user: Int32s,
-    neighbours: int,
-) -> tuple[Int32s, Int32s, Float64s]:
+def _edges(at: Index, neighbours: int) -> tuple[Int32s, Int32s, Float64s]:
     """Pairs of chains next to each other at a predicate, the one to evaluate first first, and what that saves."""
+    user_start, user = at.user_start, at.user
     room = len(user) * neighbours
     first, second, saved = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)
     many = 0
@@ -129,7 +111,7 @@ def _edges(
         for k in range(user_start[p], user_start[p + 1]):
             for j in range(k + 1, min(k + 1 + neighbours, user_start[p + 1])):
                 u, v = user[k], user[j]
-                gain = saving(u, v, start, predicate, owner, true, cost)
+                gain = saving(u, v, at)
                 if gain < 0:
                     u, v, gain = v, u, -gain
                 if gain > 0:
@@ -139,19 +121,12 @@ def _edges(
 
 
 @kernel
-def saving(
-    u: int,
-    v: int,
-    start: Int32s,
-    predicate: Int32s,
-    owner: Int32s,
-    true: Float64s,
-    cost: Float64s,
-) -> float:
+def saving(u: int, v: int, at: Index) -> float:
     """How much cheaper u, then v is than v, then u (C2 - C1 in operators §4.2.4), with any number of links.
 
     Links never cross, because both chains are sorted alike: one pass over u finds them in the order of v.
     """
+    start, predicate, owner, true, cost = at.start, at.predicate, at.owner, at.true, at.cost
     gain = 0.0
     reach_u, reach_v = 1.0, 1.0  # all nodes above are true
     rest_u, rest_v = 1.0, 1.0  # all nodes above that aren't shared are true
@@ -205,50 +180,28 @@ def _paths(first: Int32s, second: Int32s, chains: int) -> Int32s:
 
 
 def _lined_up(follower: Int32s, found: Nodes) -> Int32s:
-    """The paths one after the other."""
-    path = _path_of(freeze(follower))
-    heads = int(path.max(initial=-1)) + 1
-    pull = np.bincount(path, found.pull, heads)
-    rank = np.empty(heads, np.int64)
-    rank[np.argsort(-pull, kind="stable")] = np.arange(heads)
-    return _in_line(freeze(follower), freeze(path), freeze(rank))
+    """The paths one after the other, those that are expected to decide most first."""
+    chains, path = _along_paths(freeze(follower))
+    pull = np.bincount(path, found.pull[chains])
+    order: Int32s = chains[np.argsort(-pull[path], kind="stable")]
+    return order
 
 
 @kernel
-def _path_of(follower: Int32s) -> Int32s:
-    """Which path each chain is on."""
-    path = np.full(len(follower), -1, np.int32)
+def _along_paths(follower: Int32s) -> tuple[Int32s, Int32s]:
+    """The chains path by path, each path from its first chain to its last, and the number of the path of each."""
     is_head = np.ones(len(follower), np.bool_)
     for c in range(len(follower)):
         if follower[c] >= 0:
             is_head[follower[c]] = False
-    many = 0
+    chains, path = np.empty(len(follower), np.int32), np.empty(len(follower), np.int32)
+    at = paths = 0
     for head in range(len(follower)):
         if is_head[head]:
             c = head
             while c >= 0:
-                path[c] = many
+                chains[at], path[at] = c, paths
+                at += 1
                 c = int(follower[c])
-            many += 1
-    return path
-
-
-@kernel
-def _in_line(follower: Int32s, path: Int32s, rank: Int64s) -> Int32s:
-    heads = np.full(len(rank), -1, np.int32)
-    is_followed = np.zeros(len(path), np.bool_)
-    for c in range(len(path)):
-        if follower[c] >= 0:
-            is_followed[follower[c]] = True
-    for c in range(len(path)):
-        if not is_followed[c]:
-            heads[rank[path[c]]] = c
-    order = np.empty(len(path), np.int32)
-    at = 0
-    for n in range(len(heads)):
-        c = heads[n]
-        while c >= 0:
-            order[at] = c
-            at += 1
-            c = follower[c]
-    return order
+            paths += 1
+    return chains, path

@@ -8,55 +8,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.base.arrays import Int32s, Int64s
+from penstock.base.arrays import Int32s
 from penstock.base.jit import kernel
-from penstock.operators.chains import Chains, Odds
-from penstock.operators.strategies.block import (
-    FALSE,
-    UNKNOWN,
-    Index,
-    Known,
-    freeze,
-    index,
-    is_needed,
-)
-from penstock.operators.strategies.interface import Rounds
-from penstock.operators.strategies.walk import Walk
-
-
-class Naive:
-    """See the module."""
-
-    name: ClassVar[str] = "naive"
-
-    def __init__(self, chains: Chains, odds: Odds) -> None:
-        self._index = index(chains, odds)
-
-    def begin(self, start: Int64s, chains: Int32s) -> Rounds:
-        return Walk(self._index, start, chains, freeze(chains), _advance)
-
-
-def _advance(events: Int32s, walk: Walk) -> Int32s:
-    return _next(events, walk.start, walk.candidates, walk.place, walk.step, walk.known, walk.at)
+from penstock.operators.strategies.block import FALSE, UNKNOWN, is_needed
+from penstock.operators.strategies.walk import InGivenOrder, Standing
 
 
 @kernel
-def _next(
-    events: Int32s,
-    start: Int64s,
-    chains: Int32s,
-    place: Int64s,
-    step: Int32s,
-    known: Known,
-    at: Index,
-) -> Int32s:
+def _next(events: Int32s, standing: Standing) -> Int32s:
     """The next invocation of each event, -1 if it is done. `step` is the predicate that the chain has come to."""
+    start, chains, order, place, step, known, at = standing
     found = np.full(len(events), -1, np.int32)
     for n in range(len(events)):
         e = events[n]
         mine = chains[start[e] : start[e + 1]]
         while place[e] < start[e + 1] and found[n] < 0:
-            c = chains[place[e]]
+            c = order[place[e]]
             k = at.start[c] + step[e]
             state = FALSE if k >= at.start[c + 1] else known[e, at.predicate[k]]
             if state == UNKNOWN and not is_needed(c, mine, known[e], at):
@@ -69,3 +36,10 @@ def _next(
             else:
                 step[e] += 1
     return found
+
+
+class Naive(InGivenOrder):
+    """See the module."""
+
+    name: ClassVar[str] = "naive"
+    advance = staticmethod(_next)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Float64s, Int32s, Int64s
+from penstock.base.arrays import AnyArray, Float64s, Int32s, Int64s, offsets
 from penstock.base.jit import kernel
 from penstock.operators.chains import Chains
 from penstock.operators.strategies.block import Index, freeze
@@ -42,7 +42,7 @@ class Needed(NamedTuple):
     slot: Int32s
 
 
-def parts(chains: Chains, at: Index) -> Parts:
+def parts_of(chains: Chains, at: Index) -> Parts:
     """What the chains ask of invocations."""
     chain = np.repeat(np.arange(len(chains)), np.diff(at.start))
     order = np.lexsort((at.predicate, chain))  # what one invocation decides stands together
@@ -54,29 +54,21 @@ def parts(chains: Chains, at: Index) -> Parts:
     holds = np.multiply.reduceat(at.true[predicate], firsts) if len(firsts) else np.zeros(0)
     part = owner[firsts]
     counts = np.bincount(chain[firsts], minlength=len(chains))
-    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    start = offsets(counts).astype(np.int32)
     gain = (1.0 - holds) / at.cost[part]
     return Parts(freeze(start), freeze(part), freeze(gain), chains.invocations)
 
 
 def number_places(all_parts: Parts, start: Int64s, chains: Int32s) -> Needed:
     """Number what the events of a block need."""
-    lengths = np.diff(all_parts.start)[chains]
-    part_start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    part_start = offsets(np.diff(all_parts.start)[chains])
     first, invocation, place = _numbered(
         start, chains, all_parts.start, all_parts.part, part_start, all_parts.invocations
     )
     slot_start, slot = _slots(part_start, place, len(invocation))
     gain = all_parts.start[chains].astype(np.int64)
-    return Needed(
-        freeze(first),
-        freeze(invocation),
-        freeze(part_start),
-        freeze(place),
-        freeze(gain),
-        freeze(slot_start),
-        freeze(slot),
-    )
+    found: tuple[AnyArray, ...] = (first, invocation, part_start, place, gain, slot_start, slot)
+    return Needed._make(map(freeze, found))
 
 
 @kernel

@@ -11,56 +11,28 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.base.arrays import Int8s, Int32s, Int64s
+from penstock.base.arrays import Int8s, Int32s
 from penstock.base.jit import kernel
-from penstock.operators.chains import Chains, Odds
 from penstock.operators.strategies.block import (
     UNKNOWN,
     Index,
-    Known,
     chain_state,
-    freeze,
-    index,
     is_among,
     is_needed,
 )
-from penstock.operators.strategies.interface import Rounds
-from penstock.operators.strategies.walk import Walk
-
-
-class Sequential:
-    """See the module."""
-
-    name: ClassVar[str] = "sequential"
-
-    def __init__(self, chains: Chains, odds: Odds) -> None:
-        self._index = index(chains, odds)
-
-    def begin(self, start: Int64s, chains: Int32s) -> Rounds:
-        return Walk(self._index, start, chains, freeze(chains), _advance)
-
-
-def _advance(events: Int32s, walk: Walk) -> Int32s:
-    return _next(events, walk.start, walk.candidates, walk.place, walk.step, walk.known, walk.at)
+from penstock.operators.strategies.walk import InGivenOrder, Standing
 
 
 @kernel
-def _next(
-    events: Int32s,
-    start: Int64s,
-    chains: Int32s,
-    place: Int64s,
-    step: Int32s,
-    known: Known,
-    at: Index,
-) -> Int32s:
+def _next(events: Int32s, standing: Standing) -> Int32s:
     """The next invocation of each event, -1 if it is done. `step` is 0 before a chain is picked, else 1 + its place."""
+    start, chains, order, place, step, known, at = standing
     found = np.full(len(events), -1, np.int32)
     for n in range(len(events)):
         e = events[n]
         mine = chains[start[e] : start[e + 1]]
         while place[e] < start[e + 1] and found[n] < 0:
-            c = chains[place[e]]
+            c = order[place[e]]
             is_open = _is_open(c, mine, known[e], at)
             if (step[e] == 0 and not is_open) or step[e] > at.start[c + 1] - at.start[c]:
                 place[e] += 1
@@ -99,3 +71,10 @@ def _is_wanted(p: int, candidates: Int32s, known: Int8s, at: Index) -> bool:
         if is_among(c, candidates) and _is_open(c, candidates, known, at):
             return True
     return False
+
+
+class Sequential(InGivenOrder):
+    """See the module."""
+
+    name: ClassVar[str] = "sequential"
+    advance = staticmethod(_next)

@@ -11,18 +11,10 @@ import numpy as np
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.operators.chains import Chains, Odds
-from penstock.operators.strategies.block import (
-    UNKNOWN,
-    Index,
-    Known,
-    chain_state,
-    freeze,
-    index,
-    is_needed,
-)
+from penstock.operators.strategies.block import UNKNOWN, chain_state, freeze, index, is_needed
 from penstock.operators.strategies.chain_order import nodes, order_chains
 from penstock.operators.strategies.interface import Rounds
-from penstock.operators.strategies.walk import Walk
+from penstock.operators.strategies.walk import Standing, Walk
 
 _DENSE = 16  # from one chain in so many on, an event's chains are put in order by going through all
 
@@ -33,31 +25,16 @@ class SubOrder:
     name: ClassVar[str] = "sub-order"
 
     def __init__(self, chains: Chains, odds: Odds, order: Int32s | None = None) -> None:
-        self._index = index(chains, odds)
-        found = nodes(self._index)
-        self._predicate = found.predicate
-        self.order = freeze(order_chains(self._index, found) if order is None else order)
-        rank = np.empty(len(chains), np.int32)
-        rank[self.order] = np.arange(len(chains), dtype=np.int32)
-        self._rank = freeze(rank)
+        at = index(chains, odds)
+        found = nodes(at)
+        self.order = freeze(order_chains(at, found) if order is None else order)
+        self._index = at._replace(predicate=found.predicate)
+        self._rank = freeze(np.argsort(self.order).astype(np.int32))
 
     def begin(self, start: Int64s, chains: Int32s) -> Rounds:
-        visits = _sorted(
-            freeze(np.asarray(start, np.int64)), freeze(chains), self.order, self._rank
-        )
-        return Walk(self._index, start, chains, freeze(visits), self._advance)
-
-    def _advance(self, events: Int32s, walk: Walk) -> Int32s:
-        return _next(
-            events,
-            walk.start,
-            walk.candidates,
-            walk.order,
-            walk.place,
-            walk.known,
-            walk.at,
-            self._predicate,
-        )
+        first, mine = freeze(np.asarray(start, np.int64)), freeze(chains)
+        visits = _sorted(first, mine, self.order, self._rank)
+        return Walk(self._index, start, chains, visits, _next)
 
 
 @kernel
@@ -81,17 +58,9 @@ def _sorted(start: Int64s, chains: Int32s, order: Int32s, rank: Int32s) -> Int32
 
 
 @kernel
-def _next(
-    events: Int32s,
-    start: Int64s,
-    chains: Int32s,
-    order: Int32s,
-    place: Int64s,
-    known: Known,
-    at: Index,
-    predicate: Int32s,
-) -> Int32s:
-    """The next invocation of each event, -1 if it is done. `predicate` has the chains' in the order to try them."""
+def _next(events: Int32s, standing: Standing) -> Int32s:
+    """The next invocation of each event, -1 if it is done. A chain's predicates stand in the order to try them."""
+    start, chains, order, place, _, known, at = standing
     found = np.full(len(events), -1, np.int32)
     for n in range(len(events)):
         e = events[n]
@@ -100,9 +69,9 @@ def _next(
             c = order[place[e]]
             if chain_state(c, known[e], at) == UNKNOWN and is_needed(c, mine, known[e], at):
                 k = at.start[c]
-                while known[e, predicate[k]] != UNKNOWN:
+                while known[e, at.predicate[k]] != UNKNOWN:
                     k += 1
-                found[n] = at.owner[predicate[k]]
+                found[n] = at.owner[at.predicate[k]]
                 break
             place[e] += 1
     return found

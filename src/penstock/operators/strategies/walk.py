@@ -5,50 +5,69 @@ operator still gets many events at once where they have come to the same place.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Int32s, Int64s
-from penstock.operators.strategies.block import BlockState, Index
+from penstock.base.arrays import Int32s, Int64s
+from penstock.operators.chains import Chains, Odds
+from penstock.operators.strategies.block import BlockState, Index, Known, freeze, index
+from penstock.operators.strategies.interface import Rounds
 
 
-class Walk:
-    """One block of events on its way through the chains.
+class Standing(NamedTuple):
+    """Where the events of a block stand.
 
-    `advance` takes some of the events on to their next invocation, and gives -1 for those that are done. It may keep in
-    `place` where an event stands in its row of `order`, and in `step` where in that chain.
+    Event e needs the chains start[e] .. start[e + 1] of `chains`, ascending, and visits them as they stand in `order`.
+    It has come to order[place[e]], and in that chain to step[e], which means what the strategy wants.
     """
 
+    start: Int64s
+    chains: Int32s
+    order: Int32s
+    place: Int64s
+    step: Int32s
+    known: Known
+    at: Index
+
+
+Advance = Callable[[Int32s, Standing], Int32s]
+"""Takes some events on to their next invocation: its number, or -1 for an event that is done."""
+
+
+class Walk(BlockState):
+    """One block of events on its way through the chains."""
+
     def __init__(
-        self,
-        at: Index,
-        start: Int64s,
-        chains: Int32s,
-        order: Int32s,
-        advance: "Callable[[Int32s, Walk], Int32s]",
+        self, at: Index, start: Int64s, chains: Int32s, order: Int32s, advance: Advance
     ) -> None:
-        self._state = BlockState(at, start, chains)
+        super().__init__(at, start, chains)
         self._advance = advance
-        self.at = at
-        self.start, self.candidates, self.known = (
-            self._state.start,
-            self._state.chains,
-            self._state.known,
+        events = len(start) - 1
+        place, step = np.array(self.start[:-1]), np.zeros(events, np.int32)
+        self._standing = Standing(
+            self.start, self.chains, freeze(order), place, step, self.known, at
         )
-        self.order = order  # the chains of each event as they are visited; laid out as `candidates`
-        self.place: Int64s = np.array(self.start[:-1])
-        self.step: Int32s = np.zeros(len(self.place), np.int32)
-        self._pending: Int32s = np.arange(len(self.place), dtype=np.int32)
+        self._pending: Int32s = np.arange(events, dtype=np.int32)
 
     def ask(self) -> tuple[Int32s, Int32s]:
-        following = self._advance(self._pending, self)
+        following = self._advance(self._pending, self._standing)
         goes_on = following >= 0
-        events, invocations = self._state.ask(self._pending[goes_on], following[goes_on])
+        events, invocations = self.ask_for(self._pending[goes_on], following[goes_on])
         self._pending = np.sort(events)
         return events, invocations
 
-    def tell(self, truth: Bools) -> None:
-        self._state.tell(truth)
 
-    def true_chains(self) -> tuple[Int64s, Int32s]:
-        return self._state.true_chains()
+class InGivenOrder:
+    """A strategy that visits the chains of every event as they stand."""
+
+    def __init__(self, chains: Chains, odds: Odds) -> None:
+        self._index = index(chains, odds)
+
+    @staticmethod
+    def advance(events: Int32s, standing: Standing) -> Int32s:
+        """The strategy's kernel."""
+        raise NotImplementedError
+
+    def begin(self, start: Int64s, chains: Int32s) -> Rounds:
+        return Walk(self._index, start, chains, chains, self.advance)
