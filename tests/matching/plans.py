@@ -47,7 +47,7 @@ def plan_of(conjunctions: list[Conjunction], cuts: list[int]) -> Plan:
         subscribers=nobody,
         filters=nobody,
         index={},
-        **{name: getattr(shared, name) for name in shared.__slots__},
+        **vars(shared),
     )
 
 

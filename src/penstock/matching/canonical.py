@@ -9,6 +9,9 @@ What comes out is shared (`sharing`): each distinct conjunction once, with all t
 found: alternatives that are equal only together, as `b AND i > 1 OR NOT b AND i > 1` is to `b IS NOT NULL AND i > 1`.
 """
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import numpy as np
 
 from penstock.base.arrays import Bools, Int32s, Int64s, offsets
@@ -28,8 +31,7 @@ def canonical(tests: CellTests, owners: Int64s, snap: Snap) -> tuple[CellTests, 
         return tests, owners
     number = np.cumsum(wanted) - 1
     kept = tests.where(wanted[tests.conjunction])
-    renumbered = number[kept.conjunction]
-    return CellTests(renumbered, kept.attribute, kept.ranges, kept.low, kept.high), owners[wanted]
+    return replace(kept, conjunction=number[kept.conjunction]), owners[wanted]
 
 
 def _in_filled_cells(tests: CellTests, count: int, snap: Snap) -> tuple[CellTests, Bools]:
@@ -40,12 +42,12 @@ def _in_filled_cells(tests: CellTests, count: int, snap: Snap) -> tuple[CellTest
     possible = np.ones(count, np.bool_)
     if single:
         possible[tests.conjunction[low > high]] = False
-        return CellTests(tests.conjunction, tests.attribute, tests.ranges, low, high), possible
+        return replace(tests, low=low, high=high), possible
     after = snap.up(of, np.minimum(tests.high + 1, snap.last[of]))
     start, low, high = close_gaps(offsets(tests.ranges), low, high, after)
     ranges = np.diff(start)
     possible[tests.conjunction[ranges == 0]] = False
-    return CellTests(tests.conjunction, tests.attribute, ranges, low, high), possible
+    return replace(tests, ranges=ranges, low=low, high=high), possible
 
 
 @kernel
@@ -85,30 +87,27 @@ def _needed(tests: CellTests, owners: Int64s, possible: Bools) -> Bools:
     if len(several):
         order = several[np.argsort(owners[several], kind="stable")]
         start = np.searchsorted(tests.conjunction, np.arange(len(owners) + 1))
-        _drop_included(
-            order,
-            owners,
-            start,
-            tests.attribute,
-            offsets(tests.ranges),
-            tests.low,
-            tests.high,
-            needed,
-        )
+        ranges = offsets(tests.ranges)
+        found = _TestRanges(start, tests.attribute, ranges, tests.low, tests.high)
+        _drop_included(order, owners, found, needed)
     return needed
 
 
+class _TestRanges(NamedTuple):
+    """Conjunction c has the tests start[c] .. start[c + 1].
+
+    Test t is of attribute[t] and has the ranges first[t] .. first[t + 1].
+    """
+
+    start: Int64s
+    attribute: Int64s
+    first: Int64s
+    low: Int32s
+    high: Int32s
+
+
 @kernel
-def _drop_included(
-    order: Int64s,
-    owners: Int64s,
-    start: Int64s,
-    attribute: Int64s,
-    first: Int64s,
-    low: Int32s,
-    high: Int32s,
-    needed: Bools,
-) -> None:
+def _drop_included(order: Int64s, owners: Int64s, tests: _TestRanges, needed: Bools) -> None:
     """Unmark what is included by another. Of equal ones the first stays."""
     begin = 0
     while begin < len(order):
@@ -119,21 +118,17 @@ def _drop_included(
             for i in range(begin, end):
                 for j in range(begin, end):
                     if i != j and needed[order[i]] and needed[order[j]]:
-                        needed[order[j]] = not _includes(
-                            order[i], order[j], start, attribute, first, low, high
-                        )
+                        needed[order[j]] = not _includes(order[i], order[j], tests)
         begin = end
 
 
 @kernel
-def _includes(
-    a: int, b: int, start: Int64s, attribute: Int64s, first: Int64s, low: Int32s, high: Int32s
-) -> bool:
+def _includes(a: int, b: int, tests: _TestRanges) -> bool:
     """Whether conjunction a is true wherever b is, test by test."""
-    for t in range(start[a], start[a + 1]):
+    for t in range(tests.start[a], tests.start[a + 1]):
         found = False
-        for u in range(start[b], start[b + 1]):
-            if attribute[u] == attribute[t] and _accepts(t, u, first, low, high):
+        for u in range(tests.start[b], tests.start[b + 1]):
+            if tests.attribute[u] == tests.attribute[t] and _accepts(t, u, tests):
                 found = True
                 break
         if not found:
@@ -142,8 +137,9 @@ def _includes(
 
 
 @kernel
-def _accepts(t: int, u: int, first: Int64s, low: Int32s, high: Int32s) -> bool:
+def _accepts(t: int, u: int, tests: _TestRanges) -> bool:
     """Whether each range of test u lies in one of test t."""
+    first, low, high = tests.first, tests.low, tests.high
     i = first[t]
     for j in range(first[u], first[u + 1]):
         while i < first[t + 1] and high[i] < low[j]:

@@ -12,7 +12,7 @@ There is no Python object per subscription, but for sets of several ranges (IN l
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -147,7 +147,7 @@ def compile_groups(
         filters=nobody,
         index={},
         operators=operators,
-        **{f.name: getattr(shared, f.name) for f in fields(shared)},
+        **vars(shared),
     )
 
 

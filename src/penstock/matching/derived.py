@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.columns import descend
 from penstock.base.jit import kernel
+from penstock.language.calls import Path
 from penstock.language.literals import DAY, double_keys
 from penstock.language.patterns import to_regex
 from penstock.language.schema import Attribute, Schema
@@ -30,9 +31,12 @@ UNKNOWN, FALSE, TRUE = 0, 1, 2
 class PatternTest:
     """A string attribute against a LIKE pattern, run by RE2 in linear time."""
 
-    path: tuple[str, ...]
+    path: Path
     pattern: str
     escape: str | None
+
+    def paths(self) -> list[Path]:
+        return [self.path]
 
     def cells(self, batch: pa.RecordBatch, out: Int32s) -> None:
         column = descend(batch, self.path)
@@ -56,6 +60,9 @@ class AttributeTest:
     order: str
     right: Attribute
 
+    def paths(self) -> list[Path]:
+        return [self.left.path, self.right.path]
+
     def cells(self, batch: pa.RecordBatch, out: Int32s) -> None:
         columns = [descend(batch, a.path) for a in (self.left, self.right)]
         present = [c for c in columns if c is not None and c.null_count < len(c)]
@@ -63,8 +70,7 @@ class AttributeTest:
             out[:] = UNKNOWN
             return
         left, right = _comparable(present, self.left, self.right)
-        order = _ORDERS[self.order]
-        holds = order(left, right)
+        holds = _ORDERS[self.order](left, right)
         if isinstance(holds, np.ndarray):
             out[:] = holds.astype(np.int32) + FALSE
             for column in present:
@@ -97,14 +103,10 @@ class DerivedAttributes:
     def __len__(self) -> int:
         return len(self.plain) + len(self.array)
 
-    def paths(self) -> list[tuple[str, ...]]:
+    def paths(self) -> list[Path]:
         """The attributes that the tests look at."""
-        found = [domain.path for domain in self.elements]
-        for test in self.plain:
-            found += (
-                [test.path] if isinstance(test, PatternTest) else [test.left.path, test.right.path]
-            )
-        return found
+        of_plain = [path for test in self.plain for path in test.paths()]
+        return [domain.path for domain in self.elements] + of_plain
 
     def cells(self, batch: pa.RecordBatch, out: Int32s) -> None:
         """Evaluate every test on a batch."""
@@ -127,12 +129,11 @@ class DerivedAttributes:
             domain.cells(values, cells)
             lengths = pc.fill_null(pc.list_value_length(column), 0)
             events = np.repeat(np.arange(len(column)), lengths.to_numpy(zero_copy_only=False))
-            order = np.argsort(self.low[mine], kind="stable")
-            mine = mine[order]
+            mine = mine[np.argsort(self.low[mine], kind="stable")]
             _mark(cells, events, self.low[mine], self.high[mine], mine, members)
 
     def check(self) -> None:
-        """Memberships are of arrays that there are; tests compare in an order that there is."""
+        """Memberships name arrays that exist; tests compare in a known order."""
         check_numbers(np.int32, array=self.array, low=self.low, high=self.high)
         check_alike(len(self.array), low=self.low, high=self.high)
         check_within(0, len(self.elements), array=self.array)

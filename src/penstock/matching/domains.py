@@ -5,7 +5,7 @@ into the keys that `language.literals` defines, `Domain.cells` finds each key's 
 every kernel sees small integers only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -273,8 +273,11 @@ def key_column(column: pa.Array, type_: Type, name: str) -> tuple[KeyColumn, Boo
     valid = _ALL_VALID
     if column.null_count:
         valid = column.is_valid().to_numpy(zero_copy_only=False)
+    values, has_values, to_keys = _KEYS[type_.kind]
     try:
-        return _KEYS[type_.kind](column, type_), valid
+        if not has_values(column.type):
+            raise TypeError(f"not {values}")
+        return to_keys(column, type_), valid
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
         raise SchemaError(
             f"attribute {name!r} is {type_} in the schema, but the events have {column.type}: {error}"
@@ -282,27 +285,19 @@ def key_column(column: pa.Array, type_: Type, name: str) -> tuple[KeyColumn, Boo
 
 
 def _integers(column: pa.Array, _: Scalar) -> Int64s:
-    if not pa.types.is_integer(column.type):
-        raise TypeError("not integers")
     return _filled(column.cast(pa.int64()))
 
 
 def _booleans(column: pa.Array, _: Scalar) -> Int64s:
-    if not pa.types.is_boolean(column.type):
-        raise TypeError("not booleans")
     return _filled(column.cast(pa.int8()).cast(pa.int64()))
 
 
 def _doubles(column: pa.Array, _: Scalar) -> Int64s:
-    if not pa.types.is_floating(column.type):
-        raise TypeError("not doubles")
     filled = pc.fill_null(column.cast(pa.float64()), 0.0)
     return double_keys(filled.to_numpy(zero_copy_only=False))
 
 
 def _decimals(column: pa.Array, type_: Scalar) -> KeyColumn:
-    if not pa.types.is_decimal(column.type):
-        raise TypeError("not decimals")
     column = column.cast(pa.decimal128(38 if type_.is_wide else 18, type_.scale))
     words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
     words = words[column.offset : column.offset + len(column)]
@@ -317,18 +312,10 @@ def _decimals(column: pa.Array, type_: Scalar) -> KeyColumn:
 
 
 def _strings(column: pa.Array, _: Scalar) -> ByteStrings:
-    if not (
-        pa.types.is_string(column.type)
-        or pa.types.is_large_string(column.type)
-        or pa.types.is_string_view(column.type)
-    ):
-        raise TypeError("not strings")
     return ByteStrings.of(column)
 
 
 def _dates(column: pa.Array, _: Scalar) -> Int64s:
-    if not pa.types.is_date(column.type):
-        raise TypeError("not dates")
     return _filled(column.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()))
 
 
@@ -336,8 +323,6 @@ _PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def _timestamps(column: pa.Array, _: Scalar) -> Int64s:
-    if not pa.types.is_timestamp(column.type):
-        raise TypeError("not timestamps")
     values = _filled(column.cast(pa.int64()))
     if column.type.unit == "ns":
         return values // 1_000
@@ -350,12 +335,15 @@ def _filled(column: pa.Array) -> Int64s:
     return filled
 
 
-_KEYS = {
-    Kind.BOOLEAN: _booleans,
-    Kind.INTEGER: _integers,
-    Kind.DOUBLE: _doubles,
-    Kind.DECIMAL: _decimals,
-    Kind.STRING: _strings,
-    Kind.DATE: _dates,
-    Kind.TIMESTAMP: _timestamps,
+_TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view())
+
+# How the values of a kind are called, whether Arrow's type has them, and how they become keys.
+_KEYS: dict[Kind, tuple[str, Callable[[Any], bool], Callable[[pa.Array, Scalar], KeyColumn]]] = {
+    Kind.BOOLEAN: ("booleans", pa.types.is_boolean, _booleans),
+    Kind.INTEGER: ("integers", pa.types.is_integer, _integers),
+    Kind.DOUBLE: ("doubles", pa.types.is_floating, _doubles),
+    Kind.DECIMAL: ("decimals", pa.types.is_decimal, _decimals),
+    Kind.STRING: ("strings", _TEXT_TYPES.__contains__, _strings),
+    Kind.DATE: ("dates", pa.types.is_date, _dates),
+    Kind.TIMESTAMP: ("timestamps", pa.types.is_timestamp, _timestamps),
 }

@@ -18,6 +18,7 @@ import numpy as np
 
 from penstock.base.arrays import Bools, Int8s, Int32s, Int64s
 from penstock.base.jit import kernel
+from penstock.matching.kernels import grow_array
 
 EQUAL, LESS, AT_MOST, MORE, AT_LEAST = range(5)
 
@@ -94,10 +95,8 @@ def intersect(
                     set_high, next_high = next_high, set_high
                     f += 1
                 if total + size > len(out_low):
-                    out_low, out_high = (
-                        _grown(out_low, total + size),
-                        _grown(out_high, total + size),
-                    )
+                    out_low = grow_array(out_low, total + size)
+                    out_high = grow_array(out_high, total + size)
                 out_low[total : total + size] = set_low[:size]
                 out_high[total : total + size] = set_high[:size]
                 test_conjunction[test], test_attribute[test] = conjunctions, a
@@ -109,7 +108,8 @@ def intersect(
                 continue
             for d in range(blocks.fixed_start[b], blocks.fixed_start[b + 1]):
                 if total == len(out_low):
-                    out_low, out_high = _grown(out_low, total + 1), _grown(out_high, total + 1)
+                    out_low = grow_array(out_low, total + 1)
+                    out_high = grow_array(out_high, total + 1)
                 out_low[total] = out_high[total] = blocks.fixed_cell[d]
                 test_conjunction[test] = conjunctions
                 place = blocks.fixed_place[d] + blocks.fixed_stride[d] * r
@@ -142,13 +142,6 @@ def _sizes(blocks: FilterBlocks) -> tuple[int, int]:
         tests += kinds * (row_start[b + 1] - row_start[b])
         capacity = max(capacity, piece_start[past] - piece_start[first] + past - first + 4)
     return tests, capacity
-
-
-@kernel
-def _grown(array: Int32s, needed: int) -> Int32s:
-    larger = np.empty(max(needed, 2 * len(array)), np.int32)
-    larger[: len(array)] = array
-    return larger
 
 
 @kernel

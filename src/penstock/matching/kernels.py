@@ -1,4 +1,4 @@
-"""Kernels that find cells.
+"""Kernels that find cells, and others that several modules use.
 
 A *cell* is where a value stands among the sorted constants (cuts) of its attribute's predicates: 0 is NULL, 1 below the
 first cut, 2 equal to it, 3 between the first and the second, …, 2k+1 above the last of k cuts. Odd cells are gaps, even
@@ -7,8 +7,16 @@ ones points. Whatever the type was, a predicate is a set of cell numbers from he
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
+from penstock.base.arrays import AnyArray, Bools, Bytes, Int32s, Int64s
 from penstock.base.jit import kernel
+
+
+@kernel
+def grow_array(array: AnyArray, needed: int) -> AnyArray:
+    """A copy with room for at least so many, and for twice as many as now."""
+    larger = np.empty(max(needed, 2 * len(array)), array.dtype)
+    larger[: len(array)] = array
+    return larger
 
 
 @kernel

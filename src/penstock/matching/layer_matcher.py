@@ -4,6 +4,7 @@ The engine decides what an index can; what is left of the conjunctions that it l
 (`engines.gates`).
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -80,15 +81,15 @@ class LayerMatcher:
         return total[:count]
 
     def _let_through(self, gate: Gate, hits: Hits, event: Mapping[str, Any], now: int) -> Hits:
-        assert self._lazy is not None
+        lazy = self._lazy
+        assert lazy is not None
         hits = gate.candidates(hits, UNBOUNDED)
         if not gate.is_open(hits):
             return hits
         needed = are_needed(hits.conjunction, *self.fan, *self.layer.leases(now), self.layer.gone)
-        holds = self._lazy.of(event).hold
-        kept = [
-            needed and holds(gate.tests_of(conjunction))
-            for needed, conjunction in zip(needed.tolist(), hits.conjunction.tolist(), strict=True)
-        ]
-        chosen = np.array(kept, np.bool_)
-        return Hits(hits.event[chosen], hits.conjunction[chosen])
+        cell_of = functools.cache(lambda test: lazy.cell(test, event))
+        kept = needed.copy()
+        for n in np.flatnonzero(needed).tolist():
+            tests = gate.tests_of(int(hits.conjunction[n]))
+            kept[n] = all(cell_of(test) == cell for test, cell in tests)
+        return Hits(hits.event[kept], hits.conjunction[kept])

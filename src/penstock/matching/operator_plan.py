@@ -43,35 +43,27 @@ from penstock.language.types import from_json, to_json
 from penstock.matching.domains import Cuts, Domain
 from penstock.matching.invariants import (
     check_alike,
-    check_cells,
     check_numbers,
     check_starts,
     check_within,
     require,
 )
+from penstock.matching.sharing import Predicates
 from penstock.operators.chains import Chains
 
-_MOST_RIVALS = (
-    64  # of one chain: what is left out costs a needless call now and then, never a wrong match
-)
+# Of one chain. What is left out costs a needless call now and then, never a wrong match.
+_MOST_RIVALS = 64
 _PREFIX = "operators."
 
 
 @dataclass(frozen=True)
-class OperatorPlan:
+class OperatorPlan(Predicates):
     """See the module. Arrays may be mapped from files: nobody writes to them."""
 
     signatures: Signatures
     attributes: tuple[Attribute, ...]
     domains: tuple[Domain, ...]  # of each attribute
     cuts: Cuts
-    predicate_attribute: Int32s
-    predicate_low: Int32s
-    predicate_high: Int32s
-    set_start: Int32s
-    set_attribute: Int32s
-    set_low: Int32s
-    set_high: Int32s
     chain_start: Int32s
     chain_predicate: Int32s
     rival_start: Int32s
@@ -93,11 +85,6 @@ class OperatorPlan:
     @property
     def invocations(self) -> tuple[Invocation, ...]:
         return tuple(self.number)
-
-    @cached_property
-    def tested_attribute(self) -> Int32s:
-        """The attribute of each predicate, of those with several ranges, too."""
-        return _tested(self.predicate_attribute, self.set_attribute)
 
     @cached_property
     def chains(self) -> Chains:
@@ -203,33 +190,14 @@ class OperatorPlan:
         numbers = {n: a for n, a in mine.items() if isinstance(a, np.ndarray) and n != "mixed"}
         check_numbers(np.int32, **numbers)
         check_numbers(np.bool_, mixed=self.mixed)
-        count, sets, predicates = (
-            len(self.attributes),
-            len(self.set_attribute),
-            len(self.predicate_low),
-        )
-        check_within(0, count, set_attribute=self.set_attribute, joint=self.joint)
-        check_starts(sets, len(self.set_low), set_start=self.set_start)
-        check_alike(len(self.set_low), set_high=self.set_high)
-        check_alike(
-            predicates, predicate_high=self.predicate_high, attribute=self.predicate_attribute
-        )
-        check_within(-sets, count, predicate_attribute=self.predicate_attribute)
-        last = np.array([d.last for d in self.domains], np.int64)
-        check_cells(
-            last[self.tested_attribute],
-            self.predicate_low,
-            self.predicate_high,
-            "predicates of calls",
-        )
-        of_ranges = np.repeat(self.set_attribute, np.diff(self.set_start))
-        check_cells(last[of_ranges], self.set_low, self.set_high, "sets of calls")
+        self.check_cells(np.array([d.last for d in self.domains], np.int64), of=" of calls")
+        check_within(0, len(self.attributes), joint=self.joint)
         deciding = _invocation_of(self.attributes, self.number)[self.tested_attribute]
         require(
             (np.diff(deciding, prepend=0) >= 0).all(), "predicates aren't in order of invocation"
         )
         check_starts(len(self), len(self.chain_predicate), chain_start=self.chain_start)
-        check_within(0, predicates, chain_predicate=self.chain_predicate)
+        check_within(0, len(self.predicate_low), chain_predicate=self.chain_predicate)
         check_starts(len(self), len(self.rival), rival_start=self.rival_start)
         check_within(0, len(self), rival=self.rival)
         check_starts(len(self), len(self.joint), joint_start=self.joint_start)
@@ -243,9 +211,8 @@ class OperatorPlan:
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Every array by the name of its file."""
         mine = {f.name: getattr(self, f.name) for f in fields(self)}
-        found = {n: a for n, a in mine.items() if isinstance(a, np.ndarray)} | self.cuts.arrays(
-            "cuts"
-        )
+        found = {n: a for n, a in mine.items() if isinstance(a, np.ndarray)}
+        found |= self.cuts.arrays("cuts")
         return {_PREFIX + name: array for name, array in found.items()}
 
     def header(self) -> dict[str, Any]:
@@ -302,62 +269,39 @@ def _numbered(attributes: Iterable[Attribute]) -> dict[Invocation, int]:
     return {i: n for n, i in enumerate(dict.fromkeys(call.invocation for call in calls))}
 
 
-def _tested(attribute: Int32s, set_attribute: Int32s) -> Int32s:
-    if not len(set_attribute):
-        return attribute
-    found: Int32s = np.where(
-        attribute < 0, set_attribute[~attribute % len(set_attribute)], attribute
-    )
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class ChainTests:
-    """What distinct conjunctions ask of operators, one entry per chain and attribute, ascending by chain.
-
-    `attribute` counts through what is asked of operators; negative: a set, as in a plan.
-    """
-
-    chain: Int64s
-    attribute: Int32s
-    low: Int32s
-    high: Int32s
-    set_start: Int32s
-    set_attribute: Int32s
-    set_low: Int32s
-    set_high: Int32s
-
-
 def build(
     signatures: Signatures,
-    attributes: Sequence[Attribute],
-    domains: Sequence[Domain],
-    tests: ChainTests,
+    asked: Mapping[Attribute, Domain],
+    chain: Int64s,
+    tests: Predicates,
     fan_start: Int32s,
     fan_subscription: Int32s,
     plain_owners: Int64s,
 ) -> OperatorPlan:
-    """Number predicates by invocation, chains as they come. `plain_owners` have conjunctions without operators."""
+    """Number predicates by invocation, chains as they come.
+
+    `tests` are those of chains, each of the chain at the same place of `chain`, which ascends. Their attributes are
+    numbered as in `asked`. `plain_owners` have conjunctions without operators.
+    """
     chains = len(fan_start) - 1
-    tested = _tested(tests.attribute, tests.set_attribute)
-    numbers = _numbered(attributes)
-    invocation = _invocation_of(attributes, numbers)
+    tested = tests.tested_attribute
+    invocation = _invocation_of(list(asked), _numbered(asked))
     is_joint = invocation[tested] < 0
-    joint_start = _starts(tests.chain[is_joint], chains)
-    call = ~is_joint
-    keys = np.stack(
-        [invocation[tested[call]], tests.attribute[call], tests.low[call], tests.high[call]], axis=1
-    )
+    joint_start = _starts(chain[is_joint], chains)
+    calls = tests.take(np.flatnonzero(~is_joint))
+    deciding = invocation[calls.tested_attribute]
+    columns = (calls.predicate_attribute, calls.predicate_low, calls.predicate_high)
+    keys = np.stack([deciding, *columns], axis=1)
     distinct, predicate = np.unique(keys, axis=0, return_inverse=True)
     predicate = predicate.reshape(-1)
-    order = np.lexsort((predicate, tests.chain[call]))
+    order = np.lexsort((predicate, chain[~is_joint]))
     rival_start, rival = _rivals(fan_start, fan_subscription, np.diff(joint_start) == 0)
     is_plain = np.isin(fan_subscription, plain_owners)
     return OperatorPlan(
         signatures=signatures,
-        attributes=tuple(attributes),
-        domains=tuple(domains),
-        cuts=Cuts.of(domains),
+        attributes=tuple(asked),
+        domains=tuple(asked.values()),
+        cuts=Cuts.of(list(asked.values())),
         predicate_attribute=distinct[:, 1].astype(np.int32),
         predicate_low=distinct[:, 2].astype(np.int32),
         predicate_high=distinct[:, 3].astype(np.int32),
@@ -365,7 +309,7 @@ def build(
         set_attribute=tests.set_attribute,
         set_low=tests.set_low,
         set_high=tests.set_high,
-        chain_start=_starts(tests.chain[call], chains),
+        chain_start=_starts(chain[~is_joint], chains),
         chain_predicate=predicate[order].astype(np.int32),
         rival_start=rival_start,
         rival=rival,

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, offsets
 from penstock.base.columns import descend
 from penstock.base.errors import OperatorError
 from penstock.base.jit import kernel
@@ -37,7 +37,7 @@ from penstock.operators.joints import fits, holds
 from penstock.operators.learning import Estimates, Learned
 from penstock.operators.strategies import strategy
 
-_FAILED = -1  # the cell of an answer that there isn't
+_FAILED = -1  # the cell of a failed call: no predicate accepts it
 _ORDERING = 20  # so many times as long as making an order took, it serves
 _MOVED = 1.25  # a new order is made once something is so many times as likely, or as dear, as it was thought to be
 
@@ -260,8 +260,7 @@ class _Block:
         for place in asked.tolist():
             joints = plan.joint[first[place] : past[place]].tolist()
             kept[place] = all(holds_for(int(event[place]), joint) for joint in joints)
-        counts = np.bincount(event[kept], minlength=len(start) - 1)
-        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), chains[kept]
+        return offsets(kept)[start], chains[kept]
 
     def _jointly(self, event: int, attribute: int) -> bool:
         joint = self.stage.plan.attributes[attribute].asked
@@ -355,27 +354,14 @@ def _truth(cells: Int32s, which: Int64s, start: Int64s, low: Int32s, high: Int32
 # --- chains and subscriptions ------------------------------------------------------------------
 
 
-@kernel
 def split_positions(
     start: Int64s, position: Int32s, first: int
 ) -> tuple[Int64s, Int32s, Int64s, Int32s]:
     """Positions below `first`, and those from it on, counted from there: each with where an event's begin."""
-    events = len(start) - 1
-    below = np.empty(len(position), np.int32)
-    above = np.empty(len(position), np.int32)
-    below_start = np.zeros(events + 1, np.int64)
-    above_start = np.zeros(events + 1, np.int64)
-    b = a = 0
-    for e in range(events):
-        for i in range(start[e], start[e + 1]):
-            if position[i] < first:
-                below[b] = position[i]
-                b += 1
-            else:
-                above[a] = position[i] - first
-                a += 1
-        below_start[e + 1], above_start[e + 1] = b, a
-    return below_start, below[:b], above_start, above[:a]
+    below = position < first
+    below_start = offsets(below)[start]
+    above = position[~below] - np.int32(first)
+    return below_start, position[below], start - below_start, above
 
 
 @kernel

@@ -5,6 +5,7 @@ ordinary half of a chain goes back among the conjunctions without operators, own
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from penstock.base.arrays import Int64s
 from penstock.language.schema import Attribute
 from penstock.language.signatures import Signatures
 from penstock.matching.domains import Domain
-from penstock.matching.operator_plan import ChainTests, OperatorPlan, build
+from penstock.matching.operator_plan import OperatorPlan, build
 from penstock.matching.sharing import CellTests, distinct, with_sets
 
 
@@ -39,33 +40,29 @@ def separate_operators(
     rows = np.flatnonzero(calling)
     number = np.cumsum(calling) - 1
     mine = tests.where(calling[tests.conjunction])
-    whole = CellTests(number[mine.conjunction], mine.attribute, mine.ranges, mine.low, mine.high)
+    whole = replace(mine, conjunction=number[mine.conjunction])
     kept, fan_start, fan = distinct(whole, owners[rows], last_cells, past)
     chain_of = np.full(len(owners), -1, np.int64)
     chain_of[rows[kept]] = np.arange(len(kept))
 
     chain_tests = tests.where(is_asked & (chain_of[tests.conjunction] >= 0))
-    attribute, low, high, sets = with_sets(chain_tests)
+    predicates = with_sets(replace(chain_tests, attribute=chain_tests.attribute - first))
     chain = chain_of[chain_tests.conjunction]
     by_chain = np.argsort(chain, kind="stable")
-    asked_tests = ChainTests(
-        chain=chain[by_chain],
-        attribute=np.where(attribute < 0, attribute, attribute - first)[by_chain].astype(np.int32),
-        low=low[by_chain],
-        high=high[by_chain],
-        set_start=sets["set_start"],
-        set_attribute=(sets["set_attribute"] - first).astype(np.int32),
-        set_low=sets["set_low"],
-        set_high=sets["set_high"],
-    )
     operators = build(
-        signatures, list(asked), list(asked.values()), asked_tests, fan_start, fan, owners[~calling]
+        signatures,
+        asked,
+        chain[by_chain],
+        predicates.take(by_chain),
+        fan_start,
+        fan,
+        plain_owners=owners[~calling],
     )
 
     remaining = ~calling | (chain_of >= 0)
     renumbered = np.cumsum(remaining) - 1
     rest = tests.where(~is_asked & remaining[tests.conjunction])
-    rest = CellTests(renumbered[rest.conjunction], rest.attribute, rest.ranges, rest.low, rest.high)
+    rest = replace(rest, conjunction=renumbered[rest.conjunction])
     new_owners = np.where(calling, subscriptions + chain_of, owners)[remaining]
     return operators, _closed_up(rest, first, len(asked)), new_owners
 
@@ -73,4 +70,4 @@ def separate_operators(
 def _closed_up(tests: CellTests, first: int, count: int) -> CellTests:
     """Without the gap that operators leave among the attributes."""
     attribute = np.where(tests.attribute >= first + count, tests.attribute - count, tests.attribute)
-    return CellTests(tests.conjunction, attribute, tests.ranges, tests.low, tests.high)
+    return replace(tests, attribute=attribute)

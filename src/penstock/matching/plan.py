@@ -35,33 +35,23 @@ from penstock.matching.derived import DerivedAttributes
 from penstock.matching.domains import ByteStrings, Cuts, Domain
 from penstock.matching.invariants import (
     check_alike,
-    check_cells,
     check_numbers,
     check_starts,
     check_within,
     require,
 )
 from penstock.matching.operator_plan import OperatorPlan
+from penstock.matching.sharing import Shared
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Shared):
     """See the module. Arrays may be mapped from files: nobody writes to them."""
 
     schema: Schema
     domains: tuple[Domain, ...]
     cuts: Cuts  # of all domains, end to end
     derived: DerivedAttributes
-    conjunction_start: Int32s
-    predicate_attribute: Int32s
-    predicate_low: Int32s
-    predicate_high: Int32s
-    set_attribute: Int32s
-    set_start: Int32s
-    set_low: Int32s
-    set_high: Int32s
-    fan_start: Int32s
-    fan_subscription: Int32s
     ids: Int64s
     expires: Int64s
     subscribers: ByteStrings
@@ -96,17 +86,6 @@ class Plan:
             [self.predicate_attribute, self.predicate_low, self.predicate_high], axis=1
         )
         return len(np.unique(np.ascontiguousarray(triples).view("V12")))
-
-    @cached_property
-    def tested_attribute(self) -> Int32s:
-        """The attribute of each predicate, of those with several ranges, too."""
-        attribute = self.predicate_attribute
-        if not len(self.set_attribute):
-            return attribute
-        chosen: Int32s = np.where(
-            attribute < 0, self.set_attribute[~attribute % len(self.set_attribute)], attribute
-        )
-        return chosen
 
     @cached_property
     def last_cells(self) -> Int64s:
@@ -147,27 +126,15 @@ class Plan:
         return cells
 
     def check(self) -> None:
-        """What the module says of the arrays; a SnapshotError if it isn't so. The index is for its engine to check."""
+        """A SnapshotError unless the arrays are as the module says. Engines check their own (`check_index`)."""
         numbers = {f.name: getattr(self, f.name) for f in fields(self)}
         numbers = {n: a for n, a in numbers.items() if isinstance(a, np.ndarray)}
         check_numbers(np.int64, ids=numbers.pop("ids"), expires=numbers.pop("expires"))
         check_numbers(np.int32, **numbers)
         self.derived.check()
-        count, sets, predicates = self.attributes, len(self.set_attribute), len(self.predicate_low)
+        self.check_cells(self.last_cells)
+        predicates = len(self.predicate_low)
         check_starts(self.conjunctions, predicates, conjunction_start=self.conjunction_start)
-        check_alike(
-            predicates, predicate_high=self.predicate_high, attribute=self.predicate_attribute
-        )
-        check_within(-sets, count, predicate_attribute=self.predicate_attribute)
-        check_within(0, count, set_attribute=self.set_attribute)
-        check_starts(sets, len(self.set_low), set_start=self.set_start)
-        check_alike(len(self.set_low), set_high=self.set_high)
-        last = self.last_cells
-        check_cells(
-            last[self.tested_attribute], self.predicate_low, self.predicate_high, "predicates"
-        )
-        of_ranges = np.repeat(self.set_attribute, np.diff(self.set_start))
-        check_cells(last[of_ranges], self.set_low, self.set_high, "sets")
         check_starts(self.conjunctions, len(self.fan_subscription), fan_start=self.fan_start)
         check_within(0, self.targets, fan_subscription=self.fan_subscription)
         require((self.ids[1:] > self.ids[:-1]).all(), "ids don't ascend")

@@ -14,11 +14,13 @@ memory and never a wrong match.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets
 from penstock.base.jit import kernel
+from penstock.matching.invariants import check_alike, check_cells, check_starts, check_within
 
 _UNKNOWN_COVERAGE = 0.5  # of a derived attribute or of IS NULL nothing is known: rather any range
 
@@ -48,11 +50,14 @@ class CellTests:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """The arrays of the same names in `plan.Plan`."""
+@dataclass(frozen=True)
+class Predicates:
+    """Predicate p: the cells predicate_low[p] .. predicate_high[p] of an attribute, predicate_attribute[p].
 
-    conjunction_start: Int32s
+    If that is negative, it accepts some of these cells only: those of the set s = ~predicate_attribute[p], which has
+    the ranges set_start[s] .. set_start[s + 1] of cells of attribute set_attribute[s].
+    """
+
     predicate_attribute: Int32s
     predicate_low: Int32s
     predicate_high: Int32s
@@ -60,6 +65,52 @@ class Shared:
     set_start: Int32s
     set_low: Int32s
     set_high: Int32s
+
+    @cached_property
+    def tested_attribute(self) -> Int32s:
+        """The attribute of each predicate, also of those with several ranges."""
+        attribute, sets = self.predicate_attribute, self.set_attribute
+        if not len(sets):
+            return attribute
+        tested: Int32s = np.where(attribute < 0, sets[~attribute % len(sets)], attribute)
+        return tested
+
+    def take(self, chosen: Int64s) -> "Predicates":
+        """Some of the predicates, and all the sets."""
+        return Predicates(
+            self.predicate_attribute[chosen],
+            self.predicate_low[chosen],
+            self.predicate_high[chosen],
+            self.set_attribute,
+            self.set_start,
+            self.set_low,
+            self.set_high,
+        )
+
+    def check_cells(self, last: Int64s, of: str = "") -> None:
+        """A SnapshotError unless attributes, sets and cells exist. `last` is the last cell of each attribute."""
+        count, sets, ranges = len(self.predicate_low), len(self.set_attribute), len(self.set_low)
+        check_alike(count, predicate_high=self.predicate_high, attribute=self.predicate_attribute)
+        check_within(-sets, len(last), predicate_attribute=self.predicate_attribute)
+        check_within(0, len(last), set_attribute=self.set_attribute)
+        check_starts(sets, ranges, set_start=self.set_start)
+        check_alike(ranges, set_high=self.set_high)
+        of_ranges = np.repeat(self.set_attribute, np.diff(self.set_start))
+        check_cells(
+            last[self.tested_attribute], self.predicate_low, self.predicate_high, f"predicates{of}"
+        )
+        check_cells(last[of_ranges], self.set_low, self.set_high, f"sets{of}")
+
+
+@dataclass(frozen=True)
+class Shared(Predicates):
+    """Distinct conjunctions of predicates, and who has each.
+
+    Conjunction c has the predicates conjunction_start[c] .. conjunction_start[c + 1], the most selective first, and
+    belongs to the owners fan_subscription[fan_start[c]:fan_start[c + 1]].
+    """
+
+    conjunction_start: Int32s
     fan_start: Int32s
     fan_subscription: Int32s
 
@@ -74,11 +125,8 @@ def share(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from: int
     lengths = arranged.kept[arranged.first]
     chosen = arranged.place[_ranges(arranged.start[arranged.first], lengths)]
     return Shared(
+        **vars(arranged.predicates.take(chosen)),
         conjunction_start=offsets(lengths).astype(np.int32),
-        predicate_attribute=arranged.attribute[chosen],
-        predicate_low=arranged.low[chosen],
-        predicate_high=arranged.high[chosen],
-        **arranged.sets,
         fan_start=arranged.fan_start,
         fan_subscription=arranged.fan,
     )
@@ -99,10 +147,7 @@ class _Arranged:
     The tests of conjunction c in their order are place[start[c]:start[c] + kept[c]].
     """
 
-    attribute: Int32s
-    low: Int32s
-    high: Int32s
-    sets: dict[str, Int32s]
+    predicates: Predicates
     start: Int64s
     place: Int64s
     kept: Int64s
@@ -112,7 +157,9 @@ class _Arranged:
 
 
 def _arranged(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from: int) -> _Arranged:
-    attribute, low, high, sets = with_sets(tests)
+    predicates = with_sets(tests)
+    attribute = predicates.predicate_attribute
+    low, high = predicates.predicate_low, predicates.predicate_high
     coverage = _coverage(tests, last_cells, derived_from)
     start = offsets(np.bincount(tests.conjunction, minlength=len(owner))).astype(np.int64)
     place, kept, group, span, second, digest = _arrange(
@@ -122,7 +169,7 @@ def _arranged(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from:
     first, fan_start, fan = _distinct(
         order, owner, start, place, kept, attribute, low, high, digest
     )
-    return _Arranged(attribute, low, high, sets, start, place, kept, first, fan_start, fan)
+    return _Arranged(predicates, start, place, kept, first, fan_start, fan)
 
 
 def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
@@ -143,8 +190,8 @@ def without_tautologies(tests: CellTests, last_cells: Int64s) -> CellTests:
     return tests.where(~always) if always.any() else tests
 
 
-def with_sets(tests: CellTests) -> tuple[Int32s, Int32s, Int32s, dict[str, Int32s]]:
-    """Attribute, lowest and highest cell of every test; of one with several ranges ~number of the set."""
+def with_sets(tests: CellTests) -> Predicates:
+    """Every test as a predicate, those of several ranges as sets, each distinct set once."""
     first = offsets(tests.ranges)
     attribute = tests.attribute.astype(np.int32)
     low = tests.low[first[:-1]] if len(attribute) else np.empty(0, np.int32)
@@ -161,16 +208,14 @@ def with_sets(tests: CellTests) -> tuple[Int32s, Int32s, Int32s, dict[str, Int32
             highs.append(tests.high[run])
         attribute[test] = ~numbers[key]
     nothing = np.empty(0, np.int32)
-    return (
+    return Predicates(
         attribute,
         low,
         high,
-        {
-            "set_attribute": np.array([key[0] for key in numbers], np.int32),
-            "set_start": offsets(np.array([len(x) for x in lows], np.int64)).astype(np.int32),
-            "set_low": np.concatenate([nothing, *lows]),
-            "set_high": np.concatenate([nothing, *highs]),
-        },
+        set_attribute=np.array([key[0] for key in numbers], np.int32),
+        set_start=offsets(np.array([len(x) for x in lows], np.int64)).astype(np.int32),
+        set_low=np.concatenate([nothing, *lows]),
+        set_high=np.concatenate([nothing, *highs]),
     )
 
 

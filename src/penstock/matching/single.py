@@ -6,7 +6,7 @@ one kernel finds all their cells. What is rarer (decimals, arrays, attributes co
 `_`) takes the way of a batch, with the columns that it needs.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ from penstock.language.schema import Schema
 from penstock.language.types import Kind, Scalar
 from penstock.matching.derived import FALSE, TRUE, UNKNOWN, PatternTest
 from penstock.matching.domains import ByteStrings
-from penstock.matching.engines.gates import LazyTest, cells_of, paths_of
+from penstock.matching.engines.gates import LazyTest, cells_of
 from penstock.matching.events import event_batch, event_value
 from penstock.matching.kernels import byte_cells
 from penstock.matching.plan import Plan
@@ -78,14 +78,10 @@ class EventEncoder:
         self._tests = [
             (base + n, test) for n, test in enumerate(plan.derived.plain) if base + n not in easy
         ]
-        names = {plan.domains[row].path[0] for row in self._slow}
-        for _, test in self._tests:
-            paths = (
-                [test.path] if isinstance(test, PatternTest) else [test.left.path, test.right.path]
-            )
-            names |= {path[0] for path in paths}
-        names |= {domain.path[0] for domain in plan.derived.elements}
-        self._columns = sorted(names)
+        paths = [plan.domains[row].path for row in self._slow]
+        paths += [path for _, test in self._tests for path in test.paths()]
+        paths += [domain.path for domain in plan.derived.elements]
+        self._columns = sorted({path[0] for path in paths})
 
     def cells(self, event: Mapping[str, Any]) -> Int32s:
         """The cells of one event: as many rows as the plan has attributes, one column."""
@@ -172,10 +168,6 @@ class LazyTests:
         self._tests = tests
         self._pieces: dict[int, LikePieces | None] = {}
 
-    def of(self, event: Mapping[str, Any]) -> "EventTests":
-        """The tests of an event: each is evaluated at most once."""
-        return EventTests(self, event)
-
     def cell(self, number: int, event: Mapping[str, Any]) -> int:
         """The cell of a test, for an event."""
         test = self._tests[number]
@@ -185,28 +177,9 @@ class LazyTests:
             pieces = self._pieces[number]
             if pieces is not None:
                 return _pattern_cell(event, test.path, pieces)
-        names = sorted({path[0] for path in paths_of(test)})
+        names = sorted({path[0] for path in test.paths()})
         batch = event_batch(event, self._schema, names)
         return int(cells_of(test, batch, np.zeros(1, np.int32))[0])
-
-
-class EventTests:
-    """The lazy tests of one event."""
-
-    def __init__(self, tests: LazyTests, event: Mapping[str, Any]) -> None:
-        self._tests = tests
-        self._event = event
-        self._known: dict[int, int] = {}
-
-    def hold(self, wanted: Iterable[tuple[int, int]]) -> bool:
-        """Whether all these tests are in these cells: one after the other, until one isn't."""
-        for number, cell in wanted:
-            found = self._known.get(number)
-            if found is None:
-                found = self._known[number] = self._tests.cell(number, self._event)
-            if found != cell:
-                return False
-        return True
 
 
 KeyReader = Callable[[Mapping[str, Any]], int | bytes | None]

@@ -36,12 +36,12 @@ from penstock.matching.engines.entries import (
     PlanConjunctions,
     build_entries,
     first_from,
-    grow_array,
     in_set,
     look_up,
 )
 from penstock.matching.engines.interface import UNBOUNDED, Hits, limit_hits
 from penstock.matching.engines.one import OneEvent
+from penstock.matching.kernels import grow_array
 from penstock.matching.plan import Plan
 
 BLOCK = 10_240  # events of a block at most: Spark hands over 10,000 at a time

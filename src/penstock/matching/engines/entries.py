@@ -22,7 +22,7 @@ import numpy as np
 
 from penstock.base.arrays import AnyArray, Int32s, Int64s, offsets
 from penstock.base.jit import kernel
-from penstock.matching.kernels import in_ranges
+from penstock.matching.kernels import grow_array, in_ranges
 from penstock.matching.plan import Plan
 from penstock.matching.sharing import width_class
 
@@ -84,7 +84,8 @@ class Entries(NamedTuple):
 
 def build_entries(plan: Plan) -> dict[str, AnyArray]:
     """The arrays of `Entries` by name."""
-    low, high, conjunction, key = _entries(*PlanConjunctions.of(plan))
+    conjunctions = PlanConjunctions.of(plan)
+    low, high, conjunction, key = _entries(conjunctions)
     if len(plan.set_attribute):
         order = np.lexsort((low, key))
         low, high, conjunction, key = low[order], high[order], conjunction[order], key[order]
@@ -96,7 +97,7 @@ def build_entries(plan: Plan) -> dict[str, AnyArray]:
     cells = plan.last_cells[attribute] + 2 if len(attribute) else np.empty(0, np.int64)
     shift = np.maximum(0, np.ceil(np.log2(np.maximum(1, cells / sizes)))).astype(np.int64)
     places = offsets((cells >> shift) + 2)
-    parts = _parts(low, conjunction, start, digits, cells, PlanConjunctions.of(plan))
+    parts = _parts(low, conjunction, start, digits, cells, conjunctions)
     return {
         "low": low,
         "high": high,
@@ -107,25 +108,14 @@ def build_entries(plan: Plan) -> dict[str, AnyArray]:
         "group_table": places[:-1].astype(np.int32),
         "group_shift": shift.astype(np.int32),
         "table": _tables(low, start, places, shift),
-        "group_parts": parts[0],
-        "run_part": parts[1],
-        "part_start": parts[2],
-        "second_low": parts[3],
-        "part_attribute": parts[4],
+        **dict(zip(Entries._fields[-len(parts) :], parts, strict=True)),
     }
 
 
 @kernel
-def _entries(
-    start: Int32s,
-    attribute: Int32s,
-    low: Int32s,
-    high: Int32s,
-    set_attribute: Int32s,
-    set_start: Int32s,
-    set_low: Int32s,
-    set_high: Int32s,
-) -> tuple[Int32s, Int32s, Int32s, Int64s]:
+def _entries(conjunctions: PlanConjunctions) -> tuple[Int32s, Int32s, Int32s, Int64s]:
+    """Lowest and highest cell, conjunction and group of each entry."""
+    start, attribute, low, high, set_attribute, set_start, set_low, set_high = conjunctions
     total = 0
     for c in range(len(start) - 1):
         if start[c] < start[c + 1]:
@@ -260,14 +250,6 @@ def predicates_hold(one: Int32s, first: int, past: int, conjunctions: PlanConjun
         if s >= 0 and not in_set(cell, s, conjunctions):
             return False
     return True
-
-
-@kernel
-def grow_array(array: Int32s, needed: int) -> Int32s:
-    """A copy with room for at least so many."""
-    larger = np.empty(max(needed, 2 * len(array)), np.int32)
-    larger[: len(array)] = array
-    return larger
 
 
 @kernel

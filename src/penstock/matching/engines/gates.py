@@ -17,7 +17,7 @@ The arrays of a core stand among those of the engine (`Choice.index`), so that w
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s, offsets, read_only
 from penstock.base.jit import kernel
-from penstock.matching.derived import UNKNOWN, DerivedAttributes, PatternTest, PlainTest
+from penstock.matching.derived import UNKNOWN, DerivedAttributes, PlainTest
 from penstock.matching.engines.interface import Hits, TooManyHitsError
 from penstock.matching.plan import Plan
 from penstock.matching.sharing import CellTests, Shared, share
@@ -64,7 +64,7 @@ def build_core(plan: Plan) -> dict[str, AnyArray]:
         "rest_test": test[order].astype(np.int32),
         "rest_cell": plan.predicate_low[order],
     }
-    arrays = {f.name: getattr(shared, f.name) for f in fields(shared)} | rest
+    arrays = vars(shared) | rest
     return {_PREFIX + name: array for name, array in arrays.items()}
 
 
@@ -146,7 +146,9 @@ class Gate:
             **arranged,
         )
         self.plan = plan
-        self.rest = Rest(own["rest_start"], own["rest_test"], own["rest_cell"])
+        # The lazy tests of conjunction c: _test[i] has to be in _cell[i], i from _start[c] to _start[c + 1].
+        self._start, self._test, self._cell = (own[f"rest_{n}"] for n in ("start", "test", "cell"))
+        self._lengths = np.diff(self._start)
         self._evaluations = np.zeros(plan.conjunctions, np.int64)
         self._lock = threading.Lock()
 
@@ -167,11 +169,11 @@ class Gate:
 
     def is_open(self, hits: Hits) -> bool:
         """Whether something is left to test of the candidates."""
-        return bool(self.rest.lengths[hits.conjunction].any())
+        return bool(self._lengths[hits.conjunction].any())
 
     def let_through(self, hits: Hits, needed: Bools, batch: pa.RecordBatch) -> Hits:
         """The candidates that hold. Those that aren't `needed` don't matter: nobody is left who asks."""
-        lengths = self.rest.lengths[hits.conjunction]
+        lengths = self._lengths[hits.conjunction]
         done = lengths == 0
         kept_event, kept = [hits.event[done]], [hits.conjunction[done]]
         left = ~done & needed
@@ -179,8 +181,8 @@ class Gate:
         turn = 0
         while len(event):
             self._count(conjunction)
-            place = self.rest.start[conjunction] + turn
-            held = self._cells(batch, event, self.rest.test[place]) == self.rest.cell[place]
+            place = self._start[conjunction] + turn
+            held = self._cells(batch, event, self._test[place]) == self._cell[place]
             turn += 1
             done = held & (lengths == turn)
             kept_event.append(event[done])
@@ -191,8 +193,8 @@ class Gate:
 
     def tests_of(self, conjunction: int) -> list[tuple[int, int]]:
         """The numbers of the lazy tests of a conjunction, and the cells that they have to be in."""
-        run = slice(self.rest.start[conjunction], self.rest.start[conjunction + 1])
-        return list(zip(self.rest.test[run].tolist(), self.rest.cell[run].tolist(), strict=True))
+        run = slice(self._start[conjunction], self._start[conjunction + 1])
+        return list(zip(self._test[run].tolist(), self._cell[run].tolist(), strict=True))
 
     def _cells(self, batch: pa.RecordBatch, event: Int32s, test: Int32s) -> Int32s:
         """The cell of a test for an event, for each pair of them: each distinct pair is evaluated once."""
@@ -250,23 +252,10 @@ class Gate:
 LazyTest = PlainTest | DerivedAttributes
 
 
-@dataclass(frozen=True)
-class Rest:
-    """The lazy tests of conjunction c: test[i] has to be in cell[i], i from start[c] to start[c + 1]."""
-
-    start: Int64s
-    test: Int32s
-    cell: Int32s
-    lengths: Int64s = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "lengths", np.diff(self.start))
-
-
 def cells_of(test: LazyTest, batch: pa.RecordBatch, events: Int32s) -> Int32s:
     """The cells of a test for some events of a batch, which are in ascending order, each once."""
     out = np.full(len(events), UNKNOWN, np.int32)
-    names = {path[0] for path in paths_of(test)}.intersection(batch.schema.names)
+    names = {path[0] for path in test.paths()}.intersection(batch.schema.names)
     if not names:
         return out
     some = batch.select(sorted(names))
@@ -277,15 +266,6 @@ def cells_of(test: LazyTest, batch: pa.RecordBatch, events: Int32s) -> Int32s:
     else:
         test.cells(some, out)
     return out
-
-
-def paths_of(test: LazyTest) -> list[tuple[str, ...]]:
-    """The attributes that a test looks at."""
-    if isinstance(test, PatternTest):
-        return [test.path]
-    if isinstance(test, DerivedAttributes):
-        return test.paths()
-    return [test.left.path, test.right.path]
 
 
 @kernel

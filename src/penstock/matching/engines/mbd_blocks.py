@@ -22,7 +22,7 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from penstock.base.arrays import AnyArray, Int32s, Int64s, UInt64s, read_only
 from penstock.base.jit import kernel
-from penstock.matching.engines.entries import PlanConjunctions, grow_array
+from penstock.matching.engines.entries import PlanConjunctions
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram
 from penstock.matching.engines.mbd_tables import (
     RUN,
@@ -44,6 +44,7 @@ from penstock.matching.engines.mbd_words import (
     path_holds,
     rows_of,
 )
+from penstock.matching.kernels import grow_array
 from penstock.matching.plan import Plan
 from penstock.matching.predicate_index import PredicateIndex
 

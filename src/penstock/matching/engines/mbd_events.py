@@ -12,8 +12,8 @@ import numpy as np
 
 from penstock.base.arrays import Int32s, UInt64s
 from penstock.base.jit import kernel
-from penstock.matching.engines.entries import grow_array
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram
+from penstock.matching.kernels import grow_array
 from penstock.matching.predicate_index import WORD, PredicateIndex, mark_holding
 
 

@@ -9,7 +9,6 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.jit import kernel
-from penstock.matching.engines.entries import grow_array
 from penstock.matching.engines.tree_leaves import (
     HEAD,
     HEADS,
@@ -31,12 +30,11 @@ from penstock.matching.engines.tree_words import (
     STRIDE,
     Sets,
     Words,
-    copy_words,
     key_of,
     last_level,
     slot_of,
 )
-from penstock.matching.kernels import in_ranges
+from penstock.matching.kernels import grow_array, in_ranges
 
 ROOM = 64 * (BEFORE + 1) + 2  # the most pointers that one node can add to the stack
 RUN = 64  # heads that are gone through at a time
@@ -70,7 +68,7 @@ def match(
             if p > 0:
                 nodes += 1
                 if pending + ROOM > len(stack):
-                    stack = longer(stack)
+                    stack = grow_array(stack, pending + ROOM)
                 pending, asked = _follow(words, p, values[words[p + ATTRIBUTE]], stack, pending)
                 searches += asked
             else:
@@ -172,11 +170,3 @@ def _rest_holds(words: Words, p: int, past: int, sets: Sets, values: Words) -> b
 def in_set(cell: int, s: int, sets: Sets) -> bool:
     """Does a set have a cell?"""
     return in_ranges(cell, sets.start[s], sets.start[s + 1], sets.low, sets.high)
-
-
-@kernel
-def longer(stack: Int64s) -> Int64s:
-    """A copy with twice the room."""
-    copy = np.empty(2 * len(stack), np.int64)
-    copy_words(stack, 0, copy, 0, len(stack))
-    return copy

@@ -23,9 +23,8 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.jit import kernel
-from penstock.matching.engines.entries import grow_array
 from penstock.matching.engines.tree_leaves import conjunctions_in
-from penstock.matching.engines.tree_match import ROOM, RUN, longer, verify
+from penstock.matching.engines.tree_match import ROOM, RUN, verify
 from penstock.matching.engines.tree_words import (
     ATTRIBUTE,
     ATTRIBUTES,
@@ -43,6 +42,7 @@ from penstock.matching.engines.tree_words import (
     last_level,
     slot_of,
 )
+from penstock.matching.kernels import grow_array
 
 LINKED = 3  # words of a slot with a link
 
@@ -59,8 +59,8 @@ def link(words: Words) -> None:
         if node <= 0:
             continue
         slots = 1 << (words[node + BITS] & BITS_MASK)
-        while pending + slots + 1 > len(stack):
-            stack = longer(stack)
+        if pending + slots + 1 > len(stack):
+            stack = grow_array(stack, pending + slots + 1)
         star = words[node + STAR]
         stack[pending] = star
         pending += 1
@@ -115,7 +115,7 @@ def match_linked(
             pending -= 2
             u, w = stack[pending], stack[pending + 1]
             if pending + 4 * ROOM > len(stack):
-                stack = longer(stack)
+                stack = grow_array(stack, pending + 4 * ROOM)
             if not _are_twins(words, u, w):
                 pending = _push(stack, pending, w, 0)
                 w = 0
