@@ -83,6 +83,13 @@ OperatorsFrom = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output, for scripts.")]
 
 
+def check_choice(value: str, choices: tuple[str, ...], option: str) -> str:
+    """The value of an option that has only some."""
+    if value not in choices:
+        raise typer.BadParameter(f"{value!r}: there are {', '.join(choices)}", param_hint=option)
+    return value
+
+
 def operators_of(text: str | None) -> "Operators":
     """The operators that an option names. Modules of the current folder are found, by Spark's workers, too.
 

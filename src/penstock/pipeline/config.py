@@ -46,7 +46,7 @@ from penstock.base.yaml_texts import YamlError, read_yaml
 from penstock.matching import check_engine
 from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
-from penstock.pipeline.config_words import REFUSED, KnownKeys, describe_kind, problems_of
+from penstock.pipeline.config_words import REFUSED, describe_kind, problems_of
 from penstock.pipeline.pins import is_remote, local_path
 from penstock.pipeline.schema_texts import read_schema
 from penstock.pipeline.session import local_session
@@ -329,22 +329,16 @@ class PipelineConfig(_Part):
         return Pipeline(**given, spark=spark or self.session())
 
 
-_SINKS: dict[str, type[_Part]] = {
+_PARTS: dict[str, type[_Part]] = {
+    "": PipelineConfig,
+    "source": SourcePart,
+    "spark": SparkPart,
     **dict.fromkeys(("parquet", "json", "delta"), FolderSinkPart),
     "console": ConsoleSinkPart,
     "python": PythonSinkPart,
 }
-_KNOWN_KEYS: KnownKeys = {
-    (): PipelineConfig.known_keys(),
-    ("source",): SourcePart.known_keys(),
-    ("spark",): SparkPart.known_keys(),
-    **{
-        (key, format_): part.known_keys()
-        for key in ("sink", "dead_letter")
-        for format_, part in _SINKS.items()
-    },
-}
-"""By where they stand, as pydantic says it: the keys of a sink are those of its format."""
+_KNOWN_KEYS = {name: part.known_keys() for name, part in _PARTS.items()}
+"""By the key of a part; those of a sink by its format."""
 
 
 # --- reading one --------------------------------------------------------------------------------

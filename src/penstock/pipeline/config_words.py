@@ -26,7 +26,8 @@ _EXPECTED = {
 }
 """Values that aren't text, by their keys."""
 
-KnownKeys = Mapping[tuple[str, ...], Sequence[str]]
+KnownKeys = Mapping[str, Sequence[str]]
+"""The keys of each part of a file, by its own key, or the format of a sink; "" is the whole file."""
 
 
 def problems_of(error: ValidationError, known: KnownKeys) -> list[str]:
@@ -38,7 +39,8 @@ def problems_of(error: ValidationError, known: KnownKeys) -> list[str]:
 def _sentence(error: ErrorDetails, known: KnownKeys) -> str:
     steps = tuple(map(str, error["loc"]))
     # Pydantic puts the format of a sink after its key, which isn't so in the file.
-    place = steps[:1] + steps[2:] if len(steps) > 1 and steps[:2] in known else steps
+    is_sink = steps[:1] in (("sink",), ("dead_letter",))
+    place = steps[:1] + steps[2:] if is_sink else steps
     where, found = ".".join(place), error["input"]
     match error["type"]:
         case "refused":
@@ -47,7 +49,8 @@ def _sentence(error: ErrorDetails, known: KnownKeys) -> str:
             return f"{where}{error['ctx']['error']}"
         case "extra_forbidden" | "invalid_key":
             prefix = where.removesuffix(place[-1])
-            return f"unknown key '{where}': {_hint(place[-1], known[steps[:-1]], prefix)}"
+            keys = known[steps[-2] if prefix else ""]
+            return f"unknown key '{where}': {_hint(place[-1], keys, prefix)}"
         case "missing":
             return f"missing key '{where}'"
         case "union_tag_not_found" | "union_tag_invalid":
