@@ -82,6 +82,13 @@ def test_a_registry_that_is_not_there_is_told_before_spark_starts(
     assert "there is no such registry" in result.stderr
 
 
+def test_the_json_schema_of_pipeline_files_is_printed(penstock: Penstock) -> None:
+    """For editors: exit code 0, without a file."""
+    result = penstock("run", "--schema")
+    assert result.exit_code == 0
+    assert "checkpoint" in json.loads(result.stdout)["required"]
+
+
 def test_a_file_that_is_not_there(penstock: Penstock) -> None:
     """A usage error: exit code 2."""
     result = penstock("run", "none.yaml")

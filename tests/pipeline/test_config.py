@@ -1,16 +1,30 @@
 """Pipeline files: read, checked as a whole, and everything that is wrong told at once."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 import yaml
+from tests.pages import PAGES, blocks
 
 import penstock
 from penstock.base.errors import ConfigError
+from penstock.base.yaml_texts import read_yaml
 from penstock.pipeline import CallableSink, ConsoleSink, DeltaSink, FileSink, Source, read_config
-from penstock.pipeline.config import parse_config
+from penstock.pipeline.config import config_schema, parse_config
 
+from .json_schema import violations
 from .scenes import delivered, run, tick, write_events
+
+SCHEMA = config_schema()
+EXAMPLES = [
+    pytest.param(block.text, id=block.where)
+    for page in PAGES
+    for block in blocks(page)
+    if block.language == "yaml" and "checkpoint:" in block.text
+]
+"""The pipeline files in README.md and docs/*.md."""
 
 
 @pytest.fixture
@@ -59,7 +73,7 @@ def test_a_right_file_gives_its_pipeline(good, tmp_path):
         FileSink(str(tmp_path / "dead"), "json"),
     )
     assert (config.name, config.trigger, config.engine) == ("ticks", "available-now", "naive")
-    assert (config.master, config.spark_config) == (
+    assert (config.spark.master, config.spark.config) == (
         "local[1]",
         {"spark.ui.enabled": "true", "spark.x": "3"},
     )
@@ -108,7 +122,13 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path):
         ({"sink": {"path": "out"}}, "missing key 'sink.format'"),
         ({"sink": {"format": "parquet"}}, "missing key 'sink.path'"),
         ({"sink": {"format": "console", "rows": -1}}, "sink.rows is a number of rows, not -1"),
+        ({"sink": {"format": "console", "rows": "5"}}, "sink.rows is a number of rows, not text"),
         ({"sink": {"format": "console", "path": "x"}}, "unknown key 'sink.path'"),
+        ({"sink": {"format": "python"}}, "missing key 'sink.function'"),
+        (
+            {"sink": {"format": "python", "function": "json:dumps", "arrow": "yes"}},
+            "sink.arrow is true or false, not text ('yes')",
+        ),
         ({"sink": {"format": "python", "function": "print"}}, "sink.function is 'package.module:"),
         ({"sink": {"format": "python", "function": "no.such:f"}}, "sink.function 'no.such:f'"),
         (
@@ -142,12 +162,16 @@ def test_each_mistake_has_its_own_words(good, change, expected):
         ({"schema": {}}, "source.schema has no attributes"),
         (
             {"schema": "price doble"},
-            "source.schema: 'price doble' is not a list of attributes and types",
+            "source.schema: attribute 'price': 'doble' is not a type",
         ),
         ({"schema": "price double, size"}, "source.schema: attribute 'size' has no type"),
         ({"schema": {"price": {"a": ["int"]}}}, "source.schema:"),
         ({"options": ["x"]}, "source.options is a mapping, not a list"),
         ({"options": {"multiLine": True}}, "source: one record per line"),
+        (
+            {"options": {"sep": [","]}},
+            "source.options.sep is text, a number or a boolean, not a list",
+        ),
         ({"record": "xml"}, "source: record is one of json, csv"),
     ],
 )
@@ -178,6 +202,39 @@ def test_a_file_that_is_no_description_is_said_so(tmp_path, text, expected):
         read_config(path)
 
 
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_the_examples_of_the_documents_satisfy_the_json_schema(text):
+    assert violations(read_yaml(text), SCHEMA, SCHEMA) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nmae": "x"},
+        {"checkpoint": 5},
+        {"sink": {"format": "parket", "path": "out"}},
+        {"sink": {"format": "parquet"}},
+        {"sink": {"format": "console", "rows": -1}},
+        {"source": {"format": "json", "record": "xml"}},
+        {"source": {"path": "in"}},
+        {"spark": {"config": {"a": ["b"]}}},
+    ],
+)
+def test_the_json_schema_refuses_what_the_reader_refuses(good, change):
+    assert violations(good, SCHEMA, SCHEMA) == []
+    assert violations({**good, **change}, SCHEMA, SCHEMA) != []
+    assert problems({**good, **change}) != []
+
+
+def test_importing_penstock_and_its_registry_does_not_import_pydantic():
+    """It takes a tenth of a second, which only pipeline files are worth."""
+    code = "import sys, penstock, penstock.registry, penstock.pipeline; print('pydantic' in sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "False\n"
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: No such file"):
         read_config(tmp_path / "nowhere.yaml")
@@ -203,8 +260,16 @@ def test_every_sink_can_be_named(good, sink, expected):
     assert parse_config({**good, "sink": sink}).sink == expected
 
 
-def test_a_schema_may_be_sql(good):
-    ddl = "id bigint, venue struct<country: string, n: int>, tags array<string>"
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "id bigint, venue struct<country: string, n: int>, tags array<string>",
+        "id: bigint, `odd name`: int NOT NULL, note string COMMENT 'a, b'",
+        "id bigint, order int, select string",
+    ],
+)
+def test_a_schema_may_be_sql(good, ddl):
+    """In every form that Spark reads."""
     config = parse_config({**good, "source": {**good["source"], "schema": ddl}})
     assert config.source.schema == ddl
 

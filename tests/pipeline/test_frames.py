@@ -176,7 +176,7 @@ class TestFanOut:
         return SnapshotStore(tmp_path).publish(registry, {"price": "double"}).ref
 
     def run(self, ref, explode, *batches):
-        return frames._Work(ref, None, explode, "auto", batches[0].schema.names).run(batches)
+        return frames.MatchWork(ref, None, explode, "auto").run(batches)
 
     def test_pairs_leave_in_batches_of_bounded_size(self, ref):
         events = pa.record_batch({"price": np.arange(500, dtype=float)})

@@ -19,11 +19,17 @@ from penstock.joins.table_state import TableState
 from penstock.pipeline.joins.change_feed import Feed, Reader
 from penstock.pipeline.joins.parcels import unpack_rows
 from penstock.pipeline.joins.stages import Stages, Window
-from penstock.pipeline.letters import read_letters
+from penstock.pipeline.task_files import read_task_files
 
 from .joins_world import Engine, Watchers
 
 FEED = Feed("op", "version", "before")
+
+
+def read_letters(folder, batch):
+    """The dead letters that workers have left in a micro-batch, which ran just now."""
+    texts = read_task_files(folder, "*.jsonl", batch)
+    return [json.loads(line) for text in texts for line in text.splitlines()]
 
 
 def text_of(sql: str) -> str:

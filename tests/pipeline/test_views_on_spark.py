@@ -9,8 +9,7 @@ import pytest
 from tests.sizes import PATIENCE
 
 from penstock.base.errors import PipelineError, SchemaError
-from penstock.pipeline import FileSink
-from penstock.pipeline.views import pipeline as view_pipelines
+from penstock.pipeline import FileSink, delivery
 from penstock.pipeline.views.graphs_on_spark import graphs_on_spark
 from penstock.pipeline.views.levels import read_levels
 from penstock.pipeline.views.match import match_views
@@ -155,7 +154,7 @@ def streamed(spark, tmp_path_factory):
     """A pipeline that was run twice: over some documents, and over all of them. It keeps the figures of one batch."""
     folder: Path = tmp_path_factory.mktemp("views")
     keep_one = pytest.MonkeyPatch()
-    keep_one.setattr(view_pipelines, "KEPT", 1)
+    keep_one.setattr(delivery, "LEVELS_KEPT", 1)
     names = list(DOCUMENTS)
     running = None
     for some in (names[:2], names[2:]):

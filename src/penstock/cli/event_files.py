@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from penstock.cli.options import check_choice, schema_of, schema_value
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -37,7 +39,6 @@ class EventFiles:
     path: str
     format: str
     schema: str | Mapping[str, Any] | None = None
-    options: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,14 +77,30 @@ def spark_path(path: str, *, local: bool) -> str:
     return f"file://{Path(path).absolute()}" if local and "://" not in path else path
 
 
+def event_files(path: str, format_: str | None, schema: str | None, *, local: bool) -> EventFiles:
+    """The files that a command line names; `local` ones are this machine's, not those of a Connect server."""
+    is_here = local and "://" not in path and not set("*?[{") & set(path)
+    if is_here and not Path(path).exists():
+        raise typer.BadParameter(f"there is no {path}", param_hint="EVENTS")
+    chosen = format_ or format_of(path)
+    if chosen is None:
+        raise typer.BadParameter(
+            f"can't tell what {path} is by its name", param_hint="--events-format"
+        )
+    value = None
+    if schema is not None:
+        schema_of(schema, "--events-schema")  # refused here, not by Spark
+        value = schema_value(schema, "--events-schema")
+    chosen = check_choice(chosen, FORMATS, "--events-format")
+    return EventFiles(spark_path(path, local=local), chosen, value)
+
+
 def read_events(spark: "SparkSession", files: EventFiles) -> Events:
     """The events of the files, with the parser's verdict beside them."""
     from penstock.pipeline.dead_letters import Records
     from penstock.pipeline.sources import Source, event_schema, parse, separator_of
 
-    options = {str(k): str(v) for k, v in (files.options or {}).items()}
-    if files.format == "csv":
-        options = {"header": "true", **options}
+    options = {"header": "true"} if files.format == "csv" else {}
     reader = spark.read.format(files.format).options(**options)
     if files.schema is not None:
         ddl = Source(files.format, files.path, files.schema).ddl

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.given_subscriptions import ColumnNames, is_file, read_file
+from penstock.cli.given_subscriptions import is_file, read_file
 from penstock.cli.options import (
     DEFAULT_REGISTRY,
     AsJson,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.language import Schema
     from penstock.language.signatures import Signatures
     from penstock.matching import Explanation
+    from penstock.registry.incoming import SourceColumns
 
 _MARKS = {True: "green", False: "red", None: "yellow"}
 
@@ -63,6 +64,7 @@ def explain(
     from penstock.base.durations import utc_now
     from penstock.matching import FOREVER
     from penstock.matching.explain import explain as explanation_of
+    from penstock.registry.incoming import SourceColumns
 
     if (sid is None) == (filter_ is None):
         raise typer.BadParameter("give one of --id and --filter", param_hint="--id")
@@ -73,7 +75,7 @@ def explain(
     if filter_ is not None:
         text = read_text(filter_, "--filter")
     elif is_file(subscriptions):
-        columns = ColumnNames(id_column, subscriber_column, filter_column)
+        columns = SourceColumns(id_column, subscriber_column, filter_column)
         text = _find_in_file(subscriptions, columns, sid or 0)
     else:
         text, ends, kept = _find_in_registry(subscriptions, sid or 0)
@@ -162,7 +164,7 @@ def _event(text: str) -> Mapping[str, Any]:
     return value
 
 
-def _find_in_file(source: str, columns: ColumnNames, sid: int) -> str:
+def _find_in_file(source: str, columns: "SourceColumns", sid: int) -> str:
     import pyarrow.compute as pc
 
     from penstock.base.errors import UnknownSubscription

@@ -4,7 +4,6 @@ A file without a column of ids gets its row numbers as ids, so that what `match`
 about are the same.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,17 +16,9 @@ if TYPE_CHECKING:
     from penstock.language import Schema
     from penstock.operators.define import Operators
     from penstock.registry import Subscriptions
+    from penstock.registry.incoming import SourceColumns
 
 _FILES = (".parquet", ".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
-
-
-@dataclass(frozen=True)
-class ColumnNames:
-    """What a file calls its columns."""
-
-    id: str = "id"
-    subscriber: str = "subscriber"
-    filter: str = "filter"
 
 
 def is_file(source: str) -> bool:
@@ -42,7 +33,7 @@ def is_file(source: str) -> bool:
 
 
 def open_subscriptions(
-    source: str, columns: ColumnNames, schema: "Schema", operators: "Operators"
+    source: str, columns: "SourceColumns", schema: "Schema", operators: "Operators"
 ) -> "tuple[Subscriptions, list[tuple[int | None, FilterError]]]":
     """The subscriptions of a file or a registry, and those of a file that are refused."""
     from penstock.registry import Subscriptions
@@ -54,15 +45,15 @@ def open_subscriptions(
     return subs, list(report.errors)
 
 
-def read_file(source: str, columns: ColumnNames) -> "pa.Table":
+def read_file(source: str, columns: "SourceColumns") -> "pa.Table":
     """A file of subscriptions, with columns id, subscriber and filter."""
     import pyarrow as pa
 
-    from penstock.registry.incoming import SourceColumns, read_source
+    from penstock.registry.incoming import read_source
 
     if not Path(source).exists():
         raise typer.BadParameter(f"there is no {source}", param_hint="--subscriptions")
-    incoming = read_source(source, SourceColumns(columns.id, columns.subscriber, columns.filter))
+    incoming = read_source(source, columns)
     ids = incoming.ids
     if ids is None:
         ids = pa.array(range(1, len(incoming) + 1), pa.int64())

@@ -4,9 +4,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.event_files import FORMATS
-from penstock.cli.given_subscriptions import ColumnNames
-from penstock.cli.match_job import MatchOptions, check_options, run_match, summary_text
+from penstock.cli.event_files import FORMATS, event_files
+from penstock.cli.match_job import MatchJob, check_job, run_match, summary_text
 from penstock.cli.options import (
     DEFAULT_REGISTRY,
     SPARK,
@@ -16,8 +15,10 @@ from penstock.cli.options import (
     OperatorsFrom,
     SubscriberColumn,
     SubscriptionsFrom,
+    check_choice,
+    operators_of,
 )
-from penstock.cli.target import OUT_FORMATS, STDOUT
+from penstock.cli.target import OUT_FORMATS, STDOUT, OutputTarget
 from penstock.cli.terminal import put_json, report_errors, say
 
 
@@ -102,27 +103,27 @@ def match(
     penstock match events.parquet --subscriptions subs.jsonl --out matches/
     penstock match ticks.csv --subscriptions sqlite:///subs.db --explode | head
     """
-    options = MatchOptions(
-        events=events,
+    from penstock.registry.incoming import SourceColumns
+
+    if out == STDOUT and as_json:
+        raise typer.BadParameter("with --json, give a folder", param_hint="--out")
+    local = remote is None
+    format_ = check_choice(format_, OUT_FORMATS, "--format")
+    job = MatchJob(
+        files=event_files(events, events_format, events_schema, local=local),
+        matches=OutputTarget(out, format_, overwrite, local),
+        dead_letters=OutputTarget(dead_letters, "json", overwrite, local) if dead_letters else None,
         subscriptions=subscriptions,
-        out=out,
-        explode=explode,
-        format=format_,
-        overwrite=overwrite,
-        events_format=events_format,
-        events_schema=events_schema,
-        dead_letters=dead_letters,
+        columns=SourceColumns(id_column, subscriber_column, filter_column),
         skip_bad=skip_bad,
-        columns=ColumnNames(id_column, subscriber_column, filter_column),
+        explode=explode,
         engine=engine,
-        operators=operators,
+        operators=operators_of(operators),
         strategy=strategy,
-        master=master,
-        remote=remote,
+        master=remote or master,
         snapshots=snapshots,
-        as_json=as_json,
     )
-    summary = run_match(check_options(options))
+    summary = run_match(check_job(job, events))
     if as_json:
         put_json(summary)
     else:

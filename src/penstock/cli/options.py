@@ -1,7 +1,6 @@
 """Options that several commands share, and how their texts are read."""
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,11 +12,6 @@ from penstock.cli.terminal import read_text
 if TYPE_CHECKING:
     from penstock.language import Schema
     from penstock.operators.define import Operators
-
-_FIELD = re.compile(
-    r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s:`]+))(?:\s*:\s*|\s+)(?P<type>.*\S)\s*",
-    re.DOTALL,
-)
 
 DEFAULT_REGISTRY = "sqlite:///penstock.db"
 
@@ -89,6 +83,13 @@ OperatorsFrom = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output, for scripts.")]
 
 
+def check_choice(value: str, choices: tuple[str, ...], option: str) -> str:
+    """The value of an option that has only some."""
+    if value not in choices:
+        raise typer.BadParameter(f"{value!r}: there are {', '.join(choices)}", param_hint=option)
+    return value
+
+
 def operators_of(text: str | None) -> "Operators":
     """The operators that an option names. Modules of the current folder are found, by Spark's workers, too.
 
@@ -144,47 +145,9 @@ def schema_of(text: str, option: str = "--schema") -> "Schema":
     struct<price: double, venue: struct<country: string>>
     """
     from penstock.base.errors import SchemaError
-    from penstock.language import Schema
+    from penstock.pipeline.schema_texts import read_schema
 
-    value = schema_value(text, option)
     try:
-        if isinstance(value, str):
-            return Schema.of(_ddl_fields(value, option))
-        if value.get("type") == "struct" and isinstance(value.get("fields"), list):
-            import json
-
-            return Schema.from_json(json.dumps(value))  # Spark's own JSON form
-        return Schema.of(value)
+        return read_schema(schema_value(text, option))
     except SchemaError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
-
-
-def _ddl_fields(text: str, option: str) -> dict[str, str]:
-    """The names and types of a DDL text.
-
-    >>> _ddl_fields("at timestamp, venue struct<name: string, floor: int>, `odd name`: int", "--schema")
-    {'at': 'timestamp', 'venue': 'struct<name: string, floor: int>', 'odd name': 'int'}
-    """
-    fields: dict[str, str] = {}
-    for part in _top_level(text):
-        found = _FIELD.fullmatch(part)
-        if found is None:
-            raise typer.BadParameter(
-                f"{part.strip()!r} is no name with a type: write 'symbol string, price double'",
-                param_hint=option,
-            )
-        fields[(found["quoted"] or found["name"]).replace("``", "`")] = found["type"]
-    return fields
-
-
-def _top_level(text: str) -> list[str]:
-    """Split at the commas that stand in no brackets and no quotes."""
-    parts, depth, quoted = [""], 0, False
-    for character in text:
-        quoted ^= character == "`"
-        depth += 0 if quoted else (character in "<(") - (character in ">)")
-        if character == "," and depth == 0 and not quoted:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts

@@ -29,6 +29,7 @@ from penstock.cli.terminal import (
     count,
     put,
     put_json,
+    put_row,
     read_text,
     refusals_text,
     report_errors,
@@ -205,13 +206,8 @@ def list_(
             if as_json:
                 put_json(subscription.to_dict())
             else:
-                texts = (subscription.subscriber, subscription.filter)
                 end = "never" if subscription.expires is None else subscription.expires.isoformat()
-                put(
-                    "\t".join(
-                        [str(subscription.id), end, *(visible(t, one_line=True) for t in texts)]
-                    )
-                )
+                put_row(subscription.id, end, subscription.subscriber, subscription.filter)
 
 
 @report_errors()
@@ -282,10 +278,8 @@ def _list_covered(
     operators: str | None,
     as_json: bool,
 ) -> None:
-    from penstock.registry import Subscriptions
-
     known = None if schema is None else schema_of(schema)
-    with Subscriptions.open(registry, create=False, operators=operators_of(operators)) as subs:
+    with _open(registry, operators) as subs:
         found, rows = subs.covering(known), subs.active()
     place = {sid: n for n, sid in enumerate(rows.ids.tolist())}
     shown = 0
@@ -302,8 +296,7 @@ def _list_covered(
         if as_json:
             put_json({"id": sid, "subscriber": who, "filter": mine, "covered_by": cover})
         else:
-            texts = (visible(text, one_line=True) for text in (who, mine, other))
-            put("\t".join([str(sid), str(cover), *texts]))
+            put_row(sid, cover, who, mine, other)
     say(f"{found}.")
 
 
@@ -315,14 +308,13 @@ def _list_refused(registry: str, subscriber: str | None, as_json: bool) -> None:
             if as_json:
                 put_json(found.to_dict())
             else:
-                texts = (found.subscriber, found.reason)
-                put("\t".join([str(found.id), *(visible(t, one_line=True) for t in texts)]))
+                put_row(found.id, found.subscriber, found.reason)
 
 
-def _open(url: str) -> "Subscriptions":
+def _open(url: str, operators: str | None = None) -> "Subscriptions":
     from penstock.registry import Subscriptions
 
-    return Subscriptions.open(url, create=False)
+    return Subscriptions.open(url, create=False, operators=operators_of(operators))
 
 
 def _open_or_make(url: str, schema: str | None, operators: str | None) -> "Subscriptions":

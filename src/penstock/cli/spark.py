@@ -21,9 +21,6 @@ from penstock.cli.terminal import debugging
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_EVERYWHERE = {
-    "spark.sql.session.timeZone": "UTC"  # a time without a zone is UTC, as in the language
-}
 _STDERR = 2
 _LAST_WORDS = 2000  # characters of what a JVM said that didn't start
 _LONG_LOG = 10_000_000  # bytes; a log that is longer is begun anew
@@ -40,9 +37,11 @@ def session(
     """A session, stopped at the end unless it was there before. What Spark's JVM and its workers say is in `log`."""
     from pyspark.sql import SparkSession
 
+    from penstock.pipeline.session import is_submitted, local_session
+
     was_there = SparkSession.getActiveSession() is not None
-    if was_there or submitted() or debugging.get():
-        spark = _open(master, name, config or {})
+    if was_there or is_submitted() or debugging.get():
+        spark = local_session(master or "local[*]", name, config)
     else:
         spark = _open_hushed(master, name, config or {}, log)
     try:
@@ -52,19 +51,16 @@ def session(
             spark.stop()
 
 
-def submitted() -> bool:
-    """Whether spark-submit started this process, and has chosen master, resources and environment."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
-
-
 def _open_hushed(
     master: str | None, name: str, config: Mapping[str, str], log: Path | None
 ) -> "SparkSession":
+    from penstock.pipeline.session import local_session
+
     with _log_file(log) as file:
         before = file.seek(0, os.SEEK_END)
         try:
             with _stderr_into(file):
-                return _open(master, name, config)
+                return local_session(master or "local[*]", name, config)
         except RuntimeError as error:  # how PySpark tells that there is no JVM
             file.seek(before)
             said = file.read().decode(errors="replace").strip()[-_LAST_WORDS:]
@@ -79,23 +75,6 @@ def _log_file(path: Path | None) -> IO[bytes]:
     if path.exists() and path.stat().st_size > _LONG_LOG:
         path.unlink()
     return path.open("a+b")
-
-
-def _open(master: str | None, name: str, config: Mapping[str, str]) -> "SparkSession":
-    from pyspark.sql import SparkSession
-
-    from penstock.pipeline import local_session
-
-    if not submitted() and (master is None or master.startswith(("local", "sc://"))):
-        return local_session(master or "local[*]", name, config)
-    # The defaults of `local_session` are for one machine: with loopback, no executor would find the driver.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name)
-    if not submitted() and master is not None:
-        builder = builder.master(master)
-    for key, value in {**_EVERYWHERE, **config}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
 
 
 @contextmanager

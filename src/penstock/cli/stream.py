@@ -5,7 +5,7 @@ it runs goes to standard error, because notifications may go to standard output:
 terminal, else a line per micro-batch. What Spark says goes to a log in the checkpoint folder.
 """
 
-import dataclasses
+import json
 import logging
 import sys
 import threading
@@ -16,16 +16,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from penstock.cli.options import Master, importable_from_here, operators_of, schema_of
+from penstock.cli.options import Master, importable_from_here, operators_of
 from penstock.cli.signals import stop_signals
 from penstock.cli.spark import session
-from penstock.cli.terminal import count, put_json, refusals_text, report_errors, say, warn
+from penstock.cli.terminal import count, put, put_json, refusals_text, report_errors, say, warn
 
 if TYPE_CHECKING:
     from penstock.pipeline import BatchMetrics, Metrics, PipelineConfig, RunningPipeline
 
 _LOOK = 0.2  # seconds between two looks at the pipeline
 _ROWS = 10  # micro-batches on the screen
+
+
+def _print_schema(asked: bool) -> None:
+    if asked:
+        from penstock.pipeline.config import config_schema
+
+        put(json.dumps(config_schema(), indent=2))
+        raise typer.Exit
 
 
 @report_errors()
@@ -42,6 +50,15 @@ def run(
     master: Master = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="At the end, a summary in JSON on standard output.")
+    ] = False,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema",
+            is_eager=True,
+            callback=_print_schema,
+            help="Print the JSON Schema of descriptions, for editors.",
+        ),
     ] = False,
 ) -> None:
     """Run a pipeline until Ctrl-C or SIGTERM: events from a source, notifications to a sink.
@@ -62,17 +79,17 @@ def run(
         raise typer.BadParameter(f"there is no {file}", param_hint="PIPELINE.yaml")
     importable_from_here()
     config = read_config(file)
-    if master is not None:
-        config = dataclasses.replace(config, master=master)
     if once:
-        config = dataclasses.replace(config, trigger="available-now")
+        config = config.model_copy(update={"trigger": "available-now"})
     described = _described(config)
     if check:
         _check_filters(config)
         say(f"{file}: fine. {described}.")
         return
     log = local_path(config.checkpoint, "checkpoint") / "penstock" / "spark.log"
-    opened = session(config.master, config.name or "penstock", config.spark_config, log=log)
+    opened = session(
+        master or config.spark.master, config.name or "penstock", config.spark.config, log=log
+    )
     with _warnings_shown(), opened as spark, stop_signals() as stopping:
         running = config.build(spark).start()
         say(f"{described}. Ctrl-C stops it.")
@@ -122,14 +139,13 @@ def _described(config: "PipelineConfig") -> str:
 
 def _check_filters(config: "PipelineConfig") -> None:
     """Warn of subscriptions that don't fit the events, if the file says what events are like."""
-    from penstock.language import Schema
     from penstock.matching import check_many
+    from penstock.pipeline.schema_texts import read_schema
     from penstock.registry import Subscriptions
 
-    known = config.source.schema
-    if known is None:
+    if config.source.schema is None:
         return
-    schema = schema_of(known, "source.schema") if isinstance(known, str) else Schema.of(known)
+    schema = read_schema(config.source.schema)
     with Subscriptions.open(config.subscriptions, create=False) as subs:
         rows = subs.active()
     operators = operators_of(config.operators).signatures

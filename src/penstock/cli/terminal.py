@@ -116,31 +116,32 @@ def put_json(value: Mapping[str, Any]) -> None:
     put(json.dumps(value, ensure_ascii=False, default=str))
 
 
+def put_row(*cells: object) -> None:
+    """A line of cells with tabs between them, whatever is in them."""
+    put("\t".join(visible(str(cell), one_line=True) for cell in cells))
+
+
 def say(text: str, style: str = "") -> None:
     """A remark."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(stderr=True, soft_wrap=True)
-    console.print(Text(visible(text), style))
+    _remark((visible(text), style))
 
 
 def warn(text: str) -> None:
     """Something to think about that didn't stop the command."""
-    _labelled("warning: ", "yellow", text)
+    _remark(("warning: ", "bold yellow"), visible(text))
 
 
 def complain(text: str) -> None:
     """Why a command failed."""
-    _labelled("penstock: ", "red", text)
+    _remark(("penstock: ", "bold red"), visible(text))
 
 
-def _labelled(label: str, colour: str, text: str) -> None:
+def _remark(*parts: str | tuple[str, str]) -> None:
     from rich.console import Console
     from rich.text import Text
 
     console = Console(stderr=True, soft_wrap=True)
-    console.print(Text.assemble((label, f"bold {colour}"), visible(text)))
+    console.print(Text.assemble(*parts))
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

@@ -12,7 +12,7 @@ pins            what each micro-batch was matched with, for replays
 sources         where events come from; records that aren't events become dead_letters
 sinks           where notifications go, and what each sink guarantees
 metrics         figures, per micro-batch and in all
-config          a pipeline from a YAML file
+config          a pipeline from a YAML file;  config_words: what is wrong with one;  schema_texts: schemas as text
 triggers        when a pipeline looks for new events
 session         a Spark session for one machine
 delivery        a micro-batch whose rows are notifications already;  letters: dead letters that workers find

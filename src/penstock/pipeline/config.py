@@ -9,113 +9,339 @@
     subscriptions: sqlite:///subs.db
     sink: {format: parquet, path: notifications/}
     checkpoint: checkpoint/
-    # and if wanted
-    dead_letter: {format: json, path: dead-letters/}
-    snapshots: /shared/snapshots
-    trigger: 1 second
-    event_time: at
-    event_id: id
-    engine: auto
-    metrics: metrics.jsonl
-    spark: {master: "local[*]", config: {spark.driver.memory: 2g}}
 
-Everything that is wrong is told at once, in one `ConfigError`: misspelt keys, missing ones, values of the wrong type,
-types that don't exist, folders that can't be read or written. Paths are relative to the working folder.
+The models below say what a file may hold; pydantic checks a file against them, and makes the JSON Schema by which an
+editor does. Everything that is wrong is reported at once, in one `ConfigError` (`config_words`): misspelt keys, missing
+ones, values of the wrong type, types that don't exist, folders that can't be read or written. A text isn't taken for a
+number, nor a number for a text. Paths are relative to the working folder.
+
+A check raises a `ValueError` with what follows the key in the message, or a `PenstockError` with the whole message.
 """
 
-import difflib
 import importlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import sqlglot
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+from pydantic_core.core_schema import no_info_after_validator_function
 from pyspark.sql import SparkSession
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from penstock.base.errors import ConfigError, PenstockError, PipelineError, SchemaError
+from penstock.base.errors import ConfigError, PenstockError, SchemaError
 from penstock.base.yaml_texts import YamlError, read_yaml
-from penstock.language import Schema
 from penstock.matching import check_engine
 from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
+from penstock.pipeline.config_words import REFUSED, describe_kind, problems_of
 from penstock.pipeline.pins import is_remote, local_path
+from penstock.pipeline.schema_texts import read_schema
 from penstock.pipeline.session import local_session
-from penstock.pipeline.sinks import (
-    FILE_FORMATS,
-    CallableSink,
-    ConsoleSink,
-    DeltaSink,
-    FileSink,
-    Sink,
-)
+from penstock.pipeline.sinks import CallableSink, ConsoleSink, DeltaSink, FileSink, Sink
 from penstock.pipeline.sources import RECORDS, Source
 from penstock.pipeline.streaming import Pipeline
 from penstock.pipeline.triggers import trigger_of
 
-_REQUIRED = ("source", "subscriptions", "sink", "checkpoint")
-_TEXTS = (
-    "name", "subscriptions", "checkpoint", "snapshots", "trigger", "event_time", "event_id", "engine", "operators",
-    "strategy", "metrics",
-)  # fmt: skip
-_KEYS = (*_TEXTS, "source", "sink", "dead_letter", "spark")
-_SOURCE_KEYS = ("format", "path", "schema", "record", "options")
-_SINK_KEYS = {
-    **dict.fromkeys((*FILE_FORMATS, "delta"), ("format", "path")),
-    "console": ("format", "rows"),
-    "python": ("format", "function", "arrow"),
-}
-_SHOWN = 100  # characters of a text in a message
 _LOCAL_FILES = ("json", "csv", "parquet", "orc", "avro")
+_SHOWN = 300  # characters of what is wrong with a schema
 
 
-@dataclass(frozen=True)
-class PipelineConfig:
-    """A pipeline file that was read and found right."""
+# --- values -------------------------------------------------------------------------------------
 
-    source: Source
-    subscriptions: str
-    sink: Sink
-    checkpoint: str
-    dead_letter: Sink | None = None
-    name: str | None = None
-    snapshots: str | None = None
-    trigger: str = "1 second"
-    event_time: str | None = None
-    event_id: str | None = None
-    engine: str = "auto"
-    operators: str | None = None  # an import path
-    strategy: str = DEFAULT_STRATEGY
-    metrics: str | None = None
-    master: str = "local[*]"
-    spark_config: Mapping[str, str] = field(default_factory=dict)
+
+def _refusing(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A check of another module, whose error is one problem of many."""
+
+    def run(value: Any) -> Any:
+        try:
+            return check(value)
+        except PenstockError as error:
+            raise PydanticCustomError(REFUSED, "{reason}", {"reason": str(error)}) from error
+
+    return run
+
+
+def _accepted_by(check: Callable[[Any], object]) -> AfterValidator:
+    """The value as it is, if a check of another module has nothing against it."""
+    return AfterValidator(_refusing(lambda value: (check(value), value)[1]))
+
+
+def _check_registry(url: str) -> str:
+    """A SQLite registry must be there: one that is made by a slip in its name would match nothing, for ever."""
+    path = url.removeprefix("sqlite:///")
+    if "://" not in path and not Path(path).is_file():
+        raise ValueError(f" {url}: there is no such registry ('penstock subscribe' makes one)")
+    return url
+
+
+def _check_writable(path: str) -> str:
+    """A folder that is there and can be written, or that can be made."""
+    if is_remote(path):
+        return path
+    folder = local_path(path, "").absolute()
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f" {path} is a file: give a folder")
+    nearest = next(f for f in (folder, *folder.parents) if f.exists())
+    if not nearest.is_dir():
+        raise ValueError(f" {path}: {nearest} is a file")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValueError(f" {path}: {nearest} can't be written")
+    return path
+
+
+def _check_own_folder(path: str, info: ValidationInfo) -> str:
+    """A folder in which Penstock keeps files of its own."""
+    _refusing(lambda value: local_path(value, str(info.field_name)))(path)
+    return _check_writable(path)
+
+
+def _check_metrics(path: str) -> str:
+    _check_writable(str(Path(path).parent))
+    return path
+
+
+def _check_schema(schema: Any) -> Any:
+    if not isinstance(schema, str | Mapping):
+        kind = describe_kind(schema)
+        raise ValueError(f" is text like 'symbol string, price double' or a mapping, not {kind}")
+    try:
+        if not read_schema(schema).root.fields:
+            raise ValueError(" has no attributes")
+    except SchemaError as error:
+        text = str(error)
+        raise ValueError(f": {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}") from error
+    return schema
+
+
+def _plain(value: Any) -> str:
+    """A YAML scalar as Spark writes it: true, not True."""
+    if value is None or isinstance(value, list | Mapping):
+        raise ValueError(f" is text, a number or a boolean, not {describe_kind(value)}")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _import_function(name: Any) -> Any:
+    if not isinstance(name, str) or not all(name.partition(":")):
+        shown = repr(name) if isinstance(name, str) else describe_kind(name)
+        raise ValueError(f" is 'package.module:function', not {shown}")
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f" {name!r}: {error}") from error
+    if not callable(found):
+        raise ValueError(f" {name!r} is no function")
+    return found
+
+
+Text = Annotated[str, Field(pattern=r"\S")]
+OwnFolder = Annotated[Text, AfterValidator(_check_own_folder)]
+Settings = dict[
+    Annotated[str, BeforeValidator(str)],
+    Annotated[
+        str,
+        BeforeValidator(_plain),
+        WithJsonSchema({"type": ["string", "number", "boolean"]}),
+    ],
+]
+
+
+# --- parts of a file ----------------------------------------------------------------------------
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        """A key without a value is as good as none; one that is unknown is still told."""
+        if not isinstance(value, Mapping):
+            return value
+        return {k: v for k, v in value.items() if v is not None or k not in cls.known_keys()}
+
+    @classmethod
+    def known_keys(cls) -> list[str]:
+        """As they stand in a file."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
+
+
+class SourcePart(_Part):
+    """Where events come from."""
+
+    format: Text = Field(json_schema_extra={"examples": [*_LOCAL_FILES, "delta", "kafka"]})
+    """json, csv, parquet, orc, avro, delta: files; kafka, socket, rate; any Spark format"""
+    path: Text | None = None
+    """of files"""
+    schema_: Annotated[
+        Any, AfterValidator(_check_schema), WithJsonSchema({"type": ["string", "object"]})
+    ] = Field(None, alias="schema")
+    """of the events: {symbol: string, price: double}, or 'symbol string, price double'; JSON and CSV need it"""
+    record: Text = Field(RECORDS[0], json_schema_extra={"enum": list(RECORDS)})
+    """how the value of a kafka or socket source is written"""
+    options: Settings = {}
+    """of Spark's reader"""
+
+    @field_validator("path")
+    @classmethod
+    def _check_readable(cls, path: str, info: ValidationInfo) -> str:
+        by_name = is_remote(path) or any(c in path for c in "*?[{")
+        if by_name or info.data.get("format") not in _LOCAL_FILES:
+            return path
+        folder = local_path(path, "source")
+        if not folder.exists():
+            raise ValueError(f" {path}: there is no such folder")
+        if not os.access(folder, os.R_OK):
+            raise ValueError(f" {path}: not readable")
+        return path
+
+    def make(self) -> Source:
+        return Source(self.format, self.path, self.schema_, self.record, self.options)
+
+
+class FolderSinkPart(_Part):
+    """Files in a folder, or a Delta table: exactly once."""
+
+    format: Literal["parquet", "json", "delta"]
+    path: Annotated[Text, AfterValidator(_check_writable)]
+
+    def make(self) -> Sink:
+        return DeltaSink(self.path) if self.format == "delta" else FileSink(self.path, self.format)
+
+
+class ConsoleSinkPart(_Part):
+    """The first rows of each micro-batch on standard output: at least once."""
+
+    format: Literal["console"]
+    rows: int = Field(ConsoleSink.rows, ge=0)
+
+    def make(self) -> Sink:
+        return ConsoleSink(self.rows)
+
+
+class PythonSinkPart(_Part):
+    """A function that is called with each notification: at least once."""
+
+    format: Literal["python"]
+    function: Annotated[
+        Callable[[Any], object],
+        BeforeValidator(_import_function),
+        WithJsonSchema({"type": "string", "pattern": ".:."}),
+    ]
+    """package.module:function"""
+    arrow: bool = False
+    """call it with each micro-batch as an Arrow table instead"""
+
+    def make(self) -> Sink:
+        return CallableSink(self.function, arrow=self.arrow)
+
+
+class SparkPart(_Part):
+    """The Spark session, unless there is one."""
+
+    master: Text = "local[*]"
+    config: Settings = {}
+
+
+def _made_from(part: Any) -> GetPydanticSchema:
+    """A value that is made of a part of the file."""
+    make = _refusing(lambda checked: checked.make())
+    return GetPydanticSchema(
+        lambda _, handler: no_info_after_validator_function(make, handler.generate_schema(part))
+    )
+
+
+_AnySink = Annotated[
+    FolderSinkPart | ConsoleSinkPart | PythonSinkPart, Field(discriminator="format")
+]
+MadeSink = Annotated[Sink, _made_from(_AnySink)]
+
+
+class PipelineConfig(_Part):
+    """What a pipeline file says, checked; its source and its sinks are made."""
+
+    name: Text | None = None
+    """of the query, in Spark's UI and in metrics"""
+    source: Annotated[Source, _made_from(SourcePart)]
+    subscriptions: Annotated[Text, AfterValidator(_check_registry)]
+    """the registry: sqlite:///subs.db, a file, or postgresql://user@host/database"""
+    sink: MadeSink
+    """where notifications go"""
+    checkpoint: OwnFolder
+    """the folder in which the pipeline keeps how far it is"""
+    dead_letter: MadeSink | None = None
+    """where bad records go; by default penstock/dead-letters in the checkpoint folder"""
+    snapshots: OwnFolder | None = None
+    """a folder that every worker can read; by default penstock/snapshots in the checkpoint folder"""
+    trigger: Annotated[Text, _accepted_by(trigger_of)] = "1 second"
+    """an interval like 500 ms or 1 minute; available-now ends when everything that is there has been read"""
+    event_time: Text | None = None
+    """the attribute that tells when an event happened: latency is counted from there"""
+    event_id: Text | None = None
+    """the attribute that tells which event it is"""
+    engine: Annotated[Text, _accepted_by(check_engine)] = "auto"
+    """auto, batch, tree, mbd or naive; options follow the name, as in tree:collapse=no"""
+    operators: Annotated[Text, _accepted_by(lambda name: Operators.of(name).portable())] | None = (
+        None
+    )
+    """those that filters may call: a module, or module:NAME"""
+    strategy: Annotated[Text, _accepted_by(check_strategy)] = DEFAULT_STRATEGY
+    """the order in which operators are called"""
+    metrics: Annotated[Text, AfterValidator(_check_metrics)] | None = None
+    """a file for the figures of each micro-batch, as JSON lines"""
+    spark: SparkPart = SparkPart()
+
+    @field_validator("event_time", "event_id")
+    @classmethod
+    def _check_attribute(cls, path: str, info: ValidationInfo) -> str:
+        source = info.data.get("source")  # absent if something is wrong with it
+        if source is None or source.schema is None:
+            return path
+        schema = read_schema(source.schema)
+        if schema.find(tuple(path.split("."))) is None:
+            hint = schema.suggestion(path)
+            suggested = f": did you mean {hint!r}?" if hint else ""
+            raise ValueError(f": the events have no attribute {path!r}{suggested}")
+        return path
 
     def session(self) -> SparkSession:
         """The Spark session that the file asks for."""
-        return local_session(self.master, self.name or "penstock", self.spark_config)
+        return local_session(self.spark.master, self.name or "penstock", self.spark.config)
 
     def build(self, spark: SparkSession | None = None) -> Pipeline:
         """The pipeline, on a session of yours or on the file's."""
-        return Pipeline(
-            source=self.source,
-            subscriptions=self.subscriptions,
-            sink=self.sink,
-            checkpoint=self.checkpoint,
-            dead_letter=self.dead_letter,
-            event_time=self.event_time,
-            event_id=self.event_id,
-            trigger=self.trigger,
-            engine=self.engine,
-            operators=self.operators,
-            strategy=self.strategy,
-            snapshots=self.snapshots,
-            metrics=self.metrics,
-            name=self.name,
-            spark=spark or self.session(),
-        )
+        given = {name: value for name, value in self if name != "spark"}
+        return Pipeline(**given, spark=spark or self.session())
+
+
+_PARTS: dict[str, type[_Part]] = {
+    "": PipelineConfig,
+    "source": SourcePart,
+    "spark": SparkPart,
+    **dict.fromkeys(("parquet", "json", "delta"), FolderSinkPart),
+    "console": ConsoleSinkPart,
+    "python": PythonSinkPart,
+}
+_KNOWN_KEYS = {name: part.known_keys() for name, part in _PARTS.items()}
+"""By the key of a part; those of a sink by its format."""
+
+
+# --- reading one --------------------------------------------------------------------------------
 
 
 def read_config(path: str | Path) -> PipelineConfig:
@@ -138,310 +364,13 @@ def parse_config(value: Any) -> PipelineConfig:
       - unknown key 'sorce': did you mean 'source'?
       - missing key 'source'
     """
-    problems: list[str] = []
-    if not isinstance(value, Mapping):
-        raise ConfigError(
-            [f"a pipeline description is a mapping of keys to values, not {_kind(value)}"]
-        )
-    _check_keys(value, _KEYS, "", problems)
-    problems += [f"missing key {key!r}" for key in _REQUIRED if value.get(key) is None]
-    texts = {key: _text(value, key, problems) for key in _TEXTS}
-    source = _source(value.get("source"), problems)
-    sink = _sink(value.get("sink"), "sink", problems)
-    dead_letter = _sink(value.get("dead_letter"), "dead_letter", problems)
-    master, spark_config = _spark(value.get("spark"), problems)
-    _check_values(texts, source, problems)
-    if problems:
-        raise ConfigError(problems)
-    assert source is not None, "else there were problems"
-    assert sink is not None
-    given = {key: text for key, text in texts.items() if text is not None}
-    return PipelineConfig(
-        source=source,
-        sink=sink,
-        dead_letter=dead_letter,
-        master=master,
-        spark_config=spark_config,
-        **given,
-    )
-
-
-# --- parts --------------------------------------------------------------------------------------
-
-
-def _source(value: Any, problems: list[str]) -> Source | None:
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        problems.append(f"source is a mapping with a format, not {_kind(value)}")
-        return None
-    before = len(problems)
-    _check_keys(value, _SOURCE_KEYS, "source.", problems)
-    format_ = _text(value, "format", problems, "source.")
-    path = _text(value, "path", problems, "source.")
-    record = _text(value, "record", problems, "source.") or RECORDS[0]
-    options = value.get("options") or {}
-    if not isinstance(options, Mapping):
-        problems.append(f"source.options is a mapping, not {_kind(options)}")
-        options = {}
-    if value.get("format") is None:
-        problems.append("missing key 'source.format'")
-    schema = value.get("schema")
-    _check_schema(schema, problems)
-    if format_ in _LOCAL_FILES and path is not None:
-        _check_readable(path, problems)
-    if format_ is None or len(problems) > before:
-        return None
     try:
-        return Source(
-            format_, path, schema, record, {str(k): _plain(v) for k, v in options.items()}
-        )
-    except PipelineError as error:
-        problems.append(str(error))
-        return None
+        return PipelineConfig.model_validate(value)
+    except ValidationError as error:
+        raise ConfigError(problems_of(error, _KNOWN_KEYS)) from None
 
 
-def _check_schema(schema: Any, problems: list[str]) -> None:
-    if schema is None:
-        return
-    if not isinstance(schema, str | Mapping):
-        problems.append(
-            f"source.schema is text like 'symbol string, price double' or a mapping, not {_kind(schema)}"
-        )
-        return
-    try:
-        if not _read_schema(schema).root.fields:
-            problems.append("source.schema has no attributes")
-    except SchemaError as error:
-        problems.append(f"source.schema: {error}")
-
-
-def _read_schema(schema: str | Mapping[str, Any]) -> Schema:
-    """The schema, read without Spark: as the columns of a table that is never made, if it is text."""
-    if isinstance(schema, Mapping):
-        return Schema.of(schema)
-    shown = schema if len(schema) <= _SHOWN else schema[:_SHOWN] + "…"
-    try:
-        made = sqlglot.parse_one(f"CREATE TABLE events ({schema})", dialect="spark")
-    except (SqlglotError, RecursionError, TypeError) as error:
-        raise SchemaError(f"{shown!r} is not a list of attributes and types") from error
-    table = made.this
-    if not isinstance(made, exp.Create) or not isinstance(table, exp.Schema):
-        raise SchemaError(f"{shown!r} is not a list of attributes and types")
-    if any(value for name, value in made.args.items() if name not in ("this", "kind")):
-        raise SchemaError(f"{shown!r} has more than attributes and types")
-    types: dict[str, str] = {}
-    for column in table.expressions:
-        if isinstance(column, exp.Identifier):
-            raise SchemaError(f"attribute {column.name!r} has no type in {shown!r}")
-        if not isinstance(column, exp.ColumnDef) or not isinstance(column.this, exp.Identifier):
-            raise SchemaError(f"{column.sql('spark')[:_SHOWN]!r} is not an attribute with a type")
-        kind = column.args.get("kind")
-        if not isinstance(kind, exp.DataType):
-            raise SchemaError(f"attribute {column.name!r} has no type in {shown!r}")
-        if column.name in types:
-            raise SchemaError(f"attribute {column.name!r} stands twice in {shown!r}")
-        types[column.name] = kind.sql("spark")
-    return Schema.of(types)
-
-
-def _sink(value: Any, key: str, problems: list[str]) -> Sink | None:
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        problems.append(f"{key} is a mapping with a format, not {_kind(value)}")
-        return None
-    format_ = value.get("format")
-    if format_ is None:
-        problems.append(f"missing key '{key}.format'")
-        return None
-    if not isinstance(format_, str) or format_ not in _SINK_KEYS:
-        problems.append(f"{key}.format {format_!r}: {_one_of(str(format_), tuple(_SINK_KEYS))}")
-        return None
-    before = len(problems)
-    _check_keys(value, _SINK_KEYS[format_], f"{key}.", problems)
-    sink = _make_sink(value, key, format_, problems)
-    return sink if len(problems) == before else None
-
-
-def _make_sink(
-    value: Mapping[str, Any], key: str, format_: str, problems: list[str]
-) -> Sink | None:
-    if format_ == "console":
-        rows = value.get("rows", ConsoleSink.rows)
-        if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
-            problems.append(f"{key}.rows is a number of rows, not {rows!r}")
-            return None
-        return ConsoleSink(rows)
-    if format_ == "python":
-        return _python_sink(value, key, problems)
-    path = _text(value, "path", problems, f"{key}.")
-    if path is None:
-        problems.append(f"missing key '{key}.path'")
-        return None
-    _check_writable(path, f"{key}.path", problems)
-    return DeltaSink(path) if format_ == "delta" else FileSink(path, format_)
-
-
-def _python_sink(value: Mapping[str, Any], key: str, problems: list[str]) -> Sink | None:
-    name = _text(value, "function", problems, f"{key}.") or ""
-    module, _, function = name.partition(":")
-    if not module or not function:
-        problems.append(f"{key}.function is 'package.module:function', not {name!r}")
-        return None
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        problems.append(f"{key}.function {name!r}: {error}")
-        return None
-    if not callable(found):
-        problems.append(f"{key}.function {name!r} is no function")
-        return None
-    return CallableSink(found, arrow=value.get("arrow") is True)
-
-
-def _spark(value: Any, problems: list[str]) -> tuple[str, dict[str, str]]:
-    if value is None:
-        return "local[*]", {}
-    if not isinstance(value, Mapping):
-        problems.append(f"spark is a mapping with master and config, not {_kind(value)}")
-        return "", {}
-    _check_keys(value, ("master", "config"), "spark.", problems)
-    config = value.get("config") or {}
-    if not isinstance(config, Mapping):
-        problems.append(f"spark.config is a mapping, not {_kind(config)}")
-        config = {}
-    master = _text(value, "master", problems, "spark.") or "local[*]"
-    return master, {str(k): _plain(v) for k, v in config.items()}
-
-
-def _check_values(
-    texts: Mapping[str, str | None], source: Source | None, problems: list[str]
-) -> None:
-    trigger, engine = texts["trigger"], texts["engine"]
-    if trigger is not None:
-        try:
-            trigger_of(trigger)
-        except PipelineError as error:
-            problems.append(str(error))
-    if engine is not None:
-        try:
-            check_engine(engine)
-        except PenstockError as error:
-            problems.append(str(error))
-    try:
-        check_strategy(texts["strategy"] or DEFAULT_STRATEGY)
-        Operators.of(texts["operators"]).portable()
-    except PenstockError as error:
-        problems.append(str(error))
-    for key in ("checkpoint", "snapshots"):
-        if (path := texts[key]) is not None:
-            _check_folder(path, key, problems)
-    if (metrics := texts["metrics"]) is not None:
-        _check_writable(str(Path(metrics).parent), "metrics", problems)
-    if (url := texts["subscriptions"]) is not None:
-        _check_registry(url, problems)
-    if source is not None and isinstance(source.schema, str | Mapping):
-        schema = _read_schema(source.schema)
-        for key in ("event_time", "event_id"):
-            path = texts[key]
-            if path is not None and schema.find(tuple(path.split("."))) is None:
-                hint = schema.suggestion(path)
-                problems.append(
-                    f"{key}: the events have no attribute {path!r}"
-                    + (f": did you mean {hint!r}?" if hint else "")
-                )
-
-
-# --- checks -------------------------------------------------------------------------------------
-
-
-def _check_keys(
-    value: Mapping[str, Any], known: tuple[str, ...], prefix: str, problems: list[str]
-) -> None:
-    for key in value:
-        if key not in known:
-            close = difflib.get_close_matches(str(key), known, n=1)
-            hint = (
-                f"did you mean '{prefix}{close[0]}'?" if close else f"there are {', '.join(known)}"
-            )
-            problems.append(f"unknown key '{prefix}{key}': {hint}")
-
-
-def _text(value: Mapping[str, Any], key: str, problems: list[str], prefix: str = "") -> str | None:
-    text = value.get(key)
-    if text is None:
-        return None
-    if not isinstance(text, str) or not text.strip():
-        problems.append(f"{prefix}{key} is text, not {_kind(text)}")
-        return None
-    return text
-
-
-def _check_readable(path: str, problems: list[str]) -> None:
-    if is_remote(path) or any(c in path for c in "*?[{"):
-        return
-    folder = local_path(path, "source")
-    if not folder.exists():
-        problems.append(f"source.path {path}: there is no such folder")
-    elif not os.access(folder, os.R_OK):
-        problems.append(f"source.path {path}: not readable")
-
-
-def _check_folder(path: str, key: str, problems: list[str]) -> None:
-    try:
-        _check_writable(str(local_path(path, key)), key, problems)
-    except PipelineError as error:
-        problems.append(str(error))
-
-
-def _check_writable(path: str, key: str, problems: list[str]) -> None:
-    """A folder that is there and can be written, or that can be made."""
-    if is_remote(path):
-        return
-    folder = local_path(path, key).absolute()
-    if folder.exists() and not folder.is_dir():
-        problems.append(f"{key} {path} is a file: give a folder")
-        return
-    nearest = next(f for f in (folder, *folder.parents) if f.exists())
-    if not nearest.is_dir():
-        problems.append(f"{key} {path}: {nearest} is a file")
-    elif not os.access(nearest, os.W_OK | os.X_OK):
-        problems.append(f"{key} {path}: {nearest} can't be written")
-
-
-def _check_registry(url: str, problems: list[str]) -> None:
-    """A SQLite registry must be there: one that is made by a slip in its name would match nothing, for ever."""
-    path = url.removeprefix("sqlite:///") if url.startswith("sqlite:///") else url
-    if "://" in path:
-        return
-    if not Path(path).is_file():
-        problems.append(
-            f"subscriptions {url}: there is no such registry ('penstock subscribe' makes one)"
-        )
-
-
-def _plain(value: Any) -> str:
-    """A YAML scalar as Spark writes it: true, not True."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _one_of(given: str, known: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(given, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    names = {
-        str: "text",
-        bool: "a boolean",
-        int: "a number",
-        float: "a number",
-        list: "a list",
-        dict: "a mapping",
-    }
-    return names.get(type(value), type(value).__name__) + (
-        f" ({value!r})" if isinstance(value, str | int | float) else ""
-    )
+def config_schema() -> dict[str, Any]:
+    """The JSON Schema of a pipeline file, by which an editor completes and checks one."""
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": dialect, **PipelineConfig.model_json_schema()}

@@ -13,13 +13,14 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.pipeline.letters import count_letters, letter_folders, letter_rows
+from penstock.pipeline.letters import count_letters, letter_rows
 from penstock.pipeline.micro_batches import UNOBSERVED_AFTER, read_observation
 from penstock.pipeline.pins import query_id
 from penstock.pipeline.sinks import Batch, Sink
-from penstock.pipeline.task_files import forget
+from penstock.pipeline.task_files import folders_of, forget, forget_before
 
 _ID = "notification_id"
+LEVELS_KEPT = 100  # micro-batches: as many as Spark keeps logs of
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,13 @@ class Delivery:
     sink: Sink
     dead_letter: Sink
     checkpoint: str
-    letters: str
+    letters: str  # the folder in which workers leave them
+    levels: str | None = None  # that for figures of views, which are made anew by a replay
 
     def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
+        if self.levels is not None:
+            forget(Path(self.levels), number)
+            forget_before(Path(self.levels), number + 1 - LEVELS_KEPT)
         query = query_id(self.checkpoint)
         batch = Batch(query, number)
         folder = Path(self.letters)
@@ -43,7 +48,7 @@ class Delivery:
             ran = read_observation(seen, UNOBSERVED_AFTER) is not None
         if not ran:
             frame.write.format("noop").mode("overwrite").save()
-        letters = letter_folders(folder, number)
+        letters = folders_of(folder, number)
         if count_letters(letters):
             rows = letter_rows(frame.sparkSession, letters, number, self._time(number))
             self.dead_letter.write(rows, batch)

@@ -109,61 +109,26 @@ def match(
         ref = subscriptions
     else:
         ref = _pin(subscriptions, Schema.of(schema), known.signatures, snapshots, engine)
+    now = None if df.isStreaming else utc_now()
     return match_frame(
         df,
-        ref,
-        now=None if df.isStreaming else utc_now(),
-        explode=explode,
-        engine=engine,
-        operators=known.signatures,
-        strategy=strategy,
-        failures=failures,
+        MatchWork(
+            ref, now, explode, engine, known.signatures, strategy=strategy, failures=failures
+        ),
     )
 
 
-def match_frame(
-    df: DataFrame,
-    ref: SnapshotRef,
-    *,
-    now: int | None,
-    explode: bool,
-    engine: str,
-    operators: Signatures = NO_OPERATORS,
-    isolate: bool = False,
-    strategy: str = DEFAULT_STRATEGY,
-    failures: bool = False,
-    failure_folder: str | None = None,
-    costs: str | None = None,
-) -> DataFrame:
-    """`df` matched against one snapshot; `now` is what leases are compared with, None the worker's clock.
-
-    Workers import the `operators` that are given here, and no others, whatever the snapshot says. With `isolate` all
-    operators have processes of their own. Workers leave the events that operators failed on in `failure_folder`, if
-    there is one, and in `costs` what subscriptions took (`running_costs`).
-    """
-    new = _added(explode, failures)
+def match_frame(df: DataFrame, work: "MatchWork") -> DataFrame:
+    """`df` with the columns that workers add to it."""
     names = df.schema.names
-    work = _Work(
-        ref,
-        now,
-        explode,
-        engine,
-        names,
-        operators,
-        isolate,
-        strategy,
-        failures,
-        failure_folder,
-        costs,
-    )
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return work.run(batches)
-
-    result = StructType([*df.schema.fields, *new])
+    result = StructType([*df.schema.fields, *_added(work.explode, work.failures)])
     if any(mark in name for name in names for mark in ".`"):
         # Spark takes such a name for a path when it hands columns to Python: give them by number.
         df = df.toDF(*[f"c{number}" for number in range(len(names))])
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return work.run(batch.rename_columns(names) for batch in batches)
+
     return df.mapInArrow(run, result)
 
 
@@ -271,14 +236,19 @@ def scratch_folder(source: SubscriptionSource) -> Path:
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What a worker does to the Arrow batches of its partition."""
+class MatchWork:
+    """What a worker does to the Arrow batches of its partition: matches them against one snapshot.
+
+    Leases are compared with `now`; None is the worker's clock. Workers import the `operators` that are given here, and
+    no others, whatever the snapshot says; with `isolate` all of them have processes of their own. With `failures` there
+    is a column that says which failed. The events that operators failed on are left in `failure_folder`, if there is
+    one, and in `costs` what subscriptions took (`running_costs`).
+    """
 
     ref: SnapshotRef
     now: int | None
     explode: bool
     engine: str
-    names: list[str]
     operators: Signatures = NO_OPERATORS
     isolate: bool = False
     strategy: str = DEFAULT_STRATEGY
@@ -295,7 +265,7 @@ class _Work:
             matcher, self.ref, self.failure_folder, told=self.now is not None
         ) as feedback:
             for batch in batches:
-                for events, found in self._matched(matcher, batch.rename_columns(self.names)):
+                for events, found in self._matched(matcher, batch):
                     feedback.add_failures(events, found.failures)
                     yield from self._told(matcher, events, found)
                 count += batch.num_rows

@@ -10,28 +10,21 @@ Spark from looking at the statistics of that column; whoever has no NaN says so 
 
 import datetime
 from collections.abc import Callable, Sequence
+from operator import and_, ge, gt, le, lt, or_
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from penstock.covering.interest.wording import ColumnCondition, End, instant
+from penstock.covering.interest.wording import ColumnCondition, instant
 from penstock.language.calls import Path
 from penstock.pipeline.sql_names import quote_name
 
 
 def column_of(boxes: Sequence[tuple[ColumnCondition, ...]], nan: bool) -> Column:
     """Boxes as a condition. It needs a session, as all Columns do."""
-    found = [_joined([_asked(condition, nan) for condition in box], _and, True) for box in boxes]
-    return _joined(found, _or, False)
-
-
-def _and(a: Column, b: Column) -> Column:
-    return a & b
-
-
-def _or(a: Column, b: Column) -> Column:
-    return a | b
+    found = [_joined([_asked(condition, nan) for condition in box], and_, True) for box in boxes]
+    return _joined(found, or_, False)
 
 
 def _joined(
@@ -57,20 +50,12 @@ def _asked(condition: ColumnCondition, nan: bool) -> Column:
     elif condition.points:
         found.append(column.isin([_literal(value) for value in condition.points]))
     for low, high in condition.ranges:
-        ends = [_low(column, low)] if low is not None else []
-        ends += [_high(column, high)] if high is not None else []
-        found.append(_joined(ends, _and, True) if ends else column.isNotNull())
+        ends = [(ge if low.included else gt)(column, _literal(low.value))] if low else []
+        ends += [(le if high.included else lt)(column, _literal(high.value))] if high else []
+        found.append(_joined(ends, and_, True) if ends else column.isNotNull())
     if nan and condition.has_nan:
         found.append(f.isnan(column))
-    return _joined(found, _or, False)
-
-
-def _low(column: Column, end: End) -> Column:
-    return column >= _literal(end.value) if end.included else column > _literal(end.value)
-
-
-def _high(column: Column, end: End) -> Column:
-    return column <= _literal(end.value) if end.included else column < _literal(end.value)
+    return _joined(found, or_, False)
 
 
 def _literal(value: Any) -> Column:

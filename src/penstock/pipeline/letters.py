@@ -19,13 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.pipeline.dead_letters import SCHEMA
-from penstock.pipeline.task_files import (
-    batch_folder,
-    folders_of,
-    give_name,
-    new_draft,
-    read_task_files,
-)
+from penstock.pipeline.task_files import batch_folder, give_name, new_draft
 
 _LONGEST = str(2**31 - 1)  # characters of a record that Spark reads
 
@@ -117,14 +111,3 @@ def letter_rows(spark: SparkSession, folders: Iterable[Path], batch: int, now: i
         F.lit(batch).cast("bigint").alias("batch_id"),
         F.timestamp_micros(F.lit(now)).alias("time"),
     )
-
-
-def letter_folders(folder: Path, batch: int) -> list[Path]:
-    """Where workers leave the dead letters of a micro-batch."""
-    return folders_of(folder, batch)
-
-
-def read_letters(folder: Path, batch: int) -> list[dict[str, str]]:
-    """The dead letters that workers have left in a micro-batch, which ran just now: to be looked at."""
-    texts = read_task_files(folder, "*.jsonl", batch)
-    return [json.loads(line) for text in texts for line in text.splitlines()]

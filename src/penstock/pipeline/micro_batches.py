@@ -41,7 +41,7 @@ from penstock.pipeline.feedback import (
     last_run,
     next_run,
 )
-from penstock.pipeline.frames import PAIR, match_frame, snapshot_store
+from penstock.pipeline.frames import PAIR, MatchWork, match_frame, snapshot_store
 from penstock.pipeline.letters import count_letters, letter_rows
 from penstock.pipeline.metrics import QUANTILES, Report, Reports, refusals
 from penstock.pipeline.pins import Pin, Pins, query_id
@@ -162,10 +162,9 @@ class MicroBatches:
         keyed = frame.withColumn(
             KEY, event_key(self.schema, self.event_id, frame.columns, pin.batch)
         )
-        pairs = match_frame(
-            keyed,
+        work = MatchWork(
             pin.snapshot,
-            now=pin.now,
+            pin.now,
             explode=True,
             engine=self.engine,
             operators=self.operators,
@@ -175,7 +174,7 @@ class MicroBatches:
             costs=cost_folder(pin.snapshot, pin.batch),
         )
         parts = [F.lit(query), F.col(KEY), F.col("subscription").cast("string")]
-        return pairs.select(
+        return match_frame(keyed, work).select(
             _digest(parts).alias(NOTIFICATION_ID.name),
             *[F.col(f.name) for f in PAIR],
             *[F.col(quote_name(name)) for name in names],

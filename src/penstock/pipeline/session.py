@@ -51,12 +51,11 @@ def local_session(
     """
     if (active := SparkSession.getActiveSession()) is not None:
         return active
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     settings = {**_EVERYWHERE, **(config or {})}
     if master.startswith("sc://"):
         return _built(SparkSession.builder.remote(master), name, settings)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if submitted:
+    if is_submitted():
         return _built(SparkSession.builder, name, settings)
     _require_java()
     if master.startswith("local"):
@@ -68,6 +67,11 @@ def local_session(
             f"{_DEEP_STACKS} -Dlog4j2.configurationFile={_log_file()} {given}".strip()
         )
     return _built(SparkSession.builder.master(master), name, settings)
+
+
+def is_submitted() -> bool:
+    """Whether spark-submit started this process, and has chosen master, resources and environment."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def is_connect(spark: SparkSession) -> bool:

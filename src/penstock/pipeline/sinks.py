@@ -17,7 +17,7 @@ import sys
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -80,6 +80,7 @@ class FileSink:
 
     path: str
     format: str = "parquet"
+    guarantee: ClassVar[str] = EXACTLY_ONCE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", str(self.path))  # a Path will do
@@ -87,10 +88,6 @@ class FileSink:
             raise PipelineError(
                 f"a file sink writes {' or '.join(FILE_FORMATS)}, not {self.format!r}"
             )
-
-    @property
-    def guarantee(self) -> str:
-        return EXACTLY_ONCE
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
         if _PARTITION in map(str.lower, columns):
@@ -139,13 +136,10 @@ class DeltaSink:
     """
 
     path: str
+    guarantee: ClassVar[str] = EXACTLY_ONCE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", str(self.path))
-
-    @property
-    def guarantee(self) -> str:
-        return EXACTLY_ONCE
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
         try:
@@ -177,10 +171,7 @@ class ConsoleSink:
     """The first rows of each micro-batch as lines of JSON on standard output, and how many more there are."""
 
     rows: int = 20
-
-    @property
-    def guarantee(self) -> str:
-        return AT_LEAST_ONCE
+    guarantee: ClassVar[str] = AT_LEAST_ONCE
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
         return
@@ -206,10 +197,7 @@ class CallableSink:
 
     function: Callable[[Any], object]
     arrow: bool = False
-
-    @property
-    def guarantee(self) -> str:
-        return AT_LEAST_ONCE
+    guarantee: ClassVar[str] = AT_LEAST_ONCE
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
         if not callable(self.function):

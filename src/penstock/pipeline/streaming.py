@@ -15,19 +15,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import PipelineError
-from penstock.language.signatures import Signatures
 from penstock.matching import check_engine
 from penstock.matching.subscription_rows import SubscriptionSource
 from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
-from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
 from penstock.pipeline.dead_letters import Records
 from penstock.pipeline.frames import check_columns, operators_of
 from penstock.pipeline.metrics import ConnectReports, Listener, LocalReports, Metrics, Reports
 from penstock.pipeline.micro_batches import ADDED, MicroBatches
-from penstock.pipeline.pins import local_path
+from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.session import is_connect, local_session
-from penstock.pipeline.sinks import FileSink, Sink
+from penstock.pipeline.sinks import Sink
 from penstock.pipeline.sources import (
     CARRIERS,
     REASON,
@@ -38,8 +36,7 @@ from penstock.pipeline.sources import (
     separator_of,
     source_of,
 )
-from penstock.pipeline.streaming_queries import RunningQuery, StartedQuery, check_sink, start_query
-from penstock.pipeline.triggers import trigger_of
+from penstock.pipeline.streaming_queries import RunningQuery, StartedQuery
 from penstock.registry import Subscriptions
 
 _LAST_WORDS = 60.0  # seconds for a busy Spark to tell the last progress of a query that has ended
@@ -83,7 +80,7 @@ class Pipeline:
 
     def start(self) -> "RunningPipeline":
         """Check everything that can be checked, then start."""
-        trigger = trigger_of(self.trigger)
+        outlet = Outlet.of(self.sink, self.dead_letter, self.checkpoint, self.trigger, self.name)
         check_engine(self.engine)
         check_strategy(self.strategy)
         operators = self._operators()
@@ -94,15 +91,29 @@ class Pipeline:
         frame = source if isinstance(source, DataFrame) else source.read(spark)
         schema = event_schema(frame)
         self._check(spark, schema)
+        outlet.check(spark, [*(f.name for f in ADDED), *schema.names])
         reports = _reports(spark)
         metrics = Metrics(self.metrics)
         listener = Listener(metrics, lambda batch: reports.take(spark, batch))
         with ExitStack() as at_the_end:
-            registry = self._registry(spark, at_the_end)
-            batches = self._batches(source, frame, schema, reports, registry, operators.signatures)
+            batches = MicroBatches(
+                subscriptions=self._registry(spark, at_the_end),
+                schema=schema,
+                sink=outlet.sink,
+                dead_letter=outlet.dead_letter,
+                checkpoint=outlet.checkpoint,
+                snapshots=None if self.snapshots is None else str(Path(self.snapshots).absolute()),
+                engine=self.engine,
+                operators=operators.signatures,
+                strategy=self.strategy,
+                records=_records(source, frame, schema),
+                event_time=self.event_time,
+                event_id=self.event_id,
+                reports=reports,
+            )
             spark.streams.addListener(listener)
             at_the_end.callback(spark.streams.removeListener, listener)
-            started = start_query(frame, batches, batches.checkpoint, trigger, self.name)
+            started = outlet.start(frame, batches)
             listener.follow(str(started.query.id))
             return RunningPipeline(started, metrics, listener, at_the_end.pop_all())
 
@@ -132,42 +143,6 @@ class Pipeline:
                 "with Spark Connect a pipeline runs in a process of the server, which can't see an in-memory "
                 "registry: open one by URL (penstock.Subscriptions.open)"
             )
-        notification = [*(f.name for f in ADDED), *schema.names]
-        for sink, columns in ((self.sink, notification), (self.dead_letter, DEAD_LETTER_COLUMNS)):
-            if sink is not None:
-                check_sink(sink, spark, columns)
-
-    def _batches(
-        self,
-        source: Source | DataFrame,
-        frame: DataFrame,
-        schema: StructType,
-        reports: Reports,
-        registry: SubscriptionSource | str,
-        operators: Signatures,
-    ) -> MicroBatches:
-        checkpoint = str(local_path(self.checkpoint, "checkpoint").absolute())
-        records = None
-        if isinstance(source, Source) and REASON in frame.columns:
-            kind = source.record if source.format in CARRIERS else source.format
-            records = Records(
-                kind, schema, separator_of(source.options), most_values(source.options)
-            )
-        return MicroBatches(
-            subscriptions=registry,
-            schema=schema,
-            sink=self.sink,
-            dead_letter=self.dead_letter or FileSink(f"{checkpoint}/penstock/dead-letters", "json"),
-            checkpoint=checkpoint,
-            snapshots=None if self.snapshots is None else str(Path(self.snapshots).absolute()),
-            engine=self.engine,
-            operators=operators,
-            strategy=self.strategy,
-            records=records,
-            event_time=self.event_time,
-            event_id=self.event_id,
-            reports=reports,
-        )
 
     def _registry(self, spark: SparkSession, at_the_end: ExitStack) -> SubscriptionSource | str:
         """The registry itself; with Spark Connect, what the server opens it by."""
@@ -198,6 +173,14 @@ class RunningPipeline(RunningQuery):
     def _finish(self) -> None:
         self._listener.terminated.wait(_LAST_WORDS)
         self._at_the_end.close()
+
+
+def _records(source: Source | DataFrame, frame: DataFrame, schema: StructType) -> Records | None:
+    """How bad records are written; None if the source has none."""
+    if not isinstance(source, Source) or REASON not in frame.columns:
+        return None
+    kind = source.record if source.format in CARRIERS else source.format
+    return Records(kind, schema, separator_of(source.options), most_values(source.options))
 
 
 def _url(subscriptions: SubscriptionSource | str) -> str | None:

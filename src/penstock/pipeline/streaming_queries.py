@@ -9,7 +9,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,19 +25,11 @@ from penstock.pipeline.checkpoint_locks import CheckpointLock, hold
 from penstock.pipeline.checkpoints import DurableBatches, recover
 from penstock.pipeline.retries import Deliver, Retries, worker_loss
 from penstock.pipeline.session import is_connect
-from penstock.pipeline.sinks import Sink
 from penstock.pipeline.triggers import Trigger
 
 _log = logging.getLogger("penstock.pipeline")
 START_PAUSES = (1.0,) * 11  # seconds before each further try to start: only patience is lost
 _INTERRUPTED_AFTER = 60.0  # seconds that a held micro-batch waits for Spark to interrupt it
-
-
-def check_sink(sink: object, spark: SparkSession, columns: Sequence[str]) -> None:
-    """A PipelineError if it is none, or can't take rows of these columns."""
-    if not isinstance(sink, Sink):
-        raise PipelineError(f"not a sink: {sink!r} (it needs guarantee, check and write)")
-    sink.check(spark, columns)
 
 
 class BatchGate:

@@ -53,7 +53,7 @@ class _Scene:
 
 def run_demo(seconds: int = SECONDS, folder: Path | None = None) -> int:
     """Run the demo for some seconds of streaming; the exit code."""
-    console = Console(stderr=False)
+    console = Console()
     target = _fresh(folder or Path("penstock-demo"))
     say = _teller(console)
     say(f"Penstock demo: market ticks against {SUBSCRIPTIONS:,} subscriptions on local Spark")
@@ -279,14 +279,11 @@ def _sum_up(
             f"and brought {scene.ours_seen:,} notifications"
         )
     row = found.head(1).to_pylist()[0]
-    event = {
-        name: row[name]
-        for name in ("tick", "symbol", "sector", "price", "change", "size", "traded")
-    }
     schema = {
         "tick": "long", "symbol": "string", "sector": "string", "price": "double",
         "change": "double", "size": "long", "traded": "timestamp",
     }  # fmt: skip
+    event = {name: row[name] for name in schema}
     say(f"\nwhy did {row['subscriber']} get the first of them?")
     say(str(subs.compile(schema).explain(row["subscription"], event)))
     sys.stdout.flush()

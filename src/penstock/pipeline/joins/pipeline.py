@@ -16,14 +16,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from penstock.base.errors import PipelineError
-from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
-from penstock.pipeline.delivery import Delivery
 from penstock.pipeline.joins.match import Frames, Windows, match_joins
-from penstock.pipeline.pins import local_path
+from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.revival import RevivedQuery
-from penstock.pipeline.sinks import FileSink, Sink
-from penstock.pipeline.streaming_queries import RunningQuery, check_sink, start_query
-from penstock.pipeline.triggers import trigger_of
+from penstock.pipeline.sinks import Sink
+from penstock.pipeline.streaming_queries import RunningQuery
 from penstock.registry import Subscriptions
 
 
@@ -53,9 +50,8 @@ class JoinPipeline:
 
     def start(self) -> RunningQuery:
         """Check everything that can be checked, then start."""
-        trigger = trigger_of(self.trigger)
-        checkpoint = str(local_path(self.checkpoint, "checkpoint").absolute())
-        home = f"{checkpoint}/penstock/joins"
+        outlet = Outlet.of(self.sink, self.dead_letter, self.checkpoint, self.trigger, self.name)
+        home = f"{outlet.checkpoint}/penstock/joins"
         notifications = match_joins(
             self.changes,
             self.subscriptions,
@@ -72,11 +68,4 @@ class JoinPipeline:
             raise PipelineError(
                 "a pipeline needs streams of changes; for tables at rest there is match_joins"
             )
-        dead_letter = self.dead_letter or FileSink(f"{checkpoint}/penstock/dead-letters", "json")
-        for sink, columns in (
-            (self.sink, notifications.columns),
-            (dead_letter, DEAD_LETTER_COLUMNS),
-        ):
-            check_sink(sink, notifications.sparkSession, columns)
-        deliver = Delivery(self.sink, dead_letter, checkpoint, f"{home}/letters")
-        return RevivedQuery(start_query(notifications, deliver, checkpoint, trigger, self.name))
+        return RevivedQuery(outlet.start_delivery(notifications, f"{home}/letters"))

@@ -15,19 +15,12 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from penstock.base.errors import PipelineError
-from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
-from penstock.pipeline.delivery import Delivery
-from penstock.pipeline.pins import local_path
-from penstock.pipeline.sinks import FileSink, Sink
-from penstock.pipeline.streaming_queries import RunningQuery, StartedQuery, check_sink, start_query
-from penstock.pipeline.task_files import forget, forget_before
-from penstock.pipeline.triggers import trigger_of
+from penstock.pipeline.outlets import Outlet
+from penstock.pipeline.sinks import Sink
+from penstock.pipeline.streaming_queries import RunningQuery, StartedQuery
 from penstock.pipeline.views.levels import LevelFigures, read_levels
 from penstock.pipeline.views.match import PLAN, Views, match_views, plan_of_views
 from penstock.views.plan_file import ViewsPlan, read_plan
-
-KEPT = 100
-"""Micro-batches whose figures are kept: as many as Spark keeps logs of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +45,12 @@ class ViewPipeline:
 
     def start(self) -> "RunningViews":
         """Check everything that can be checked, then start."""
-        trigger = trigger_of(self.trigger)
+        outlet = Outlet.of(self.sink, self.dead_letter, self.checkpoint, self.trigger, self.name)
         if not self.documents.isStreaming:
             raise PipelineError(
                 "a pipeline needs a stream of documents; for those at rest there is match_views"
             )
-        checkpoint = str(local_path(self.checkpoint, "checkpoint").absolute())
-        home = f"{checkpoint}/penstock/views"
+        home = f"{outlet.checkpoint}/penstock/views"
         _check_plan(Path(home) / PLAN, plan_of_views(self.views))
         rows = match_views(
             self.documents,
@@ -71,12 +63,7 @@ class ViewPipeline:
             levels=f"{home}/levels",
             dead_letters=f"{home}/letters",
         )
-        dead_letter = self.dead_letter or FileSink(f"{checkpoint}/penstock/dead-letters", "json")
-        for sink, columns in ((self.sink, rows.columns), (dead_letter, DEAD_LETTER_COLUMNS)):
-            check_sink(sink, rows.sparkSession, columns)
-        delivery = Delivery(self.sink, dead_letter, checkpoint, f"{home}/letters")
-        deliver = _Deliver(delivery, f"{home}/levels")
-        return RunningViews(start_query(rows, deliver, checkpoint, trigger, self.name), home)
+        return RunningViews(outlet.start_delivery(rows, f"{home}/letters", f"{home}/levels"), home)
 
 
 def _check_plan(path: Path, plan: ViewsPlan) -> None:
@@ -94,19 +81,6 @@ def _check_plan(path: Path, plan: ViewsPlan) -> None:
             "the checkpoint is of another plan, and a micro-batch may have to be replayed with that: "
             "start the new plan with a new checkpoint"
         )
-
-
-@dataclass(frozen=True)
-class _Deliver:
-    """A micro-batch: the figures of one that is replayed are made anew, and old ones go."""
-
-    delivery: Delivery
-    levels: str
-
-    def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
-        forget(Path(self.levels), number)
-        self.delivery(frame, number, tried)
-        forget_before(Path(self.levels), number + 1 - KEPT)
 
 
 class RunningViews(RunningQuery):
