@@ -15,8 +15,8 @@ from penstock import (
     Table,
     TicketError,
 )
+from penstock.joins.select_costs import examine_select, examine_selects
 from penstock.matching import examine, examine_many
-from penstock.registry.catalogs import examine_select, examine_selects
 from penstock.registry.tables import costs as costs_table
 
 MANY = "symbol = 'A' AND " + " AND ".join(f"name LIKE '%{n}%'" for n in range(129))

@@ -1,48 +1,154 @@
-"""Filters and selects, told apart by how their text begins: they stand in one table, each kind is compiled alone.
+"""The kinds of subscription: what each is called, how its texts begin, how they are checked.
 
-A matcher, a snapshot or a report of covers is given the filters. The pipeline of select-joins is given the selects, by
-`SelectSource`, in the same form. An id may have had a filter and have a select now, or the other way round: whoever
-follows the filters sees it removed.
+    filter        price > 500 AND symbol = 'GOOG'
+    select-join   SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE …
+    tree-pattern  //news/item[topic = 'ACME'][author{val}]
+
+All stand in one table, and each kind is compiled alone: whoever compiles subscriptions is given those of one kind
+(`kind_sources`). An id may have had a filter and have a select now: whoever follows the filters sees it removed.
+
+A further kind is one more value in `KINDS`.
 """
 
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.errors import RegistryError, SubscriptionErrors
-from penstock.joins.selects import SELECT_PATTERN, Select, Selects
+from penstock.base.arrays import Bools, Int64s
+from penstock.base.errors import FilterError
+from penstock.joins.catalog import Catalog
+from penstock.joins.select_costs import examine_select, examine_selects
+from penstock.joins.selects import SELECT_PATTERN
+from penstock.language import Schema
+from penstock.language.conjunctions import Progress
+from penstock.language.signatures import NO_OPERATORS, Signatures
+from penstock.matching import Examined, examine, examine_many
 from penstock.matching.subscription_rows import Changes, Rows
+from penstock.views.pattern_costs import examine_pattern, examine_patterns
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from penstock.joins.catalog import Catalog
-    from penstock.registry.store import Store
-
-
-def are_selects(texts: "pa.Array | pa.ChunkedArray") -> npt.NDArray[np.bool_]:
-    """Which texts are meant as selects; a NULL isn't."""
-    found = pc.fill_null(pc.match_substring_regex(texts, SELECT_PATTERN), False)
-    return np.asarray(found, dtype=np.bool_)
+Texts = Any  # pa.Array | pa.ChunkedArray: to mypy, Arrow has no types
+Errors = list[tuple[int, FilterError]]
+"""What is wrong with texts, by their places."""
 
 
-def rows_of_kind(rows: Rows, selects: bool) -> Rows:
-    """The filters among subscriptions, or the selects.
+class Rules(NamedTuple):
+    """What subscriptions must fit: filters a schema and its operators, select-joins a catalogue."""
 
-    >>> rows = Rows.of([(1, "alice", "price > 5", 9), (2, "bob", "select * from A", 9)])
-    >>> rows_of_kind(rows, False).ids, rows_of_kind(rows, True).ids
-    (array([1]), array([2]))
+    schema: Schema | None = None
+    operators: Signatures = NO_OPERATORS
+    catalog: Catalog | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A kind of subscription."""
+
+    name: str
+    begins: str
+    """How its texts begin, and those of no other kind; an expression for Python and for Arrow."""
+    expensive: str
+    """What of a text costs, in words: less of it is cheaper."""
+    examine: Callable[[str, Rules], Examined]
+    """What one text costs. FilterError if it isn't of this kind."""
+    examine_many: Callable[[Texts, Rules, Progress], tuple[Errors, Int64s]]
+    """The same of many: what is wrong with them, and what each costs."""
+
+    @cached_property
+    def _beginning(self) -> re.Pattern[str]:
+        return re.compile(self.begins.replace("$", r"\Z"))
+
+    def has(self, text: str) -> bool:
+        """Whether a text is meant as one of this kind, right or wrong."""
+        return self._beginning.match(text) is not None
+
+
+def _examine_select(text: str, rules: Rules) -> Examined:
+    return examine_select(text, rules.catalog)
+
+
+def _examine_selects(texts: Texts, rules: Rules, progress: Progress) -> tuple[Errors, Int64s]:
+    errors, costs = examine_selects(texts.to_pylist(), rules.catalog)
+    progress(len(texts))
+    return errors, np.array(costs, np.int64)
+
+
+def _examine_pattern(text: str, rules: Rules) -> Examined:
+    return examine_pattern(text)
+
+
+def _examine_patterns(texts: Texts, rules: Rules, progress: Progress) -> tuple[Errors, Int64s]:
+    return examine_patterns(texts.to_pylist(), progress)
+
+
+def _examine_filter(text: str, rules: Rules) -> Examined:
+    return examine(text, rules.schema, rules.operators)
+
+
+def _examine_filters(texts: Texts, rules: Rules, progress: Progress) -> tuple[Errors, Int64s]:
+    return examine_many(texts, rules.schema, rules.operators, progress)
+
+
+_TESTS = (
+    "patterns, memberships and comparisons of attributes, beside an equality, a range or a prefix"
+)
+
+SELECT_JOIN = Kind("select-join", SELECT_PATTERN, _TESTS, _examine_select, _examine_selects)
+TREE_PATTERN = Kind(
+    "tree-pattern",
+    r"^[ \t\r\n\f\v]*[/\[]",
+    "comparisons and nodes of any name (*)",
+    _examine_pattern,
+    _examine_patterns,
+)
+FILTER = Kind("filter", "", _TESTS, _examine_filter, _examine_filters)
+KINDS = (SELECT_JOIN, TREE_PATTERN, FILTER)
+"""The first that has a text is its kind; filters are all the others."""
+
+
+def kind_of(text: str) -> Kind:
+    """The kind that a text is meant as.
+
+    >>> [kind_of(text).name for text in ("price > 5", "select * from A", "//a/b", "selected = 5")]
+    ['filter', 'select-join', 'tree-pattern', 'filter']
     """
-    wanted = are_selects(rows.filters) == selects
+    return next(kind for kind in KINDS if kind.has(text))
+
+
+def are_of_kind(texts: Texts, kind: Kind) -> Bools:
+    """Which texts are meant as some kind; NULL counts as a filter."""
+    found = np.zeros(len(texts), np.bool_)
+    for other in KINDS:
+        if other is FILTER:
+            return ~found
+        of_other = np.asarray(
+            pc.fill_null(pc.match_substring_regex(texts, other.begins), False), np.bool_
+        )
+        if other is kind:
+            return of_other & ~found
+        found |= of_other
+    raise AssertionError(f"{kind.name} is not among the kinds")
+
+
+def rows_of_kind(rows: Rows, kind: Kind) -> Rows:
+    """The subscriptions of one kind.
+
+    >>> rows = Rows.of([(1, "alice", "price > 5", 9), (2, "bob", "select * from A", 9), (3, "eve", "//a", 9)])
+    >>> [rows_of_kind(rows, kind).ids.tolist() for kind in (FILTER, SELECT_JOIN, TREE_PATTERN)]
+    [[1], [2], [3]]
+    """
+    wanted = are_of_kind(rows.filters, kind)
     return rows if wanted.all() else rows.take(np.flatnonzero(wanted))
 
 
-def changes_of_kind(changes: Changes, selects: bool) -> Changes:
-    """What changed, for whoever follows only the filters, or only the selects."""
-    mine = are_selects(changes.upserts.filters) == selects
+def changes_of_kind(changes: Changes, kind: Kind) -> Changes:
+    """What changed, for whoever follows one kind only: an id that now has a text of another one is removed."""
+    mine = are_of_kind(changes.upserts.filters, kind)
     if mine.all():
         return changes
     others = changes.upserts.ids[~mine]
@@ -53,42 +159,18 @@ def changes_of_kind(changes: Changes, selects: bool) -> Changes:
     )
 
 
-class SelectSource:
-    """The select-joins of a registry (`subs.selects`): a `SubscriptionSource` that also says what the texts ask for."""
-
-    def __init__(self, store: "Store", catalog: "Catalog | None", clock: Callable[[], int]) -> None:
-        self._store = store
-        self._clock = clock
-        self.catalog = catalog
-
-    @property
-    def identity(self) -> str:
-        return self._store.identity
-
-    def sequence(self) -> int:
-        """The number of the last change, of a filter or of a select."""
-        return self._store.head().sequence
-
-    def active(self, now: int | None = None) -> Rows:
-        """The selects whose lease ends after `now`, in columns."""
-        return rows_of_kind(self._store.active(self._clock() if now is None else now), True)
-
-    def changes(self, since: int) -> Changes:
-        """What changed after a sequence number."""
-        return changes_of_kind(self._store.changes(since), True)
-
-    def joins(self, rows: Rows | None = None) -> dict[int, Select]:
-        """What the selects ask for, by id: all that are active, or those of some rows (of `changes`).
-
-        SubscriptionErrors with those that don't fit the catalogue.
-        """
-        rows = self.active() if rows is None else rows
-        if not len(rows):
-            return {}
-        if self.catalog is None:
-            raise RegistryError("the registry has selects, but no catalogue to read them with")
-        found, errors = Selects.under(self.catalog).many(rows.filters.to_pylist())
-        if errors:
-            raise SubscriptionErrors([(int(rows.ids[row]), error) for row, error in errors])
-        pairs = zip(rows.ids.tolist(), found, strict=True)
-        return {sid: select for sid, select in pairs if select is not None}
+def examine_all(
+    texts: pa.ChunkedArray, rows: Int64s, rules: Rules, progress: Progress
+) -> tuple[dict[int, FilterError], Int64s]:
+    """Check texts of any kinds, those of some rows: the errors by row, and what each costs (0 of other rows)."""
+    errors: dict[int, FilterError] = {}
+    costs = np.zeros(len(texts), np.int64)
+    wanted = np.zeros(len(texts), np.bool_)
+    wanted[rows] = True
+    for kind in KINDS:
+        mine = np.flatnonzero(wanted & are_of_kind(texts, kind))
+        if len(mine):
+            some = texts if len(mine) == len(texts) else texts.take(mine)
+            found, costs[mine] = kind.examine_many(some, rules, progress)
+            errors |= {int(mine[place]): error for place, error in found}
+    return errors, costs

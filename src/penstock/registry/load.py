@@ -20,12 +20,9 @@ import pyarrow.compute as pc
 
 from penstock.base.arrays import Bools, Int64s
 from penstock.base.errors import FilterError, SubscriptionErrors
-from penstock.joins.catalog import Catalog
-from penstock.matching import examine_many
 from penstock.matching.subscription_rows import FOREVER
-from penstock.registry.catalogs import examine_selects
 from penstock.registry.incoming import Incoming
-from penstock.registry.kinds import are_selects
+from penstock.registry.kinds import Rules, examine_all
 from penstock.registry.limits import MAX_SUBSCRIBER, Limits, filter_error, subscriber_error
 from penstock.registry.queries import Ids
 from penstock.registry.schemas import KnownSchema
@@ -58,10 +55,10 @@ class SchemaMoved(Exception):
 
 
 class LoadRules(NamedTuple):
-    """What subscriptions must fit."""
+    """What subscriptions must fit: `known` is the schema that `given` has."""
 
     known: KnownSchema
-    catalog: Catalog | None
+    given: Rules
     limits: Limits
 
 
@@ -178,12 +175,7 @@ def _row_errors(incoming: Incoming, ids: Ids | None) -> RowErrors:
 def _examine(
     filters: pa.ChunkedArray, rules: LoadRules, errors: RowErrors, advance: Advance
 ) -> Int64s:
-    """What each filter costs. Adds to `errors` what is wrong with filters, also that one costs too much."""
-    good = np.ones(len(filters), np.bool_)
-    good[list(errors)] = False
-    selects = np.flatnonzero(good & are_selects(filters))
-    good[selects] = False
-    rows = np.flatnonzero(good)
+    """What each subscription costs. Adds to `errors` what is wrong with texts, also that one costs too much."""
     done = 0
 
     def checked(count: int) -> None:
@@ -191,14 +183,10 @@ def _examine(
         done += count
         advance(done)
 
-    texts = filters if good.all() else filters.take(rows)
-    found, cost = examine_many(texts, rules.known.schema, rules.known.operators, progress=checked)
-    costs = np.zeros(len(filters), np.int64)
-    costs[rows] = cost
-    wrong, costs[selects] = examine_selects(_values(filters, selects.tolist()), rules.catalog)
+    rows = np.delete(np.arange(len(filters)), list(errors))
+    found, costs = examine_all(filters, rows, rules.given, checked)
     advance(len(filters))
-    errors |= {int(rows[n]): error for n, error in found}
-    errors |= {int(selects[n]): error for n, error in wrong}
+    errors |= found
     for row, text in _unrefused(costs > rules.limits.subscription, filters, errors):
         error = check_cost(text, int(costs[row]), rules.limits)
         assert error is not None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from penstock.matching.subscription_rows import FOREVER
 from penstock.registry.checksums import checksum_of_row
+from penstock.registry.kinds import kind_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -47,6 +48,11 @@ class Subscription:
     expires: datetime | None
     sequence: int
 
+    @property
+    def kind(self) -> str:
+        """`filter`, `select-join` or `tree-pattern`."""
+        return kind_of(self.filter).name
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON: times as ISO 8601 text.
 
@@ -55,7 +61,11 @@ class Subscription:
         '2026-01-01T00:00:00+00:00'
         """
         expires = None if self.expires is None else self.expires.isoformat()
-        return asdict(self) | {"created": self.created.isoformat(), "expires": expires}
+        return asdict(self) | {
+            "kind": self.kind,
+            "created": self.created.isoformat(),
+            "expires": expires,
+        }
 
 
 def subscription_of(record: Record) -> Subscription:

@@ -20,15 +20,15 @@ from sqlalchemy.engine import URL
 from penstock.base.durations import utc_now
 from penstock.base.errors import ExpensiveSubscription, RegistryError, UnknownSubscription
 from penstock.joins.catalog import Catalog
-from penstock.joins.selects import is_select
 from penstock.language import Schema, SchemaLike
-from penstock.matching import Examined, examine
+from penstock.matching import Examined
 from penstock.matching.subscription_rows import FOREVER, Changes, Rows
 from penstock.operators.define import Operators, OperatorsLike
-from penstock.registry.catalogs import examine_select, keep_catalog, read_catalog
+from penstock.registry.catalogs import keep_catalog, read_catalog
 from penstock.registry.database_urls import database_of
 from penstock.registry.incoming import SourceColumns, read_source
-from penstock.registry.kinds import SelectSource, changes_of_kind, rows_of_kind
+from penstock.registry.kind_sources import PatternSource, SelectSource
+from penstock.registry.kinds import FILTER, Rules, changes_of_kind, kind_of, rows_of_kind
 from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length
 from penstock.registry.limits import Limits, as_int64, check_texts
 from penstock.registry.load import (
@@ -178,7 +178,18 @@ class Registry:
         >>> subs.selects.joins()[sid].join.tables, len(subs.active())
         (('Stocks',), 0)
         """
-        return SelectSource(self._store, self.catalog, self._clock)
+        return SelectSource(self._store, self._clock, self.catalog)
+
+    @property
+    def patterns(self) -> PatternSource:
+        """The tree patterns, which `active`, `changes` and all that compiles filters leave out.
+
+        >>> subs = Registry()
+        >>> sid, ticket = subs.subscribe("alice", "//item[author{val}]")
+        >>> len(subs.patterns.trees()[sid].nodes), len(subs.active())
+        (2, 0)
+        """
+        return PatternSource(self._store, self._clock)
 
     @property
     def identity(self) -> str:
@@ -194,8 +205,8 @@ class Registry:
         """Add a subscription: its id, and the ticket with which it can be renewed or cancelled.
 
         Raises FilterError if the filter isn't one (or doesn't fit the schema, if the registry has one), and warns with
-        ExpensiveSubscription if it will cost much more than most. In a registry with a catalogue it may be a
-        select-join: `SELECT * FROM … JOIN … WHERE …`.
+        ExpensiveSubscription if it will cost much more than most. It may also be a tree pattern, `//item[author{val}]`,
+        and in a registry with a catalogue a select-join, `SELECT * FROM … JOIN … WHERE …`.
 
         >>> sid, ticket = Registry().subscribe("alice", "price > 5", lease="2h")
         >>> sid, len(ticket)
@@ -205,13 +216,13 @@ class Registry:
         length = lease_length(lease)
         ticket = new_ticket()
         known = self._known
-        is_join = is_select(filter)
+        is_filter = kind_of(filter) is FILTER
         found, cost = self._examine(filter, known)
         for warning in found:
             warnings.warn(warning, ExpensiveSubscription, stacklevel=2)
         while True:
             with self._store.turn() as turn:
-                if is_join or turn.schema == known.text:
+                if not is_filter or turn.schema == known.text:
                     now = self._clock()
                     end = min(now + length, FOREVER)
                     if cost:
@@ -227,14 +238,14 @@ class Registry:
 
     def _examine(self, text: str, known: KnownSchema) -> Examined:
         """What a subscription will cost. FilterError if it isn't one, or costs more than is allowed."""
-        if is_select(text):
-            examined = examine_select(text, self.catalog)
-        else:
-            examined = examine(text, known.schema, known.operators)
+        examined = kind_of(text).examine(text, self._rules(known))
         error = check_cost(text, examined.cost, self.limits) if examined.cost else None
         if error is not None:
             raise error
         return examined
+
+    def _rules(self, known: KnownSchema) -> Rules:
+        return Rules(known.schema, known.operators, self.catalog)
 
     def renew(
         self,
@@ -356,7 +367,7 @@ class Registry:
         incoming = read_source(source, SourceColumns(id, subscriber, filter))
         while True:
             self._known = read_schema(self._store, self._known)
-            rules = LoadRules(self._known, self.catalog, self.limits)
+            rules = LoadRules(self._known, self._rules(self._known), self.limits)
             try:
                 with progress_bar(len(incoming), progress) as bar:
                     return load_incoming(self._store, incoming, rules, options, self._clock, bar)
@@ -378,9 +389,7 @@ class Registry:
         >>> subs.active().ids
         array([1])
         """
-        return rows_of_kind(
-            self._store.active(self._clock() if now is None else now), selects=False
-        )
+        return rows_of_kind(self._store.active(self._clock() if now is None else now), FILTER)
 
     def changes(self, since: int) -> Changes:
         """What changed after change number `since`: each filter once, in its last state.
@@ -393,7 +402,7 @@ class Registry:
         >>> changes.sequence, len(changes.upserts), changes.removed
         (2, 0, array([1]))
         """
-        return changes_of_kind(self._store.changes(since), selects=False)
+        return changes_of_kind(self._store.changes(since), FILTER)
 
     def close(self) -> None:
         """Give the connections back. In memory, that is the end of the subscriptions.

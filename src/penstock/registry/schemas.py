@@ -11,7 +11,7 @@ from penstock.base.errors import RegistryError, SubscriptionErrors
 from penstock.language import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.matching import check_many
-from penstock.registry.kinds import rows_of_kind
+from penstock.registry.kinds import FILTER, rows_of_kind
 from penstock.registry.store import Store
 
 
@@ -40,7 +40,7 @@ def keep_schema(store: Store, schema: Schema, now: int) -> KnownSchema:
     nothing = KnownSchema(None, None, schema.operators)
     known = read_schema(store, nothing)
     while known.schema is None:
-        rows = rows_of_kind(store.active(now), selects=False)
+        rows = rows_of_kind(store.active(now), FILTER)
         errors = check_many(rows.filters, schema)
         if errors:
             raise SubscriptionErrors([(int(rows.ids[row]), error) for row, error in errors])

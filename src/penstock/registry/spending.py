@@ -13,6 +13,7 @@ from sqlalchemy import Connection, delete, insert, select
 from penstock.base.errors import FilterError, RegistryError
 from penstock.registry.bad_rows import BAD_ROW_HINT, WRONG_CHECKSUM
 from penstock.registry.checksums import checksum_of_cost
+from penstock.registry.kinds import kind_of
 from penstock.registry.limits import Limits
 from penstock.registry.queries import keep_only_row, live, read_only_row
 from penstock.registry.store import Store
@@ -66,14 +67,14 @@ def keep_costs(connection: Connection, costs: Mapping[int, int]) -> None:
 
 
 def check_cost(text: str, cost: int, limits: Limits) -> FilterError | None:
-    """Why a filter costs too much, if it does."""
+    """Why a subscription costs too much, if it does."""
     if cost <= limits.subscription:
         return None
     return FilterError(
         text[:1000],
         f"costs {cost:,}, and a subscription may cost {limits.subscription:,}: so many tests that no index decides "
-        "may be evaluated for an event",
-        hint="use fewer patterns, memberships and comparisons of attributes, beside an equality, a range or a prefix; "
+        "may be evaluated for an event, or for a node of a document",
+        hint=f"use fewer {kind_of(text).expensive}; "
         "whoever runs the registry can raise the limit (Limits.subscription)",
     )
 
@@ -96,6 +97,6 @@ def check_total(text: str, cost: int, before: int, limits: Limits) -> FilterErro
         text[:1000],
         f"costs {cost:,} beside the {before:,} of the subscriber's other subscriptions, "
         f"and those of one subscriber may cost {limits.subscriber:,} together",
-        hint="end some of them, or use fewer patterns, memberships and comparisons of attributes; "
+        hint=f"end some of them, or use fewer {kind_of(text).expensive}; "
         "whoever runs the registry can raise the limit (Limits.subscriber)",
     )

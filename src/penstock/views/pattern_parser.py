@@ -16,6 +16,7 @@ numbered as they come, which is depth-first. Their number bounds the depth of th
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -33,6 +34,7 @@ from penstock.views.tree_pattern import (
 )
 
 MAX_PATTERN_TEXT, MAX_PATTERN_NODES, MAX_COMPARISONS = 65_536, 64, 256
+_REPORTED = 1_000  # patterns between two reports of progress
 _RETURNS = {"id": Returns.ID, "val": Returns.VAL, "cont": Returns.CONT}
 _LABELS = ("name", "quoted", "*")
 _BEGINNING = "/ or // and a node, [ and a branch, or a key and an operator"
@@ -50,6 +52,37 @@ def parse_pattern(text: str) -> TreePattern:
         reason = f"the pattern is too long: at most {MAX_PATTERN_TEXT:,} characters"
         raise FilterError(text, reason, found=f"{len(text):,} characters")
     return _Reader(text).pattern()
+
+
+def parse_patterns(
+    texts: Sequence[str], progress: Callable[[int], None] | None = None
+) -> tuple[list[TreePattern | None], list[tuple[int, FilterError]]]:
+    """Many patterns, and what is wrong with those that are none, by position. `progress` is called with how many more
+    were read.
+
+    >>> found, errors = parse_patterns(["//a", "//", "//a"])
+    >>> found[0] is found[2], [(place, error.reason) for place, error in errors]
+    (True, [(1, 'the pattern breaks off')])
+    """
+    known: dict[str, TreePattern | FilterError] = {}
+    found: list[TreePattern | None] = []
+    errors: list[tuple[int, FilterError]] = []
+    for place, text in enumerate(texts):
+        one = known.get(text)
+        if one is None:
+            try:
+                one = parse_pattern(text)
+            except FilterError as error:
+                one = error
+            known[text] = one
+        if isinstance(one, FilterError):
+            errors.append((place, one))
+        found.append(None if isinstance(one, FilterError) else one)
+        if progress is not None and (place + 1) % _REPORTED == 0:
+            progress(_REPORTED)
+    if progress is not None:
+        progress(len(texts) % _REPORTED)
+    return found, errors
 
 
 @dataclass(slots=True)
