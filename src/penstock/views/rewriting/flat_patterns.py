@@ -24,7 +24,7 @@ delta algorithm 3 compares label sets alone; the bits are our addition and leave
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,8 +101,9 @@ def flatten(patterns: Sequence[TreePattern]) -> FlatPatterns:
 
 def as_mapped(flat: FlatPatterns) -> FlatPatterns:
     """The same arrays, read-only, as those mapped from files are: so kernels are compiled once for both."""
-    *arrays, known = flat
-    return FlatPatterns(*map(read_only, arrays), Implications(*map(read_only, known)))
+    arrays: dict[str, Any] = flat._asdict()
+    known = Implications(*map(read_only, arrays.pop("implications")))
+    return FlatPatterns(*map(read_only, arrays.values()), implications=known)
 
 
 def _words(label: Int32s, predicate: Int32s, parent: Int8s, descendant: Bools) -> Int64s:

@@ -39,5 +39,5 @@ def map_views(folder: Path) -> tuple[FlatPatterns, LabelTrie]:
             ) from None
 
     known = Implications(*part(_IMPLICATIONS, Implications._fields))
-    flat = FlatPatterns(*part(_PATTERNS, FlatPatterns._fields[:-1]), known)
+    flat = FlatPatterns(*part(_PATTERNS, FlatPatterns._fields[:-1]), implications=known)
     return as_mapped(flat), as_mapped_trie(LabelTrie(*part(_TRIE, LabelTrie._fields)))
