@@ -1,7 +1,7 @@
 """How large a column of texts may be: its offsets have 32 bits.
 
-Whoever makes a column asks first. `ColumnTooLarge` goes to whoever chose the documents, who takes half as many at a
-time; of one document alone it is the reason why a view doesn't get it.
+Whoever makes a column checks its size first. `ColumnTooLarge` goes to whoever chose the documents, who takes half as
+many at a time. A single document that is too large is a dead letter.
 """
 
 from collections.abc import Sequence

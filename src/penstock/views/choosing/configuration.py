@@ -1,8 +1,8 @@
 """What a configuration is: valid or not, and its loads, levels and latencies (delta §2).
 
-Valid: exactly one way of feeding for every view, a path from the source to each, so no cycle, and nobody feeds more
-than its capacity. Everything here goes by the configuration alone, from the source down (views whose inputs are all fed
-come next), and doesn't rely on ranks: it is what the clever parts are checked against.
+In a valid configuration every view is fed in one way, a path leads from the source to each, so there is no cycle, and
+no view feeds more than its capacity. Everything here goes by the configuration alone, from the source down (next come
+views whose inputs are all fed), and doesn't rely on ranks: the clever parts are checked against it.
 
     source ──▶ v0 ──▶ v2 ──▶ v3        level of v0, v1: 1; of v2: 2; of v3: 3
          └───▶ v1 ──┘                  latency of v2: its rewriting's own + that of the slower of v0 and v1
@@ -24,7 +24,7 @@ _SHOWN = 5  # problems of a kind in a message
 
 
 class InvalidConfiguration(PenstockError):
-    """A configuration that isn't one."""
+    """A configuration that isn't valid."""
 
 
 class Loads(NamedTuple):
@@ -47,7 +47,7 @@ def inputs_of(graph: RewritingGraph, configuration: Configuration) -> Inputs:
 
 
 def loads(graph: RewritingGraph, configuration: Configuration) -> Loads:
-    """How much everybody feeds."""
+    """How many views each view and the source feed."""
     fed = inputs_of(graph, configuration)
     return Loads(
         np.bincount(fed.inputs, minlength=len(graph.rank)),
@@ -68,7 +68,7 @@ def latencies(graph: RewritingGraph, configuration: Configuration, costs: Costs)
 
 
 def latencies_of(fed: Inputs, own: Float64s) -> Float64s:
-    """The same, from what each view is fed from, and the latency of that rewriting by itself."""
+    """λ of each view, from what it is fed from and the latency of that rewriting by itself."""
     return _longest(*fed, _ordered(fed), own)
 
 

@@ -39,7 +39,7 @@ _PROBED = 12  # guesses of which views are saturated
 
 
 class Fewest(NamedTuple):
-    """How many views the source must feed, and how many are enough (nothing: not known)."""
+    """How many views the source must feed, and how many are enough (None: not known)."""
 
     needed: int
     enough: int | None
@@ -126,7 +126,7 @@ def source_program(
 
 
 def fewest_from_source(asked: SourceProgram, goal: int = 0, until: float = np.inf) -> Fewest:
-    """How many views the source must feed, and how many are enough. At most `goal` of them are good enough."""
+    """How many views the source must feed, and how many are enough; the search ends where `goal` are enough."""
     program, relaxed = asked
     choice = augment_choice(program, greedy(program, relaxed.prices), most=_WHOLE, until=until)
     picked: Int64s | None = improve_choice(program, choice, until)
