@@ -18,6 +18,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.jit import kernel
 from penstock.views.choosing.capacities import Capacities
 from penstock.views.choosing.cost_model import configuration_values
+from penstock.views.choosing.user_lists import rows_by_input
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
 _SHOWN = 5  # problems of a kind in a message
@@ -146,20 +147,11 @@ def _chosen_inputs(start: Int64s, inputs: Int32s, chosen: Int64s) -> tuple[Int64
 def _from_source(start: Int64s, inputs: Int32s) -> Int64s:
     """Views in an order in which each comes after all that feed it; those in or below a circle are left out."""
     views = len(start) - 1
-    users = np.zeros(views + 1, np.int64)
-    for view in inputs:
-        users[view + 1] += 1
-    users = np.cumsum(users)
-    place = users[:-1].copy()
-    used_by = np.empty(len(inputs), np.int64)
-    waits = np.empty(views, np.int64)
+    users, used_by = rows_by_input(start, inputs, views)
+    waits = np.diff(start)
     order = np.empty(views, np.int64)
     count = 0
     for view in range(views):
-        waits[view] = start[view + 1] - start[view]
-        for e in range(start[view], start[view + 1]):
-            used_by[place[inputs[e]]] = view
-            place[inputs[e]] += 1
         if waits[view] == 0:
             order[count] = view
             count += 1

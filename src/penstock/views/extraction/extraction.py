@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import Bools, Float64s, Int32s
 from penstock.views import text_columns
-from penstock.views.documents.documents import VALUE_END, VALUE_START, Documents, node_ids
+from penstock.views.documents.documents import VALUE_END, VALUE_START, Documents
 from penstock.views.extraction.embeddings import (
     Embeddings,
     ExtractionLimits,
@@ -34,7 +34,7 @@ from penstock.views.extraction.pattern_holds import (
     where_states_hold,
 )
 from penstock.views.extraction.pattern_states import ANY_LABEL, Compiled, compile_patterns
-from penstock.views.extraction.tuple_columns import TupleColumns, node_texts
+from penstock.views.extraction.tuple_columns import TupleColumns, node_columns
 from penstock.views.numerals import doubles
 from penstock.views.text_columns import join_batches
 from penstock.views.tree_pattern import TreePattern
@@ -164,14 +164,13 @@ class Extraction:
             documents.values,
             _numbers(made, lists, documents),
         )
-        self.ids = node_ids(documents)
-        self.texts = node_texts(documents)
+        self.nodes = node_columns(documents)
         self.ground = Ground(
             made.patterns,
             made.states.label,
             where_states_hold(made.states, made.tests, lists, nodes),
             lists,
-            Forest(documents.first, documents.parents, documents.last, self.texts.sizes),
+            Forest(documents.first, documents.parents, documents.last, self.nodes.sizes),
             extractor.limits,
         )
 
@@ -194,10 +193,7 @@ class PatternRun:
         pairs = found.overflowing.reshape(-1, 2)
         self.overflowing = [(int(p), int(documents.numbers[d])) for p, d in pairs]
         """Pairs of a pattern's place and the number of a document that had too many of it."""
-        patterns = extraction.ground.patterns
-        self._columns = TupleColumns(
-            found, low, patterns, documents.numbers, extraction.ids, extraction.texts
-        )
+        self._columns = TupleColumns(found, low, extraction.ground.patterns, extraction.nodes)
 
     def batch(self, place: int) -> pa.RecordBatch:
         """A pattern's tuples in Arrow: cut out of those of the run, not copied."""

@@ -19,7 +19,7 @@ from penstock.views.documents.contents import (
     text_sizes,
     write_content,
 )
-from penstock.views.documents.documents import VALUE_START, Documents
+from penstock.views.documents.documents import VALUE_START, Documents, node_ids
 from penstock.views.extraction.embeddings import Embeddings
 from penstock.views.extraction.pattern_states import Patterns
 from penstock.views.text_columns import check_column
@@ -28,18 +28,21 @@ from penstock.views.tree_pattern import Returns, TreePattern
 _VAL, _CONT = int(Returns.VAL), int(Returns.CONT)
 
 
-class NodeTexts(NamedTuple):
-    """The values and contents of document nodes."""
+class NodeColumns(NamedTuple):
+    """What tuples are made of: the numbers of documents, and the IDs, values and contents of their nodes."""
 
+    documents: Int64s
+    ids: Int64s
     values: Bytes
     contents: Contents
     sizes: Int64s
     """Per node the bytes of its value, and of its content: side by side, they cost one access to memory."""
 
 
-def node_texts(documents: Documents) -> NodeTexts:
+def node_columns(documents: Documents) -> NodeColumns:
     """Those of a batch of documents."""
-    return NodeTexts(documents.values, contents(documents), text_sizes(documents))
+    texts = documents.values, contents(documents), text_sizes(documents)
+    return NodeColumns(documents.numbers, node_ids(documents), *texts)
 
 
 class TextLayout(NamedTuple):
@@ -57,8 +60,9 @@ class TextLayout(NamedTuple):
 
 
 @kernel
-def _number_columns(found: Embeddings, numbers: Int64s, ids: Int64s, columns: Int64s) -> Int64s:
+def _number_columns(found: Embeddings, nodes: NodeColumns, columns: Int64s) -> Int64s:
     """The document and the IDs of every row, column by column; gives where those of each pattern begin."""
+    numbers, ids = nodes.documents, nodes.ids
     patterns = len(found.first_row) - 1
     first = np.zeros(patterns + 1, np.int64)
     for pattern in range(patterns):
@@ -76,7 +80,7 @@ def _number_columns(found: Embeddings, numbers: Int64s, ids: Int64s, columns: In
 
 
 @kernel
-def _lay_out_texts(found: Embeddings, low: int, asked: Patterns, nodes: NodeTexts) -> TextLayout:
+def _lay_out_texts(found: Embeddings, low: int, asked: Patterns, nodes: NodeColumns) -> TextLayout:
     """Where the texts of all text columns will stand."""
     first_node, returns = asked.first, asked.returns
     starts, sizes = nodes.contents.spans[VALUE_START], nodes.sizes
@@ -116,7 +120,12 @@ def _lay_out_texts(found: Embeddings, low: int, asked: Patterns, nodes: NodeText
 
 @kernel
 def _text_bytes(
-    found: Embeddings, low: int, asked: Patterns, nodes: NodeTexts, layout: TextLayout, texts: Bytes
+    found: Embeddings,
+    low: int,
+    asked: Patterns,
+    nodes: NodeColumns,
+    layout: TextLayout,
+    texts: Bytes,
 ) -> Bytes:
     """The bytes of all text columns; gives which of the texts are there, if not all are."""
     first_node, returns, first_text = asked.first, asked.returns, layout.first_text
@@ -183,21 +192,12 @@ def _room(size: int) -> Bytes:
 class TupleColumns:
     """All columns of a run of patterns that begins with `low`; record batches are cut out of them without copies.
 
-    `documents` has the documents' numbers, `ids` and `nodes` the IDs and texts of all their nodes. `ColumnTooLarge` if
-    the texts of a column are too many.
+    `ColumnTooLarge` if the texts of a column are too many.
     """
 
-    def __init__(
-        self,
-        found: Embeddings,
-        low: int,
-        asked: Patterns,
-        documents: Int64s,
-        ids: Int64s,
-        nodes: NodeTexts,
-    ) -> None:
+    def __init__(self, found: Embeddings, low: int, asked: Patterns, nodes: NodeColumns) -> None:
         numbers = _room(8 * (len(found.documents) + len(found.nodes))).view(np.int64)
-        self._first_number = _number_columns(found, documents, ids, numbers).tolist()
+        self._first_number = _number_columns(found, nodes, numbers).tolist()
         layout = _lay_out_texts(found, low, asked, nodes)
         check_column(int(np.diff(layout.first_text).max(initial=0)))
         texts = _room(int(layout.first_text[-1]))
