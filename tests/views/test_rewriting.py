@@ -69,7 +69,9 @@ def test_some_of_them(views, most, most_alike):
     graph = find_embeddings(flat)
     rank = rank_views(flat, graph)
     every = find_rewritings(flat, graph, rank, ALL)
-    found = find_rewritings(flat, graph, rank, RewritingLimits.of(most, most_alike))
+    found = find_rewritings(
+        flat, graph, rank, RewritingLimits(most, min(most, most_alike), 64 * most)
+    )
     for v in range(len(views)):
         some = rewritings(found, v)
         assert len(set(some)) == len(some) == min(most, len(rewritings(every, v)))

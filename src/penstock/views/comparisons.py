@@ -29,7 +29,7 @@ from penstock.views.numerals import NO_NUMBER, number, numeral, orders
 from penstock.views.tree_pattern import ValueComparison
 
 Comparisons = tuple[ValueComparison, ...]
-"""All of them must hold. None at all hold on everything, also where there is no value."""
+"""All of them must hold. An empty tuple holds on everything, also where there is no value."""
 
 _TESTS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "=": (eq, "equal"),
@@ -106,7 +106,7 @@ def _texts_hold(operator: str, values: pa.Array, literal: str) -> Bools:
 def implies(left: Comparisons, right: Comparisons) -> bool:
     """Whether every value that fulfils `left` fulfils `right`.
 
-    Exact if all literals are of one kind. Of both kinds: true is right, false may be wrong.
+    Exact if all literals are of one kind. With both kinds True is always right, and False may be wrong.
 
     >>> five = Decimal(5)
     >>> implies((ValueComparison(">", five),), (ValueComparison(">=", five), ValueComparison("<>", Decimal(0))))
@@ -130,7 +130,7 @@ def implies(left: Comparisons, right: Comparisons) -> bool:
 
 
 def unsatisfiable(comparisons: Comparisons) -> bool:
-    """Whether no value fulfils all. Exact if all literals are of one kind; of both, true is right."""
+    """Whether no value fulfils all comparisons. Exact, or with both kinds of literals only True is always right."""
     return _empty(number_set(comparisons), _text_set(comparisons))
 
 

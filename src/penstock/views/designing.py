@@ -2,8 +2,8 @@
 
     read ─▶ measure ─▶ embeddings ─▶ rewritings ─▶ choose (delta §3.3) ─▶ shorten (delta §3.4) ─▶ plan
 
-What views have of a document is measured on sample documents if there are some; else every view is taken for alike, a
-tuple of its returned attributes, so that plans differ by how many inputs they join.
+How much views have of a document is measured on sample documents. Without samples each view counts as one tuple per
+document, so that plans differ by how many inputs they join.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,19 +29,19 @@ from penstock.views.rewriting_graph import RewritingGraph
 from penstock.views.tree_pattern import Returns, TreePattern
 
 MARGIN = 1.2
-"""The source's capacity unless one is given: times the views that nothing else can feed, as in delta §5.3."""
+"""The source's capacity unless one is given: so many times the views that nothing else can feed, as in delta §5.3."""
 
 _ID_BYTES, _TEXT_BYTES = 8, 32  # of a tuple, where nothing was measured
 
 TellPhase = Callable[[str], None]
-"""Hears what is done next."""
+"""Is called with the name of each phase as it begins."""
 
 MakeGraphs = Callable[[Sequence[TreePattern], RewritingLimits, Float64s], Graphs]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What a plan is to keep to. Without a capacity, the source has what is needed and a fifth."""
+    """What a plan has to keep to. The source's default capacity is what is needed and a fifth."""
 
     capacity: str | float = 30
     source_capacity: str | float | None = None
@@ -70,7 +70,7 @@ def plan_views(
     step: TellPhase | None = None,
     make_graphs: MakeGraphs | None = None,
 ) -> Design:
-    """Plan where views are fed from. SubscriptionErrors with all texts that are no patterns, by their numbers.
+    """Plan where views are fed from. `SubscriptionErrors` names all texts that are not patterns.
 
     >>> found = plan_views(["//a{val}", "//a[. = '5']{val}", "//b"], Wishes(capacity=1, source_capacity=2))
     >>> [found.plan.inputs(view) for view in range(3)]
@@ -111,7 +111,7 @@ def plan_views(
 
 
 def read_patterns(texts: Sequence[str]) -> list[TreePattern]:
-    """The patterns of texts; SubscriptionErrors with all that are none."""
+    """The patterns of texts; `SubscriptionErrors` names all texts that are not patterns."""
     found, errors = [], []
     for number, text in enumerate(texts):
         try:

@@ -8,10 +8,10 @@ Each step is a pure function of tuples (`evaluation`), so a level, or one view o
 one process: views whose patterns are equal are computed once, where that is the fewest steps from the source.
 
 A document that has too many tuples of a view is a dead letter of that view and of all that are fed from it, directly
-or not: they get nothing of it, rather than a part.
+or not: they get nothing of it, rather than some of its tuples.
 
-Documents whose texts are together more than a column can have are run in two halves, and these as well, down to single
-documents.
+If the texts of the documents are more than a column can hold, each half of the documents is run on its own, and so on
+down to single documents.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from penstock.views.rewriting.evaluation import evaluate
 from penstock.views.rewriting.flat_patterns import flatten
 from penstock.views.rewriting.planning import plan_among
 from penstock.views.rewriting.rewriting_plan import RewritingPlan
-from penstock.views.text_columns import ColumnTooLarge, check_columns
+from penstock.views.text_columns import ColumnTooLarge, join_batches
 from penstock.views.tree_pattern import TreePattern
 from penstock.views.tuples import tuple_schema
 
@@ -43,7 +43,7 @@ class Fed(NamedTuple):
     plan: RewritingPlan | None
     """None: straight from the source."""
     inputs: tuple[int, ...]
-    """Places among all patterns that differ, in the order of the levels."""
+    """Places in `Dissemination.fed`."""
 
 
 class LevelTuples(NamedTuple):
@@ -51,7 +51,7 @@ class LevelTuples(NamedTuple):
 
     level: int
     places: range
-    """Of the patterns that differ, those of this level."""
+    """Of `Dissemination.fed`, those of this level."""
     tuples: list[pa.RecordBatch]
     dead_letters: list[DeadLetter]
     """By the place of the pattern."""
@@ -88,8 +88,7 @@ class Dissemination:
         return len(self.first) - 1
 
     def run(self, documents: Documents) -> Iterator[LevelTuples]:
-        """Every pattern's tuples on the documents, a level at a time; all levels of one half of the documents before
-        those of the other, if they are too much together."""
+        """Every pattern's tuples on the documents, a level at a time; half by half if the documents are too many."""
         try:
             found = list(self._run(documents))
         except ColumnTooLarge:
@@ -104,34 +103,24 @@ class Dissemination:
     def _run(self, documents: Documents) -> Iterator[LevelTuples]:
         known: list[pa.RecordBatch] = []
         dead: dict[int, dict[int, str]] = {}  # place -> document -> reason
-        began = perf_counter()
-        found = self._extractor.extract(documents)
-        for letter in found.dead_letters:
-            dead.setdefault(letter.pattern, {})[letter.document] = letter.reason
-        known += found.tuples
-        yield self._level(0, known, dead, len(documents), perf_counter() - began)
-        for level in range(1, self.levels):
+        for level in range(self.levels):
             began = perf_counter()
-            for place in range(self.first[level], self.first[level + 1]):
-                known.append(self._computed(place, known, dead))
-            yield self._level(level, known, dead, len(documents), perf_counter() - began)
-
-    def _level(
-        self,
-        level: int,
-        known: list[pa.RecordBatch],
-        dead: dict[int, dict[int, str]],
-        documents: int,
-        seconds: float,
-    ) -> LevelTuples:
-        places = range(self.first[level], self.first[level + 1])
-        letters = [
-            DeadLetter(place, document, reason)
-            for place in places
-            for document, reason in sorted(dead.get(place, {}).items())
-        ]
-        tuples = known[places.start : places.stop]
-        return LevelTuples(level + 1, places, tuples, letters, documents, seconds)
+            places = range(self.first[level], self.first[level + 1])
+            if level == 0:
+                found = self._extractor.extract(documents)
+                known += found.tuples
+                for letter in found.dead_letters:
+                    dead.setdefault(letter.pattern, {})[letter.document] = letter.reason
+            else:
+                for place in places:
+                    known.append(self._computed(place, known, dead))
+            letters = [
+                DeadLetter(place, document, reason)
+                for place in places
+                for document, reason in sorted(dead.get(place, {}).items())
+            ]
+            tuples, seconds = known[places.start :], perf_counter() - began
+            yield LevelTuples(level + 1, places, tuples, letters, len(documents), seconds)
 
     def _computed(
         self, place: int, known: list[pa.RecordBatch], dead: dict[int, dict[int, str]]
@@ -151,7 +140,7 @@ class Dissemination:
     def _one_by_one(
         self, fed: Fed, inputs: list[pa.RecordBatch], lost: dict[int, str]
     ) -> pa.RecordBatch:
-        """Document by document, so that only those are lost that are too much."""
+        """Document by document, so that only the documents that are too much are lost."""
         assert fed.plan is not None
         documents = np.unique(np.concatenate([_documents(batch) for batch in inputs]))
         parts = []
@@ -161,16 +150,14 @@ class Dissemination:
                 parts.append(evaluate(fed.plan, own))
             except PenstockError as error:
                 lost[document] = str(error)
-        schema = tuple_schema(fed.pattern)
-        check_columns(parts)
-        return pa.concat_batches(parts) if parts else pa.RecordBatch.from_pylist([], schema)
+        return join_batches(parts, tuple_schema(fed.pattern))
 
 
 def _arranged(
     patterns: Sequence[TreePattern], inputs: Inputs, level: Int64s
 ) -> tuple[list[Fed], list[int]]:
-    """Patterns that differ in the order of their levels: what feeds them, and whom they are for."""
-    chosen: dict[
+    """Patterns that differ, level by level: what feeds them, and whom they are for; where each level begins."""
+    nearest: dict[
         TreePattern, tuple[int, list[int]]
     ] = {}  # the view nearest to the source, its inputs
     steps: dict[TreePattern, int] = {}
@@ -178,20 +165,20 @@ def _arranged(
     for view in np.argsort(level, kind="stable").tolist():
         pattern = patterns[view]
         views.setdefault(pattern, []).append(view)
-        if pattern not in chosen:
+        if pattern not in nearest:
             sources = inputs.inputs[inputs.start[view] : inputs.start[view + 1]].tolist()
-            chosen[pattern] = view, sources
+            nearest[pattern] = view, sources
             steps[pattern] = max((steps[patterns[source]] + 1 for source in sources), default=0)
-    ordered = sorted(chosen, key=steps.__getitem__)
+    ordered = sorted(nearest, key=steps.__getitem__)
     place_of = {pattern: place for place, pattern in enumerate(ordered)}
     flat = flatten(patterns)
     found = []
     for pattern in ordered:
-        view, sources = chosen[pattern]
+        view, sources = nearest[pattern]
         plan = plan_among(flat, patterns, view, sources) if sources else None
         places = tuple(place_of[patterns[source]] for source in sources)
         found.append(Fed(pattern, tuple(sorted(views[pattern])), plan, places))
-    per_level = np.bincount([steps[pattern] for pattern in ordered], minlength=1)
+    per_level = np.bincount(list(steps.values()), minlength=1)
     return found, [0, *np.cumsum(per_level).tolist()]
 
 

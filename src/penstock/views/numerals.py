@@ -1,8 +1,8 @@
-"""Numbers in the texts of documents: which texts are one, and which.
+"""Numbers in the texts of documents: which texts are numbers, and how two of them compare.
 
-How a number is written, and when it is a double at once, `base.decimals` says. Numbers are what their digits say, no
-more and no less: 9007199254740993 isn't 9007199254740992, though both are the same double. Doubles only save time:
-where those of two numbers differ the numbers do, in the same order; where they don't, the digits decide
+`base.decimals` says how a number is written, and when it is exactly a double. Numbers are what their digits say:
+9007199254740993 isn't 9007199254740992, though both have the same nearest double. Doubles only save time: where the
+doubles of two numbers differ, so do the numbers, in the same order; where they don't, the digits decide
 (`order_of_numerals`).
 """
 
@@ -32,7 +32,7 @@ _NUMBER = re.compile(
 
 
 def number(text: str) -> Decimal | None:
-    """The number that a text is, white space around it aside; None if it is none.
+    """The number that a text is, white space around it aside; None if the text isn't a number.
 
     >>> number(" -12.50 "), number("1e3"), number("5 EUR"), number("inf")
     (Decimal('-12.50'), Decimal('1E+3'), None, None)
@@ -74,7 +74,7 @@ def numeral(value: Decimal) -> str:
 
 @kernel
 def doubles(data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Float64s, Bools]:
-    """The double nearest to the number in each span, NaN if it is none; and which ones are numbers left to be read."""
+    """The double nearest to the number in each span, NaN if there is no number; and which numbers it isn't sure of."""
     count = len(starts)
     values = np.empty(count, np.float64)
     unsure = np.zeros(count, np.bool_)
@@ -92,7 +92,7 @@ def _double(data: Bytes, at: int, past: int) -> tuple[float, bool]:
 
 @kernel
 def orders(data: Bytes, starts: Int64s, ends: Int64s, literal: Bytes) -> Int8s:
-    """How the number in each span is ordered to a literal: -1, 0, 1, or `NO_NUMBER` if it is none."""
+    """How the number in each span is ordered to a literal: -1, 0, 1, or `NO_NUMBER`."""
     found = np.empty(len(starts), np.int8)
     for i in range(len(starts)):
         found[i] = order_of_numerals(data, starts[i], ends[i], literal, 0, len(literal))

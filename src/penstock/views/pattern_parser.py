@@ -42,7 +42,7 @@ _LABEL = "an element's name, @ and an attribute's name, or *"
 
 
 def parse_pattern(text: str) -> TreePattern:
-    """The pattern that a text describes; `FilterError` says where it doesn't.
+    """The pattern that a text describes; `FilterError` says where it describes none.
 
     >>> pattern = parse_pattern("//item[topic = 'ACME']/author{val}")
     >>> [(node.label, node.parent, node.descendant) for node in pattern.nodes]

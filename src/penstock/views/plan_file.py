@@ -14,8 +14,8 @@ small plan can be read by people:
     }}
 
 Numbers have six digits. What can be worked out from the rest (level, load, latency, what the source feeds) is written
-for those who read, and must agree when the plan is read back. The checksum is of all that the plan says, however it is
-spelled. A plan that was damaged, edited, cut off or mixed up is refused, with what is wrong.
+for human readers, and must agree when the plan is read back. The checksum is of what the plan says, not of its
+spelling. A plan that was damaged, edited, cut off or mixed up is refused, with what is wrong.
 """
 
 import json
@@ -53,7 +53,7 @@ _REMEDY = (
     "make it again with `penstock plan`. If it is the copy in a checkpoint folder, delete it: a pipeline that is "
     "started with the same plan writes it again"
 )
-_HEAD = ("format", "version", "checksum")  # what the checksum isn't of
+_HEAD = ("format", "version", "checksum")  # what the checksum leaves out
 Note = str | float | int | bool | None
 
 

@@ -9,8 +9,8 @@
     start      0   1   3   4
     inputs     [1] [1 2] [0]
 
-That every view can be fed straight from the source isn't written down. Views in the order `rank` (ascending) never
-feed an earlier one, so no choice of rewritings has a cycle.
+Every view can also be fed straight from the source; the arrays don't say so. In ascending order of `rank` a view only
+feeds later ones, so no choice of rewritings has a cycle.
 """
 
 from typing import NamedTuple

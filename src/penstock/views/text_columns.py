@@ -1,7 +1,7 @@
 """How large a column of texts may be: its offsets have 32 bits.
 
-Whoever makes a column asks first. `ColumnTooLarge` goes to whoever chose the documents, who takes half as many at a
-time; of one document alone it is the reason why a view doesn't get it.
+Whoever makes a column checks its size first. `ColumnTooLarge` goes to whoever chose the documents, who takes half as
+many at a time. A single document that is too large is a dead letter.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,14 @@ def check_column(size: int) -> None:
         )
 
 
-def check_columns(batches: Sequence[pa.RecordBatch]) -> None:
-    """Refuse to join batches if a column of texts would be too large."""
-    for column, field in enumerate(batches[0].schema if batches else ()):
+def join_batches(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """One batch of several, with this schema; `ColumnTooLarge` if a column of texts would be."""
+    if len(batches) == 1:
+        return batches[0]
+    for column, field in enumerate(schema if batches else ()):
         if pa.types.is_string(field.type):
             check_column(sum(int(text_lengths(batch.column(column)).sum()) for batch in batches))
+    return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema)
 
 
 def text_lengths(texts: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

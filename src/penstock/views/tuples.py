@@ -79,7 +79,7 @@ def _numbers(tuples: pa.RecordBatch, name: str) -> Int64s:
 
 
 def _first_of_each(keys: list[Int64s]) -> Int64s | None:
-    """The rows where a new combination of keys begins, in the order of the keys; None if that is all as it is."""
+    """The rows where a new combination of keys begins, in the order of the keys; None if all rows stay."""
     if len(keys[0]) < 2:
         return None
     fresh = np.zeros(len(keys[0]) - 1, np.bool_)

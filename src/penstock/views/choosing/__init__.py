@@ -4,6 +4,6 @@
 - `choosing`: the configuration of least utilisation; by way of `program`, `lagrangian`, `repair`, `augment`, `solver`;
 - `infeasible`: what makes it impossible;
 - `loga`: shorter paths; by way of `feeding`, `reach`, `user_lists`;
-- `configuration`: levels, loads and latencies of a configuration, and whether it is one;
+- `configuration`: levels, loads and latencies of a configuration, and whether it is valid;
 - `increments`: views that come and go, sites that fail; by way of `growing`, `refeeding`.
 """

@@ -1,8 +1,8 @@
 """What a configuration is: valid or not, and its loads, levels and latencies (delta §2).
 
-Valid: exactly one way of feeding for every view, a path from the source to each, so no cycle, and nobody feeds more
-than its capacity. Everything here goes by the configuration alone, from the source down (views whose inputs are all fed
-come next), and doesn't rely on ranks: it is what the clever parts are checked against.
+In a valid configuration every view is fed in one way, a path leads from the source to each, so there is no cycle, and
+no view feeds more than its capacity. Everything here goes by the configuration alone, from the source down (next come
+views whose inputs are all fed), and doesn't rely on ranks: the clever parts are checked against it.
 
     source ──▶ v0 ──▶ v2 ──▶ v3        level of v0, v1: 1; of v2: 2; of v3: 3
          └───▶ v1 ──┘                  latency of v2: its rewriting's own + that of the slower of v0 and v1
@@ -18,13 +18,14 @@ from penstock.base.errors import PenstockError
 from penstock.base.jit import kernel
 from penstock.views.choosing.capacities import Capacities
 from penstock.views.choosing.cost_model import configuration_values
+from penstock.views.choosing.user_lists import rows_by_input
 from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
 
 _SHOWN = 5  # problems of a kind in a message
 
 
 class InvalidConfiguration(PenstockError):
-    """A configuration that isn't one."""
+    """A configuration that isn't valid."""
 
 
 class Loads(NamedTuple):
@@ -47,7 +48,7 @@ def inputs_of(graph: RewritingGraph, configuration: Configuration) -> Inputs:
 
 
 def loads(graph: RewritingGraph, configuration: Configuration) -> Loads:
-    """How much everybody feeds."""
+    """How many views each view and the source feed."""
     fed = inputs_of(graph, configuration)
     return Loads(
         np.bincount(fed.inputs, minlength=len(graph.rank)),
@@ -68,7 +69,7 @@ def latencies(graph: RewritingGraph, configuration: Configuration, costs: Costs)
 
 
 def latencies_of(fed: Inputs, own: Float64s) -> Float64s:
-    """The same, from what each view is fed from, and the latency of that rewriting by itself."""
+    """λ of each view, from what it is fed from and the latency of that rewriting by itself."""
     return _longest(*fed, _ordered(fed), own)
 
 
@@ -146,20 +147,11 @@ def _chosen_inputs(start: Int64s, inputs: Int32s, chosen: Int64s) -> tuple[Int64
 def _from_source(start: Int64s, inputs: Int32s) -> Int64s:
     """Views in an order in which each comes after all that feed it; those in or below a circle are left out."""
     views = len(start) - 1
-    users = np.zeros(views + 1, np.int64)
-    for view in inputs:
-        users[view + 1] += 1
-    users = np.cumsum(users)
-    place = users[:-1].copy()
-    used_by = np.empty(len(inputs), np.int64)
-    waits = np.empty(views, np.int64)
+    users, used_by = rows_by_input(start, inputs, views)
+    waits = np.diff(start)
     order = np.empty(views, np.int64)
     count = 0
     for view in range(views):
-        waits[view] = start[view + 1] - start[view]
-        for e in range(start[view], start[view + 1]):
-            used_by[place[inputs[e]]] = view
-            place[inputs[e]] += 1
         if waits[view] == 0:
             order[count] = view
             count += 1

@@ -13,7 +13,7 @@ What lies at the right site already doesn't travel. A plan uses CPU, storage and
 slowest input's way to the join, the join, the way of the result.
 
 Chosen here, as delta §2.2 leaves them open: the figures' defaults; that the way between two sites takes the sum of
-their delays and the narrower of their bandwidths (a matrix of all pairs of 100,000 sites has no place); that the
+their delays and the narrower of their bandwidths (a matrix of all pairs of 100,000 sites is too large); that the
 source's work weighs ten times as much as others', since taking work off it is what views are for. The source's matching
 of documents is the same for all views and not counted, as in delta §3.3.
 """
@@ -35,7 +35,7 @@ Figure = float | npt.ArrayLike
 
 
 class CostError(PenstockError):
-    """Statistics or figures that can't be meant."""
+    """Statistics or figures that make no sense."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Whether a rewriting graph is one: kernels follow its numbers without looking, so that they must be right."""
+"""Checks the numbers of a rewriting graph, which kernels follow unchecked."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Arrays that grow at their end, with room to spare: what is added costs no copy of what is there, most of the time."""
+"""Arrays that grow at their end, with room to spare, so that most additions copy nothing but what is added."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,9 +1,9 @@
-"""A configuration that lives: views come, go, and fail with their site (delta §3.5).
+"""A live configuration: views come, go, and fail with their site (delta §3.5).
 
 A view that comes takes its cheapest rewriting, α times utilisation plus β times latency, whose inputs have room; if
 there's none, the source. When views go, those that they fed are treated as if they were new, in order of rank, so that
-what feeds them is settled before. Everything is chosen anew, by the program and LOGA, after so many additions, when the
-source is full, or when told.
+what feeds them is settled before. The program and LOGA choose everything anew after so many additions, when the source
+is full, or on request.
 
 Every call leaves a valid configuration, or raises and leaves everything as it was. Views keep their numbers: those that
 went leave a gap, and a new view's rank is above all others', as it feeds nobody yet. The graph grows at its end, in
@@ -36,7 +36,7 @@ from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, Rewriti
 
 
 class IncrementError(PenstockError):
-    """A view that can't come or go: it isn't there, or what is said of it can't be meant."""
+    """A view that can't come or go: it isn't there, or its figures make no sense."""
 
 
 class SourceFull(PenstockError):
@@ -48,7 +48,7 @@ class Policy:
     """What new views prefer, and when everything is chosen anew."""
 
     additions: int | None = 1000
-    """After so many views have come; never if there's no number."""
+    """After so many views have come; None: never."""
     when_full: bool = True
     """When a view needs the source, and the source is full. Otherwise the call is refused."""
     wider: float = WIDER
@@ -300,7 +300,7 @@ class LiveConfiguration:
         return False
 
     def _try_anew(self) -> bool:
-        """Choose anew because it is time; the configuration there is stays if it can't be done better."""
+        """Choose anew because it is time; the present configuration stays if no other is found."""
         self._since = 0
         try:
             self._anew()

@@ -13,7 +13,6 @@ the crowd explains less than the bound; both are said.
 """
 
 import math
-from collections.abc import Sequence
 from time import monotonic
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from penstock.views.choosing.lagrangian import Relaxation, reduced_costs, relax
 from penstock.views.choosing.program import Program, configuration_of, simplify, total
 from penstock.views.choosing.repair import OPEN, greedy, improve_choice
 from penstock.views.choosing.solver import solve
+from penstock.views.choosing.user_lists import rows_by_input
 from penstock.views.rewriting_graph import Costs, RewritingGraph
 
 _SHOWN = 5  # views named in a message
@@ -39,7 +39,7 @@ _PROBED = 12  # guesses of which views are saturated
 
 
 class Fewest(NamedTuple):
-    """How many views the source must feed, and how many are enough (nothing: not known)."""
+    """How many views the source must feed, and how many are enough (None: not known)."""
 
     needed: int
     enough: int | None
@@ -60,13 +60,13 @@ class Infeasible(PenstockError):
         crowded: Int64s,
         saturated: Int64s,
     ) -> None:
+        super().__init__(fewest, capacities, alone, crowded, saturated)  # to be pickled with
         self.needed, self.enough = fewest.needed, fewest.enough
         self.source = capacities.source
         self.alone, self.crowded, self.saturated = alone, crowded, saturated
         self.together = int(capacities.views[saturated].sum())
-        super().__init__(self._message())
 
-    def _message(self) -> str:
+    def __str__(self) -> str:
         lines = [
             f"no configuration keeps to the capacities: the source may feed {self.source} views, "
             f"but must feed at least {self.needed}"
@@ -87,20 +87,10 @@ class Infeasible(PenstockError):
             lines.append(f"  a capacity of {self.enough} would do for the source")
         return "\n".join(lines)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _again, (dict(self.__dict__), str(self))
-
-
-def _again(state: dict[str, object], message: str) -> Infeasible:
-    error = Infeasible.__new__(Infeasible, message)
-    error.__dict__.update(state)
-    error.args = (message,)
-    return error
-
 
 def _named(views: Int64s) -> str:
-    names: Sequence[str] = [f"view {view}" for view in views[:_SHOWN].tolist()]
-    return ", ".join(names) + (", …" if len(views) > _SHOWN else "")
+    names = ", ".join(f"view {view}" for view in views[:_SHOWN].tolist())
+    return names + (", …" if len(views) > _SHOWN else "")
 
 
 class SourceProgram(NamedTuple):
@@ -126,7 +116,7 @@ def source_program(
 
 
 def fewest_from_source(asked: SourceProgram, goal: int = 0, until: float = np.inf) -> Fewest:
-    """How many views the source must feed, and how many are enough. At most `goal` of them are good enough."""
+    """How many views the source must feed, and how many are enough; the search ends where `goal` are enough."""
     program, relaxed = asked
     choice = augment_choice(program, greedy(program, relaxed.prices), most=_WHOLE, until=until)
     picked: Int64s | None = improve_choice(program, choice, until)
@@ -201,22 +191,13 @@ def _drop_needless(graph: RewritingGraph, capacity: Int64s, saturated: Bools) ->
     owner = np.empty(len(start) - 1, np.int64)
     counts = np.zeros(len(start) - 1, np.int64)
     free = np.zeros(views, np.int64)
-    users = np.zeros(views + 1, np.int64)
+    users, used_by = rows_by_input(start, inputs, views)
     for view in range(views):
         for r in range(first[view], first[view + 1]):
             owner[r] = view
             for e in range(start[r], start[r + 1]):
                 counts[r] += saturated[inputs[e]]
-                users[inputs[e] + 1] += saturated[inputs[e]]
             free[view] += counts[r] == 0
-    users = np.cumsum(users)
-    place = users[:-1].copy()
-    used_by = np.empty(users[-1], np.int64)
-    for r in range(len(start) - 1):
-        for e in range(start[r], start[r + 1]):
-            if saturated[inputs[e]]:
-                used_by[place[inputs[e]]] = r
-                place[inputs[e]] += 1
     for view in range(views):
         if not saturated[view]:
             continue

@@ -1,4 +1,4 @@
-"""Feeding single views anew in a configuration that lives (delta §3.5): the kernels of `increments`."""
+"""Feeding single views anew in a live configuration (delta §3.5): the kernels of `increments`."""
 
 import numpy as np
 

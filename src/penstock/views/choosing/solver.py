@@ -33,9 +33,9 @@ class Solution(NamedTuple):
     """What HiGHS found in its time."""
 
     picked: Int64s | None
-    """One column for each view, or nothing was found."""
+    """One column for each view; None if nothing was found."""
     bound: float
-    """Below the utilisation of every choice among the columns given. Infinite: there's none."""
+    """No choice among the columns given has less utilisation. Infinite: there is no choice."""
 
 
 def solve(
@@ -66,7 +66,7 @@ def solve(
 def solve_here(
     program: Program, keep: Bools, hint: Int64s | None, seconds: float, within: float
 ) -> Solution:
-    """The same in this process, which may take longer than it should."""
+    """What `solve` does, in this process: it may take longer than it should."""
     columns = np.flatnonzero(keep)
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for option, value in (

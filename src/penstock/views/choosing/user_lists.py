@@ -93,3 +93,19 @@ def leaves(users: HasUsers, view: int, used: int) -> int:
         for e in range(users.start[old], users.start[old + 1]):
             freed += users.inputs[e] == used
     return freed
+
+
+@kernel
+def rows_by_input(start: Int64s, inputs: Int32s, count: int) -> tuple[Int64s, Int64s]:
+    """The other way round: which rows (views or rewritings) have input v, at first[v] .. first[v + 1] of the second."""
+    first = np.zeros(count + 1, np.int64)
+    for used in inputs:
+        first[used + 1] += 1
+    first = np.cumsum(first)
+    place = first[:-1].copy()
+    found = np.empty(len(inputs), np.int64)
+    for row in range(len(start) - 1):
+        for e in range(start[row], start[row + 1]):
+            found[place[inputs[e]]] = row
+            place[inputs[e]] += 1
+    return first, found

@@ -27,7 +27,7 @@ _MARKS = (
 
 
 class RefusedDocument(Exception):
-    """A document that Penstock doesn't read: why."""
+    """Why Penstock doesn't read a document."""
 
 
 def utf8_documents(

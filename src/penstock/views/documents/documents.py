@@ -45,8 +45,8 @@ class BadDocument(NamedTuple):
 
 
 class Scopes(NamedTuple):
-    """Namespace declarations by the elements that make them: what is in scope at a node is its scope's own, and what
-    its scope's parents have of other prefixes. Scope 0 has none; a scope has no more than it needs."""
+    """Namespace declarations by the elements that make them. At a node those of its scope hold, and those of the scopes
+    above for other prefixes. Scope 0 has none; declarations that change nothing aren't kept."""
 
     parent: Int32s
     first: Int64s
@@ -138,7 +138,7 @@ class Draft(NamedTuple):
     values: Bytes
     content: Bytes
     used: Int64s
-    """How much of it is: `NODES`, `TEXT`, `ATTRIBUTE_TEXT`, `CONTENT`, `SCOPES` and `DECLARATIONS`."""
+    """How much of the arrays is in use: `NODES`, `TEXT`, `ATTRIBUTE_TEXT`, `CONTENT`, `SCOPES` and `DECLARATIONS`."""
     table: LabelTable
     scopes: Scopes
 

@@ -25,6 +25,7 @@ from penstock.views.documents.json_scan import (
     BAD_STRING,
     NO_OBJECT,
     OK,
+    REFUSED,
     TOO_DEEP,
     TOO_MANY_NODES,
     TRAILING,
@@ -53,8 +54,7 @@ def read_json(documents: Sequence[Document] | pa.Array) -> Documents:
     >>> batch.bad
     (BadDocument(place=1, reason="not an object: send an array's elements as documents, or under a key, at byte 0"),)
     """
-    pieces: list[bytes] = []
-    bad = []
+    pieces, bad = [], []
     for place, found in enumerate(utf8_documents(documents)):
         if isinstance(found, RefusedDocument):
             bad.append(BadDocument(place, str(found)))
@@ -65,10 +65,9 @@ def read_json(documents: Sequence[Document] | pa.Array) -> Documents:
     out = draft(nodes, len(data), len(data))
     ends, places = np.zeros(len(pieces), np.int64), np.zeros(len(pieces), np.int64)
     faults = np.zeros(len(pieces), np.int32)
-    faults[[known.place for known in bad]] = UNEXPECTED
-    refused = faults != OK
+    faults[[known.place for known in bad]] = REFUSED
     scan_documents(np.frombuffer(data, np.uint8), starts, out, ends, faults, places)
-    for place in np.flatnonzero((faults != OK) & ~refused).tolist():
+    for place in np.flatnonzero(faults > OK).tolist():
         reason = f"{_REASONS[int(faults[place])]}, at byte {places[place]}"
         bad.append(BadDocument(place, reason))
     return finish_documents(out, ends, bad)

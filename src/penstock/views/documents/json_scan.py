@@ -35,6 +35,8 @@ from penstock.views.documents.xml_text import put_byte, utf8
 from penstock.views.node_ids import MOST_NODES
 
 OK, NO_OBJECT, UNEXPECTED, BAD_STRING, BAD_NUMBER, TOO_DEEP, TOO_MANY_NODES, TRAILING = range(8)
+REFUSED = -1
+"""The fault of a document that isn't scanned at all."""
 
 _QUOTE, _COMMA, _COLON, _BACKSLASH = 34, 44, 58, 92
 _CLOSE_ARRAY, _OPEN_OBJECT, _CLOSE_OBJECT = 93, 123, 125

@@ -8,10 +8,10 @@ lies below the same child of the parent.
     bound    news ── item ── topic          depth 2 has no node left: the next item, then
                3       4       5            its topics again
 
-Every binding leads to an embedding: below a node on which a state holds there is one, and whether a document has
-something for all outermost nodes is asked first. But three branches over 1,000 siblings are a billion embeddings. So
-they are counted per document, and the bytes of the texts that they return, and the nodes that are skipped; a document
-past a bound gives none, and is reported.
+Every binding leads to an embedding: below a node on which a state holds there is one, and a document that lacks a node
+for one of the outermost ones is skipped first. But three branches over 1,000 siblings are a billion embeddings. So
+embeddings, the bytes of their texts and the nodes that are skipped are counted per document. A document past a bound
+gives no embeddings, and is reported.
 """
 
 from typing import NamedTuple

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import Bools, Float64s, Int32s
 from penstock.views import text_columns
-from penstock.views.documents.documents import VALUE_END, VALUE_START, Documents, node_ids
+from penstock.views.documents.documents import VALUE_END, VALUE_START, Documents
 from penstock.views.extraction.embeddings import (
     Embeddings,
     ExtractionLimits,
@@ -34,9 +34,9 @@ from penstock.views.extraction.pattern_holds import (
     where_states_hold,
 )
 from penstock.views.extraction.pattern_states import ANY_LABEL, Compiled, compile_patterns
-from penstock.views.extraction.tuple_columns import Cutter, columns_of, node_texts
+from penstock.views.extraction.tuple_columns import TupleColumns, node_columns
 from penstock.views.numerals import doubles
-from penstock.views.text_columns import check_columns
+from penstock.views.text_columns import join_batches
 from penstock.views.tree_pattern import TreePattern
 from penstock.views.tuples import tuple_schema
 
@@ -102,10 +102,8 @@ class Extractor:
                 for place in range(run.low, run.past):
                     parts[place].append(run.batch(place))
                 dead += [DeadLetter(*pair, self.too_many) for pair in run.overflowing]
-        whole = [
-            _joined(batches, schema) for batches, schema in zip(parts, self.schemas, strict=True)
-        ]
-        return Extracted(whole, sorted(dead))
+        whole = map(join_batches, parts, self.schemas)
+        return Extracted(list(whole), sorted(dead))
 
     def extractions(self, documents: Documents) -> Iterator["Extraction"]:
         """The documents, as many at a time as fit into memory with these patterns."""
@@ -166,20 +164,18 @@ class Extraction:
             documents.values,
             _numbers(made, lists, documents),
         )
-        self.ids = node_ids(documents)
-        self.texts = node_texts(documents)
+        self.nodes = node_columns(documents)
         self.ground = Ground(
             made.patterns,
             made.states.label,
             where_states_hold(made.states, made.tests, lists, nodes),
             lists,
-            Forest(documents.first, documents.parents, documents.last, self.texts.sizes),
+            Forest(documents.first, documents.parents, documents.last, self.nodes.sizes),
             extractor.limits,
         )
 
     def runs(self) -> Iterator["PatternRun"]:
-        """The patterns' tuples, so many patterns at a time that they aren't too many. `ColumnTooLarge` if one has too
-        many texts."""
+        """The patterns' tuples, some patterns at a time. `ColumnTooLarge` if one has too many texts."""
         room = Room(np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32))
         low = 0
         while low < len(self.extractor.patterns):
@@ -197,23 +193,12 @@ class PatternRun:
         pairs = found.overflowing.reshape(-1, 2)
         self.overflowing = [(int(p), int(documents.numbers[d])) for p, d in pairs]
         """Pairs of a pattern's place and the number of a document that had too many of it."""
-        patterns = extraction.ground.patterns
-        columns = columns_of(
-            found, low, patterns, documents.numbers, extraction.ids, extraction.texts
-        )
-        self._cutter = Cutter(columns, found)
+        self._columns = TupleColumns(found, low, extraction.ground.patterns, extraction.nodes)
 
     def batch(self, place: int) -> pa.RecordBatch:
         """A pattern's tuples in Arrow: cut out of those of the run, not copied."""
         pattern, schema = self._extractor.patterns[place], self._extractor.schemas[place]
-        return self._cutter.batch(place - self.low, pattern, schema)
-
-
-def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    check_columns(batches)
-    return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema)
+        return self._columns.batch(place - self.low, pattern, schema)
 
 
 def _uses(made: Compiled) -> Float64s:

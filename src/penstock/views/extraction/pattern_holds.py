@@ -7,8 +7,8 @@
     child edge    : for every bit of the state below, the parent's bit
     desc. edge    : a merge of the label's list with the bits of the state below: is the next one within the node?
 
-States stand behind those they need, so one run over them suffices. A state that holds nowhere takes no words, and what
-needs it is settled without looking at it. That is the bottom-up half of a twig join; the other half, from the outermost
+States stand behind those they need, so one run over them suffices. A state that holds nowhere takes no words, and
+neither does a state that needs it. That is the bottom-up half of a twig join; the other half, from the outermost
 nodes down, is `embeddings`, which can't run into a dead end: below a node on which a state holds there is a match.
 """
 

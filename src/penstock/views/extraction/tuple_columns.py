@@ -19,7 +19,7 @@ from penstock.views.documents.contents import (
     text_sizes,
     write_content,
 )
-from penstock.views.documents.documents import VALUE_START, Documents
+from penstock.views.documents.documents import VALUE_START, Documents, node_ids
 from penstock.views.extraction.embeddings import Embeddings
 from penstock.views.extraction.pattern_states import Patterns
 from penstock.views.text_columns import check_column
@@ -28,18 +28,21 @@ from penstock.views.tree_pattern import Returns, TreePattern
 _VAL, _CONT = int(Returns.VAL), int(Returns.CONT)
 
 
-class NodeTexts(NamedTuple):
-    """The values and contents of document nodes."""
+class NodeColumns(NamedTuple):
+    """What tuples are made of: the numbers of documents, and the IDs, values and contents of their nodes."""
 
+    documents: Int64s
+    ids: Int64s
     values: Bytes
     contents: Contents
     sizes: Int64s
     """Per node the bytes of its value, and of its content: side by side, they cost one access to memory."""
 
 
-def node_texts(documents: Documents) -> NodeTexts:
+def node_columns(documents: Documents) -> NodeColumns:
     """Those of a batch of documents."""
-    return NodeTexts(documents.values, contents(documents), text_sizes(documents))
+    texts = documents.values, contents(documents), text_sizes(documents)
+    return NodeColumns(documents.numbers, node_ids(documents), *texts)
 
 
 class TextLayout(NamedTuple):
@@ -56,21 +59,10 @@ class TextLayout(NamedTuple):
     """Whether any text isn't there."""
 
 
-class Columns(NamedTuple):
-    """All columns of a run of patterns."""
-
-    numbers: Int64s
-    first_number: Int64s
-    """Pattern of the run -> where in `numbers` its columns begin."""
-    layout: TextLayout
-    texts: Bytes
-    valid: Bytes
-    """A byte for each text, zero if there is none; empty if all are there."""
-
-
 @kernel
-def number_columns(found: Embeddings, numbers: Int64s, ids: Int64s, columns: Int64s) -> Int64s:
+def _number_columns(found: Embeddings, nodes: NodeColumns, columns: Int64s) -> Int64s:
     """The document and the IDs of every row, column by column; gives where those of each pattern begin."""
+    numbers, ids = nodes.documents, nodes.ids
     patterns = len(found.first_row) - 1
     first = np.zeros(patterns + 1, np.int64)
     for pattern in range(patterns):
@@ -88,7 +80,7 @@ def number_columns(found: Embeddings, numbers: Int64s, ids: Int64s, columns: Int
 
 
 @kernel
-def lay_out_texts(found: Embeddings, low: int, asked: Patterns, nodes: NodeTexts) -> TextLayout:
+def _lay_out_texts(found: Embeddings, low: int, asked: Patterns, nodes: NodeColumns) -> TextLayout:
     """Where the texts of all text columns will stand."""
     first_node, returns = asked.first, asked.returns
     starts, sizes = nodes.contents.spans[VALUE_START], nodes.sizes
@@ -127,8 +119,13 @@ def lay_out_texts(found: Embeddings, low: int, asked: Patterns, nodes: NodeTexts
 
 
 @kernel
-def text_bytes(
-    found: Embeddings, low: int, asked: Patterns, nodes: NodeTexts, layout: TextLayout, texts: Bytes
+def _text_bytes(
+    found: Embeddings,
+    low: int,
+    asked: Patterns,
+    nodes: NodeColumns,
+    layout: TextLayout,
+    texts: Bytes,
 ) -> Bytes:
     """The bytes of all text columns; gives which of the texts are there, if not all are."""
     first_node, returns, first_text = asked.first, asked.returns, layout.first_text
@@ -187,45 +184,31 @@ def _write_contents(
         at = int(ends[row])
 
 
-def columns_of(
-    found: Embeddings,
-    low: int,
-    asked: Patterns,
-    documents: Int64s,
-    ids: Int64s,
-    nodes: NodeTexts,
-) -> Columns:
-    """The columns of a run of patterns that begins with `low`; `ColumnTooLarge` if one is.
-
-    `documents` has their numbers, `ids` and `nodes` those of all nodes and their texts.
-    """
-    numbers = _room(8 * (len(found.documents) + len(found.nodes))).view(np.int64)
-    first_number = number_columns(found, documents, ids, numbers)
-    layout = lay_out_texts(found, low, asked, nodes)
-    check_column(int(np.diff(layout.first_text).max(initial=0)))
-    texts = _room(int(layout.first_text[-1]))
-    valid = text_bytes(found, low, asked, nodes, layout, texts)
-    return Columns(numbers, first_number, layout, texts, valid)
-
-
 def _room(size: int) -> Bytes:
     """So many bytes of Arrow's own memory: it uses pages again, and fresh ones cost more than what is written there."""
     return np.frombuffer(pa.allocate_buffer(size), np.uint8)
 
 
-class Cutter:
-    """Cuts record batches out of columns: without copies."""
+class TupleColumns:
+    """All columns of a run of patterns that begins with `low`; record batches are cut out of them without copies.
 
-    def __init__(self, columns: Columns, found: Embeddings) -> None:
-        self._columns = columns
-        self._numbers = pa.py_buffer(columns.numbers)
-        self._offsets = pa.py_buffer(columns.layout.offsets)
-        self._texts = pa.py_buffer(columns.texts)
+    `ColumnTooLarge` if the texts of a column are too many.
+    """
+
+    def __init__(self, found: Embeddings, low: int, asked: Patterns, nodes: NodeColumns) -> None:
+        numbers = _room(8 * (len(found.documents) + len(found.nodes))).view(np.int64)
+        self._first_number = _number_columns(found, nodes, numbers).tolist()
+        layout = _lay_out_texts(found, low, asked, nodes)
+        check_column(int(np.diff(layout.first_text).max(initial=0)))
+        texts = _room(int(layout.first_text[-1]))
+        self._valid = _text_bytes(found, low, asked, nodes, layout, texts)
+        """A byte for each text, zero if there is none; empty if all are there."""
+        self._numbers, self._texts = pa.py_buffer(numbers), pa.py_buffer(texts)
+        self._offsets = pa.py_buffer(layout.offsets)
         self._rows = np.diff(found.first_row).tolist()
-        self._first_number = columns.first_number.tolist()
-        self._first_offset = columns.layout.first_offset.tolist()
-        self._first_text = columns.layout.first_text.tolist()
-        self._first_column = columns.layout.first_column.tolist()
+        self._first_offset = layout.first_offset.tolist()
+        self._first_text = layout.first_text.tolist()
+        self._first_column = layout.first_column.tolist()
 
     def batch(self, place: int, pattern: TreePattern, schema: pa.Schema) -> pa.RecordBatch:
         """The tuples of the pattern at this place of the run."""
@@ -246,14 +229,13 @@ class Cutter:
     def _strings(self, column: int, rows: int) -> pa.Array:
         at, text = self._first_offset[column], self._first_text[column]
         texts = self._texts.slice(text, self._first_text[column + 1] - text)
-        valid, count = None, 0
-        if len(self._columns.valid):
-            bits = self._columns.valid[at : at + rows]
-            count = rows - int(bits.sum())
-            # The array begins at `at` of the offsets, so its bits do as well.
-            valid = pa.py_buffer(
-                np.packbits(np.concatenate([np.zeros(at % 8, np.uint8), bits]), bitorder="little")
-            )
-            offsets = self._offsets.slice(4 * (at - at % 8))
-            return pa.Array.from_buffers(pa.string(), rows, [valid, offsets, texts], count, at % 8)
-        return pa.Array.from_buffers(pa.string(), rows, [valid, self._offsets, texts], count, at)
+        if not len(self._valid):
+            buffers = [None, self._offsets, texts]
+            return pa.Array.from_buffers(pa.string(), rows, buffers, 0, at)
+        bits = self._valid[at : at + rows]
+        # The array begins within a byte of its bits, so its offsets begin as many places before `at`.
+        shift = at % 8
+        valid = np.packbits(np.concatenate([np.zeros(shift, np.uint8), bits]), bitorder="little")
+        buffers = [pa.py_buffer(valid), self._offsets.slice(4 * (at - shift)), texts]
+        missing = rows - int(bits.sum())
+        return pa.Array.from_buffers(pa.string(), rows, buffers, missing, shift)

@@ -100,7 +100,7 @@ def find_covers(
 ) -> bool:
     """Find the best covers, as many as there is room for. Candidate c covers the bits `covered[c]`; preferred first.
 
-    Whether there are no others. `steps` bounds how many candidates are taken in each round.
+    Returns whether there are no other minimal covers. `steps` bounds how many candidates are taken in each round.
     """
     covers.found[0] = 0
     if not _coverable(covered, items):

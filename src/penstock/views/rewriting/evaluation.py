@@ -1,4 +1,4 @@
-"""Running a rewriting: tuples of its inputs in, tuples of the view out (delta §4.1). Pure, so that it can move.
+"""Running a rewriting: tuples of its inputs in, tuples of the view out (delta §4.1). Pure, so it can run anywhere.
 
     inputs ──▶ each step's rows that pass its filters ──▶ joined, step by step, as row numbers ──▶ checked ──▶ columns
 

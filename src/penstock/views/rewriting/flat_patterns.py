@@ -9,7 +9,7 @@
     //a[b = 'x']//c{val}        label   a b c     parent  -1 0 0     descendant  1 0 1
                                 returns 0 0 2     predicate 0 1 0
 
-    word        all of a node that an embedding asks for, in one int64; of the nodes of a view they lie side by side
+    word        all that an embedding asks of a node, in one int64; the words of a view's nodes lie side by side
 
     bit 55 descendant | 54 .. 48 parent + 1 | 47 .. 24 predicate | 23 .. 0 label
 
@@ -24,7 +24,7 @@ delta algorithm 3 compares label sets alone; the bits are our addition and leave
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,8 +101,9 @@ def flatten(patterns: Sequence[TreePattern]) -> FlatPatterns:
 
 def as_mapped(flat: FlatPatterns) -> FlatPatterns:
     """The same arrays, read-only, as those mapped from files are: so kernels are compiled once for both."""
-    *arrays, known = flat
-    return FlatPatterns(*map(read_only, arrays), Implications(*map(read_only, known)))
+    arrays: dict[str, Any] = flat._asdict()
+    known = Implications(*map(read_only, arrays.pop("implications")))
+    return FlatPatterns._make([*map(read_only, arrays.values()), known])
 
 
 def _words(label: Int32s, predicate: Int32s, parent: Int8s, descendant: Bools) -> Int64s:

@@ -56,7 +56,7 @@ def build_trie(flat: FlatPatterns) -> LabelTrie:
 
 def as_mapped_trie(trie: LabelTrie) -> LabelTrie:
     """The same arrays, read-only, as those mapped from files are: so kernels are compiled once for both."""
-    return LabelTrie(*map(read_only, trie))
+    return LabelTrie(*map(read_only, trie._asdict().values()))
 
 
 @kernel

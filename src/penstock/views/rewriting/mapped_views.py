@@ -27,7 +27,7 @@ def write_views(folder: Path, flat: FlatPatterns, trie: LabelTrie) -> None:
 
 
 def map_views(folder: Path) -> tuple[FlatPatterns, LabelTrie]:
-    """A view set that was written. SnapshotError if it is torn, or none."""
+    """A view set that was written. `SnapshotError` if files are damaged or aren't a view set."""
     _, arrays = read_folder(folder)
 
     def part(prefix: str, names: tuple[str, ...]) -> list[Any]:
@@ -39,5 +39,5 @@ def map_views(folder: Path) -> tuple[FlatPatterns, LabelTrie]:
             ) from None
 
     known = Implications(*part(_IMPLICATIONS, Implications._fields))
-    flat = FlatPatterns(*part(_PATTERNS, FlatPatterns._fields[:-1]), known)
+    flat = FlatPatterns._make([*part(_PATTERNS, FlatPatterns._fields[:-1]), known])
     return as_mapped(flat), as_mapped_trie(LabelTrie(*part(_TRIE, LabelTrie._fields)))

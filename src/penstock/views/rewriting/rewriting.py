@@ -52,14 +52,11 @@ class RewritingLimits(NamedTuple):
     steps: int
 
     @staticmethod
-    def of(most: int = MOST_REWRITINGS, most_alike: int | None = None) -> "RewritingLimits":
+    def of(most: int = MOST_REWRITINGS) -> "RewritingLimits":
         """At most so many rewritings of a view."""
         if most < 1:
             raise PenstockError(f"{most} rewritings of a view: ask for one at least")
-        alike = max(1, most // 6) if most_alike is None else most_alike
-        if alike < 1:
-            raise PenstockError(f"{alike} rewritings that begin alike: allow one at least")
-        return RewritingLimits(most, min(most, alike), _STEPS * most)
+        return RewritingLimits(most, max(1, most // 6), _STEPS * most)
 
 
 class Preference(NamedTuple):
