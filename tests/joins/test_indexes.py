@@ -11,7 +11,8 @@ from tests.sizes import SEEDS
 
 from benchmarks.baselines.joins.envelopes import stabbed, subscriptions_in
 from penstock.joins.axes import BEYOND, NOWHERE
-from penstock.joins.rectangles import Rectangles, any_inside
+from penstock.joins.rectangle_tree import any_inside
+from penstock.joins.rectangles import Rectangles
 from penstock.joins.runs import RunEntries, Runs, nothing
 from penstock.joins.skylines import next_to_anchors
 from penstock.joins.stabbing import Clusters

@@ -14,7 +14,7 @@ from tests.steps import steps
 from penstock import Catalog, FilterError, Table
 from penstock.covering.reading import region
 from penstock.covering.values import Values
-from penstock.joins.selects import Selects, check_select, is_select, read_select
+from penstock.joins.selects import Selects, is_select, read_select, warnings_of_join
 from penstock.joins.subscription import JoinEdge, SelectJoin, Side
 
 GOLDEN = Path(__file__).with_name("select_errors.txt")
@@ -163,14 +163,14 @@ def test_contradictions_are_recognised(condition: str) -> None:
     """Such a select is one, but never matches, and whoever subscribes to it is told."""
     text = f"SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE {condition}"
     assert join(text).never_matches
-    assert check_select(text, CATALOG) == ["never matches: its conditions contradict each other"]
+    assert warnings_of_join(join(text)) == ["never matches: its conditions contradict each other"]
 
 
 def test_what_will_cost_much_is_told() -> None:
     """A select that every change is sent to, or tested against."""
-    assert "every change is sent" in check_select("SELECT * FROM Stocks", CATALOG)[0]
-    assert "tested against it" in check_select("SELECT * FROM Stocks WHERE PER <> 1", CATALOG)[0]
-    assert check_select("SELECT * FROM Stocks WHERE PER > 1", CATALOG) == []
+    assert "every change is sent" in warnings_of_join(join("SELECT * FROM Stocks"))[0]
+    assert "tested against it" in warnings_of_join(join("SELECT * FROM Stocks WHERE PER <> 1"))[0]
+    assert warnings_of_join(join("SELECT * FROM Stocks WHERE PER > 1")) == []
 
 
 def test_conditions_of_on_are_like_those_of_where() -> None:

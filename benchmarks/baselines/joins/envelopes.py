@@ -29,7 +29,8 @@ from penstock.base.arrays import Bools, Int32s, Int64s, offsets
 from penstock.base.jit import kernel
 from penstock.joins.messages import ADDED, BASE, EXPOSED, REMOVED, Messages
 from penstock.joins.readers import Readers
-from penstock.joins.rectangles import RectangleChains, Rectangles, all_inside, any_inside
+from penstock.joins.rectangle_tree import all_inside, any_inside
+from penstock.joins.rectangles import RectangleChains, Rectangles
 from penstock.joins.semijoins import Form, changed_places
 from penstock.joins.stabbing import fewest_anchors
 from penstock.joins.table_state import Delta, TableState

@@ -14,7 +14,7 @@ import numpy as np
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
-from penstock.joins.rectangles import RectangleTree, all_inside
+from penstock.joins.rectangle_tree import RectangleTree, all_inside
 from penstock.joins.runs import RunArrays, RunEntries, distinct_values
 from penstock.joins.semijoins import Semijoins, room_for_skylines, room_for_survey
 from penstock.joins.skylines import (

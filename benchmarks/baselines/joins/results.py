@@ -32,7 +32,8 @@ from penstock.joins.messages import (
 )
 from penstock.joins.notifications import Part
 from penstock.joins.readers import Readers, readers
-from penstock.joins.rectangles import Rectangles, RectangleTree, any_inside
+from penstock.joins.rectangle_tree import RectangleTree, any_inside
+from penstock.joins.rectangles import Rectangles
 from penstock.joins.runs import RunArrays, Runs
 from penstock.joins.semijoins import changed_places
 from penstock.joins.subscription import JoinEdge, SelectJoin

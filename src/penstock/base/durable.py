@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file and bring its content to the disk; its name is the business of `sync_folder`."""
+    """Write a file and bring its content to the disk. `sync_folder` does the same for its name."""
     data = content.encode() if isinstance(content, str) else content
     with path.open("wb") as out:
         out.write(data)
@@ -35,7 +35,7 @@ def create_file(path: Path, content: str | bytes) -> bool:
     finally:
         with contextlib.suppress(OSError):
             draft.unlink()
-    sync_folder(path.parent)  # of another writer's file, too: it may not have come to that yet
+    sync_folder(path.parent)  # also if another writer made the file: it may not have synced yet
     return made
 
 

@@ -32,7 +32,7 @@ def utc_now() -> int:
 
 @functools.lru_cache(maxsize=256)
 def microseconds(text: str) -> int:
-    """The length that a text tells; a `ValueError` with the reason if it tells none.
+    """The length that a text says; a `ValueError` with the reason if it says none.
 
     >>> microseconds("1h 30m") == microseconds("90 minutes"), microseconds("20 ms")
     (True, 20000)
@@ -54,7 +54,7 @@ def microseconds(text: str) -> int:
 
 
 def quote_briefly(text: str) -> str:
-    """A text as messages repeat it: quoted, and not for ever.
+    """A text as messages repeat it: quoted, and cut off after 40 characters.
 
     >>> len(quote_briefly("x" * 1000))
     43

@@ -1,7 +1,7 @@
 """Fronts of packages: what they offer is imported when it is first used.
 
-The core works without Spark, `penstock --help` without either; and every process that Spark starts imports what it
-needs of `penstock.pipeline`, not all of it, which would take it two seconds.
+The core works without Spark, and `penstock --help` without both. Every process that Spark starts imports what it needs
+of `penstock.pipeline`; all of it would take two seconds.
 """
 
 import importlib

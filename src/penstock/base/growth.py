@@ -1,4 +1,4 @@
-"""When what came later is as much as what is there, so that all of it is worth making anew."""
+"""How many changes are so many that it is worth making the whole anew."""
 
 LEAST = 10_000
 _SHARE = 10

@@ -1,8 +1,8 @@
 """Rows of Arrow batches as Python values, whatever is in them.
 
-Arrow and Spark hold values that Python has none for: a day after the year 9999, a text that isn't Unicode. They become
-texts here where a row is only to be shown (a dead letter, a console), and where values are to be worked with, the rows
-that have them are told.
+Arrow and Spark hold values that Python can't: a day after the year 9999, a text that isn't Unicode. Where a row is only
+shown (a dead letter, a console), they become texts here. Where values are worked with, `unreadable_rows` finds the rows
+that have them.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _FIRST_DAY, _LAST_DAY = -719_162 + 2, 2_932_896 - 2  # of Python's calendar, les
 
 
 def row_dicts(batch: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
-    """All rows; a value that Python has none for is a text.
+    """All rows; a value that Python can't hold is a text.
 
     >>> days = pa.array([0, 3_663_584], pa.int32()).cast(pa.date32())
     >>> row_dicts(pa.record_batch([days], ["d"]))
@@ -44,7 +44,7 @@ def _value(one: pa.Scalar) -> Any:
 
 
 def _shown(one: pa.Scalar) -> Any:
-    """What there is to show of a value that Python has none for."""
+    """What to show of a value that Python can't hold."""
     type_ = one.type
     if pa.types.is_struct(type_):
         return {field.name: _value(one[n]) for n, field in enumerate(type_)}
@@ -61,7 +61,7 @@ def _shown(one: pa.Scalar) -> Any:
 
 
 def unreadable_rows(column: pa.Array) -> list[int]:
-    """The rows whose value Python has none for.
+    """The rows whose value Python can't hold.
 
     >>> unreadable_rows(pa.array([0, 3_663_584], pa.int32()).cast(pa.date32()))
     [1]

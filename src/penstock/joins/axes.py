@@ -5,17 +5,17 @@
 
 Keys that are integers (`language.literals`) are their own coordinates. Byte keys have `base.labels`: each constant
 of a subscription has a label, and any other value the label of the constant below it plus one. So two values have the
-same coordinate just if no subscription can tell them apart. A constant that comes parts some values, one that no
-subscription has any longer lets some fall together: the axis has then `changed`, and whoever keeps coordinates of
-values asks for them again. After some forty constants that each halve what the one before left, all are numbered anew,
-and the axis has `moved`: ranges must be asked for again, too.
+same coordinate exactly if no subscription distinguishes them. A new constant separates some values, and one that no
+subscription has any longer joins some again: the axis has then `changed`, and whoever keeps coordinates of values asks
+for them again. After some forty constants that each halve what the one before left, all are numbered anew, and the axis
+has `moved`: ranges must be asked for again, too.
 
-Labels depend on the order in which constants came. What leaves the process tells *ranks* instead, which depend only on
+Labels depend on the order in which constants came. What leaves the process has *ranks* instead, which depend only on
 which constants there are: constant n, counted from 0, is 2n, and what lies above it, below the next one, is 2n + 1.
 
 NULL is below every value and in no range that has a condition; a subscription without one has the range [NULL,
 HIGHEST]. NOWHERE and BEYOND stand for "no tuple on this side". The three lowest integers of 64 bits, and the two
-highest, are the same coordinate. Conditions that part them are no ranges (`has_coordinates`): they are residuals.
+highest, are the same coordinate. Conditions that separate them are no ranges (`has_coordinates`) but residuals.
 """
 
 import itertools
@@ -47,7 +47,7 @@ ANYTHING: CoordinateRange = (NULL, HIGHEST)
 
 
 def has_coordinates(values: Values) -> bool:
-    """Whether both ends of an interval can be told apart from their neighbours.
+    """Whether both ends of an interval have other coordinates than their neighbours.
 
     >>> has_coordinates(Values(((3, None),))), has_coordinates(Values(((None, 2**63 - 1),)))
     (True, False)
@@ -90,7 +90,7 @@ class Axis:
         return np.where(valid, found, NULL) if len(valid) else found
 
     def keep(self, values: Values) -> None:
-        """Let values be told apart by the ends of an interval, until it is released."""
+        """Give the ends of an interval coordinates of their own, until it is released."""
         if self._labels is not None:
             for end in values.intervals[0]:
                 if end is not None:
@@ -109,7 +109,7 @@ class Axis:
                         self.changed = True
 
     def ranks(self, coordinates: Int64s) -> Int64s:
-        """Coordinates as they are told outside of this process."""
+        """Coordinates as they leave this process."""
         if self._labels is None:
             return coordinates
         labels = np.array(self._labels.all(), np.int64)
@@ -120,7 +120,7 @@ class Axis:
         return np.where(is_value, 2 * at + ~is_constant, coordinates)
 
     def range(self, values: Values) -> CoordinateRange:
-        """The coordinates of one interval of keys. Constants that are new part what was between their neighbours."""
+        """The coordinates of one interval of keys. New constants get coordinates of their own."""
         ((first, past),) = values.intervals
         if values.null:
             raise SchemaError(f"the range of {self.name} has NULL in it: make it a residual")

@@ -6,12 +6,12 @@
                        │ edges
                Reviews(Id, Symbol, Rating)
 
-It is the join graph of joins §2.2, and may have cycles. A catalogue is immutable, and given once; all that is wrong
-with it is told at once.
+It is the join graph of joins §2.2, and may have cycles. A catalogue is immutable, and given once; an error lists all
+that is wrong with it.
 
 *Select with payload* (joins §I). Attributes that are declared as payload, because they are bulky, are kept in a table
 of their own with the same key, joined to the rest by it. A select over the table is then a join, also where it stands
-alone, and a payload travels to a subscriber when it is new to it, not whenever something else in the tuple has changed.
+alone. A payload is sent to a subscriber when it is new to it, not whenever something else in the tuple has changed.
 `parts` takes a tuple apart in the same way. Unlike in joins §I nobody rewrites the subscription: the catalogue does.
 """
 
@@ -59,7 +59,7 @@ class Table:
         return tuple(name for name, _ in self.schema.root.fields)
 
     def type(self, column: str) -> Type | None:
-        """The type of a column; None if there is none of just this name."""
+        """The type of a column; None if there is no column of exactly this name."""
         return self._types.get(column)
 
     @functools.cached_property
@@ -275,7 +275,7 @@ def _table_problems(table: Table) -> Iterator[str]:
 
 
 def _alike(names: Iterable[str]) -> Iterator[list[str]]:
-    """Names that are different, but for case equal."""
+    """Names that differ in case only."""
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         found.setdefault(name.lower(), []).append(name)

@@ -1,4 +1,4 @@
-"""What a tuple of the filtering table does to tuples of the base table: exposes them, or takes them away.
+"""Which tuples of the base table a tuple of the filtering table exposes when it comes, and takes away when it goes.
 
 Follows joins §3.1.2, theorem 1, in the direction R ⋉ S. A tuple of S comes, with coordinate c, between `below` and
 `above`, its neighbours with the same join key. A joining tuple of R is new to just those with
@@ -6,11 +6,11 @@ Follows joins §3.1.2, theorem 1, in the direction R ⋉ S. A tuple of S comes, 
     a ∈ A   and   below < C begins ≤ c ≤ C ends < above
 
 as a C that reaches a neighbour has had the tuple all along. Deletion is the mirror image: the neighbours are those that
-are left, and who fits this has nothing in S any longer that joins. It must forget all tuples of R with the join key, of
-which it has at least one if some coordinate of them is in A. Which coordinates those are is said by points, as a
-skyline does (CLU+ of `skylines`), so nobody is told who has nothing to forget.
+are left, and a subscription that fits this has nothing in S any longer that joins. It must forget all tuples of R with
+the join key, of which it has at least one if some coordinate of them is in A. Points say which coordinates those are,
+as in a skyline (CLU+ of `skylines`), so nothing is sent to those who have nothing to forget.
 
-An update is both, and what comes is there before what goes has gone: who has both in its range hears nothing.
+An update is both, and what comes is there before what goes has gone: nothing is sent to those with both in their range.
 
 Pure functions of a join key's run, the tree of rectangles, and (c, below, above).
 """
@@ -22,7 +22,7 @@ import numpy as np
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
-from penstock.joins.rectangles import RectangleTree, all_inside, any_inside
+from penstock.joins.rectangle_tree import RectangleTree, all_inside, any_inside
 from penstock.joins.runs import RunArrays, distinct_values, first_at_least
 from penstock.joins.skylines import A, Skylines, is_touched
 
@@ -59,7 +59,7 @@ class Marks(NamedTuple):
 
 @kernel
 def _box_of(c: int, below: int, above: int) -> Int64s:
-    """Those that have c in C, and none of its neighbours."""
+    """The box of those that have c in C, and none of its neighbours."""
     box = np.empty(8, np.int64)
     box[0], box[4], box[1], box[5] = NOWHERE, BEYOND, NOWHERE, BEYOND
     box[2], box[6], box[3], box[7] = below + 1, c, c, above - 1

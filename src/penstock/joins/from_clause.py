@@ -6,49 +6,30 @@
     columns    Symbol (of both), PER (of s), Id, Rating (of Reviews)     in the order of SELECT *, which is DuckDB's
     equal      Stocks.Symbol = Reviews.Symbol
 
-What joins may be: inner ones, by NATURAL, USING or ON, or tables with commas between them. sqlglot reads them; here is
-decided what of that is in the language, and the rest is refused with what to write instead. ON conditions are kept for
-`selects`, which reads them like those of WHERE: to an inner join it is all the same.
+Joins are inner ones, by NATURAL, USING or ON, or tables with commas between them; others are refused with what to write
+instead. ON conditions are kept for `select_shapes`, which reads them like those of WHERE: for inner joins they mean the
+same.
 
 A column stands in one of the core's tables, or in several whose values are equal: USING merges columns, and a key
 stands beside the payload, too (see `joins.catalog`).
 """
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from penstock.base.errors import FilterError
 from penstock.joins.catalog import PAYLOAD, Catalog, Table
-from penstock.language.syntax import DIALECT, MAX_TEXT, column_path
+from penstock.joins.select_syntax import check_clauses, columns_of, identifiers, span_of
+from penstock.language.syntax import DIALECT, column_path
 
 Place = tuple[str, str]
 """A column of one of the core's tables: table, attribute."""
-
-MAX_JOINS, MAX_NAMES = 100, 1_000
-_NEEDED = "a select-join is SELECT * FROM … JOIN … WHERE …"
-# What a select may consist of besides, by sqlglot's names: the word to be pointed at, and what to say of it.
-_REFUSED = {
-    "distinct": ("DISTINCT", "select-joins keep duplicates: no DISTINCT", "leave it out"),
-    "group": ("GROUP", "no aggregates: a select-join gives tuples", "group what you are sent"),
-    "having": ("HAVING", "no aggregates: a select-join gives tuples", "put conditions into WHERE"),
-    "order": ("ORDER", "the result has no order: no ORDER BY", "sort what you are sent"),
-    "limit": ("LIMIT", "the result is never complete: no LIMIT", "narrow it by conditions"),
-    "offset": ("OFFSET", "the result has no order: no OFFSET", "leave it out"),
-    "with_": ("WITH", "a select-join has no subqueries: no WITH", "name tables of the catalogue"),
-    "qualify": ("QUALIFY", "a select-join has no windows: no QUALIFY", "leave it out"),
-    "windows": ("WINDOW", "a select-join has no windows", "leave it out"),
-    "sample": ("USING", "no samples: a select-join gives all that fits", "leave it out"),
-    "into": ("INTO", "a select-join writes nothing: no INTO", "leave it out"),
-    "locks": ("FOR", "a select-join locks nothing", "leave it out"),
-    "laterals": ("LATERAL", "a select-join has no subqueries: no LATERAL", _NEEDED),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +82,7 @@ class Scope:
             raise self.error(
                 f"no table {name!r} in FROM, or not yet", span, hint=f"there are: {self._aliases()}"
             )
-        close = difflib.get_close_matches(
-            name.lower(), {seen.name.lower(): seen for seen in self.columns}, n=1, cutoff=0.6
-        )
-        hint = f"did you mean {self.find_columns(close[0])[0].name!r}?" if close else None
+        hint = _suggestion(name, (seen.name for seen in self.columns))
         raise self.error(f"unknown column {name!r}", span, hint=hint)
 
     def find_columns(self, name: str) -> list[ScopeColumn]:
@@ -120,12 +98,7 @@ class Scope:
         for column in columns:
             if column.lower() == name.lower():
                 return _places(self.catalog, table, column)
-        close = difflib.get_close_matches(
-            name.lower(), [column.lower() for column in columns], n=1, cutoff=0.6
-        )
-        hint = f"it has: {', '.join(columns)}"
-        if close:
-            hint = f"did you mean {next(c for c in columns if c.lower() == close[0])!r}?"
+        hint = _suggestion(name, columns) or f"it has: {', '.join(columns)}"
         raise self.error(f"table {table!r} has no column {name!r}", span, hint=hint)
 
     def _ambiguous(self, name: str, found: list[ScopeColumn], span: tuple[int, int]) -> FilterError:
@@ -191,9 +164,8 @@ class Scope:
         names = {known.lower(): known for known, _ in self.catalog.declared}
         if name.lower() in names:
             return names[name.lower()]
-        close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
         some = ", ".join(list(names.values())[:10])
-        hint = f"did you mean {names[close[0]]!r}?" if close else f"the catalogue has: {some}"
+        hint = _suggestion(name, names.values()) or f"the catalogue has: {some}"
         raise self.error(f"unknown table {name!r}", span, hint=hint)
 
     def _name(self, alias: str, table: str, span: tuple[int, int]) -> None:
@@ -278,7 +250,7 @@ class Scope:
 
 
 def read_from(text: str, tree: exp.Expr, catalog: Catalog) -> tuple[Scope, list[exp.Expr]]:
-    """The scope after all the joins, and the conditions of ON, their columns found in the scope of their time."""
+    """The scope after all the joins, and the conditions of ON. Each of these sees only the tables up to its own."""
     check_clauses(text, tree)
     scope = Scope(text, catalog)
     scope.columns = scope.add(tree.args["from_"].this)
@@ -304,114 +276,13 @@ def read_from(text: str, tree: exp.Expr, catalog: Catalog) -> tuple[Scope, list[
     return scope, conditions
 
 
-def check_words(text: str) -> None:
-    """Refuse before it is parsed what the parser would recurse into: in a thread with a small stack it would crash."""
-    if len(text) > MAX_TEXT:
-        return  # who parses it will refuse it
-    joins = froms = selects = commas = wheres = 0
-    previous: list[str] = ["", ""]
-    try:
-        tokens = sqlglot.tokenize(text, dialect=DIALECT)
-    except SqlglotError:
-        return
-    for token in tokens:
-        word = token.text.upper()
-        joins += token.token_type is TokenType.JOIN
-        froms += token.token_type is TokenType.FROM and previous[-1] != "DISTINCT"
-        selects += token.token_type is TokenType.SELECT
-        wheres += token.token_type is TokenType.WHERE
-        commas += token.token_type is TokenType.COMMA and not wheres
-        if commas > MAX_NAMES:
-            reason = f"too many names before WHERE: at most {MAX_NAMES:,}"
-            raise FilterError(text, reason, token.start, token.end + 1)
-        if joins > MAX_JOINS:
-            reason = f"too many joins: at most {MAX_JOINS} in one select"
-            raise FilterError(text, reason, token.start, token.end + 1)
-        if froms > 1 >= selects:
-            raise FilterError(text, "a second FROM", token.start, token.end + 1, hint=_NEEDED)
-        if selects > 1:
-            united = [w for w in previous if w in ("UNION", "EXCEPT", "INTERSECT")]
-            if united:
-                reason, hint = f"one SELECT, and no {united[0]}", "subscribe to each of them"
-            else:
-                reason, hint = "a select-join has no subqueries", "join the table instead"
-            raise FilterError(text, reason, token.start, token.end + 1, hint=hint)
-        previous = [previous[-1], word]
-
-
-def check_clauses(text: str, tree: exp.Expr) -> None:
-    """Refuse what is more, or less, than SELECT * FROM … WHERE …"""
-    if not isinstance(tree, exp.Select):
-        word = "UNION" if isinstance(tree, exp.Union) else type(tree).__name__.upper()
-        raise FilterError(
-            text,
-            f"one SELECT, and no {word}",
-            *keyword(text, word),
-            hint="subscribe to each of them",
-        )
-    for name, value in tree.args.items():
-        if not value or name in ("expressions", "from_", "joins", "where"):
-            continue
-        word, reason, hint = _REFUSED.get(
-            name,
-            (name.strip("_").upper(), f"{name.strip('_').upper()} is not in the language", _NEEDED),
-        )
-        raise FilterError(text, reason, *keyword(text, word), hint=hint)
-    if tree.args.get("from_") is None:
-        raise FilterError(text, "FROM is missing", *keyword(text, "SELECT"), hint=_NEEDED)
-    for shown in tree.expressions:
-        if shown.find(exp.AggFunc):
-            raise FilterError(
-                text,
-                "no aggregates: a select-join gives tuples",
-                *span_of(text, shown),
-                hint="write SELECT *, and count what you are sent",
-            )
-    only = tree.expressions[0] if len(tree.expressions) == 1 else None
-    if not isinstance(only, exp.Star) or any(only.args.values()):
-        where = span_of(text, tree.expressions[0]) if tree.expressions else keyword(text, "SELECT")
-        raise FilterError(
-            text, "no projections: a select-join gives whole tuples", *where, hint="write SELECT *"
-        )
-
-
-# --- where things stand ------------------------------------------------------------------------
-
-
-def keyword(text: str, word: str) -> tuple[int, int]:
-    """Where a word stands first; the beginning of the text if it isn't there."""
-    for token in sqlglot.tokenize(text, dialect=DIALECT):
-        if token.text.upper().split()[:1] == [word]:
-            return token.start, token.end + 1
-    return 0, min(len(text), 6)
-
-
-def span_of(text: str, node: exp.Expr) -> tuple[int, int]:
-    """Where a node stands, as far as sqlglot knows; else the whole text."""
-    metas = [part.meta for part in node.walk() if "start" in part.meta]
-    if not metas:
-        return 0, len(text)
-    return min(meta["start"] for meta in metas), max(meta["end"] for meta in metas) + 1
-
-
-def columns_of(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The columns in a condition, each with the fields that are meant."""
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, exp.Column | exp.Dot) and column_path(current) is not None:
-            yield current
-        else:
-            pending += reversed(list(current.iter_expressions()))
-
-
-def identifiers(node: exp.Expr) -> list[exp.Identifier]:
-    """The steps that a column's name consists of."""
-    fields: list[exp.Identifier] = []
-    while isinstance(node, exp.Dot):
-        fields.append(node.expression)
-        node = node.this
-    return [*(node.parts if isinstance(node, exp.Column) else ()), *reversed(fields)]
+def _suggestion(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like one that isn't known, as a hint."""
+    first: dict[str, str] = {}
+    for one in known:
+        first.setdefault(one.lower(), one)
+    close = difflib.get_close_matches(name.lower(), first, n=1, cutoff=0.6)
+    return f"did you mean {first[close[0]]!r}?" if close else None
 
 
 def _places(catalog: Catalog, table: str, column: str) -> tuple[Place, ...]:

@@ -28,7 +28,8 @@ from penstock.joins.messages import (
     TuplesDropped,
     ViewReset,
 )
-from penstock.joins.selects import Output, Select, read_select
+from penstock.joins.select_shapes import Output
+from penstock.joins.selects import Select, read_select
 from penstock.joins.subscription import SelectJoin
 from penstock.language.types import Type, Unusable, arrow_type
 

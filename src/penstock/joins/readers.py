@@ -12,16 +12,15 @@ from penstock.base.arrays import Bools, Int8s, Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
 from penstock.joins.messages import BASE, DROPPED, EXPOSED, SELECTED, Messages
-from penstock.joins.rectangles import (
+from penstock.joins.rectangle_tree import (
     MANY,
     STACK,
-    RectangleChains,
-    Rectangles,
     RectangleTree,
     all_inside,
     is_inside,
     meets,
 )
+from penstock.joins.rectangles import RectangleChains, Rectangles
 
 _FEW = 4  # messages that are alike are searched for one by one
 _WORTH = 1024  # rectangles that a message less to search for is worth
@@ -41,7 +40,7 @@ class MessageArrays(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """In which turn messages are read, and the rectangles that read them: those of turn k end at ends[k]."""
+    """The order in which messages are read, and the rectangles that read them: those of turn k end at ends[k]."""
 
     turn: Int64s
     ends: Int64s
@@ -51,7 +50,7 @@ class _Reading(NamedTuple):
 
 @kernel
 def _open_box(box: Int64s, form: int, c: int, below: int, above: int) -> None:
-    """What a message asks of rectangles, but for its coordinate a and its points."""
+    """Set a box to what a message asks of rectangles, but for its coordinate a and its points."""
     box[:4], box[4:] = NOWHERE, BEYOND
     if form in (EXPOSED, DROPPED):
         box[2], box[6], box[3], box[7] = below + 1, c, c, above - 1
@@ -219,8 +218,8 @@ def _read_all(
 ) -> int:
     """The rectangles that read each message, from the first turn on, as long as there is room; whose turn is next.
 
-    Messages that differ in their coordinates only are read together: who reads one of them wherever it lies is searched
-    once, and then shared out among them. Unless they are few, or these many.
+    Messages that differ in their coordinates only are read together: those who would read one of them wherever it lies
+    are searched for once, and then shared out among the messages. This isn't done for few messages, or many readers.
     """
     form, a = messages.form, messages.a
     turn, ends, found, shared = reading.turn, reading.ends, reading.found, reading.shared
@@ -279,7 +278,7 @@ class Readers(NamedTuple):
 
 @kernel
 def _in_turn(reading: _Reading, chains: RectangleChains, start: Int64s) -> Int64s:
-    """Where each message's subscriptions start, and they themselves: those of the rectangles found turn by turn."""
+    """The subscriptions of the rectangles that were found, message by message; where those of each message start."""
     turn, ends, found = reading.turn, reading.ends, reading.found
     head, following = chains.head, chains.following
     count = 0

@@ -1,20 +1,10 @@
-"""An index of the rectangles A × C of a group's subscriptions: is there one in a box, and which ones are?
+"""An index of the rectangles A × C of a group's subscriptions. `rectangle_tree` says what it is asked.
 
-A rectangle is a point of four dimensions, (first a, last a, first c, last c). Everything that semijoins ask of their
-subscriptions is a box of such points:
-
-    a ∈ A                      first a ≤ a, last a ≥ a
-    C inside the gap (g, h)    first c > g, last c < h               a gap of the joining tuples: C has none of them
-    c ∈ C ⊆ (below, above)     below < first c ≤ c ≤ last c < above  only c keeps the subscription's tuples exposed
-
-The index is a k-d tree with buckets, flat, one bounding box a node (a cache line):
+It is a k-d tree with buckets, flat, one bounding box a node (a cache line):
 
     nodes      left, right (−1 in a leaf), parent, dimension and cut (≤ cut goes left), living rectangles, box
     buckets    up to 16 rectangles a leaf; their numbers lie next to each other, mostly: a search reads them in one go
     chains     rectangle ─▶ first subscription ─▶ next …       equal rectangles are one rectangle
-
-A box is eight numbers: the lowest of the four coordinates, and then the highest. It is searched depth first. A node
-outside of it is skipped, and a node wholly inside answers at once.
 
 Invariant: a leaf's bucket has distinct rectangles, so a full one can always be cut; `living` of a node is the number of
 rectangles below it; a node's box has all of them in it (deletions don't shrink it, which keeps it true).
@@ -29,27 +19,12 @@ import numpy as np
 
 from penstock.base.arrays import AnyArray, Int32s, Int64s
 from penstock.base.jit import kernel
+from penstock.joins.rectangle_tree import RectangleTree
 
 BUCKET = 16
 TURNS = (2, 3, 2, 3, 2, 3, 0, 1)  # along which dimensions nodes are cut, from the root down
-STACK = 512  # deeper than any tree: past MOST_DEPTH it is built anew
-MOST_DEPTH = 200
-MANY = 1 << 62
+MOST_DEPTH = 200  # a deeper tree is built anew
 _NODES, _BUCKETS, _RECTANGLES, _FREE, _DEPTH = range(5)  # what `used` counts
-
-
-class RectangleTree(NamedTuple):
-    """The nodes and buckets drawn above, and the corners of the rectangles. They may be longer than what is in use."""
-
-    left: Int32s  # -1: a leaf
-    right: Int32s  # of a leaf: its bucket
-    parent: Int32s
-    dimension: Int32s
-    cut: Int64s
-    living: Int32s
-    bounds: Int64s
-    buckets: Int32s
-    corners: Int64s
 
 
 class RectangleChains(NamedTuple):
@@ -59,97 +34,6 @@ class RectangleChains(NamedTuple):
     following: Int32s
     previous: Int32s
     rectangle: Int32s  # of a subscription; -1: it has none
-
-
-@kernel
-def is_inside(corners: Int64s, r: int, box: Int64s) -> bool:
-    """Whether a rectangle's corners are in a box of four dimensions."""
-    return bool(
-        box[0] <= corners[r, 0] <= box[4]
-        and box[1] <= corners[r, 1] <= box[5]
-        and box[2] <= corners[r, 2] <= box[6]
-        and box[3] <= corners[r, 3] <= box[7]
-    )
-
-
-@kernel
-def meets(bounds: Int64s, node: int, box: Int64s) -> bool:
-    """Whether the rectangles below a node, by their bounds, may be in a box."""
-    outside = False
-    for d in range(4):
-        outside = outside or bounds[node, d] > box[d + 4] or bounds[node, d + 4] < box[d]
-    return not outside
-
-
-@kernel
-def any_inside(tree: RectangleTree, box: Int64s) -> bool:
-    """Whether some rectangle is in a box."""
-    left, right, living = tree.left, tree.right, tree.living
-    bounds, buckets, corners = tree.bounds, tree.buckets, tree.corners
-    stack = np.empty(STACK, np.int32)
-    stack[0] = 0
-    height = 1
-    while height:
-        height -= 1
-        node = stack[height]
-        if living[node] == 0:
-            continue
-        outside, inside = False, True
-        for d in range(4):
-            low, high = bounds[node, d], bounds[node, d + 4]
-            if low > box[d + 4] or high < box[d]:
-                outside = True
-                break
-            if low < box[d] or high > box[d + 4]:
-                inside = False
-        if outside:
-            continue
-        if inside:
-            return True
-        if left[node] >= 0:
-            stack[height] = left[node]
-            stack[height + 1] = right[node]
-            height += 2
-            continue
-        bucket = right[node]
-        for i in range(living[node]):
-            r = buckets[bucket, i]
-            if is_inside(corners, r, box):
-                return True
-    return False
-
-
-@kernel
-def all_inside(tree: RectangleTree, box: Int64s, out: Int32s, at: int, most: int = MANY) -> int:
-    """Write the rectangles in a box to `out` from `at` on; where they end.
-
-    Past the end of `out` they are only counted, and past `most` not even that.
-    """
-    left, right, living = tree.left, tree.right, tree.living
-    bounds, buckets, corners = tree.bounds, tree.buckets, tree.corners
-    stack = np.empty(STACK, np.int32)
-    stack[0] = 0
-    height = 1
-    while height:
-        height -= 1
-        node = stack[height]
-        if living[node] == 0 or not meets(bounds, node, box):
-            continue
-        if left[node] >= 0:
-            stack[height] = left[node]
-            stack[height + 1] = right[node]
-            height += 2
-            continue
-        bucket = right[node]
-        for i in range(living[node]):
-            r = buckets[bucket, i]
-            if is_inside(corners, r, box):
-                if at < len(out):
-                    out[at] = r
-                at += 1
-                if at > most:
-                    return at
-    return at
 
 
 @kernel
@@ -354,6 +238,7 @@ class Rectangles:
     >>> rectangles = Rectangles()
     >>> rectangles.add(np.array([0, 1]), np.array([[10, 20, 5, 9], [15, 30, 5, 7]]))
     >>> box = np.array([0, 0, 0, 0, 18, 99, 99, 8])       # those that begin by a = 18 and end by c = 8
+    >>> from penstock.joins.rectangle_tree import any_inside
     >>> any_inside(rectangles.tree, box), len(rectangles)
     (True, 2)
     """

@@ -1,7 +1,7 @@
-"""A select's text, but for its literals: what it asks of which table, and along which edges.
+"""What a select asks of which table, and along which edges, whatever its literals are.
 
-Conjuncts of WHERE and ON that make columns of two tables equal join them; every other one is about one table. There it
-is a condition like a filter's, with that table's columns and without its name: checked by the filter's parser, and
+Conjuncts of WHERE and ON that make columns of two tables equal join them; every other one is about one table. It
+becomes a condition like a filter's, with that table's columns and without its name: checked by the filter's parser, and
 written out again as text for where a filter is wanted.
 """
 
@@ -17,17 +17,9 @@ from sqlglot.tokenizer_core import TokenType
 from penstock.covering.reading import region_of
 from penstock.covering.regions import Region
 from penstock.joins.catalog import PAYLOAD, Catalog
-from penstock.joins.from_clause import (
-    Equality,
-    Place,
-    Scope,
-    check_words,
-    columns_of,
-    identifiers,
-    read_from,
-    span_of,
-)
+from penstock.joins.from_clause import Equality, Place, Scope, read_from
 from penstock.joins.join_edges import allowed_edges, check_edges, equal_columns
+from penstock.joins.select_syntax import check_words, columns_of, identifiers, span_of
 from penstock.joins.subscription import JoinEdge
 from penstock.language.normal import Conjunction, normal_form
 from penstock.language.operands import SlotNeededError
@@ -122,7 +114,7 @@ def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _table_of(scope: Scope, node: exp.Expr) -> str | None:
-    """The table that a conjunct is about; None if it makes columns of two tables equal, which the scope is told."""
+    """The table that a conjunct is about. None if it makes columns of two tables equal: the scope then has that."""
     candidates: list[list[str]] = []
     for column in columns_of(node):
         found = scope.find(column)

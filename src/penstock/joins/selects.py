@@ -5,15 +5,15 @@
                              a.x = b.y        ├─▶ classes of equal columns ──▶ edges of the catalogue
                              the rest         └─▶ of one table each: ranges, else residual
 
-Follows joins §2.2: range selections over joins. Conjuncts that are no range are residual, and text again, in the
-language of filters. Types are checked and literals read as those of filters are; all that isn't a select in this sense
-is refused with the place, the reason, and what to write instead.
+Follows joins §2.2: range selections over joins. A conjunct that is no range is residual: text again, in the language of
+filters. Types are checked and literals read as in filters. What isn't a select in this sense is refused with the place,
+the reason, and what to write instead.
 
 Which edges are meant is decided by what is equal, not by how it is spelt: `a JOIN b USING (x) JOIN c USING (x)` is a
 join along b — c where the catalogue allows only that. An equality that doesn't follow from allowed edges is refused.
 
 Like filters, selects come in numbers and differ in their literals, so each text without its literals, its *shape*, is
-read once (see `shapes`).
+read once (see `language.shapes`).
 """
 
 import functools
@@ -34,24 +34,13 @@ from penstock.language.lifting import ShapeKey, lift, slots_of
 from penstock.language.operands import SlotNeededError
 from penstock.language.shapes import Shapes
 
-__all__ = [
-    "SELECT_PATTERN",
-    "Output",
-    "Select",
-    "Selects",
-    "check_select",
-    "is_select",
-    "read_select",
-    "warnings_of_join",
-]
-
 SELECT_PATTERN = r"^[ \t\r\n\f\v]*(?i:select)(?:[ \t\r\n\f\v*/-]|$)"
 """How the text of a select begins, and no filter's; a pattern for Python's expressions and for Arrow's."""
 
 _SELECT = re.compile(SELECT_PATTERN.replace("$", r"\Z"))
 _CACHED_SHAPES = 20_000
 _LONG = (
-    4_096  # characters of a condition, beyond which it is read again as the filter that it is to be
+    4_096  # characters: a longer condition is read again as a filter, a longer text isn't cached
 )
 _EXACT_ERRORS = 1_000  # refused selects that are read once more each, for a position of their own
 
@@ -97,18 +86,8 @@ def read_select(text: str, catalog: Catalog) -> Select:
     return Selects.under(catalog).one(text)
 
 
-def check_select(text: str, catalog: Catalog) -> list[str]:
-    """Check one select; FilterError if it isn't one. What comes back are warnings of its cost, as of a filter's.
-
-    >>> from penstock.joins.catalog import Table
-    >>> check_select("SELECT * FROM A WHERE x > 5 AND x < 3", Catalog.of({"A": Table({"x": "int"}, key="x")}))
-    ['never matches: its conditions contradict each other']
-    """
-    return warnings_of_join(read_select(text, catalog).join)
-
-
 def warnings_of_join(join: SelectJoin) -> list[str]:
-    """What to say of a select-join that will cost much, or is never sent anything."""
+    """Warnings of a select-join that will cost much, or that is never sent anything."""
     if join.never_matches:
         return ["never matches: its conditions contradict each other"]
     if not any(side.ranges or side.residual for side in join.sides):
@@ -151,7 +130,7 @@ class Selects:
     def many(
         self, texts: Sequence[str | None]
     ) -> tuple[list[Select | None], list[tuple[int, FilterError]]]:
-        """Read many selects; None for those that aren't, which are told by position with the reason.
+        """Read many selects: None for each that isn't one, and the errors by position.
 
         >>> from penstock.joins.catalog import Table
         >>> selects = Selects(Catalog.of({"A": Table({"x": "int"}, key="x")}))

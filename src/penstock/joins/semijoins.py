@@ -40,7 +40,8 @@ from penstock.joins.messages import (
     concatenate_messages,
 )
 from penstock.joins.readers import Readers, readers
-from penstock.joins.rectangles import Rectangles, RectangleTree, any_inside
+from penstock.joins.rectangle_tree import RectangleTree, any_inside
+from penstock.joins.rectangles import Rectangles
 from penstock.joins.runs import RunEntries, Runs
 from penstock.joins.skylines import Skylines, Survey, describe_all
 from penstock.joins.stabbing import Clusters
@@ -285,7 +286,7 @@ def _by_first(keys: Int64s) -> Int64s:
 def _not_replaced(row: Int64s, kind: Int8s, keys: Int64s, a: Int64s) -> Bools:
     """All but the removals of tuples that come again at once with the same join key and coordinate.
 
-    The same subscriptions hold them before and after, and who is sent a tuple forgets the one with its key.
+    The same subscriptions hold them before and after, and whoever is sent a tuple forgets the one with its key.
     """
     keep = np.ones(len(row), np.bool_)
     if len(row) > 1:

@@ -29,7 +29,7 @@ import numpy as np
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
-from penstock.joins.rectangles import RectangleTree, all_inside, any_inside
+from penstock.joins.rectangle_tree import RectangleTree, all_inside, any_inside
 from penstock.joins.runs import RunArrays, RunEntries, first_at_least
 
 A, C = 0, 2  # where in a box the range of the base table begins, and that of the filtering table
@@ -54,7 +54,7 @@ class Skylines(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """One join key's points, and who has its C strictly between neighbouring ones.
+    """One join key's points, and the subscriptions with their C strictly between neighbouring ones.
 
     Gap i lies between points i and i + 1. The A of those in it, united, are the disjoint ranges first[ends[i - 1]:
     ends[i]] to last[…]; ends is negative, -1 - where they would end, if there are too many.
@@ -124,10 +124,7 @@ def merge_points(
 
 @kernel
 def survey_gaps(tree: RectangleTree, survey: Survey, count: int) -> None:
-    """Find who is in the gaps between the points, which are `count`.
-
-    As long as tuples of one join key come, this is asked once for all of them.
-    """
+    """Find the rectangles in the gaps between `count` points: once for all tuples of one join key."""
     points, ends, found = survey.points, survey.ends, survey.found
     first, last, corners = survey.first, survey.last, tree.corners
     box = np.empty(8, np.int64)
@@ -171,7 +168,7 @@ def _is_occupied(tree: RectangleTree, box: Int64s, survey: Survey, i: int) -> bo
 def _describe(
     tree: RectangleTree, survey: Survey, count: int, a: int, out: Skylines, at: int
 ) -> int:
-    """The skyline for a tuple with coordinate a, from `at` on; where it ends. Where it begins: nobody is affected."""
+    """The skyline for a tuple with coordinate a, from `at` on; where it ends. It is empty if nobody is affected."""
     box = np.empty(8, np.int64)
     box[0], box[4], box[1], box[5] = NOWHERE, a, a, BEYOND
     points = survey.points
@@ -191,7 +188,7 @@ def describe_all(
 ) -> int:
     """The skylines of tuples from the first on, as long as there is room; which one is next.
 
-    No points, no message. Best with those of a join key one after the other.
+    A tuple without points makes no message. It is fastest with the tuples of a join key one after the other.
     """
     start, length, keys = runs.start, runs.length, tuples.keys
     at = int(out.ends[first - 1]) if first else 0

@@ -4,9 +4,9 @@
                   ├─────┤  ├───────┤
                       ▲     ▲
 
-What they are good for (joins §3.1.1): whether a range has one of the joining tuples in it can be told for a whole
-cluster by the two tuples next to the anchor. A gap between neighbouring tuples without an anchor in it has no range
-wholly inside, so semijoins look at no gaps but those with an anchor.
+What they are good for (joins §3.1.1): the two tuples next to an anchor decide for a whole cluster which of its ranges
+have a joining tuple in them. A gap between neighbouring tuples without an anchor in it has no range wholly inside, so
+semijoins look only at gaps with an anchor.
 
 The fewest possible: sort by last point, and put an anchor there whenever the range has none yet. So anchors depend on
 which ranges there are, not on the order in which they came: messages that are described by them are the same in every

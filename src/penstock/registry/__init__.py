@@ -4,7 +4,7 @@ Read `registry` first, then `subscriptions`: the registry as its users see it, a
 
 - `tickets`, `leases`, `limits`, `records`: what a subscription has, and may have;
 - `schemas`, `catalogs`: what all filters must fit, and all select-joins; `spending`: what they may cost;
-- `kinds`: filters and select-joins, told apart;
+- `kinds`: filters and select-joins, each kind apart;
 - `set_aside`: those that were ended because they harmed others; `bad_rows`: rows that nobody can read;
 - `incoming`, `load`: a million subscriptions at once;
 - `store`, `queries`: reading, one state at a time, and the change feed;

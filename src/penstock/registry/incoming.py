@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from penstock.base.arrays import Int64s
 from penstock.base.errors import RegistryError
 
 _JSON_LINES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
@@ -29,6 +30,11 @@ class Incoming:
 
     def __len__(self) -> int:
         return len(self.filters)
+
+    def take(self, rows: Int64s) -> "Incoming":
+        """Some of the rows."""
+        ids = None if self.ids is None else self.ids.take(rows)
+        return Incoming(ids, self.subscribers.take(rows), self.filters.take(rows))
 
 
 class SourceColumns(NamedTuple):

@@ -108,8 +108,7 @@ def load_incoming(
             turn.forget(dead[np.isin(dead, loaded)])
         turn.add_many(
             loaded,
-            incoming.subscribers.take(good) if errors else incoming.subscribers,
-            incoming.filters.take(good) if errors else incoming.filters,
+            incoming.take(good) if errors else incoming,
             None if hashes is None else [hashes[row] for row in good],
             now,
             min(now + options.lease, FOREVER),

@@ -58,8 +58,8 @@ class SQLite(Database):
 
     @contextmanager
     def _in_memory(self) -> Iterator[Connection]:
-        # Who has the turn has the connection. To check it out of the pool and in again would be a
-        # tenth of what a subscription takes.
+        # Whoever has the turn has the connection. To check it out of the pool and in again would take a
+        # tenth of the time of a subscription.
         if self._kept is None:
             self._kept = self.engine.connect()
         try:

@@ -1,6 +1,6 @@
 """The store: the tables of one registry, opened; reading them, and taking turns to write.
 
-It knows numbers, texts and hashes, and nothing of filters, leases or schemas: who calls it has checked all that. Every
+It knows numbers, texts and hashes, and nothing of filters, leases or schemas: its callers have checked all that. Every
 read is one transaction, so what it gives is one state of the registry, at one sequence number.
 """
 

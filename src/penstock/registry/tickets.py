@@ -3,7 +3,7 @@
 Follows operators §5.1, where the server answers `subscribe` with a ticket and asks for it again at `renew` and
 `unsubscribe`. It departs from it in how a ticket is made: there it is an MD5 digest of the subscription and a random
 number; here it is 256 random bits and nothing else, so that it says nothing and can't be guessed. The registry keeps
-its SHA-256 only: who reads the database can't cancel a subscription. A slow password hash would add nothing, since
+its SHA-256 only: whoever reads the database can't cancel a subscription. A slow password hash would add nothing, since
 there is no dictionary of 256-bit random numbers.
 """
 

@@ -2,10 +2,10 @@
 
 A turn holds the registry's one row, and with it the right to give out sequence numbers and ids. Within a turn nobody
 else changes anything, so what it reads stays true until it commits; and when it fails, the numbers it took are free
-again, which keeps them dense. Since the row is held until the commit, numbers are in commit order: who sees change N+1
-sees N.
+again, which keeps them dense. Since the row is held until the commit, numbers are in commit order: whoever sees change
+N+1 sees N.
 
-It knows numbers, texts and hashes, and nothing of filters, leases or schemas: who calls it has checked all that.
+It knows numbers, texts and hashes, and nothing of filters, leases or schemas: its callers have checked all that.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, not_, selec
 from penstock.base.errors import RegistryError
 from penstock.registry.checksums import checksum_of_tombstone, checksums_of_rows
 from penstock.registry.databases import Database, DatabaseRow
+from penstock.registry.incoming import Incoming
 from penstock.registry.queries import (
     FEW,
     Head,
@@ -158,14 +159,13 @@ class Turn:
     def add_many(
         self,
         ids: Ids,
-        subscribers: pa.ChunkedArray,
-        filters: pa.ChunkedArray,
+        incoming: Incoming,
         tickets: Sequence[bytes] | None,
         created: int,
         expires: int,
         advance: Callable[[int], None],
     ) -> None:
-        """Add subscriptions in bulk; their ids must be free (see `present`, `forget`, `take_ids`).
+        """Add subscriptions in bulk under these ids, which must be free (see `present`, `forget`, `take_ids`).
 
         `advance` is called with how many rows are written so far.
         """
@@ -178,8 +178,8 @@ class Turn:
                 hashes = [None] * size if tickets is None else tickets[start : start + size]
                 columns = {
                     "id": some,
-                    "subscriber": subscribers.slice(start, size),
-                    "filter": filters.slice(start, size),
+                    "subscriber": incoming.subscribers.slice(start, size),
+                    "filter": incoming.filters.slice(start, size),
                     "ticket": pa.array(hashes, pa.binary()),
                     "created": np.full(size, created),
                     "expires": np.full(size, expires),
