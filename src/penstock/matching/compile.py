@@ -57,7 +57,7 @@ from penstock.matching.subscription_rows import FOREVER, Rows
 
 Errors = list[tuple[int, FilterError]]
 
-_FROM_PIECE = -(1 << 62)  # the place of a derived attribute that a literal says
+_FROM_PIECE = -(1 << 62)  # instead of the place of a membership: its literal says which one it is
 _ORDERS = {
     "=": EQUAL,
     "prefix": EQUAL,
@@ -317,9 +317,12 @@ class _Blocks:
         if isinstance(term, SignedTest):
             self._add_fixed(term, itertools.repeat((_FROM_PIECE, 0)))
         else:
-            self.attribute.append(self.number[term.attribute.path])
-            self.negated.append(term.negated)
-            self.null.append(term.null)
+            self._add_factor(term)
+
+    def _add_factor(self, factor: Factor) -> None:
+        self.attribute.append(self.number[factor.attribute.path])
+        self.negated.append(factor.negated)
+        self.null.append(factor.null)
 
     def _add_block(self, conjunction: Conjunction, literal: Any) -> None:
         factors = 0
@@ -328,9 +331,7 @@ class _Blocks:
                 self._add_fixed(term, literal)
                 continue
             factors += 1
-            self.attribute.append(self.number[term.attribute.path])
-            self.negated.append(term.negated)
-            self.null.append(term.null)
+            self._add_factor(term)
             self.pieces.append(len(term.pieces))
             for piece in term.pieces:
                 place, stride = next(literal)
@@ -392,7 +393,7 @@ class _Blocks:
 
 
 def _orders(plain: Conjunctions) -> list[int]:
-    """The order of each column's piece; of those that aren't pieces of a factor any."""
+    """The order of each column's piece; 0, which nobody reads, for literals of other tests."""
     found: list[int] = []
     for term in plain.terms:
         if isinstance(term, Factor):

@@ -22,7 +22,9 @@ from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offse
 from penstock.base.jit import kernel
 from penstock.matching.invariants import check_alike, check_cells, check_starts, check_within
 
-_UNKNOWN_COVERAGE = 0.5  # of a derived attribute or of IS NULL nothing is known: rather any range
+_UNKNOWN_COVERAGE = (
+    0.5  # how often a derived attribute or IS NULL holds isn't known: narrower ranges go first
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,10 @@ class CellTests:
             self.low[ranges],
             self.high[ranges],
         )
+
+
+Fan = tuple[Int32s, Int32s]
+"""Where the subscriptions of each conjunction (or chain) begin, and the subscriptions."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,10 @@ class Shared(Predicates):
     conjunction_start: Int32s
     fan_start: Int32s
     fan_subscription: Int32s
+
+    @property
+    def fan(self) -> Fan:
+        return self.fan_start, self.fan_subscription
 
 
 def share(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from: int) -> Shared:
