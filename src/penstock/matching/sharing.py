@@ -133,7 +133,7 @@ def share(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from: int
     tests = without_tautologies(tests, last_cells)
     arranged = _arranged(tests, owner, last_cells, derived_from)
     lengths = arranged.kept[arranged.first]
-    chosen = arranged.place[_ranges(arranged.start[arranged.first], lengths)]
+    chosen = arranged.place[runs(arranged.start[arranged.first], lengths)]
     return Shared(
         **vars(arranged.predicates.take(chosen)),
         conjunction_start=offsets(lengths).astype(np.int32),
@@ -182,8 +182,8 @@ def _arranged(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from:
     return _Arranged(predicates, start, place, kept, first, fan_start, fan)
 
 
-def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
-    """The numbers start .. start + length of every run, end to end."""
+def runs(starts: Int64s, lengths: Int64s) -> Int64s:
+    """The numbers start .. start + length of each run, end to end."""
     total = int(lengths.sum())
     shift = np.repeat(starts - offsets(lengths)[:-1], lengths)
     return np.arange(total, dtype=np.int64) + shift
