@@ -10,7 +10,7 @@ from penstock.matching.intersect import (
     EQUAL,
     LESS,
     MORE,
-    FilterBlocks,
+    CellConjunctions,
     Pieces,
     intersect,
 )
@@ -45,8 +45,7 @@ def test_factors_of_one_attribute_intersect_as_sets_do(factors):
     last = 9
     pieces = [piece for factor in factors for piece in factor[0]]
     sizes = [len(factor[0]) for factor in factors]
-    blocks = FilterBlocks(
-        row_start=np.array([0, 1]),
+    asked = CellConjunctions(
         factor_start=np.array([0, len(factors)]),
         attribute=np.zeros(len(factors), np.int32),
         negated=np.array([f[1] for f in factors], np.bool_),
@@ -55,17 +54,15 @@ def test_factors_of_one_attribute_intersect_as_sets_do(factors):
             start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             order=np.array([p[0] for p in pieces], np.int8),
             place=np.arange(len(pieces)),
-            stride=np.zeros(len(pieces), np.int8),
             low=np.array([p[1] for p in pieces], np.int32),
             high=np.array([p[2] for p in pieces], np.int32),
         ),
         fixed_start=np.array([0, 0]),
         fixed_place=np.empty(0, np.int64),
-        fixed_stride=np.empty(0, np.int8),
         fixed_cell=np.empty(0, np.int8),
         derived=np.empty(0, np.int32),
     )
-    owners, _, _, ranges, low, high = intersect(blocks, np.array([0]), np.array([last]))
+    owners, _, _, ranges, low, high = intersect(asked, np.array([0]), np.array([last]))
     expected = set.intersection(*(cells_of(f, last) for f in factors))
     found = set()
     for a, b in zip(low, high, strict=True):

@@ -1,9 +1,8 @@
 """Is this a filter, and what will it cost?
 
-A subscription that every event must be tested against costs as much as thousands that an index finds. Whoever adds one
-is told, in words, before it is there.
-
-The answer is what a plan of this one subscription would show, but no plan is made (see `filter_cells`).
+A subscription that every event must be tested against costs as much as thousands that an index finds. A warning says
+so, in words, before it is added. It says what a plan of this one subscription would show, but no plan is made (see
+`filter_cells`).
 """
 
 from typing import NamedTuple
@@ -24,7 +23,7 @@ MANY_TESTS = 24
 def check(
     text: str, schema: Schema | None = None, operators: Signatures = NO_OPERATORS
 ) -> list[str]:
-    """Check one filter; FilterError if it isn't one. What comes back are warnings of its cost.
+    """Warnings of what a filter will cost; FilterError if the text isn't one.
 
     A schema has its own operators, unless others are given.
 
@@ -57,7 +56,7 @@ def examine(
 
 
 def warnings_of_cost(cost: int) -> list[str]:
-    """What to say of a cost, if it is large."""
+    """A warning, if a cost is large."""
     if cost <= MANY_TESTS:
         return []
     return [

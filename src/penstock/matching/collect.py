@@ -1,4 +1,4 @@
-"""From hits to matches: whose conjunctions are these, who is still alive, each once, ascending for every event.
+"""From hits to matches: for each event the living subscriptions that its conjunctions belong to, ascending, each once.
 
 Hits come in an engine's order. They are first dealt out to their events. Sorting the subscriptions of an event by
 comparisons would then cost more than finding them where there are hundreds; instead they are marked in a bitmap of two
@@ -31,7 +31,8 @@ def collect(
 ) -> tuple[Int64s, Int32s]:
     """Where the subscriptions of each event begin, and the subscriptions, as positions in the plan.
 
-    An empty `expires` means that no lease has ended, an empty `gone` that nobody has left.
+    An empty `expires` means that no lease has ended, an empty `gone` that nobody has left. Takes its arrays one by one:
+    records of them would cost 4 microseconds more for a call, which for one event is as much as the rest.
     """
     start = np.zeros(events + 1, np.int64)
     for i in range(len(event)):

@@ -10,9 +10,8 @@ Filters arrive grouped by shape (`language.shapes`), their literals in pools, so
 There is no Python object per subscription, but for sets of several ranges (IN lists, negations).
 """
 
-import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,10 @@ from penstock.language.calls import Path
 from penstock.language.conjunctions import Conjunctions, Progress
 from penstock.language.filter_tree import Comparison, Contains, Factor, Pattern
 from penstock.language.literals import Bounds
-from penstock.language.normal import Conjunction, SignedTest, Term
-from penstock.language.pools import width
+from penstock.language.normal import Term
+from penstock.language.pools import Column, Pool, width
 from penstock.language.schema import Attribute, Schema
-from penstock.language.shapes import Group, Grouped, PoolKey, Shape, Shapes, pool_shapes
+from penstock.language.shapes import Grouped, PoolKey, Shape, Shapes, pool_shapes
 from penstock.matching.canonical import canonical
 from penstock.matching.derived import (
     FALSE,
@@ -46,18 +45,18 @@ from penstock.matching.intersect import (
     EQUAL,
     LESS,
     MORE,
-    FilterBlocks,
+    CellConjunctions,
     Pieces,
     intersect,
 )
 from penstock.matching.operator_tests import separate_operators
 from penstock.matching.plan import Plan
-from penstock.matching.sharing import CellTests, share, without_tautologies
+from penstock.matching.sharing import CellTests, runs, share, without_tautologies
 from penstock.matching.subscription_rows import FOREVER, Rows
 
 Errors = list[tuple[int, FilterError]]
 
-_FROM_PIECE = -(1 << 62)  # the place of a derived attribute that a literal says
+_BY_LITERAL = -1  # instead of the place of a membership: its literal says which one it is
 _ORDERS = {
     "=": EQUAL,
     "prefix": EQUAL,
@@ -105,20 +104,18 @@ def compile_groups(
     grouped: Grouped, schema: Schema, ids: Int64s, position: Int64s | None = None
 ) -> Plan:
     """The plan of filters already parsed. `position` is where in `ids` a row stands; negative: nowhere."""
-    domains, asked, elements = _discretise(grouped)
+    found = _all_conjunctions(grouped)
+    domains, asked, elements = _discretise(found.terms, grouped.pools)
     every = [*domains, *asked.values()]
-    pools = _Pools(grouped, every, elements)
-    blocks = _Blocks(pools, {domain.path: n for n, domain in enumerate(every)})
-    for group, starts in zip(grouped.groups, grouped.starts, strict=True):
-        blocks.add(group, starts)
-    blocks.add_plain(grouped.plain)
-    rows = _joined(blocks.rows, np.int64)
+    pools = _Pools(grouped.pools, every, elements)
+    number = {domain.path: n for n, domain in enumerate(every)}
+    conjunctions, plain_tests = _cell_conjunctions(found, pools, number)
     owners, conjunction, attribute, ranges, low, high = intersect(
-        blocks.pack(),
-        rows if position is None else position[rows],
+        conjunctions,
+        found.rows if position is None else position[found.rows],
         np.array([d.last for d in every], np.int64),
     )
-    derived = DerivedAttributes(tuple(blocks.plain), tuple(elements), *pools.memberships)
+    derived = DerivedAttributes(plain_tests, tuple(elements), *pools.memberships)
     last_cells = np.array([d.last for d in every] + [TRUE] * len(derived), np.int64)
     tests = CellTests(conjunction, attribute, ranges, low, high)
     operators = None
@@ -164,21 +161,17 @@ def _joined(parts: Sequence[Any], dtype: type) -> npt.NDArray[Any]:
 
 
 def _discretise(
-    grouped: Grouped,
+    terms: Iterable[Term], literals: Mapping[PoolKey, Pool]
 ) -> tuple[list[Domain], dict[Attribute, Domain], list[Domain]]:
     """Cut every attribute, all that is asked of operators, and the elements of every array, at the constants they are
     compared with."""
     attributes: dict[Path, Attribute] = {}
-    shapes = {id(g.shape): g.shape for g in grouped.groups}.values()
-    shaped = (
-        term for shape in shapes for conjunction in shape.conjunctions for term in conjunction
-    )
-    for term in itertools.chain(shaped, grouped.plain.terms):
+    for term in terms:
         if isinstance(term, Factor):
             attributes.setdefault(term.attribute.path, term.attribute)
     bounds: dict[Path, list[Bounds]] = {path: [] for path in attributes}
     elements: dict[Path, tuple[PoolKey, list[Bounds]]] = {}
-    for key, pool in grouped.pools.items():
+    for key, pool in literals.items():
         assert pool.bounds is not None
         if key.role == "element":
             elements.setdefault(key.path, (key, []))[1].append(pool.bounds)
@@ -196,7 +189,10 @@ class _Pools:
     """All pools end to end, their literals as cells; for array membership as derived attributes."""
 
     def __init__(
-        self, grouped: Grouped, domains: Sequence[Domain], elements: Sequence[Domain]
+        self,
+        literals: Mapping[PoolKey, Pool],
+        domains: Sequence[Domain],
+        elements: Sequence[Domain],
     ) -> None:
         self.start: dict[PoolKey, int] = {}
         by_path = {domain.path: domain for domain in domains}
@@ -206,7 +202,7 @@ class _Pools:
         self.member: list[Int32s] = []  # the membership of each literal of the element pools
         numbers: dict[tuple[int, int, int], int] = {}
         total = 0
-        for key, pool in grouped.pools.items():
+        for key, pool in literals.items():
             assert pool.bounds is not None
             if key.role == "element":
                 element = element_number[key.path]
@@ -238,163 +234,107 @@ def _memberships(
 # --- 2. intersect ------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Blocks:
-    """The blocks of `intersect`, which explains them, on their way into arrays."""
-
-    pools: _Pools
-    number: dict[Path, int]
-    plain: dict[PlainTest, int] = field(default_factory=dict)
-    rows: list[Any] = field(default_factory=list)
-    shape_rows: list[int] = field(default_factory=list)  # how many, per block of a shape
-    factors: list[int] = field(default_factory=list)  # per block
-    attribute: list[int] = field(default_factory=list)
-    negated: list[bool] = field(default_factory=list)
-    null: list[bool] = field(default_factory=list)
-    pieces: list[int] = field(default_factory=list)  # per factor
-    order: list[int] = field(default_factory=list)
-    place: list[int] = field(default_factory=list)
-    stride: list[int] = field(default_factory=list)
-    fixed: list[int] = field(default_factory=list)  # per block
-    fixed_place: list[int] = field(default_factory=list)  # of a plain test its number, as -1, -2 …
-    fixed_stride: list[int] = field(default_factory=list)
-    fixed_cell: list[int] = field(default_factory=list)
-    plain_arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
-
-    def add(self, group: Group, starts: Sequence[int]) -> None:
-        """One block for each conjunction of a shape."""
-        places = [
-            (self.pools.start[column.pool] + start, 0 if column.literal.slot is None else 1)
-            for column, start in zip(group.shape.columns, starts, strict=True)
-        ]
-        literal = iter(places)
+def _all_conjunctions(grouped: Grouped) -> Conjunctions:
+    """The conjunctions of all filters in columns: those of each shape for each of its filters, then the plain ones."""
+    terms: list[Term] = []
+    columns: list[Column] = []
+    begins: list[int] = []  # of each column: where its literals begin in their pool
+    rows: list[list[int]] = []
+    spans: list[tuple[int, ...]] = []  # of a conjunction: first term, terms, first piece, pieces
+    filters: list[int] = []  # how many have it
+    for group, starts in zip(grouped.groups, grouped.starts, strict=True):
+        piece_past = len(columns)
+        columns += group.shape.columns
+        begins += starts
         for conjunction in group.shape.conjunctions:
-            self._add_block(conjunction, literal)
-            self.rows.append(group.rows)
-            self.shape_rows.append(len(group.rows))
-
-    def add_plain(self, plain: Conjunctions) -> None:
-        """One block of one row for each plain conjunction: what `add` would make of them, in columns."""
-        if not len(plain):
-            return
-        self.rows.append(plain.rows)
-        # Each distinct term once, as if it were a block of its own; then copied to where it is used.
-        terms = _Blocks(self.pools, self.number, self.plain)
-        for term in plain.terms:
-            terms.add_term(term)
-        factor = np.array([isinstance(term, Factor) for term in plain.terms], np.bool_)
-        number = np.where(factor, np.cumsum(factor), np.cumsum(~factor)) - 1  # among its kind
-        is_factor = factor[plain.term]
-        used_factor, used_fixed = number[plain.term[is_factor]], number[plain.term[~is_factor]]
-        base = np.array([self.pools.start[c.pool] for c in plain.columns], np.int64)
-        place = base[plain.piece] + plain.position if len(base) else np.empty(0, np.int64)
-        pieces = np.diff(plain.piece_start)
-        of_factor = np.repeat(is_factor, pieces)
-        first_piece = plain.piece_start[:-1][~is_factor]
-        fixed_place = np.array(terms.fixed_place, np.int64)[used_fixed]
-        contains = fixed_place == _FROM_PIECE
-        fixed_place[contains] = place[first_piece[contains]]
-        factors = offsets(is_factor.astype(np.int64))[plain.start]
-        lengths = np.diff(plain.start)
-        self.plain_arrays = {
-            "rows": np.ones(len(plain), np.int64),
-            "factors": np.diff(factors),
-            "attribute": np.array(terms.attribute, np.int64)[used_factor],
-            "negated": np.array(terms.negated, np.bool_)[used_factor],
-            "null": np.array(terms.null, np.bool_)[used_factor],
-            "pieces": pieces[is_factor],
-            "order": np.array(_orders(plain), np.int64)[plain.piece[of_factor]],
-            "place": place[of_factor],
-            "stride": np.zeros(int(of_factor.sum()), np.int64),
-            "fixed": lengths - np.diff(factors),
-            "fixed_place": fixed_place,
-            "fixed_stride": np.zeros(len(fixed_place), np.int64),
-            "fixed_cell": np.array(terms.fixed_cell, np.int64)[used_fixed],
-        }
-
-    def add_term(self, term: Term) -> None:
-        """A term without its literals."""
-        if isinstance(term, SignedTest):
-            self._add_fixed(term, itertools.repeat((_FROM_PIECE, 0)))
-        else:
-            self.attribute.append(self.number[term.attribute.path])
-            self.negated.append(term.negated)
-            self.null.append(term.null)
-
-    def _add_block(self, conjunction: Conjunction, literal: Any) -> None:
-        factors = 0
-        for term in conjunction:
-            if isinstance(term, SignedTest):
-                self._add_fixed(term, literal)
-                continue
-            factors += 1
-            self.attribute.append(self.number[term.attribute.path])
-            self.negated.append(term.negated)
-            self.null.append(term.null)
-            self.pieces.append(len(term.pieces))
-            for piece in term.pieces:
-                place, stride = next(literal)
-                self.order.append(_ORDERS[piece.order])
-                self.place.append(place)
-                self.stride.append(stride)
-        self.factors.append(factors)
-        self.fixed.append(len(conjunction) - factors)
-
-    def _add_fixed(self, term: SignedTest, literal: Any) -> None:
-        match term.test:
-            case Contains():
-                place, stride = next(literal)
-            case Pattern(attribute, pattern, escape):
-                place, stride = self._plain(PatternTest(attribute.path, pattern, escape)), 0
-            case Comparison(left, order, right):
-                place, stride = self._plain(AttributeTest(left, order, right)), 0
-        self.fixed_place.append(place)
-        self.fixed_stride.append(stride)
-        self.fixed_cell.append(TRUE if term.holds else FALSE)
-
-    def _plain(self, test: PlainTest) -> int:
-        return -1 - self.plain.setdefault(test, len(self.plain))
-
-    def pack(self) -> FilterBlocks:
-        """The arrays that the kernel reads."""
-        # `derived` is all memberships, then all plain tests; attributes are numbered the other way round.
-        member = _joined(self.pools.member, np.int32)
-        domains, plain = len(self.number), len(self.plain)
-        place = self._column("fixed_place", np.int64)
-        return FilterBlocks(
-            row_start=offsets(self._column("rows", np.int64)),
-            factor_start=offsets(self._column("factors", np.int64)),
-            attribute=self._column("attribute", np.int32),
-            negated=self._column("negated", np.bool_),
-            null=self._column("null", np.bool_),
-            pieces=Pieces(
-                start=offsets(self._column("pieces", np.int64)),
-                order=self._column("order", np.int8),
-                place=self._column("place", np.int64),
-                stride=self._column("stride", np.int8),
-                low=self.pools.low,
-                high=self.pools.high,
-            ),
-            fixed_start=offsets(self._column("fixed", np.int64)),
-            fixed_place=np.where(place < 0, len(member) - 1 - place, place),
-            fixed_stride=self._column("fixed_stride", np.int8),
-            fixed_cell=self._column("fixed_cell", np.int8),
-            derived=np.concatenate(
-                [member + (domains + plain), np.arange(domains, domains + plain, dtype=np.int32)]
-            ).astype(np.int32),
-        )
-
-    def _column(self, name: str, dtype: type) -> npt.NDArray[Any]:
-        """A column of the blocks of shapes, then of plain conjunctions."""
-        mine = self.shape_rows if name == "rows" else getattr(self, name)
-        other = self.plain_arrays.get(name, np.empty(0, dtype))
-        return np.concatenate([np.array(mine, dtype), other.astype(dtype)])
+            pieces = sum(map(width, conjunction))
+            spans.append((len(terms), len(conjunction), piece_past, pieces))
+            terms += conjunction
+            piece_past += pieces
+            rows.append(group.rows)
+            filters.append(len(group.rows))
+    counts = np.array(filters, np.int64)
+    each = np.repeat(np.array(spans, np.int64).reshape(-1, 4), counts, axis=0)
+    first_term, term_count, first_piece, piece_count = each.T
+    term, piece = runs(first_term, term_count), runs(first_piece, piece_count)
+    nth = runs(np.zeros_like(counts), counts)  # among the filters of its shape
+    is_lifted = np.array([column.literal.slot is not None for column in columns], np.bool_)
+    position = np.array(begins, np.int64)[piece] + is_lifted[piece] * np.repeat(nth, piece_count)
+    widths = np.array([width(term) for term in terms], np.int64)[term]
+    plain = grouped.plain
+    return Conjunctions(
+        rows=np.concatenate([*rows, plain.rows]).astype(np.int64),
+        start=offsets(np.concatenate([term_count, np.diff(plain.start)])),
+        term=np.concatenate([term, plain.term + len(terms)]).astype(np.int32),
+        piece_start=offsets(np.concatenate([widths, np.diff(plain.piece_start)])),
+        piece=np.concatenate([piece, plain.piece + len(columns)]).astype(np.int32),
+        position=np.concatenate([position, plain.position]),
+        terms=(*terms, *plain.terms),
+        columns=(*columns, *plain.columns),
+    )
 
 
-def _orders(plain: Conjunctions) -> list[int]:
-    """The order of each column's piece; of those that aren't pieces of a factor any."""
+def _cell_conjunctions(
+    found: Conjunctions, pools: _Pools, number: Mapping[Path, int]
+) -> tuple[CellConjunctions, tuple[PlainTest, ...]]:
+    """What `intersect` reads, which explains it; and the distinct tests that are no ranges, but for memberships."""
+    plain: dict[PlainTest, int] = {}
+    of_terms = [_numbers_of(term, number, plain) for term in found.terms]
+    attribute, negated, null, test_place, test_cell = np.array(of_terms, np.int64).reshape(-1, 5).T
+    is_factor = np.array([isinstance(term, Factor) for term in found.terms], np.bool_)[found.term]
+    factor, test = found.term[is_factor], found.term[~is_factor]
+    factor_start = offsets(is_factor)[found.start]
+    pieces = np.diff(found.piece_start)
+    of_factor = np.repeat(is_factor, pieces)
+    base = np.array([pools.start[column.pool] for column in found.columns], np.int64)
+    place = base[found.piece] + found.position
+    # `derived` is all memberships, then all plain tests; attributes are numbered the other way round.
+    member = _joined(pools.member, np.int32)
+    fixed_place = test_place[test] + len(member)
+    is_member = test_place[test] == _BY_LITERAL
+    fixed_place[is_member] = place[found.piece_start[:-1][~is_factor][is_member]]
+    plain_attributes = np.arange(len(number), len(number) + len(plain), dtype=np.int32)
+    conjunctions = CellConjunctions(
+        factor_start=factor_start,
+        attribute=attribute[factor].astype(np.int32),
+        negated=negated[factor].astype(np.bool_),
+        null=null[factor].astype(np.bool_),
+        pieces=Pieces(
+            start=offsets(pieces[is_factor]),
+            order=np.array(_orders(found.terms), np.int8)[found.piece[of_factor]],
+            place=place[of_factor],
+            low=pools.low,
+            high=pools.high,
+        ),
+        fixed_start=found.start - factor_start,
+        fixed_place=fixed_place,
+        fixed_cell=test_cell[test].astype(np.int8),
+        derived=np.concatenate([member + np.int32(len(number) + len(plain)), plain_attributes]),
+    )
+    return conjunctions, tuple(plain)
+
+
+def _numbers_of(
+    term: Term, number: Mapping[Path, int], plain: dict[PlainTest, int]
+) -> tuple[int, ...]:
+    """A term without its literals: attribute, negated and null of a factor, place and cell of a test."""
+    if isinstance(term, Factor):
+        return number[term.attribute.path], term.negated, term.null, 0, 0
+    match term.test:
+        case Contains():
+            place = _BY_LITERAL
+        case Pattern(attribute, pattern, escape):
+            test = PatternTest(attribute.path, pattern, escape)
+            place = plain.setdefault(test, len(plain))
+        case Comparison(left, order, right):
+            place = plain.setdefault(AttributeTest(left, order, right), len(plain))
+    return 0, False, False, place, TRUE if term.holds else FALSE
+
+
+def _orders(terms: Iterable[Term]) -> list[int]:
+    """The order of each column's piece; 0, which nobody reads, for literals of other tests."""
     found: list[int] = []
-    for term in plain.terms:
+    for term in terms:
         if isinstance(term, Factor):
             found += [_ORDERS[piece.order] for piece in term.pieces]
         else:

@@ -60,7 +60,7 @@ class ByteStrings:
         return ByteStrings(arrays[f"{name}.offsets"], arrays[f"{name}.data"])
 
     def check(self, count: int) -> None:
-        """As many strings, all within the data, which may have more before and after them."""
+        """A SnapshotError unless there are so many strings, all within the data, which may have more around them."""
         check_numbers(np.int64, offsets=self.offsets)
         check_numbers(np.uint8, data=self.data)
         check_alike(count + 1, offsets=self.offsets)
@@ -121,7 +121,7 @@ class Domain:
         return isinstance(self.type, Scalar) and self.type.is_wide
 
     def edge(self, cell: int, is_last: bool) -> str:
-        """Where a range begins or ends among the values that does so with this cell; a key, not for people."""
+        """The value with which a range begins, or ends, that begins or ends with this cell. A key, not for people."""
         if cell == 0:
             return "null"
         if cell == (self.last if is_last else 1):
@@ -213,7 +213,7 @@ class Cuts:
         )
 
     def check(self) -> None:
-        """Domains end to end. (Who knows their types counts them: `domains`.)"""
+        """A SnapshotError unless the cuts of the domains lie end to end."""
         check_numbers(
             np.int64,
             numbers=self.numbers,

@@ -45,10 +45,9 @@ class LeafVerdict:
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name} is {_shown(value)}" for name, value in self.values.items())
-        told = f"{_MARKS[self.truth]} {self.predicate}  {_WORDS[self.truth]}"
-        return (
-            told + (f": {shown}" if shown else "") + (f"\n      {self.call}" if self.call else "")
-        )
+        text = f"{_MARKS[self.truth]} {self.predicate}  {_WORDS[self.truth]}"
+        text += f": {shown}" if shown else ""
+        return text + (f"\n      {self.call}" if self.call else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What one filter asks, in cells of its own: for whoever looks at a single filter, without a plan.
+"""What one filter asks, in cells of its own: a look at a single filter, without a plan.
 
 A plan's arrays take a millisecond to set up, whatever is in them. The cells of one filter are few, so that a set of
 them is the bits of one integer, and intersections are `&`. Cells are numbered as in a plan (see `kernels`): 0 is NULL,
@@ -100,7 +100,7 @@ class FilterCells:
             yield frozenset([*tests.items(), *others])
 
     def is_asked(self, test: FilterTest) -> bool:
-        """Whether it takes an operator to know."""
+        """Whether an operator must be called to decide it."""
         return test[0] is not None and test[0][0] == CALL
 
     def indexable(self, test: FilterTest) -> bool:

@@ -1,15 +1,13 @@
 """The kernel of the compiler: for every conjunction and attribute, the set of cells that satisfies it.
 
-Shapes arrive as *blocks*, one per shape and conjunction, with as many rows as there are filters of the shape:
-
-    block b     rows row_start[b] .. row_start[b + 1], factors factor_start[b] .. factor_start[b + 1]
-    factor f    pieces pieces.start[f] .. pieces.start[f + 1] of attribute[f]; factors of one attribute stand together
-    piece p     for row r the literal at place[p] + stride[p] * r, whose cells are low[…] .. high[…]
-    fixed d     a derived attribute, the one at fixed_place[d] + fixed_stride[d] * r of `derived`, in one cell
+    conjunction c   factors factor_start[c] .. factor_start[c + 1] and fixed tests fixed_start[c] .. fixed_start[c + 1]
+    factor f        pieces pieces.start[f] .. pieces.start[f + 1] of attribute[f]; those of one attribute stand together
+    piece p         the literal at place[p], whose cells are low[…] .. high[…]
+    fixed test d    a derived attribute, the one at fixed_place[d] of `derived`, in one cell
 
 A factor is the union of its pieces or, negated, the rest of the cells but 0; `null` adds cell 0. The factors of one
-attribute are intersected into one *test*, sorted disjoint ranges. A row with an empty test contradicts itself and is
-left out. What comes out are the tests of all conjunctions, end to end.
+attribute are intersected into one *test*, sorted disjoint ranges. A conjunction with an empty test contradicts itself
+and is left out. What comes out are the tests of all conjunctions, end to end.
 """
 
 from typing import NamedTuple
@@ -29,15 +27,13 @@ class Pieces(NamedTuple):
     start: Int64s
     order: Int8s
     place: Int64s
-    stride: Int8s
     low: Int32s
     high: Int32s
 
 
-class FilterBlocks(NamedTuple):
+class CellConjunctions(NamedTuple):
     """The arrays drawn above."""
 
-    row_start: Int64s
     factor_start: Int64s
     attribute: Int32s
     negated: Bools
@@ -45,22 +41,21 @@ class FilterBlocks(NamedTuple):
     pieces: Pieces
     fixed_start: Int64s
     fixed_place: Int64s
-    fixed_stride: Int8s
     fixed_cell: Int8s
     derived: Int32s
 
 
 @kernel
 def intersect(
-    blocks: FilterBlocks, owner: Int64s, last: Int64s
+    found: CellConjunctions, owner: Int64s, last: Int64s
 ) -> tuple[Int64s, Int64s, Int64s, Int64s, Int32s, Int32s]:
-    """`owner` is the subscription of each row (negative: skip it), `last` the last cell of each attribute.
+    """`owner` is whose each conjunction is (negative: skip it), `last` the last cell of each attribute.
 
     Returns the owner of each conjunction; conjunction, attribute and number of ranges of each test; the ranges.
     """
-    row_start, factor_start, attribute = blocks.row_start, blocks.factor_start, blocks.attribute
-    negated, null, pieces = blocks.negated, blocks.null, blocks.pieces
-    tests, capacity = _sizes(blocks)
+    factor_start, attribute, pieces = found.factor_start, found.attribute, found.pieces
+    negated, null = found.negated, found.null
+    tests, capacity = _sizes(found)
     owners = np.empty(len(owner), np.int64)
     test_conjunction = np.empty(tests, np.int64)
     test_attribute = np.empty(tests, np.int64)
@@ -71,54 +66,52 @@ def intersect(
     set_low, set_high = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
     next_low, next_high = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
     conjunctions = test = total = 0
-    for b in range(len(row_start) - 1):
-        for r in range(row_start[b + 1] - row_start[b]):
-            if owner[row_start[b] + r] < 0:
-                continue
-            first_test, first_range = test, total
+    for c in range(len(owner)):
+        if owner[c] < 0:
+            continue
+        first_test, first_range = test, total
+        size = 1
+        f = factor_start[c]
+        while size and f < factor_start[c + 1]:
+            a = attribute[f]
             size = 1
-            f = factor_start[b]
-            while size and f < factor_start[b + 1]:
-                a = attribute[f]
-                size = 1
-                set_low[0], set_high[0] = 0, last[a]
-                while f < factor_start[b + 1] and attribute[f] == a:
-                    united = _unite(pieces, f, r, last[a], union_low, union_high)
-                    if negated[f]:
-                        united = _complement(union_low, union_high, united, last[a])
-                    if null[f]:
-                        united = _add_null(union_low, union_high, united)
-                    size = common_ranges(
-                        set_low, set_high, size, union_low, union_high, united, next_low, next_high
-                    )
-                    set_low, next_low = next_low, set_low
-                    set_high, next_high = next_high, set_high
-                    f += 1
-                if total + size > len(out_low):
-                    out_low = grow_array(out_low, total + size)
-                    out_high = grow_array(out_high, total + size)
-                out_low[total : total + size] = set_low[:size]
-                out_high[total : total + size] = set_high[:size]
-                test_conjunction[test], test_attribute[test] = conjunctions, a
-                test_ranges[test] = size
-                total += size
-                test += 1
-            if size == 0:
-                test, total = first_test, first_range
-                continue
-            for d in range(blocks.fixed_start[b], blocks.fixed_start[b + 1]):
-                if total == len(out_low):
-                    out_low = grow_array(out_low, total + 1)
-                    out_high = grow_array(out_high, total + 1)
-                out_low[total] = out_high[total] = blocks.fixed_cell[d]
-                test_conjunction[test] = conjunctions
-                place = blocks.fixed_place[d] + blocks.fixed_stride[d] * r
-                test_attribute[test] = blocks.derived[place]
-                test_ranges[test] = 1
-                total += 1
-                test += 1
-            owners[conjunctions] = owner[row_start[b] + r]
-            conjunctions += 1
+            set_low[0], set_high[0] = 0, last[a]
+            while f < factor_start[c + 1] and attribute[f] == a:
+                united = _unite(pieces, f, last[a], union_low, union_high)
+                if negated[f]:
+                    united = _complement(union_low, union_high, united, last[a])
+                if null[f]:
+                    united = _add_null(union_low, union_high, united)
+                size = common_ranges(
+                    set_low, set_high, size, union_low, union_high, united, next_low, next_high
+                )
+                set_low, next_low = next_low, set_low
+                set_high, next_high = next_high, set_high
+                f += 1
+            if total + size > len(out_low):
+                out_low = grow_array(out_low, total + size)
+                out_high = grow_array(out_high, total + size)
+            out_low[total : total + size] = set_low[:size]
+            out_high[total : total + size] = set_high[:size]
+            test_conjunction[test], test_attribute[test] = conjunctions, a
+            test_ranges[test] = size
+            total += size
+            test += 1
+        if size == 0:
+            test, total = first_test, first_range
+            continue
+        for d in range(found.fixed_start[c], found.fixed_start[c + 1]):
+            if total == len(out_low):
+                out_low = grow_array(out_low, total + 1)
+                out_high = grow_array(out_high, total + 1)
+            out_low[total] = out_high[total] = found.fixed_cell[d]
+            test_conjunction[test] = conjunctions
+            test_attribute[test] = found.derived[found.fixed_place[d]]
+            test_ranges[test] = 1
+            total += 1
+            test += 1
+        owners[conjunctions] = owner[c]
+        conjunctions += 1
     return (
         owners[:conjunctions],
         test_conjunction[:test],
@@ -130,28 +123,22 @@ def intersect(
 
 
 @kernel
-def _sizes(blocks: FilterBlocks) -> tuple[int, int]:
+def _sizes(found: CellConjunctions) -> tuple[int, int]:
     """At most how many tests there can be, and how many ranges one of them."""
-    row_start, factor_start = blocks.row_start, blocks.factor_start
-    piece_start, fixed_start = blocks.pieces.start, blocks.fixed_start
-    tests = 0
+    factor_start, piece_start = found.factor_start, found.pieces.start
     capacity = 4
-    for b in range(len(row_start) - 1):
-        first, past = factor_start[b], factor_start[b + 1]
-        kinds = past - first + fixed_start[b + 1] - fixed_start[b]
-        tests += kinds * (row_start[b + 1] - row_start[b])
+    for c in range(len(factor_start) - 1):
+        first, past = factor_start[c], factor_start[c + 1]
         capacity = max(capacity, piece_start[past] - piece_start[first] + past - first + 4)
-    return tests, capacity
+    return factor_start[-1] + found.fixed_start[-1], capacity
 
 
 @kernel
-def _unite(
-    pieces: Pieces, factor: int, row: int, last: int, out_low: Int32s, out_high: Int32s
-) -> int:
+def _unite(pieces: Pieces, factor: int, last: int, out_low: Int32s, out_high: Int32s) -> int:
     """The union of a factor's pieces as sorted ranges that neither touch nor overlap."""
     size = 0
     for p in range(pieces.start[factor], pieces.start[factor + 1]):
-        literal = pieces.place[p] + pieces.stride[p] * row
+        literal = pieces.place[p]
         piece_low, piece_high = pieces.low[literal], pieces.high[literal]
         order = pieces.order[p]
         if order == LESS:

@@ -1,8 +1,8 @@
-"""What kernels rely on, in words that each structure can say of itself.
+"""Checks of what kernels rely on, passes over whole arrays, of which each structure puts together its own.
 
-A kernel checks no bounds. So what is mapped from a file is looked at once, when it is opened, however right its
-checksum is: a place that lies outside an array would crash the process, or worse, be read. Each structure has a method
-`check` beside its fields that says what must hold of them; these are its words. All are passes over whole arrays.
+A kernel checks no bounds. So what is mapped from a file is checked once, when it is opened, however right its checksum
+is: a place outside an array would crash the process or, worse, be read. Each structure has a method `check` beside its
+fields that says what must hold of them.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """One layer with its engine: which of its conjunctions hold, for a batch or for one event.
 
-The engine decides what an index can; what is left of the conjunctions that it lets through, a gate does
-(`engines.gates`).
+The engine decides what an index can decide. A gate (`engines.gates`) tests the rest, only for the conjunctions that the
+engine lets through.
 """
 
 import functools
@@ -21,7 +21,7 @@ from penstock.matching.single import EventEncoder, LazyTests
 
 
 class LayerMatcher:
-    """See the module. What changes in it are counters."""
+    """See the module. Nothing in it changes but counters."""
 
     def __init__(self, layer: Layer, choice: Choice) -> None:
         plan = layer.plan
@@ -30,7 +30,7 @@ class LayerMatcher:
         self.gate = Gate.of(plan, self.index)
         self._core = plan if self.gate is None else self.gate.core
         self.engine: Engine = choice.kind(self._core, self.index)
-        self.fan = plan.fan_start, plan.fan_subscription
+        self.fan = plan.fan
         self._encoder = EventEncoder(self._core)
         self._lazy = None if self.gate is None else LazyTests(plan.schema, self.gate.tests)
         self._one = None

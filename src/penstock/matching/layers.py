@@ -1,7 +1,7 @@
 """Layers: the plans that a snapshot consists of, and what the engines found in each of them.
 
-A snapshot is a base and, mostly, an overlay of later changes; a layer is one of the two with those left out that the
-other has changed. Whatever the engine, its hits become matches here: cells before, fan-out, leases and sorting after.
+A snapshot is a base and, mostly, an overlay of later changes; a layer is one of the two, less the subscriptions that
+the other has changed. Whatever the engine, its hits become matches here: fan-out, leases and sorting.
 
 Fan-out has no bound: one event can match every subscription. Memory has: an engine stops at so many hits, and the pairs
 that hits lead to are counted before they are collected, as many events at a time as their pairs allow.
@@ -86,9 +86,8 @@ class Matches:
     start: Int64s
     ids: Int64s
     position: Int64s
-    failures: tuple[
-        OperatorFailure, ...
-    ] = ()  # operators that failed, and so may have left something out
+    # The operators that failed: what they would have decided may be missing.
+    failures: tuple[OperatorFailure, ...] = ()
 
     def lists(self) -> pa.ListArray:
         """One ascending list of ids per event."""
@@ -102,7 +101,7 @@ class Matches:
 
 
 def pairs_per_event(hits: Hits, events: int, fan_start: Int32s) -> Int64s:
-    """At most so many pairs of an event and a subscription (or chain) these hits lead to, for each event."""
+    """For each event how many subscriptions (or chains) its hits lead to, repetitions included."""
     fan = (fan_start[1:] - fan_start[:-1])[hits.conjunction]
     return np.bincount(hits.event, fan, events).astype(np.int64)
 
@@ -138,7 +137,7 @@ def within(start: Int64s, position: Int32s, first: int, past: int) -> tuple[Int6
 def collect_hits(
     layer: Layer, hits: Hits, events: int, now: int, fan_start: Int32s, fan: Int32s
 ) -> tuple[Int64s, Int32s]:
-    """Whose conjunctions (or chains) these are, and still there: subscriptions, and chains past them."""
+    """The living subscriptions that hits lead to and, numbered past them, chains."""
     return collect(
         hits.event,
         hits.conjunction,

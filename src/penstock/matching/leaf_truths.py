@@ -1,4 +1,4 @@
-"""What an event makes of each leaf of one filter, and what its operators cost on the way.
+"""The truth of each leaf of one filter for one event, and what its operators cost.
 
 Each leaf and its negation are compiled like subscriptions, all into one plan: an operator is called once, however many
 leaves ask it. Two kinds of leaves need company. A call with variables has no negation: if it isn't true, it is false.
@@ -39,11 +39,11 @@ class CallCost:
     failure: str | None
 
     def __str__(self) -> str:
-        told = (
+        text = (
             f"call {self.order} of {self.of}: took {_time(self.seconds)}, {_time(self.expected_seconds)} expected; "
             f"true for {self.expected_true:.0%} of the events that get here"
         )
-        return told if self.failure is None else f"{told}; failed: {self.failure}"
+        return text if self.failure is None else f"{text}; failed: {self.failure}"
 
 
 def _time(seconds: float) -> str:

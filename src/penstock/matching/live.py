@@ -49,7 +49,7 @@ _MOST_BOXES = 16  # a conjunction with sets is as many conjunctions of ranges
 
 
 class LiveSubscription(NamedTuple):
-    """What was added."""
+    """A subscription that was added after the base was compiled."""
 
     sid: int
     subscriber: str

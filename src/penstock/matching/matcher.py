@@ -1,8 +1,8 @@
 """A matcher answers: which subscriptions does this event match?
 
 It stands on a snapshot, which is one plan or several *layers* of them (a base, and an overlay of later changes), and
-does what is the same for every engine: cells before, fan-out, leases and sorting after. It holds no state that changes,
-so any number of threads may use one; with `threads` it uses several itself, a block of events each.
+does what is the same for every engine: cells before, fan-out, leases and sorting after. Any number of threads may use
+one matcher; with `threads` it uses several itself, a block of events each.
 """
 
 import functools
@@ -44,6 +44,7 @@ from penstock.matching.operator_stage import (
     unite_positions,
 )
 from penstock.matching.plan import Plan
+from penstock.matching.sharing import Fan
 from penstock.matching.stats import Stats, measure
 from penstock.operators.define import Operators
 from penstock.operators.invoke import Health
@@ -52,10 +53,6 @@ from penstock.operators.strategies import DEFAULT_STRATEGY, bytes_per_event
 
 # Of what strategies keep of the events that are decided together.
 _STRATEGY_BYTES = 128 << 20
-
-
-Fan = tuple[Int32s, Int32s]
-"""Where the subscriptions of each conjunction, or chain, begin, and the subscriptions."""
 _NO_FAN: Fan = (read_only(np.zeros(1, np.int32)), read_only(np.empty(0, np.int32)))
 
 
@@ -289,8 +286,7 @@ class Matcher:
                 chain_start,
                 chains,
                 operators.mixed,
-                operators.fan_start,
-                operators.fan_subscription,
+                *operators.fan,
                 start,
                 position,
                 layer.expires,
@@ -317,9 +313,7 @@ class Matcher:
             chains = 0 if operators is None else len(operators)
             mine = (decided.chains >= base) & (decided.chains < base + chains)
             hits.append(Hits(event[mine], decided.chains[mine] - np.int32(base)))
-            fans.append(
-                _NO_FAN if operators is None else (operators.fan_start, operators.fan_subscription)
-            )
+            fans.append(_NO_FAN if operators is None else operators.fan)
             base += chains
         for first, past in self._runs(hits, events.num_rows, most, fans):
             own = [

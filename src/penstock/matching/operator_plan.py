@@ -48,7 +48,7 @@ from penstock.matching.invariants import (
     check_within,
     require,
 )
-from penstock.matching.sharing import Predicates
+from penstock.matching.sharing import Fan, Predicates
 from penstock.operators.chains import Chains
 
 # Of one chain. What is left out costs a needless call now and then, never a wrong match.
@@ -81,6 +81,10 @@ class OperatorPlan(Predicates):
     def number(self) -> dict[Invocation, int]:
         """Every invocation once, numbered in the order of the attributes."""
         return _numbered(self.attributes)
+
+    @property
+    def fan(self) -> Fan:
+        return self.fan_start, self.fan_subscription
 
     @property
     def invocations(self) -> tuple[Invocation, ...]:

@@ -39,14 +39,14 @@ from penstock.operators.strategies import strategy
 
 _FAILED = -1  # the cell of a failed call: no predicate accepts it
 _ORDERING = 20  # so many times as long as making an order took, it serves
-_MOVED = 1.25  # a new order is made once something is so many times as likely, or as dear, as it was thought to be
+_MOVED = 1.25  # a new order is made once something is so many times as likely, or as expensive, as it was
 
 
 AnswerTuples = frozenset[tuple[Any, ...]]
 """The tuples that an operator answered."""
 BooleanCells = dict[bool | None, int]
 Fitting = Callable[[Asked, int, AnswerTuples | None], bool | None]
-"""Whether what is asked of the answer for the n-th event is there."""
+"""Whether the answer for the n-th event has what is asked of it."""
 
 
 class OperatorFailure(NamedTuple):

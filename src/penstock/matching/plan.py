@@ -81,7 +81,7 @@ class Plan(Shared):
 
     @cached_property
     def predicates(self) -> int:
-        """How many distinct ones there are."""
+        """How many distinct predicates there are."""
         triples = np.stack(
             [self.predicate_attribute, self.predicate_low, self.predicate_high], axis=1
         )

@@ -25,7 +25,7 @@ _LONGEST = 1000  # characters of a filter that are kept
 
 
 def write_errors(folder: Path, errors: Errors, replaced: Iterable[int] = ()) -> str | None:
-    """Write a file; its name, None if there is nothing to say."""
+    """Write a file and return its name; None if there is nothing to write."""
     gone = sorted(replaced)
     if not errors and not gone:
         return None

@@ -22,7 +22,9 @@ from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offse
 from penstock.base.jit import kernel
 from penstock.matching.invariants import check_alike, check_cells, check_starts, check_within
 
-_UNKNOWN_COVERAGE = 0.5  # of a derived attribute or of IS NULL nothing is known: rather any range
+_UNKNOWN_COVERAGE = (
+    0.5  # how often a derived attribute or IS NULL holds isn't known: narrower ranges go first
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,10 @@ class CellTests:
             self.low[ranges],
             self.high[ranges],
         )
+
+
+Fan = tuple[Int32s, Int32s]
+"""Where the subscriptions of each conjunction (or chain) begin, and the subscriptions."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,10 @@ class Shared(Predicates):
     fan_start: Int32s
     fan_subscription: Int32s
 
+    @property
+    def fan(self) -> Fan:
+        return self.fan_start, self.fan_subscription
+
 
 def share(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from: int) -> Shared:
     """Order predicates and conjunctions, each distinct one once.
@@ -123,7 +133,7 @@ def share(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from: int
     tests = without_tautologies(tests, last_cells)
     arranged = _arranged(tests, owner, last_cells, derived_from)
     lengths = arranged.kept[arranged.first]
-    chosen = arranged.place[_ranges(arranged.start[arranged.first], lengths)]
+    chosen = arranged.place[runs(arranged.start[arranged.first], lengths)]
     return Shared(
         **vars(arranged.predicates.take(chosen)),
         conjunction_start=offsets(lengths).astype(np.int32),
@@ -172,8 +182,8 @@ def _arranged(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from:
     return _Arranged(predicates, start, place, kept, first, fan_start, fan)
 
 
-def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
-    """The numbers start .. start + length of every run, end to end."""
+def runs(starts: Int64s, lengths: Int64s) -> Int64s:
+    """The numbers start .. start + length of each run, end to end."""
     total = int(lengths.sum())
     shift = np.repeat(starts - offsets(lengths)[:-1], lengths)
     return np.arange(total, dtype=np.int64) + shift

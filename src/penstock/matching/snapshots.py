@@ -15,9 +15,9 @@ the background: whoever publishes meanwhile gets a larger overlay, not a pause, 
 A version is published by linking its finished file to the next free number: of two publishers one wins, the other takes
 the next number unless what it has is older by now, and no reader ever sees half of one or goes back in time.
 
-A version that is damaged is made again. `publish` takes a newest version that can't be opened for none, and compiles a
-new base. `restore` is for one that a micro-batch must be replayed with: if the registry hasn't changed since, it is
-compiled again under its number; if it has, nobody can.
+A version that is damaged is made again. If the newest one can't be opened, `publish` compiles a new base. `restore` is
+for a version that a micro-batch must be replayed with: it is compiled again under its number, which is possible only
+while the registry hasn't changed since.
 """
 
 import functools
@@ -71,9 +71,7 @@ _FIELDS: dict[str, FieldType] = {
     "sequence": int,
 }
 _PLANS, _ERRORS = ("base", "overlay"), ("base_errors", "overlay_errors")
-_UNNAMED = (
-    3600.0  # seconds after which a plan that no version names isn't about to be published any more
-)
+_UNNAMED = 3600.0  # seconds after which no publisher will name a plan that no version names yet
 
 _HEALTH = Health()  # of operators: a breaker that is open stays so when the next version is opened
 _log = logging.getLogger(__name__)
@@ -144,7 +142,7 @@ class SnapshotStore:
         if sequence == current["sequence"]:
             return self._published(version, current)
         if sequence < current["sequence"]:
-            # The registry went back, as one restored from a backup does: the base may be of a past that isn't.
+            # The registry went back, as one restored from a backup does: the base may have changes that it has lost.
             return self._publish(self._base(source, schema, progress), back=True)
         changes = source.changes(current["base_sequence"])
         enough = many_changes(current["base_size"])
@@ -289,7 +287,7 @@ class SnapshotStore:
         rows = source.active(EVER)
         plan, errors = compile_plan(rows, schema, progress)
         if errors:
-            # Whoever has ended, by the clock, is told nothing more.
+            # The errors of subscriptions whose lease has ended interest nobody.
             now_active = source.active(now)
             active = {*now_active.ids.tolist(), *(sid for sid, _ in now_active.errors)}
             errors = [(sid, error) for sid, error in errors if sid in active]

@@ -32,7 +32,7 @@ class PredicateOdds:
 class OperatorSummary:
     """The operators of a matcher: what there is to decide, what was called, and what was learned.
 
-    `predicates_known` are the predicates that take the most time as things stand, the dearest first.
+    `predicates_known` are the predicates that take the most time as things stand, the most expensive first.
     """
 
     strategy: str
@@ -115,9 +115,7 @@ def _sharing(plan: "Plan") -> int:
     """How many subscriptions have a conjunction in common with another. A chain of operators counts for its own."""
     count = len(plan.ids)
     shares = np.zeros(count, np.bool_)
-    fans = [(plan.fan_start, plan.fan_subscription)]
-    if plan.operators is not None:
-        fans.append((plan.operators.fan_start, plan.operators.fan_subscription))
+    fans = [plan.fan] if plan.operators is None else [plan.fan, plan.operators.fan]
     for start, target in fans:
         conjunction = np.repeat(np.arange(len(start) - 1), np.diff(start))[target < count]
         target = target[target < count]

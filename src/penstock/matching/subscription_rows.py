@@ -20,17 +20,16 @@ FOREVER = 2**63 - 1
 """The lease end of a subscription that never expires."""
 
 EVER = -(2**63)
-"""A moment at which no lease has ended. Whoever compiles for later asks for what is active then: clocks go wrong, and
-back, and what a plan has left out doesn't match again."""
+"""A moment at which no lease has ended. Plans are compiled of what is active then, that is of everything: clocks may be
+set back, and a subscription that a plan has left out couldn't match again."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rows:
     """Subscriptions in columns of one length, as they stood when `sequence` was the last change.
 
-    `ids` are unique. `errors` are subscriptions of the source, by id, that can't be read; they aren't among the others.
-    `expires` is the lease end: at that instant and after, the subscription
-    doesn't match.
+    `ids` are unique. `expires` is the lease end: from that instant on, the subscription doesn't match. `errors` are the
+    subscriptions of the source, by id, that can't be read; they have no row.
 
     >>> rows = Rows.of([(7, "alice", "price > 5", FOREVER)], sequence=1)
     >>> len(rows), rows.ids, rows.filters[0].as_py()

@@ -4,7 +4,7 @@
     <folder>/versions/0000000012.json   a version: what it consists of
 
 Both are documents (`checked_files`). A version is linked under its number, whole and synced: of two who publish at the
-same time one gets the number, the other is told. Nobody ever sees a half-written one.
+same time one gets the number, and the other learns that it didn't. Nobody ever sees a half-written one.
 """
 
 from collections.abc import Mapping
@@ -59,14 +59,14 @@ class VersionFiles:
         return _create(self._path(number), self._kind, content)
 
     def replace(self, number: int, content: Mapping[str, Any]) -> None:
-        """Put another content in place of one that is damaged. It must say the same."""
+        """Write a damaged version again. It must mean the same as before."""
         replace_file(self._path(number), self._kind.to_text(content))
 
     def delete(self, number: int) -> None:
         self._path(number).unlink(missing_ok=True)
 
     def claim(self, identity: str, **mine: Any) -> dict[str, Any]:
-        """Say whose this folder is, unless it has been said; what was said first. SnapshotError if it is another's."""
+        """Write down whose folder this is, unless that is known; what was written. SnapshotError if it is another's."""
         path = self.folder / "owner.json"
         if not path.exists():
             _create(path, _SOURCE, {"identity": identity} | mine)

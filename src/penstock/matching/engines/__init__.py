@@ -86,10 +86,10 @@ def find_engine(text: str) -> Choice:
 
 
 def check_index(plan: Plan) -> None:
-    """A SnapshotError unless the arrays that engines have added to a plan are those that they would add to it.
+    """A SnapshotError unless a plan's index is what its engine would build.
 
-    They depend on the plan alone, and are built in a tenth of a second for a million conjunctions (`batch`; the others
-    take ten times as long): so what each kernel relies on in them needn't be said a second time.
+    It depends on the plan alone, and is built in a tenth of a second for a million conjunctions (`batch`; the others
+    take ten times as long). So nothing else has to check what kernels rely on in it.
     """
     for label in sorted({name.partition(".")[0] for name in plan.index}):
         stored = {n: a for n, a in plan.index.items() if n.partition(".")[0] == label}

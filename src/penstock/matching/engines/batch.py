@@ -50,11 +50,11 @@ _SHORT = 12  # a run of at most so many events is verified event by event
 # Costs, roughly in nanoseconds: of an event of a run, of a run done bit-parallel.
 _RUN, _PARALLEL = 2, 50
 _BANDS = 64
-_LEAST_USES = 8  # a prefix table is built for an attribute that so many conjunctions of an access attribute test
+_LEAST_USES = 8  # a prefix table is built for an attribute that so many conjunctions of an access attribute test …
+_MOST_SLOTS = 96  # … and for at most so many attributes: 3 MB
 _LEFT = 4096  # pairs of event and conjunction that are verified together
 _MOST_ANDS = 8
 _ANY_CELL = np.int32(2**31 - 1)
-_MOST_SLOTS = 96  # … and for at most so many attributes: 3 MB
 
 
 class Slots(NamedTuple):
@@ -137,6 +137,7 @@ class BatchEngine:
 def _uses(
     first: Int32s, entries: Entries, conjunctions: PlanConjunctions, attributes: int
 ) -> tuple[Int32s, Int32s]:
+    """The attributes of `Slots`, and where those of each access attribute start; its groups start at `first`."""
     start = np.zeros(len(first) + 1, np.int32)
     chosen = np.empty(16, np.int32)
     total = 0
@@ -169,6 +170,7 @@ def _match(
     last: Int64s,
     most_hits: int,
 ) -> tuple[Int32s, Int32s]:
+    """Event and conjunction of every hit, one access attribute after the other, until there are too many."""
     events = cells.shape[1]
     words = (events + 63) >> 6
     shift = 0
@@ -339,11 +341,8 @@ def _run(
         if r1 - r0 <= _SHORT or first == past or not block.parallel:
             a, low, high = 0, np.int32(0), _ANY_CELL
             if first < past:
-                a, low, high = (
-                    conjunctions.attribute[first],
-                    conjunctions.low[first],
-                    conjunctions.high[first],
-                )
+                a = conjunctions.attribute[first]
+                low, high = conjunctions.low[first], conjunctions.high[first]
                 if a < 0:
                     a = conjunctions.set_attribute[~a]
             for j in range(r0, r1):

@@ -119,9 +119,9 @@ def _without(plan: Plan, conjunction: Int64s, lazy: Bools, eager: Bools) -> Cell
 
 
 class Gate:
-    """The core of a plan, and what is left to test of what it lets through.
+    """The core of a plan, and the tests that are left for what it lets through.
 
-    It counts what it evaluates for each conjunction. That is what may change in it.
+    Nothing in it changes but the count of tests that were evaluated for each conjunction.
     """
 
     def __init__(self, plan: Plan, arrays: Mapping[str, AnyArray]) -> None:
@@ -172,7 +172,7 @@ class Gate:
         return bool(self._lengths[hits.conjunction].any())
 
     def let_through(self, hits: Hits, needed: Bools, batch: pa.RecordBatch) -> Hits:
-        """The candidates that hold. Those that aren't `needed` don't matter: nobody is left who asks."""
+        """The candidates that hold. Those that aren't `needed` aren't tested: nobody has them any more."""
         lengths = self._lengths[hits.conjunction]
         done = lengths == 0
         kept_event, kept = [hits.event[done]], [hits.conjunction[done]]

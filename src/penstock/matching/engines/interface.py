@@ -35,7 +35,7 @@ class TooManyHitsError(PenstockError):
 
 
 def limit_hits(hits: Hits, most: int) -> Hits:
-    """Hits, unless there are too many. A kernel stops soon after it has found one too many, and gives what it has."""
+    """The hits of a kernel, which stops soon after it has found more than `most`: then a TooManyHitsError."""
     if len(hits.event) > most:
         raise TooManyHitsError(f"more than {most:,} conjunctions hold for these events")
     return hits
@@ -49,9 +49,8 @@ class Engine(Protocol):
     """
 
     name: ClassVar[str]
-    options: ClassVar[
-        Mapping[str, tuple[str, ...]]
-    ]  # the values that each may have, the default first
+    # The values that each option may have, the default first.
+    options: ClassVar[Mapping[str, tuple[str, ...]]]
 
     def __init__(self, plan: Plan, index: Mapping[str, AnyArray]) -> None: ...
 

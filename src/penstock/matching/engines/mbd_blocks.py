@@ -49,7 +49,7 @@ from penstock.matching.plan import Plan
 from penstock.matching.predicate_index import PredicateIndex
 
 _LEAST_USES = (
-    8  # of an attribute, above the lowest nodes of another, for a table to come into question
+    8  # an attribute gets no table if fewer nodes above the lowest ones of another test it
 )
 _MOST_RANGES = 16  # the events of a set with more ranges are tested one by one
 

@@ -34,7 +34,7 @@ TABLE, RUN = range(2)  # columns of `Block.known`
 
 
 class Block(NamedTuple):
-    """What the predicates are to the events of a block. Computed once, whatever the number of nodes that test them.
+    """Which events of a block satisfy which predicates. Computed once, whatever the number of nodes that test them.
 
     Of predicate p, known[p] is the number of its attribute's table, or ~(2 * attribute) if that has none, or
     ~(2 * set + 1) for a set; and its run of ranks, first << 16 | past. A narrow attribute has cells for ranks.
