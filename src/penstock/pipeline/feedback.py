@@ -21,7 +21,7 @@ import pyarrow as pa
 from penstock.base.row_values import row_dict
 from penstock.matching import Matcher, OperatorFailure, SnapshotRef, SnapshotStore
 from penstock.operators.learning import gather, latest, publish
-from penstock.pipeline.letters import LetterFile, letter_of
+from penstock.pipeline.dead_letter_files import DeadLetterFile, dead_letter_of
 from penstock.pipeline.sources import KEY
 
 _FAILED = "failed"
@@ -45,7 +45,7 @@ class Feedback:
     ) -> None:
         self._stage = matcher.operators
         self._learned = SnapshotStore(ref.path).learned
-        self._letters = LetterFile(None if failures is None else Path(failures), _FAILED)
+        self._letters = DeadLetterFile(None if failures is None else Path(failures), _FAILED)
         self._told = told
         if self._stage is not None and (known := latest(self._learned)):
             self._stage.learn(known)
@@ -58,7 +58,7 @@ class Feedback:
         for event, found in reasons.items():
             row = row_dict(events, event)
             row.pop(KEY, None)
-            self._letters.add([letter_of("; ".join(found), row)])
+            self._letters.add([dead_letter_of("; ".join(found), row)])
 
     def __enter__(self) -> Self:
         return self

@@ -33,6 +33,7 @@ from penstock.language import Schema
 from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotStore
 from penstock.matching.subscription_rows import SubscriptionSource
+from penstock.pipeline.dead_letter_files import count_dead_letters, dead_letter_rows
 from penstock.pipeline.dead_letters import Records, dead_letters
 from penstock.pipeline.feedback import (
     failure_folder,
@@ -42,7 +43,6 @@ from penstock.pipeline.feedback import (
     next_run,
 )
 from penstock.pipeline.frames import PAIR, MatchWork, match_frame, snapshot_store
-from penstock.pipeline.letters import count_letters, letter_rows
 from penstock.pipeline.metrics import QUANTILES, Report, Reports, refusals
 from penstock.pipeline.pins import Pin, Pins, query_id
 from penstock.pipeline.running_costs import RunningCosts, cost_folder
@@ -188,9 +188,9 @@ class MicroBatches:
         # Not counted: the sink skipped a batch that it had. Whether there were bad records isn't known then.
         if self.records is not None and (counts is None or counts["dead_letters"]):
             letters.append(dead_letters(frame, self.records, pin.batch, pin.now))
-        failed = count_letters([failures])
+        failed = count_dead_letters([failures])
         if failed:
-            letters.append(letter_rows(frame.sparkSession, [failures], pin.batch, pin.now))
+            letters.append(dead_letter_rows(frame.sparkSession, [failures], pin.batch, pin.now))
         if letters:
             together = functools.reduce(DataFrame.unionByName, letters)
             self.dead_letter.write(together, Batch(query, pin.batch))

@@ -148,11 +148,10 @@ def _stream(
     for table, frame in frames.items():
         own = feed.of(frame.schema)
         versioned[table] = own.version is not None
-        parcels.append(
-            _mapped(_kept(frame, stages.catalog, table, own), Reader(stages, table, own, letters))
-        )
+        reader = Reader(stages, table, own, letters)
+        parcels.append(_kept(frame, stages.catalog, table, own).mapInArrow(reader.run, ROW))
     if refused is not None:
-        parcels.append(_mapped(refused, Refuser(tuple(frames), letters)))
+        parcels.append(refused.mapInArrow(Refuser(tuple(frames), letters).run, ROW))
     to_buckets = words
     if stages.windows:
         on_time = F.col("parcel").cast("string").startswith(WINDOWS)
@@ -178,13 +177,6 @@ def _open_parcels(notifications: DataFrame, catalog: Catalog, explode: bool) -> 
                 yield explode_notifications(rows) if explode else rows
 
     return notifications.mapInArrow(run, spark_schema(catalog, explode))
-
-
-def _mapped(frame: DataFrame, reader: Reader | Refuser) -> DataFrame:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return reader.run(batches)
-
-    return frame.mapInArrow(run, ROW)
 
 
 def _kept(frame: DataFrame, catalog: Catalog, table: str, feed: Feed) -> DataFrame:

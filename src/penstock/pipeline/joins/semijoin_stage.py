@@ -31,6 +31,7 @@ from penstock.joins.processor import Processor
 from penstock.joins.subscription import JoinEdge, SelectJoin
 from penstock.language import Schema
 from penstock.language.types import Kind, Scalar, Struct
+from penstock.pipeline.dead_letter_files import dead_letter_of, write_dead_letters
 from penstock.pipeline.joins.change_feed import DELETED
 from penstock.pipeline.joins.logs import BucketLog
 from penstock.pipeline.joins.notification_rows import message_rows, positions_of, resets
@@ -44,7 +45,6 @@ from penstock.pipeline.joins.parcels import (
 from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion
 from penstock.pipeline.joins.stages import Stage, Stages
 from penstock.pipeline.joins.tuple_stage import SEQUENCE
-from penstock.pipeline.letters import letter_of, write_letters
 
 RowsByTable = Mapping[str, pa.RecordBatch]
 """Changes by table: rows with their sequence and whether they are deletions."""
@@ -122,7 +122,7 @@ class StageWork:
         came = self._open.subscriptions
         reasons |= {s: reason for s, reason in self._set_aside.items() if came[s].since > since}
         return [
-            letter_of(f"subscription {sid} is set aside: {reason}", {"subscription": sid})
+            dead_letter_of(f"subscription {sid} is set aside: {reason}", {"subscription": sid})
             for sid, reason in sorted(reasons.items())
         ]
 
@@ -338,7 +338,7 @@ class SemijoinStage:
         if version is not None and not bucket:  # one bucket tells for all
             letters = work.set_aside(served)
             if letters:
-                write_letters(Path(self._letters), f"subscriptions-{number}", letters)
+                write_dead_letters(Path(self._letters), f"subscriptions-{number}", letters)
             forget = None if number else resets(work.newcomers(served), self._stages.catalog, name)
             if forget is not None:
                 yield forget

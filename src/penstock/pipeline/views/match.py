@@ -30,9 +30,9 @@ from pyspark.sql.types import (
 from penstock.base.durable import make_folder
 from penstock.base.errors import PipelineError, SchemaError
 from penstock.base.row_values import row_dict
+from penstock.pipeline.dead_letter_files import DeadLetterFile, format_dead_letter
 from penstock.pipeline.dead_letters import readable
 from penstock.pipeline.halving import work_in_halves
-from penstock.pipeline.letters import LetterFile, format_letter
 from penstock.pipeline.sql_names import quote_name
 from penstock.pipeline.task_files import batch_folder
 from penstock.pipeline.views.levels import LevelFigures, write_levels
@@ -93,13 +93,10 @@ def match_views(
         None if dead_letters is None else str(Path(dead_letters).absolute()),
     )
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return work.run(batches)
-
     chosen = documents.select(
         F.col(quote_name(id)).alias("id"), F.col(quote_name(document)).alias("text")
     )
-    return chosen.mapInArrow(run, schema)
+    return chosen.mapInArrow(work.run, schema)
 
 
 def _schema(documents: DataFrame, document: str, name: str, explode: bool) -> StructType:
@@ -176,7 +173,7 @@ class _Work:
         figures: list[LevelFigures] = []
         folder = None if self.dead_letters is None else batch_folder(Path(self.dead_letters))
         most = max(1, _PAIRS // max(1, len(network.fed)))
-        with LetterFile(folder, "views") as letters:
+        with DeadLetterFile(folder, "views") as letters:
             for batch in batches:
                 for some in _portions(batch, most):
                     for part, (levels, bad) in self._levels(network, some):
@@ -191,7 +188,7 @@ class _Work:
         network: Dissemination,
         batch: pa.RecordBatch,
         levels: Iterable[LevelTuples],
-        letters: LetterFile,
+        letters: DeadLetterFile,
     ) -> Iterator[pa.RecordBatch]:
         for level in levels:
             dropped = list(level.dead_letters)
@@ -252,4 +249,4 @@ def _lost(
 def _letter(reason: str, batch: pa.RecordBatch, place: int) -> str:
     name = row_dict(batch.select(["id"]), place)["id"]
     raw, encoding = readable(batch.column("text")[place].cast(pa.binary()).as_py())
-    return format_letter(f"document {name}: {reason}", raw, encoding)
+    return format_dead_letter(f"document {name}: {reason}", raw, encoding)
