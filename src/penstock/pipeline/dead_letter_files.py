@@ -1,10 +1,10 @@
-"""Dead letters that workers find while they work: written by the tasks, read by Spark, a line each.
+"""Files of dead letters: written by tasks as they find them, read by Spark, a line each.
 
     <folder>/<name>-<part>.jsonl     reason, raw, encoding
     <folder>/<name>-<part>.count     how many
 
-An operator that is down makes a dead letter of every event, so letters are neither kept by a task nor read by the
-driver: a task writes them to its file as it finds them, and what goes to the sink is the frame of those files.
+An operator that is down makes a dead letter of every event, so there may be more than fit into memory. Neither a task
+nor the driver holds them: what goes to the sink is a DataFrame of the files.
 """
 
 import base64
@@ -25,12 +25,12 @@ _LONGEST = str(2**31 - 1)  # characters of a record that Spark reads
 
 
 def format_dead_letter(reason: str, raw: str, encoding: str = "utf-8") -> str:
-    """A letter: why it is one, and the record as it came."""
+    """A dead letter as a line: why it is one, and the record as it came."""
     return json.dumps({"reason": reason, "raw": raw, "encoding": encoding})
 
 
 def dead_letter_of(reason: str, row: Mapping[str, Any]) -> str:
-    """The letter of a row, and why it is one."""
+    """The dead letter of a row, as a line."""
     return format_dead_letter(reason, json.dumps(row, default=_plain))
 
 
@@ -44,9 +44,9 @@ def _plain(value: Any) -> str:
 
 
 class DeadLetterFile:
-    """On a worker: the letters of one task. As a context manager it has its name once all is well, else it goes.
+    """On a worker: the dead letters of one task. The file gets its name when the `with` block ends well, else it goes.
 
-    Without a folder letters go nowhere. A task that is tried again overwrites its file, so each is told once.
+    Without a folder nothing is written. A task that is tried again overwrites its file.
     """
 
     def __init__(self, folder: Path | None, name: str) -> None:

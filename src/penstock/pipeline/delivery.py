@@ -1,7 +1,7 @@
 """What is done with a micro-batch whose rows are notifications already: of select-joins, of views.
 
-A micro-batch that the sink has already is run all the same, to nowhere: Spark goes on only when its state was written,
-and its dead letters are wanted.
+A micro-batch that the sink has already is run all the same, and its rows are dropped: Spark goes on only when the
+state was written, and the dead letters are needed.
 """
 
 import json

@@ -262,19 +262,19 @@ class MatchWork:
         )
         count = 0
         with Feedback(
-            matcher, self.ref, self.failure_folder, told=self.now is not None
+            matcher, self.ref, self.failure_folder, gathered=self.now is not None
         ) as feedback:
             for batch in batches:
                 for events, found in self._matched(matcher, batch):
                     feedback.add_failures(events, found.failures)
-                    yield from self._told(matcher, events, found)
+                    yield from self._rows(matcher, events, found)
                 count += batch.num_rows
         leave_costs(self.costs, matcher, count)
 
     def _matched(
         self, matcher: Matcher, batch: pa.RecordBatch
     ) -> Iterator[tuple[pa.RecordBatch, Matches]]:
-        """Parts of a batch with their matches. An event that can't be matched matches nothing, and is told."""
+        """Parts of a batch with their matches. An event that can't be matched matches nothing, and is a failure."""
         return parts_in_halves(
             batch, lambda part: matcher.match_parts([part], self.now), self._unmatched
         )
@@ -288,7 +288,7 @@ class MatchWork:
         none = np.empty(0, np.int64)
         return Matches(np.zeros(2, np.int64), none, none, (OperatorFailure(0, "", reason, 1),))
 
-    def _told(
+    def _rows(
         self, matcher: Matcher, events: pa.RecordBatch, found: Matches
     ) -> Iterator[pa.RecordBatch]:
         if self.explode:

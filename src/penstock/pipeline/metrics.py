@@ -44,8 +44,8 @@ _REFUSED_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the function that ran a micro-batch tells. Counts are None if the sink skipped the batch, as a replay of
-    what it had already."""
+    """What the function that ran a micro-batch knows. Counts are None if the sink skipped a replay of a batch that it
+    had already."""
 
     batch: int
     events: int | None
@@ -201,11 +201,11 @@ def _percentiles(quantiles: Sequence[float]) -> dict[str, float]:
 
 
 class Listener(StreamingQueryListener):
-    """Joins the reports of one query with the progress that Spark tells, and hands both to `Metrics`."""
+    """Joins the reports of one query with the progress that Spark reports, and hands both to `Metrics`."""
 
     def __init__(self, metrics: Metrics, report: Callable[[int], Report | None]) -> None:
         self.terminated = threading.Event()
-        """Set when Spark has told everything about the query."""
+        """Set when Spark has reported everything about the query."""
         self._metrics = metrics
         self._report = report
         self._followed: str | None = None

@@ -113,9 +113,8 @@ class MicroBatches:
         done = utc_now()
         counts = counted.get(ran)
         self._judge_costs(pin, counts)
-        if (
-            counts is None
-        ):  # the sink had it: what failed was told by the run that wrote it, the last one
+        if counts is None:
+            # The sink had it: what failed is in the files of the run that wrote it, which is the last one.
             failures = last_run(failures.parent) or failures
         failed = self._dead_letters(frame, pin, query, counts, failures)
         forget_failures(failures.parent)
@@ -197,7 +196,7 @@ class MicroBatches:
         return failed
 
     def _judge_costs(self, pin: Pin, counts: dict[str, Any] | None) -> None:
-        """Set aside the subscriptions that cost too much. What goes wrong with that is told, and harms nobody."""
+        """Set aside the subscriptions that cost too much. If that fails, it is logged, and nothing else happens."""
         costs = self._state.costs
         costs.gather(cost_folder(pin.snapshot, pin.batch), counts["events"] if counts else 0)
         try:

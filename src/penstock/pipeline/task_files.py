@@ -2,12 +2,12 @@
 
     <folder>/<batch>/<name>-<part><suffix>        written whole when a task ends
 
-A file is synced before its task ends: a sink may have the micro-batch's rows on the disk soon after, and a replay that
-finds them there runs nothing, so what the tasks told beside them is looked for here.
+A file is synced before its task ends. A sink may have the micro-batch's rows on the disk soon after; a replay that
+finds them there runs no task, and reads the files of the run before.
 
-A task that is tried again overwrites its file, and a micro-batch that is replayed its folder: so each thing is told
-once. With Spark Connect workers don't know the number of their micro-batch, and in a frame at rest there is none; but
-only one runs at a time.
+A task that is tried again overwrites its file, and a micro-batch that is replayed its folder, so nothing stands there
+twice. With Spark Connect workers don't know the number of their micro-batch, and a frame at rest has none: these share
+one folder, as only one of them runs at a time.
 """
 
 import shutil

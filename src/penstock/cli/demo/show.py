@@ -1,7 +1,7 @@
 """The demo's run: set up, stream, add a subscription while it runs, sum up, explain one notification.
 
-On a terminal it is a live screen, elsewhere plain lines. Either way it ends by itself, or in order when it is told to
-(Ctrl-C, SIGTERM), and leaves nothing running. What Spark says is in a log beside the notifications.
+On a terminal it is a live screen, elsewhere plain lines. Either way it ends by itself, or in order on Ctrl-C or
+SIGTERM, and leaves nothing running. What Spark says is in a log beside the notifications.
 """
 
 import shutil

@@ -1,8 +1,8 @@
-"""Two versions of the tables in, what to tell subscribers who know the first one out. No state, no stream.
+"""Two versions of the tables in; out comes what subscribers lack who know the first one. No state, no stream.
 
 Every tuple goes to one bucket of each edge of its table, with a mark of which version it is of. A bucket builds up
-the first version without telling anybody, and then works off what is different: what is no longer there first, table
-by table, as the streaming stages do.
+the first version without sending anything. Then it works off what is different, deletions first, table by table, as
+the streaming stages do.
 """
 
 import functools

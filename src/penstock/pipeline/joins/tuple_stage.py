@@ -1,10 +1,10 @@
-"""The first stage: what is known of each tuple by its key, so that a change is worth something just once.
+"""The first stage: what is known of each tuple, by its key, so that every change counts just once.
 
     key ─▶ version, time, and the bucket of every stage that the tuple is in
 
-A change with a version no later than the one that is known says nothing. A tuple whose join attributes change leaves
-one bucket of an edge and enters another; only here, where tuples are found by key, it is known which one it leaves.
-And a tuple whose time is past the window of its table leaves all of them. What comes out are changes that can be
+A change whose version is no later than the known one is dropped. A tuple whose join attributes change leaves one
+bucket of an edge and enters another; only here, where tuples are found by key, is it known which one it leaves. And a
+tuple whose time is past the window of its table leaves all of them. What comes out are changes that can be
 applied without looking back: *put* into a bucket, or *delete* from it, with a number that grows with each change of a
 tuple.
 
@@ -263,7 +263,7 @@ def _worked_off(
     parcels: Iterable[pa.RecordBatch],
     now: int | None,
 ) -> tuple[list[tuple[int, int, str, bytes]], ValuesByKey]:
-    """Parcels for the next stage, and the keys that something was said of."""
+    """Parcels for the next stage, and the keys whose state has changed."""
     found: list[tuple[int, int, str, bytes]] = []
     touched: ValuesByKey = {}
     given = list(parcels)

@@ -70,7 +70,7 @@ def match_views(
     """What every view gets of every document: `id`, `views`, `tuples` (lists of texts: the annotated attributes).
 
     `views` is a plan, the path of one that `penstock plan` wrote, or patterns; patterns are extracted straight from
-    the documents. Views go by their numbers, from 0 on. A document that is no view's has no row.
+    the documents. Views go by their numbers, from 0 on. A document of which no view gets anything has no row.
 
     - `document`, `id`: the columns with the text (string or binary) and with what it is called.
     - `format`: "xml" or "json".
