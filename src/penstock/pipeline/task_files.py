@@ -10,7 +10,9 @@ twice. With Spark Connect workers don't know the number of their micro-batch, an
 one folder, as only one of them runs at a time.
 """
 
+import atexit
 import shutil
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -45,6 +47,13 @@ def _task_file(folder: Path, name: str) -> Path:
     part = 0 if context is None else context.partitionId()
     stem, _, suffix = name.rpartition(".")
     return folder / f"{stem}-{part}.{suffix}"
+
+
+def make_scratch(prefix: str) -> Path:
+    """On the driver: a temporary folder. It lasts as long as the process, as a DataFrame may be run at any time."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def new_draft(folder: Path) -> Path:

@@ -6,10 +6,7 @@ A document's tuples depend on no other document, so all levels of a batch of doc
 shuffled. The plan travels by the name of its folder, like a snapshot.
 """
 
-import atexit
 import functools
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +31,7 @@ from penstock.pipeline.dead_letter_files import DeadLetterFile, format_dead_lett
 from penstock.pipeline.dead_letters import readable
 from penstock.pipeline.halving import work_in_halves
 from penstock.pipeline.sql_names import quote_name
-from penstock.pipeline.task_files import batch_folder
+from penstock.pipeline.task_files import batch_folder, make_scratch
 from penstock.pipeline.views.levels import LevelFigures, write_levels
 from penstock.pipeline.views.view_rows import explode_views, portions, rows_of
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
@@ -82,7 +79,7 @@ def match_views(
     if format not in FORMATS:
         raise PipelineError(f"format is 'xml' or 'json', not {format!r}")
     schema = _schema(documents, document, id, explode)
-    place = _scratch() if folder is None else Path(folder).absolute()
+    place = make_scratch("penstock-views-") if folder is None else Path(folder).absolute()
     make_folder(place)
     write_plan(plan_of_views(views), place / PLAN)
     work = _Work(
@@ -140,13 +137,6 @@ def plan_of_views(views: Views) -> ViewsPlan:
     free = Capacities(np.full(count, UNLIMITED, np.int64), UNLIMITED)
     zero = np.zeros(count)
     return ViewsPlan(texts, straight, np.arange(count), free, zero, zero)
-
-
-def _scratch() -> Path:
-    """A temporary folder that lasts as long as the process: the frame may be run at any time."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-views-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 # --- on a worker --------------------------------------------------------------------------------
