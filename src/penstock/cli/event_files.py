@@ -50,7 +50,7 @@ class Events:
 
 
 def format_of(path: str) -> str | None:
-    """The format that a file's name tells; for a folder, that of a file in it.
+    """The format by a file's name; for a folder, that of a file in it.
 
     >>> format_of("ticks/day.jsonl.gz"), format_of("s3a://market/ticks")
     ('json', None)

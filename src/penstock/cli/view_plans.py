@@ -153,14 +153,14 @@ def _sample(folder: Path) -> "Documents":
     raise PenstockError(f"{folder} has no documents: *.xml or *.json files are expected there")
 
 
-def _on(spark: "SparkSession", tell: Callable[[str], None]) -> "MakeGraphs":
+def _on(spark: "SparkSession", describe: Callable[[str], None]) -> "MakeGraphs":
     from penstock.pipeline.views.graphs_on_spark import graphs_on_spark
 
     def make(
         patterns: "Sequence[TreePattern]", limits: "RewritingLimits", weights: "Float64s"
     ) -> "Graphs":
         def progress(phase: str, done: int) -> None:
-            tell(f"{phase}: {done:,} of {len(patterns):,} views")
+            describe(f"{phase}: {done:,} of {len(patterns):,} views")
 
         return graphs_on_spark(spark, patterns, limits, weights, progress=progress)
 

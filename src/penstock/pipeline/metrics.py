@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from pyspark.sql import SparkSession
@@ -250,14 +250,6 @@ class Listener(StreamingQueryListener):
             self._metrics.add(BatchMetrics(report, progress.timestamp, seconds))
 
 
-class Reports(Protocol):
-    """How reports get from the function that runs the batches to the listener."""
-
-    def put(self, spark: SparkSession, report: Report) -> None: ...
-
-    def take(self, spark: SparkSession, batch: int) -> Report | None: ...
-
-
 class LocalReports:
     """Reports of a batch function that runs in this process."""
 
@@ -295,6 +287,10 @@ class ConnectReports:
 
     def _key(self, batch: int) -> str:
         return f"spark.penstock.{self.token}.{batch % RING}"
+
+
+Reports = LocalReports | ConnectReports
+"""How reports get from the function that runs the batches to the listener."""
 
 
 @functools.cache
