@@ -9,8 +9,8 @@ from tests.views.test_plan_file import small
 from penstock.base.durable import create_file, make_folder, replace_file
 from penstock.matching import SnapshotRef, SnapshotStore
 from penstock.pipeline.checkpoints import begin, recover
+from penstock.pipeline.dead_letter_files import DeadLetterFile, count_dead_letters
 from penstock.pipeline.joins.snapshots import JoinSnapshots
-from penstock.pipeline.letters import LetterFile, count_letters
 from penstock.pipeline.pins import Pin, Pins
 from penstock.pipeline.sealed_folders import is_complete, seal
 from penstock.pipeline.task_files import read_task_files
@@ -87,12 +87,12 @@ def test_what_a_task_leaves(root):
     """A sink may have the rows of a task on the disk right after it; dead letters are found here then."""
 
     def write():
-        with LetterFile(root / "failures/17", "failed") as file:
+        with DeadLetterFile(root / "failures/17", "failed") as file:
             file.add(["letter"])
 
     after_a_cut(root, write)
     assert read_task_files(root / "failures", "*.jsonl", 17) == ["letter\n"]
-    assert count_letters([root / "failures/17"]) == 1
+    assert count_dead_letters([root / "failures/17"]) == 1
 
 
 def test_a_sealed_folder(root):

@@ -26,8 +26,8 @@ from pyspark.sql.types import (
 )
 
 from penstock.base.row_values import row_dicts, unreadable_rows
+from penstock.pipeline.dead_letter_files import DeadLetterFile, count_dead_letters, dead_letter_of
 from penstock.pipeline.dead_letters import Records, explain
-from penstock.pipeline.letters import LetterFile, count_letters, letter_of
 
 _LEAVES = (
     DecimalType(6, 2),
@@ -110,7 +110,7 @@ def test_every_row_can_be_shown(rows: list[tuple[int, int, bytes]]) -> None:
     shown = row_dicts(pa.record_batch(columns))
     assert len(shown) == len(rows)
     for row in shown:
-        assert set(json.loads(json.loads(letter_of("why", row))["raw"])) == set(columns)
+        assert set(json.loads(json.loads(dead_letter_of("why", row))["raw"])) == set(columns)
     for column in (days, moments, texts):
         bad = set(unreadable_rows(column))
         for n, one in enumerate(column):
@@ -124,13 +124,13 @@ def test_every_row_can_be_shown(rows: list[tuple[int, int, bytes]]) -> None:
 
 def test_letters_are_written_as_they_are_found(tmp_path: Path) -> None:
     """A task keeps none of them; nobody sees them before it is done, and a second try replaces the first."""
-    with LetterFile(tmp_path, "failed") as letters:
+    with DeadLetterFile(tmp_path, "failed") as letters:
         letters.add(["{}"] * 3)
         assert not list(tmp_path.glob("[!.]*"))
-        assert count_letters([tmp_path]) == 0
-    with LetterFile(tmp_path, "failed") as letters:
+        assert count_dead_letters([tmp_path]) == 0
+    with DeadLetterFile(tmp_path, "failed") as letters:
         letters.add(iter(["{}"] * 2))
-    assert count_letters([tmp_path, tmp_path / "nowhere"]) == 2
+    assert count_dead_letters([tmp_path, tmp_path / "nowhere"]) == 2
     assert (tmp_path / "failed-0.jsonl").read_text() == "{}\n{}\n"
 
 
@@ -139,8 +139,8 @@ def test_a_task_that_fails_leaves_no_letters(tmp_path: Path) -> None:
         yield "{}"
         raise ValueError("broken")
 
-    with pytest.raises(ValueError, match="broken"), LetterFile(tmp_path, "failed") as file:
+    with pytest.raises(ValueError, match="broken"), DeadLetterFile(tmp_path, "failed") as file:
         file.add(letters())
     assert not list(tmp_path.iterdir())
-    with LetterFile(None, "failed") as file:
+    with DeadLetterFile(None, "failed") as file:
         file.add(["{}"])  # nobody wants them

@@ -1,4 +1,4 @@
-"""Files that tell whether they are as they were written: everything in them is covered by a checksum.
+"""Files that are as they were written, or are refused: everything in them is covered by a checksum.
 
 A *document* is a JSON object in a file, with two fields of its own: its `format`, and the `checksum` of all the rest.
 Whoever reads it says which fields there must be, and of which types. What comes back is what was written, or there is
@@ -73,12 +73,12 @@ class FileKind:
         return found
 
     def damage(self, place: Path | str, reason: str) -> PenstockError:
-        """The error that says so."""
+        """The error that says what is wrong with the file, and what to do."""
         return self.error(
             f"{place} is damaged: {reason}. {self.remedy[0].upper()}{self.remedy[1:]}"
         )
 
 
 def checksum_of(content: Mapping[str, Any]) -> int:
-    """Of what is said, however it is spelled."""
+    """A checksum of the content: the same whatever the order of its keys."""
     return zlib.crc32(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())

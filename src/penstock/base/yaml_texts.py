@@ -1,4 +1,4 @@
-"""YAML that is small when it is read: a file may be written by anybody, and says where it is wrong.
+"""YAML of bounded size: anybody may have written the file, and what is refused is refused with its place.
 
 YAML has aliases, which repeat a part of the file: nine lines of nine aliases each are a billion values for whoever
 walks through them. It lets a key stand twice, and forgets the first. Both are refused here, and texts or nestings that
@@ -26,7 +26,7 @@ class YamlError(ValueError):
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML text says. YamlError if it is none, or is refused.
+    """What a YAML text says; a YamlError if it isn't YAML, or is refused.
 
     >>> read_yaml("source: {format: json, path: ticks/}")
     {'source': {'format': 'json', 'path': 'ticks/'}}
@@ -49,7 +49,7 @@ def read_yaml(text: str) -> Any:
         raise YamlError(f"nested too deeply: at most {MAX_LEVELS} levels are allowed") from None
     except YamlError:
         raise
-    # What PyYAML raises of a number, a date or a flag that is none, such as `!!bool maybe`.
+    # What PyYAML raises when a tag and its value don't fit, as in `!!bool maybe`.
     except (ValueError, LookupError, AttributeError, TypeError) as error:
         raise YamlError(f"a value can't be read: {error}") from error
     finally:

@@ -1,8 +1,8 @@
 """Events from files for a batch job.
 
 Lines of JSON and CSV go through the same parser as in a pipeline, which finds every record that isn't an event; Spark's
-own readers would put nulls in its place. Such records are set aside when the job was told where to; else the first one
-ends the job, before anything has been written.
+own readers would put nulls in its place. Such records are set aside if the job has a place for them; else the first
+one ends the job, before anything has been written.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _PACKED = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 
 @dataclass(frozen=True)
 class EventFiles:
-    """Where events are, how they are written, and their schema if it was told."""
+    """Where events are, how they are written, and their schema if it was given."""
 
     path: str
     format: str
@@ -50,7 +50,7 @@ class Events:
 
 
 def format_of(path: str) -> str | None:
-    """The format that a file's name tells; for a folder, that of a file in it.
+    """The format by a file's name; for a folder, that of a file in it.
 
     >>> format_of("ticks/day.jsonl.gz"), format_of("s3a://market/ticks")
     ('json', None)
@@ -68,8 +68,8 @@ def format_of(path: str) -> str | None:
 
 
 def spark_path(path: str, *, local: bool) -> str:
-    """A path as Spark is given it. One of this machine is told whole: Spark's JVM may have been started in another
-    folder, and on a cluster a bare path is one of HDFS.
+    """A path as Spark is given it. A local one is made absolute: Spark's JVM may have been started in another folder,
+    and on a cluster a bare path is one of HDFS.
 
     >>> spark_path("/data/in", local=True), spark_path("s3a://market/ticks", local=True)
     ('file:///data/in', 's3a://market/ticks')

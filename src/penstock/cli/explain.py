@@ -69,7 +69,7 @@ def explain(
     if (sid is None) == (filter_ is None):
         raise typer.BadParameter("give one of --id and --filter", param_hint="--id")
     value = _event(event)
-    told = None if schema is None else schema_of(schema)
+    given = None if schema is None else schema_of(schema)
     callable_ = operators_of(operators)
     ends = FOREVER
     if filter_ is not None:
@@ -79,8 +79,8 @@ def explain(
         text = _find_in_file(subscriptions, columns, sid or 0)
     else:
         text, ends, kept = _find_in_registry(subscriptions, sid or 0)
-        told = told or kept
-    known = told or guess(text, value, callable_.signatures)
+        given = given or kept
+    known = given or guess(text, value, callable_.signatures)
     known = known.with_operators(callable_.signatures)
     explanation = explanation_of(sid or 0, text, known, value, ends, utc_now(), callable_)
     if as_json:
@@ -93,7 +93,7 @@ def explain(
 
 
 def guess(text: str, event: Mapping[str, Any], operators: "Signatures | None" = None) -> "Schema":
-    """A schema for a filter and an event when nobody has told one.
+    """A schema for a filter and an event when none was given.
 
     An attribute has the type of its value in the event; one that is missing there, or a text that the filter compares
     with a date or a time, has the type that the filter calls for.

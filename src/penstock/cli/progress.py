@@ -30,6 +30,6 @@ class Phases:
             self._progress.update(task.id, total=1, completed=1)
         self._progress.add_task(phase, total=None)
 
-    def tell(self, text: str) -> None:
+    def describe(self, text: str) -> None:
         """How far the phase is."""
         self._progress.update(self._progress.task_ids[-1], description=text)

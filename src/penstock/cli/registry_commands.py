@@ -349,7 +349,7 @@ def _ticket(given: str | None) -> str:
 
 @contextmanager
 def _ticket_file(path: Path | None) -> Iterator[TextIO | None]:
-    """The file for tickets: for its owner's eyes, and made before anything is loaded. Gone again if nothing was."""
+    """The file for tickets, which only its owner can read. It is made first, and goes again if nothing was loaded."""
     if path is None:
         yield None
         return

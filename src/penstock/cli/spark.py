@@ -1,9 +1,9 @@
 """The Spark session of a command: on this machine, on a Connect server, or the one that spark-submit brings.
 
-Spark talks while it starts, and tells each failure several times, with stack traces, before it raises it; its workers
-speak through the JVM, and complain when they are ended. A command tells a failure once. So what the JVM writes to
-standard error goes to a log that a command that runs for long names, and else to a file nobody sees. `--debug` shows
-it. If the JVM doesn't even start, the end of that file says why.
+Spark talks while it starts, and prints each failure several times, with stack traces, before it raises it; its workers
+write through the JVM, and complain when they are ended. A command reports a failure once. So what the JVM writes to
+standard error goes to a log, which commands that run for long name, or to a temporary file. `--debug` shows it. If the
+JVM doesn't even start, the end of that file says why.
 """
 
 import os
@@ -61,7 +61,7 @@ def _open_hushed(
         try:
             with _stderr_into(file):
                 return local_session(master or "local[*]", name, config)
-        except RuntimeError as error:  # how PySpark tells that there is no JVM
+        except RuntimeError as error:  # how PySpark says that there is no JVM
             file.seek(before)
             said = file.read().decode(errors="replace").strip()[-_LAST_WORDS:]
             raise PipelineError(f"Spark didn't start: {said or error}") from error

@@ -1,4 +1,4 @@
-"""`penstock run`: a pipeline from its file, until it is told to stop.
+"""`penstock run`: a pipeline from its file, until it is stopped.
 
 Ctrl-C and SIGTERM stop it after the micro-batch that it is working on; a second one doesn't wait. What is shown while
 it runs goes to standard error, because notifications may go to standard output: a screen that is drawn anew on a
@@ -64,7 +64,7 @@ def run(
     """Run a pipeline until Ctrl-C or SIGTERM: events from a source, notifications to a sink.
 
     The whole description is checked before anything starts, and all its
-    problems are told at once. Started again with the same checkpoint folder,
+    problems are reported at once. Started again with the same checkpoint folder,
     it goes on where it stopped.
 
     Examples:
@@ -113,7 +113,7 @@ def _follow(running: "RunningPipeline", stopping: threading.Event, screen: "Scre
         ended = stopping.wait(_LOOK) or not running.is_active
         if ended:
             running.stop()
-            running.await_termination()  # tells why, if it failed
+            running.await_termination()  # raises why, if it failed
         total = int(running.metrics.summary()["batches"])
         for batch in running.metrics.batches[shown - total :] if total > shown else ():
             screen.show(batch, running.metrics)
@@ -126,7 +126,7 @@ def _follow(running: "RunningPipeline", stopping: threading.Event, screen: "Scre
 
 
 def _described(config: "PipelineConfig") -> str:
-    """The pipeline in a line. The registry is opened for it, so one that can't be is told before Spark starts."""
+    """The pipeline in a line. The registry is opened for it: if that fails, it does so before Spark starts."""
     from penstock.registry import Subscriptions
 
     source, sink = config.source, config.sink

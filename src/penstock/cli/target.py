@@ -49,7 +49,7 @@ class OutputTarget:
             )
 
     def write(self, rows: "DataFrame") -> None:
-        # An empty folder may be there already: only now can Spark be told to write into one.
+        # An empty folder may be there already: Spark writes into one only if it may overwrite it.
         mode = "overwrite" if self.overwrite or self._is_empty() else "error"
         rows.write.mode(mode).format(self.format).save(spark_path(self.path, local=self.local))
 

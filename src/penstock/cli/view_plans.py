@@ -123,7 +123,9 @@ def plan(
             from penstock.cli.spark import session
 
             with session(spark, "penstock plan") as opened:
-                found = plan_views(texts, wishes, sample, phases.begin, _on(opened, phases.tell))
+                found = plan_views(
+                    texts, wishes, sample, phases.begin, _on(opened, phases.describe)
+                )
     write_plan(found.plan, out)
     _report(found)
     say(f"written to {out}; penstock plan --show {out} draws it")
@@ -151,14 +153,14 @@ def _sample(folder: Path) -> "Documents":
     raise PenstockError(f"{folder} has no documents: *.xml or *.json files are expected there")
 
 
-def _on(spark: "SparkSession", tell: Callable[[str], None]) -> "MakeGraphs":
+def _on(spark: "SparkSession", describe: Callable[[str], None]) -> "MakeGraphs":
     from penstock.pipeline.views.graphs_on_spark import graphs_on_spark
 
     def make(
         patterns: "Sequence[TreePattern]", limits: "RewritingLimits", weights: "Float64s"
     ) -> "Graphs":
         def progress(phase: str, done: int) -> None:
-            tell(f"{phase}: {done:,} of {len(patterns):,} views")
+            describe(f"{phase}: {done:,} of {len(patterns):,} views")
 
         return graphs_on_spark(spark, patterns, limits, weights, progress=progress)
 
@@ -184,7 +186,7 @@ def _report(found: "Design") -> None:
 
 
 def _table_3(plan: "ViewsPlan") -> list[tuple[str, str]]:
-    """What delta table 3 tells of a configuration, but for utilisation."""
+    """The rows of delta table 3 for a configuration, but for utilisation."""
     count, feeding = len(plan.texts), len(plan.fed.inputs)
     rewritten = count - plan.from_source
     return [

@@ -3,7 +3,7 @@
 frames          `match`: a DataFrame of events in, the same with their subscriptions out
 streaming       `Pipeline`: a streaming query that follows the registry
 micro_batches   one micro-batch, from events to notifications
-streaming_queries  starting one, and what is in hand once it runs
+streaming_queries  starting one, and what is in hand once it runs;  outlets: for every kind of pipeline
 retries         micro-batches that lose workers are delivered again;  revival: queries that lose a source go on
 feedback        what workers have learned of operators;  running_costs: what subscriptions cost while they run
 checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one driver at a time
@@ -15,7 +15,7 @@ metrics         figures, per micro-batch and in all
 config          a pipeline from a YAML file;  config_words: what is wrong with one;  schema_texts: schemas as text
 triggers        when a pipeline looks for new events
 session         a Spark session for one machine
-delivery        a micro-batch whose rows are notifications already;  letters: dead letters that workers find
+delivery        a micro-batch whose rows are notifications already;  dead_letter_files: those that workers find
 task_files      what tasks leave for the driver beside their rows;  halving: work that one record fails
 joins/          `match_joins`, `JoinPipeline`: changes of tables in, what each select-join subscriber lacks out
 views/          `match_views`, `ViewPipeline`: documents in, what every view gets out; graphs of views as a job

@@ -93,7 +93,7 @@ def end(checkpoint: Path) -> None:
 
 @dataclass
 class SyncedTree:
-    """What is known to be on the disk of the files below a folder: what is new is synced, the rest isn't looked at.
+    """Which files below a folder are known to be on the disk: new ones are synced, the others aren't looked at.
 
     Spark renames files into place, but RocksDB's are copied, by a thread of its own. So a file is looked at again
     until it was the same twice.
@@ -103,7 +103,7 @@ class SyncedTree:
 
     @staticmethod
     def of(folder: Path) -> "SyncedTree":
-        """All that is there now, for a caller who syncs it next."""
+        """All that is there now, taken as synced: the caller does that next."""
         found = SyncedTree()
         for path, _, names in os.walk(folder):
             known = found._folders[path] = {}
@@ -159,7 +159,7 @@ _synced: dict[Path, SyncedTree] = {}  # of the checkpoints that this process wor
 def recover(checkpoint: Path) -> list[Path]:
     """Take back what a power cut has left half done, before Spark looks at it; which files went.
 
-    Does nothing to a checkpoint that wasn't interrupted, nor to one that an older Penstock has left.
+    A checkpoint that wasn't interrupted stays as it is, and so does one of an older Penstock.
     """
     if not checkpoint.is_dir():
         return []

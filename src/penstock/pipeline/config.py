@@ -170,7 +170,7 @@ class _Part(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, value: Any) -> Any:
-        """A key without a value is as good as none; one that is unknown is still told."""
+        """A key without a value counts as missing. An unknown one stays, and is refused."""
         if not isinstance(value, Mapping):
             return value
         return {k: v for k, v in value.items() if v is not None or k not in cls.known_keys()}

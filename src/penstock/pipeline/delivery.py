@@ -1,7 +1,7 @@
 """What is done with a micro-batch whose rows are notifications already: of select-joins, of views.
 
-A micro-batch that the sink has already is run all the same, to nowhere: Spark goes on only when its state was written,
-and its dead letters are wanted.
+A micro-batch that the sink has already is run all the same, and its rows are dropped: Spark goes on only when the
+state was written, and the dead letters are needed.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.pipeline.letters import count_letters, letter_rows
+from penstock.pipeline.dead_letter_files import count_dead_letters, dead_letter_rows
 from penstock.pipeline.micro_batches import UNOBSERVED_AFTER, read_observation
 from penstock.pipeline.pins import query_id
 from penstock.pipeline.sinks import Batch, Sink
@@ -49,8 +49,8 @@ class Delivery:
         if not ran:
             frame.write.format("noop").mode("overwrite").save()
         letters = folders_of(folder, number)
-        if count_letters(letters):
-            rows = letter_rows(frame.sparkSession, letters, number, self._time(number))
+        if count_dead_letters(letters):
+            rows = dead_letter_rows(frame.sparkSession, letters, number, self._time(number))
             self.dead_letter.write(rows, batch)
             forget(folder, number)
 

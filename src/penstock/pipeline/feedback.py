@@ -1,14 +1,14 @@
-"""What workers tell the driver beside their rows: what they have learned of operators, and which events those failed.
+"""What workers leave for the driver beside their rows: what they learned of operators, and events that those failed.
 
 Both go through small files in the folder of the snapshot, which all workers can see: accumulators don't exist in Spark
 Connect, and a second job for the failures would call every operator again.
 
     learned/                       how often predicates hold, what calls cost: merged by the driver at the next
                                    micro-batch, and read by workers when they begin a task
-    failures/<batch>/<run>/…       dead letters of one micro-batch (`letters`), as told by one run of it: a run that
-                                   broke off may have told of some, and the next one tells of all
+    failures/<batch>/<run>/…       dead letters of one run of a micro-batch (`dead_letter_files`): a run that broke off
+                                   may have left some, and the next one leaves all
 
-The folder goes when its letters have been delivered.
+The folder goes when its dead letters have been delivered.
 """
 
 import shutil
@@ -21,7 +21,7 @@ import pyarrow as pa
 from penstock.base.row_values import row_dict
 from penstock.matching import Matcher, OperatorFailure, SnapshotRef, SnapshotStore
 from penstock.operators.learning import gather, latest, publish
-from penstock.pipeline.letters import LetterFile, letter_of
+from penstock.pipeline.dead_letter_files import DeadLetterFile, dead_letter_of
 from penstock.pipeline.sources import KEY
 
 _FAILED = "failed"
@@ -36,17 +36,17 @@ def gather_learned(store: SnapshotStore) -> None:
 class Feedback:
     """On a worker: one task's share of it.
 
-    A driver that doesn't come back to gather what is `told` (a stream that `match` made has none of ours) would leave a
-    file per task behind: then a worker learns for itself.
+    What is learned is left for the driver only if it is `gathered`. A stream that `match` made has no driver of ours,
+    so a file for each task would stay for ever: there a worker learns for itself.
     """
 
     def __init__(
-        self, matcher: Matcher, ref: SnapshotRef, failures: str | None, told: bool
+        self, matcher: Matcher, ref: SnapshotRef, failures: str | None, gathered: bool
     ) -> None:
         self._stage = matcher.operators
         self._learned = SnapshotStore(ref.path).learned
-        self._letters = LetterFile(None if failures is None else Path(failures), _FAILED)
-        self._told = told
+        self._letters = DeadLetterFile(None if failures is None else Path(failures), _FAILED)
+        self._gathered = gathered
         if self._stage is not None and (known := latest(self._learned)):
             self._stage.learn(known)
 
@@ -58,17 +58,17 @@ class Feedback:
         for event, found in reasons.items():
             row = row_dict(events, event)
             row.pop(KEY, None)
-            self._letters.add([letter_of("; ".join(found), row)])
+            self._letters.add([dead_letter_of("; ".join(found), row)])
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """The task is done: tell what was learned and what failed, or nothing, if it is to be tried again."""
+        """The task is done: leave what was learned and what failed, or nothing, if it is to be tried again."""
         self._letters.__exit__(kind)
         if kind is not None:
             return
-        if self._stage is not None and self._told and (learned := self._stage.take_learned()):
+        if self._stage is not None and self._gathered and (learned := self._stage.take_learned()):
             publish(self._learned, learned)
 
 
@@ -85,21 +85,21 @@ def failure_text(failure: OperatorFailure) -> str:
 
 
 def failure_folder(ref: SnapshotRef, batch: int) -> Path:
-    """Where the failures of a micro-batch are told."""
+    """Where workers leave the failures of a micro-batch."""
     return Path(ref.path) / "failures" / str(batch)
 
 
 def last_run(folder: Path) -> Path | None:
-    """What the last run of a micro-batch has told; None if there is nothing."""
+    """The folder of the last run of a micro-batch; None if there is none."""
     return max(folder.glob("[0-9]*"), key=lambda run: int(run.name), default=None)
 
 
 def next_run(folder: Path) -> Path:
-    """Where another run of a micro-batch tells its failures."""
+    """The folder of the run that comes next."""
     last = last_run(folder)
     return folder / str(1 if last is None else int(last.name) + 1)
 
 
 def forget_failures(folder: Path) -> None:
-    """The letters have reached their sink, or are to be written again: the files may go."""
+    """Delete the files: their dead letters have reached the sink, or are to be written again."""
     shutil.rmtree(folder, ignore_errors=True)

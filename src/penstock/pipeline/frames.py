@@ -11,11 +11,8 @@ Fan-out has no bound (one event can match every subscription), but the memory of
 matched in parts of a bounded number of pairs (`Matcher.match_parts`), which leave as batches of their own.
 """
 
-import atexit
 import hashlib
 import json
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -51,6 +48,7 @@ from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.feedback import Feedback, failure_text, gather_learned
 from penstock.pipeline.halving import parts_in_halves
 from penstock.pipeline.running_costs import leave_costs
+from penstock.pipeline.task_files import make_scratch
 
 SUBSCRIPTIONS = StructField(
     "subscriptions", ArrayType(LongType(), containsNull=False), nullable=False
@@ -219,17 +217,11 @@ def operators_of(source: Any) -> Operators:
 
 
 def scratch_folder(source: SubscriptionSource) -> Path:
-    """One temporary folder per registry, so that a second `match` finds the snapshot of the first.
-
-    It lasts as long as the process: a DataFrame that was matched may be run at any time.
-    """
+    """One temporary folder per registry, so that a second `match` finds the snapshot of the first."""
     with _scratch_lock:
-        folder = _scratch.get(source.identity)
-        if folder is None:
-            folder = Path(tempfile.mkdtemp(prefix="penstock-snapshots-"))
-            _scratch[source.identity] = folder
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        return folder
+        if source.identity not in _scratch:
+            _scratch[source.identity] = make_scratch("penstock-snapshots-")
+        return _scratch[source.identity]
 
 
 # --- on a worker --------------------------------------------------------------------------------
@@ -262,19 +254,19 @@ class MatchWork:
         )
         count = 0
         with Feedback(
-            matcher, self.ref, self.failure_folder, told=self.now is not None
+            matcher, self.ref, self.failure_folder, gathered=self.now is not None
         ) as feedback:
             for batch in batches:
                 for events, found in self._matched(matcher, batch):
                     feedback.add_failures(events, found.failures)
-                    yield from self._told(matcher, events, found)
+                    yield from self._rows(matcher, events, found)
                 count += batch.num_rows
         leave_costs(self.costs, matcher, count)
 
     def _matched(
         self, matcher: Matcher, batch: pa.RecordBatch
     ) -> Iterator[tuple[pa.RecordBatch, Matches]]:
-        """Parts of a batch with their matches. An event that can't be matched matches nothing, and is told."""
+        """Parts of a batch with their matches. An event that can't be matched matches nothing, and is a failure."""
         return parts_in_halves(
             batch, lambda part: matcher.match_parts([part], self.now), self._unmatched
         )
@@ -288,7 +280,7 @@ class MatchWork:
         none = np.empty(0, np.int64)
         return Matches(np.zeros(2, np.int64), none, none, (OperatorFailure(0, "", reason, 1),))
 
-    def _told(
+    def _rows(
         self, matcher: Matcher, events: pa.RecordBatch, found: Matches
     ) -> Iterator[pa.RecordBatch]:
         if self.explode:

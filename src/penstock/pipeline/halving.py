@@ -1,4 +1,4 @@
-"""Work on records, of which one may be such that the work fails: it fails alone.
+"""Work on many records of which one may make it fail: only that one is refused.
 
 A batch is tried whole, so that nothing is paid where nothing is wrong. If that fails its halves are tried, down to the
 record that did it: about 2 log2 n tries for one among n.

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from pyspark.sql import SparkSession
@@ -44,8 +44,8 @@ _REFUSED_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the function that ran a micro-batch tells. Counts are None if the sink skipped the batch, as a replay of
-    what it had already."""
+    """What the function that ran a micro-batch knows. Counts are None if the sink skipped a replay of a batch that it
+    had already."""
 
     batch: int
     events: int | None
@@ -201,11 +201,11 @@ def _percentiles(quantiles: Sequence[float]) -> dict[str, float]:
 
 
 class Listener(StreamingQueryListener):
-    """Joins the reports of one query with the progress that Spark tells, and hands both to `Metrics`."""
+    """Joins the reports of one query with the progress that Spark reports, and hands both to `Metrics`."""
 
     def __init__(self, metrics: Metrics, report: Callable[[int], Report | None]) -> None:
         self.terminated = threading.Event()
-        """Set when Spark has told everything about the query."""
+        """Set when Spark has reported everything about the query."""
         self._metrics = metrics
         self._report = report
         self._followed: str | None = None
@@ -250,14 +250,6 @@ class Listener(StreamingQueryListener):
             self._metrics.add(BatchMetrics(report, progress.timestamp, seconds))
 
 
-class Reports(Protocol):
-    """How reports get from the function that runs the batches to the listener."""
-
-    def put(self, spark: SparkSession, report: Report) -> None: ...
-
-    def take(self, spark: SparkSession, batch: int) -> Report | None: ...
-
-
 class LocalReports:
     """Reports of a batch function that runs in this process."""
 
@@ -295,6 +287,10 @@ class ConnectReports:
 
     def _key(self, batch: int) -> str:
         return f"spark.penstock.{self.token}.{batch % RING}"
+
+
+Reports = LocalReports | ConnectReports
+"""How reports get from the function that runs the batches to the listener."""
 
 
 @functools.cache

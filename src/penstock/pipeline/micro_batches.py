@@ -33,6 +33,7 @@ from penstock.language import Schema
 from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotStore
 from penstock.matching.subscription_rows import SubscriptionSource
+from penstock.pipeline.dead_letter_files import count_dead_letters, dead_letter_rows
 from penstock.pipeline.dead_letters import Records, dead_letters
 from penstock.pipeline.feedback import (
     failure_folder,
@@ -42,7 +43,6 @@ from penstock.pipeline.feedback import (
     next_run,
 )
 from penstock.pipeline.frames import PAIR, MatchWork, match_frame, snapshot_store
-from penstock.pipeline.letters import count_letters, letter_rows
 from penstock.pipeline.metrics import QUANTILES, Report, Reports, refusals
 from penstock.pipeline.pins import Pin, Pins, query_id
 from penstock.pipeline.running_costs import RunningCosts, cost_folder
@@ -113,9 +113,8 @@ class MicroBatches:
         done = utc_now()
         counts = counted.get(ran)
         self._judge_costs(pin, counts)
-        if (
-            counts is None
-        ):  # the sink had it: what failed was told by the run that wrote it, the last one
+        if counts is None:
+            # The sink had it: what failed is in the files of the run that wrote it, which is the last one.
             failures = last_run(failures.parent) or failures
         failed = self._dead_letters(frame, pin, query, counts, failures)
         forget_failures(failures.parent)
@@ -188,16 +187,16 @@ class MicroBatches:
         # Not counted: the sink skipped a batch that it had. Whether there were bad records isn't known then.
         if self.records is not None and (counts is None or counts["dead_letters"]):
             letters.append(dead_letters(frame, self.records, pin.batch, pin.now))
-        failed = count_letters([failures])
+        failed = count_dead_letters([failures])
         if failed:
-            letters.append(letter_rows(frame.sparkSession, [failures], pin.batch, pin.now))
+            letters.append(dead_letter_rows(frame.sparkSession, [failures], pin.batch, pin.now))
         if letters:
             together = functools.reduce(DataFrame.unionByName, letters)
             self.dead_letter.write(together, Batch(query, pin.batch))
         return failed
 
     def _judge_costs(self, pin: Pin, counts: dict[str, Any] | None) -> None:
-        """Set aside the subscriptions that cost too much. What goes wrong with that is told, and harms nobody."""
+        """Set aside the subscriptions that cost too much. If that fails, it is logged, and nothing else happens."""
         costs = self._state.costs
         costs.gather(cost_folder(pin.snapshot, pin.batch), counts["events"] if counts else 0)
         try:

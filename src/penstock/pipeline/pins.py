@@ -15,7 +15,7 @@ Pins stay for a while after their batch is committed, as a record of what was ma
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock.base.checked_files import FileKind
@@ -45,14 +45,7 @@ class Pin:
 
     def to_json(self) -> str:
         """A document (`checked_files`), in one line."""
-        return _PIN.to_text(
-            {
-                "query": self.query,
-                "batch": self.batch,
-                "snapshot": self.snapshot.to_dict(),
-                "now": self.now,
-            }
-        )
+        return _PIN.to_text(asdict(self))
 
     @staticmethod
     def from_json(text: str, place: Path | str) -> "Pin":

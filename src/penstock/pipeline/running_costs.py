@@ -2,8 +2,8 @@
 
 A worker counts, for each subscription, the tests that no index decides and that were evaluated for it
 (`Matcher.take_evaluations`), and leaves the counts in a small file when its task ends. The driver adds them up, and
-judges after each micro-batch with which there were `WINDOW` events, or `ENOUGH` evaluations of one subscription: a few
-events are too few for an average, unless they have cost much already. A subscription that takes more evaluations an
+judges them once there were `WINDOW` events, or `ENOUGH` evaluations of one subscription: the average of a few events
+says little, unless they have cost much already. A subscription that takes more evaluations an
 event than the registry's owner allows (`Limits.evaluations`) is set aside: it doesn't match from the next micro-batch
 on, and the registry has the reason. Not within a micro-batch: a replay must send the same.
 

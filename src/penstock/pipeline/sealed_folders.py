@@ -1,4 +1,4 @@
-"""Folders of files that Spark has written, on the disk, and with a list of what must be in them.
+"""Seals folders of files that Spark has written: syncs them, and lists what must be in them.
 
     <folder>/_manifest      a document (`checked_files`): the size and the checksum of every file
 

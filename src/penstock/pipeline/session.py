@@ -2,7 +2,7 @@
 
 The command line, the demo and the tests start Spark here; a cluster job brings its own session (`spark-submit`).
 Three of the defaults aren't obvious. Spark runs whatever `python3` is first in the PATH for its workers, not the
-interpreter that started it, unless told. It binds to the address that the host name resolves to, which on a laptop
+interpreter that started it, unless it is set. It binds to the address that the host name resolves to, which on a laptop
 changes with the network, and with which `local-cluster` can't reach itself: loopback always works. And it logs to the
 terminal before a program can set a log level, unless its JVM is started with a logging file.
 """
@@ -108,7 +108,7 @@ def _require_java() -> None:
 
 
 def _java_version(java: str) -> int | None:
-    """The version that the `release` file of a Java tells, without running it; None if there is no such file."""
+    """The version in the `release` file of a Java, which isn't run; None if there is no such file."""
     release = Path(java).resolve().parent.parent / "release"
     try:
         text = release.read_text(encoding="utf-8")

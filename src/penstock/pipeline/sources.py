@@ -23,7 +23,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everyone uses
 from pyspark.sql.types import (
     ArrayType,
-    DataType,
     IntegerType,
     MapType,
     StringType,
@@ -244,7 +243,7 @@ def _csv(schema: StructType, options: Mapping[str, str]) -> tuple[Column, Column
             f"a CSV record can't hold {nested[0].name!r} of type {nested[0].dataType.simpleString()}"
         )
     shape = StructType([*schema.fields, StructField(_CORRUPT, StringType())])
-    ddl = ", ".join(f"{quote_name(f.name)} {_sql_type(f.dataType)}" for f in shape.fields)
+    ddl = ", ".join(f"{quote_name(f.name)} {f.dataType.simpleString()}" for f in shape.fields)
     most = most_values(options)
     line = F.ltrim("value", F.lit("\ufeff"))
     separator = separator_of(options)
@@ -309,10 +308,6 @@ def _ddl_type(value: Any) -> str:
         fields = ", ".join(f"{quote_name(name)}: {_ddl_type(v)}" for name, v in value.items())
         return f"struct<{fields}>"
     return str(value)
-
-
-def _sql_type(type_: DataType) -> str:
-    return type_.simpleString()
 
 
 def _is_text(source: Source) -> bool:

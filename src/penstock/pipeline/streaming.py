@@ -39,7 +39,7 @@ from penstock.pipeline.sources import (
 from penstock.pipeline.streaming_queries import RunningQuery, StartedQuery
 from penstock.registry import Subscriptions
 
-_LAST_WORDS = 60.0  # seconds for a busy Spark to tell the last progress of a query that has ended
+_LAST_WORDS = 60.0  # seconds for a busy Spark to report the last progress of a query that has ended
 
 
 @dataclass(frozen=True, kw_only=True)

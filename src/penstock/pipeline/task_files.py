@@ -2,15 +2,17 @@
 
     <folder>/<batch>/<name>-<part><suffix>        written whole when a task ends
 
-A file is synced before its task ends: a sink may have the micro-batch's rows on the disk soon after, and a replay that
-finds them there runs nothing, so what the tasks told beside them is looked for here.
+A file is synced before its task ends. A sink may have the micro-batch's rows on the disk soon after; a replay that
+finds them there runs no task, and reads the files of the run before.
 
-A task that is tried again overwrites its file, and a micro-batch that is replayed its folder: so each thing is told
-once. With Spark Connect workers don't know the number of their micro-batch, and in a frame at rest there is none; but
-only one runs at a time.
+A task that is tried again overwrites its file, and a micro-batch that is replayed its folder, so nothing stands there
+twice. With Spark Connect workers don't know the number of their micro-batch, and a frame at rest has none: these share
+one folder, as only one of them runs at a time.
 """
 
+import atexit
 import shutil
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -45,6 +47,13 @@ def _task_file(folder: Path, name: str) -> Path:
     part = 0 if context is None else context.partitionId()
     stem, _, suffix = name.rpartition(".")
     return folder / f"{stem}-{part}.{suffix}"
+
+
+def make_scratch(prefix: str) -> Path:
+    """On the driver: a temporary folder. It lasts as long as the process, as a DataFrame may be run at any time."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def new_draft(folder: Path) -> Path:

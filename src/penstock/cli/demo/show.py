@@ -1,9 +1,10 @@
 """The demo's run: set up, stream, add a subscription while it runs, sum up, explain one notification.
 
-On a terminal it is a live screen, elsewhere plain lines. Either way it ends by itself, or in order when it is told to
-(Ctrl-C, SIGTERM), and leaves nothing running. What Spark says is in a log beside the notifications.
+On a terminal it is a live screen, elsewhere plain lines. Either way it ends by itself, or in order on Ctrl-C or
+SIGTERM, and leaves nothing running. What Spark says is in a log beside the notifications.
 """
 
+import functools
 import shutil
 import sys
 import threading
@@ -55,7 +56,7 @@ def run_demo(seconds: int = SECONDS, folder: Path | None = None) -> int:
     """Run the demo for some seconds of streaming; the exit code."""
     console = Console()
     target = _fresh(folder or Path("penstock-demo"))
-    say = _teller(console)
+    say = functools.partial(console.print, highlight=False, soft_wrap=True)
     say(f"Penstock demo: market ticks against {SUBSCRIPTIONS:,} subscriptions on local Spark")
     with penstock.Subscriptions.open(f"sqlite:///{target}/subscriptions.db") as subs:
         report = subs.load(market.subscriptions(SUBSCRIPTIONS), lease="forever", progress=False)
@@ -73,7 +74,7 @@ def run_demo(seconds: int = SECONDS, folder: Path | None = None) -> int:
             if stopping.is_set():
                 say("stopped")
                 return INTERRUPTED
-            _sum_up(console, subs, pipeline, scene, target)
+            _sum_up(say, subs, pipeline, scene, target)
     return 0
 
 
@@ -110,13 +111,6 @@ def _fresh(folder: Path) -> Path:
     folder.mkdir(parents=True)
     (folder / _MARK).touch()
     return folder
-
-
-def _teller(console: Console) -> Callable[[str], None]:
-    def say(line: str) -> None:
-        console.print(line, highlight=False, soft_wrap=True)
-
-    return say
 
 
 # --- the play ----------------------------------------------------------------------------------
@@ -191,19 +185,19 @@ def _screen(
         with Live(_picture(scene, pipeline), console=console, refresh_per_second=4) as live:
             yield lambda: live.update(_picture(scene, pipeline))
         return
-    told = 0
+    printed = 0
     last_line = 0.0
 
-    def tell() -> None:
-        nonlocal told, last_line
-        for line in scene.story[told:]:
+    def refresh() -> None:
+        nonlocal printed, last_line
+        for line in scene.story[printed:]:
             print(line, flush=True)
-        told = len(scene.story)
+        printed = len(scene.story)
         if time.monotonic() - last_line >= 5 and pipeline.metrics.last is not None:
             last_line = time.monotonic()
             print(_line(pipeline), flush=True)
 
-    yield tell
+    yield refresh
 
 
 def _figures(pipeline: RunningPipeline) -> dict[str, str]:
@@ -258,13 +252,12 @@ def _picture(scene: _Scene, pipeline: RunningPipeline) -> Group:
 
 
 def _sum_up(
-    console: Console,
+    say: Callable[[str], None],
     subs: penstock.Subscriptions,
     pipeline: RunningPipeline,
     scene: _Scene,
     target: Path,
 ) -> None:
-    say = _teller(console)
     totals = pipeline.metrics.summary()
     found = ds.dataset(target / "notifications", partitioning="hive", exclude_invalid_files=True)
     say("")

@@ -8,6 +8,6 @@ tuple_stage        the first stage, by primary key: is this change new, and what
 semijoin_stage     the second stage, by join attributes: who must be sent what?
 stateful           both as Spark's operators;  `logs`: what a bucket of either knows, in Spark's state store
 snapshots          the select-joins in files, by version;  `following`: whenever the registry has changed
-registry_source    the source that tells the stages of a new version
+registry_source    the source that announces a new version to the stages
 notification_rows  what comes out
 """

@@ -27,10 +27,10 @@ from penstock.base.errors import SchemaError
 from penstock.base.row_values import row_dict, unreadable_rows
 from penstock.joins.axes import row_keys
 from penstock.joins.catalog import Table
+from penstock.pipeline.dead_letter_files import DeadLetterFile, dead_letter_of, format_dead_letter
 from penstock.pipeline.halving import work_in_halves
 from penstock.pipeline.joins.parcels import buckets_of, concatenate_rows, pack_rows, split_by_bucket
 from penstock.pipeline.joins.stages import Stages
-from penstock.pipeline.letters import LetterFile, format_letter, letter_of
 from penstock.pipeline.task_files import batch_folder
 
 ORDER, VERSION, DELETED = "_order", "_version", "_deleted"
@@ -41,6 +41,9 @@ _PUT = (
 )  # fmt: skip
 _DELETE = ("delete", "d", "-d")
 _IGNORED = ("update_preimage", "-u")
+
+_Found = tuple[list[tuple[pa.RecordBatch, Int64s]], list[str]]
+"""Changes with the bucket of each, and the dead letters of rows that are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Reader:
         number = [name for name, _ in self.stages.catalog.declared].index(self.table)
         done = 0
         folder = None if self.letters is None else batch_folder(Path(self.letters))
-        with LetterFile(folder, self.table) as letters:
+        with DeadLetterFile(folder, self.table) as letters:
             for batch in batches:
                 for part, (found, refused) in self._read_in_halves(batch, done):
                     for changes, buckets in found:
@@ -80,17 +83,15 @@ class Reader:
 
     def _read_in_halves(
         self, batch: pa.RecordBatch, done: int
-    ) -> Iterator[tuple[pa.RecordBatch, tuple[list[tuple[pa.RecordBatch, Int64s]], list[str]]]]:
-        """The parts of a batch, the changes in each, and the letters of what is none."""
+    ) -> Iterator[tuple[pa.RecordBatch, _Found]]:
+        """The parts of a batch, and what was found in each."""
 
-        def read(part: pa.RecordBatch) -> tuple[list[tuple[pa.RecordBatch, Int64s]], list[str]]:
+        def read(part: pa.RecordBatch) -> _Found:
             letters: list[str] = []
             return list(self.read(part, done, letters)), letters
 
-        def refuse(
-            part: pa.RecordBatch, reason: str
-        ) -> tuple[list[tuple[pa.RecordBatch, Int64s]], list[str]]:
-            return [], [letter_of(f"{self.table}: can't be read: {reason}", row_dict(part, 0))]
+        def refuse(part: pa.RecordBatch, reason: str) -> _Found:
+            return [], [dead_letter_of(f"{self.table}: can't be read: {reason}", row_dict(part, 0))]
 
         for part, found in work_in_halves(batch, read, refuse, (SchemaError,)):
             yield part, found
@@ -115,7 +116,7 @@ class Reader:
         good = np.ones(batch.num_rows, np.bool_)
         for n, reason in problems:
             if good[n] and reason:
-                letters.append(letter_of(f"{self.table}: {reason}", row_dict(batch, n)))
+                letters.append(dead_letter_of(f"{self.table}: {reason}", row_dict(batch, n)))
             good[n] = False
         order = (
             2 * (_task() + done + np.arange(batch.num_rows)) + 1
@@ -279,7 +280,7 @@ class Refuser:
     letters: str
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with LetterFile(batch_folder(Path(self.letters)), "") as letters:
+        with DeadLetterFile(batch_folder(Path(self.letters)), "") as letters:
             for batch in batches:
                 letters.add(map(self._letter, batch.column(0).to_pylist()))
         yield parcel_rows([])
@@ -287,4 +288,4 @@ class Refuser:
     def _letter(self, raw: str) -> str:
         shown = json.loads(raw).get("table")  # Spark has written it
         reason = f"there is no table {shown!r}: there are {', '.join(self.tables)}"
-        return format_letter(reason, raw)
+        return format_dead_letter(reason, raw)

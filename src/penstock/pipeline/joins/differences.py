@@ -1,10 +1,11 @@
-"""Two versions of the tables in, what to tell subscribers who know the first one out. No state, no stream.
+"""Two versions of the tables in; out comes what subscribers lack who know the first one. No state, no stream.
 
 Every tuple goes to one bucket of each edge of its table, with a mark of which version it is of. A bucket builds up
-the first version without telling anybody, and then works off what is different: what is no longer there first, table
-by table, as the streaming stages do.
+the first version without sending anything. Then it works off what is different, deletions first, table by table, as
+the streaming stages do.
 """
 
+import functools
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,11 @@ from penstock.joins.axes import row_keys
 from penstock.pipeline.frames import scratch_folder
 from penstock.pipeline.joins.change_feed import DELETED, parcel_rows
 from penstock.pipeline.joins.following import Publisher, misfits
-from penstock.pipeline.joins.notification_rows import explode_notifications, spark_schema
+from penstock.pipeline.joins.notification_rows import (
+    explode_notifications,
+    notification_schema,
+    spark_schema,
+)
 from penstock.pipeline.joins.parcels import (
     buckets_of,
     concatenate_rows,
@@ -36,6 +41,7 @@ from penstock.pipeline.joins.snapshots import JoinSnapshots
 from penstock.pipeline.joins.spread import by_bucket
 from penstock.pipeline.joins.stages import Stages
 from penstock.pipeline.joins.tuple_stage import SEQUENCE
+from penstock.pipeline.sql_names import quote_name
 from penstock.registry import Subscriptions
 
 if TYPE_CHECKING:
@@ -63,14 +69,13 @@ def compare_versions(
             table = dict(stages.catalog.declared).get(name)
             if table is None:
                 raise SchemaError(f"there is no table {name!r}")
-            columns = [
-                F.col("`" + c.replace("`", "``") + "`") for c in _columns(frame, name, table)
-            ]
+            missing = [column for column in table.columns if column not in frame.schema.names]
+            if missing:
+                raise SchemaError(f"{name} has no column {missing[0]!r}")
+            columns = [F.col(quote_name(column)) for column in table.columns]
             sorter = _Sorter(stages, name, mark)
             parcels.append(frame.select(*columns).mapInArrow(sorter.run, ROW))
-    together = parcels[0]
-    for more in parcels[1:]:
-        together = together.union(more)
+    together = functools.reduce(DataFrame.union, parcels)
     compare = _Compare(stages, str(home), version, explode)
 
     def run(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
@@ -94,13 +99,6 @@ def _published(
     for sid, reason in publisher.misfits.items():
         log.warning("subscription %d is set aside: %s", sid, reason)
     return home, version
-
-
-def _columns(frame: DataFrame, name: str, table: "Table") -> tuple[str, ...]:
-    missing = [column for column in table.columns if column not in frame.schema.names]
-    if missing:
-        raise SchemaError(f"{name} has no column {missing[0]!r}")
-    return table.columns
 
 
 @dataclass(frozen=True)
@@ -144,8 +142,6 @@ class _Compare:
     explode: bool
 
     def run(self, key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-        from penstock.pipeline.joins.notification_rows import notification_schema
-
         number, bucket = key[0].as_py(), key[1].as_py()
         found: dict[str, list[pa.RecordBatch]] = {}
         for mark, parcel in zip(

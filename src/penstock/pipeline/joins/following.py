@@ -1,7 +1,7 @@
 """Following the registry: whenever a select-join came or went there is a new snapshot, numbered.
 
-The publisher knows all select-joins of the registry, whatever the clock says, and compares leases with the clock each
-time: a clock that was ahead, or behind, has no effect once it is right.
+The publisher knows all select-joins of the registry, those with an ended lease, too, and compares leases with the
+clock each time. So a clock that was wrong has no effect once it is right.
 """
 
 import json
@@ -146,7 +146,7 @@ class Publisher:
         return removed | came.keys(), unreadable
 
     def _crossed(self, now: int) -> set[int]:
-        """Whose lease has ended since the last time, or hasn't any more: the clock may have gone back."""
+        """Whose lease has ended since the last time, or no longer has: the clock may have gone back."""
         since, until = self._steady
         if since <= now < until:
             return set()
@@ -170,7 +170,7 @@ class Follower:
         self._url, self._folder = url, folder
         self._stages = read_stages(stages)
         self._publisher: Publisher | None = None
-        self._told: set[int] = set()
+        self._logged: set[int] = set()  # misfits
 
     def latest(self) -> int:
         """The version of this moment; if the registry can't be reached, or the disk is full, the one before.
@@ -192,7 +192,7 @@ class Follower:
             version = self._publisher.publish().number
         except (RegistryError, SnapshotError, OSError) as error:
             return self._kept(error)
-        self._tell(self._publisher)
+        self._log_misfits(self._publisher)
         return version
 
     def _kept(self, error: Exception) -> int:
@@ -206,8 +206,8 @@ class Follower:
         """No micro-batch will be replayed with an earlier version."""
         JoinSnapshots(self._folder).prune(needed_from=version)
 
-    def _tell(self, publisher: Publisher) -> None:
+    def _log_misfits(self, publisher: Publisher) -> None:
         for sid, reason in publisher.misfits.items():
-            if sid not in self._told:
-                self._told.add(sid)
+            if sid not in self._logged:
+                self._logged.add(sid)
                 log.warning("subscription %d is set aside: %s", sid, reason)

@@ -16,7 +16,7 @@ import uuid
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from penstock.base.checked_files import FileKind
 from penstock.base.errors import PipelineError
@@ -46,8 +46,7 @@ class StateMap(Protocol):
     def removeKey(self, key: tuple[Any, ...]) -> None: ...  # noqa: N802
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry of the log: its number, the token of the state with it, how many rows it has, and its checksum."""
 
     number: int
@@ -98,11 +97,7 @@ class BucketLog:
         """Write the head. A bucket that isn't closed is as it was."""
         head = self.head
         head.visits += 1
-        content = {
-            "visits": head.visits,
-            "version": head.version,
-            "entries": [[e.number, e.token, e.rows, e.checksum] for e in head.entries],
-        }
+        content = {"visits": head.visits, "version": head.version, "entries": head.entries}
         self._cell.update((_HEAD.to_text(content),))
 
     def _write(self, bundle: bytes, rows: int, number: int | None = None) -> None:

@@ -47,7 +47,7 @@ _STAGES = FileKind(
     "restore the checkpoint folder from a backup, or start anew with an empty one",
 )
 BUCKETS = 32
-"""Buckets of each stage, unless told otherwise: enough for some dozens of tasks."""
+"""Buckets of each stage by default: enough for some dozens of tasks."""
 
 Frames = Mapping[str, DataFrame]
 Windows = Mapping[str, tuple[str, str]]
@@ -71,15 +71,15 @@ def match_joins(
     snapshots: str | Path | None = None,
     dead_letters: str | Path | None = None,
 ) -> DataFrame:
-    """What select-join subscriptions are to be told of changes of tables: one row for each message, with its readers.
+    """What changes of tables mean to select-join subscriptions: one row for each message, with its readers.
 
     `changes` are streaming DataFrames by table, or a single one that has a column `table` and for each table a struct
     column of its name. Beside the table's own columns a row may have `op` (insert, update, delete), `version` (grows
     with each change of a tuple; by it late and repeated changes are known) and `before_image` (a struct; needed only
     if an update changes the key).
 
-    If they are no streams, they are the tables as they are now; `before` has them as they were, an absent one was
-    empty. Then the rows say what to tell subscribers who know the tables as they were.
+    DataFrames at rest are the tables as they are now; `before` has them as they were, and a table that it lacks was
+    empty. The rows are then what subscribers lack who know the tables as they were.
 
     - `explode`: one row for each message and subscription.
     - `windows`: by table, the column with a tuple's time and how long it stays: {"Reviews": ("posted", "1h")}.
@@ -148,11 +148,10 @@ def _stream(
     for table, frame in frames.items():
         own = feed.of(frame.schema)
         versioned[table] = own.version is not None
-        parcels.append(
-            _mapped(_kept(frame, stages.catalog, table, own), Reader(stages, table, own, letters))
-        )
+        reader = Reader(stages, table, own, letters)
+        parcels.append(_kept(frame, stages.catalog, table, own).mapInArrow(reader.run, ROW))
     if refused is not None:
-        parcels.append(_mapped(refused, Refuser(tuple(frames), letters)))
+        parcels.append(refused.mapInArrow(Refuser(tuple(frames), letters).run, ROW))
     to_buckets = words
     if stages.windows:
         on_time = F.col("parcel").cast("string").startswith(WINDOWS)
@@ -178,13 +177,6 @@ def _open_parcels(notifications: DataFrame, catalog: Catalog, explode: bool) -> 
                 yield explode_notifications(rows) if explode else rows
 
     return notifications.mapInArrow(run, spark_schema(catalog, explode))
-
-
-def _mapped(frame: DataFrame, reader: Reader | Refuser) -> DataFrame:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return reader.run(batches)
-
-    return frame.mapInArrow(run, ROW)
 
 
 def _kept(frame: DataFrame, catalog: Catalog, table: str, feed: Feed) -> DataFrame:

@@ -4,13 +4,13 @@
     position          in which order the messages of a micro-batch are applied
     table, kind       added: hold this tuple; removed: forget that with this key; dropped: forget all that join on this;
                       reset: forget everything, of all tables
-    attributes        which attributes a removed or dropped message tells
+    attributes        the attributes whose values a removed or dropped message has
     tuple             a struct with a field for each table, of which the message's own is there
-    description       by what stateless filters tell whom the message is for (`joins.messages`)
+    description       what stateless filters see by whom the message is for (`joins.messages`)
     subscriptions     whom it is for; exploded: `subscription`, one row for each
 
-A reset has neither table, tuple nor description. It is the first message to whoever comes to a version, also to one
-that was there before: a lease may have ended by a wrong clock, and what was deleted meanwhile wasn't told.
+A reset has neither table, tuple nor description. It is the first message to every subscription that is new in a
+version. Such a one may have been there before: a wrong clock ended its lease, and deletions meanwhile weren't sent.
 
 Within a micro-batch changes are worked off table by table in the catalogue's order, in all buckets alike: so a tuple
 that leaves one bucket and enters another is removed before it is added again, wherever the two buckets are worked on.
@@ -179,7 +179,7 @@ def _names(
 ) -> list[str]:
     """What a message is known by, whichever process sends it: its position and its first reader.
 
-    Messages of one change that tell the same are of different groups of subscriptions, so their readers differ. One
+    Equal messages of one change are of different groups of subscriptions, so their readers differ. One
     change may expose many tuples, though, and first content has no positions: there the tuple's key is needed, too.
     """
     found = [
@@ -224,11 +224,11 @@ def _contents(
         else pa.nulls(count, field.type)
         for field in of_tables
     ]
-    told_ = [None, list(catalog.tables[base.name].key), sender.join_attributes]
+    attributes = [None, list(catalog.tables[base.name].key), sender.join_attributes]
     return [
         pa.repeat(pa.scalar(base.name, pa.string()), count),
         pa.array([ADDED_KIND, REMOVED_KIND, DROPPED_KIND]).take(kinds),
-        pa.array(told_, pa.list_(pa.string())).take(kinds),
+        pa.array(attributes, pa.list_(pa.string())).take(kinds),
         pa.StructArray.from_arrays(fields, fields=list(of_tables)),
     ]
 

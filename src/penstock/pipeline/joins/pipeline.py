@@ -5,8 +5,7 @@
       penstock/joins/              snapshots of the subscriptions, how the state is divided, dead letters
 
 A micro-batch that a crash interrupted is replayed with the same changes, the same state and the same subscriptions, so
-it sends the same; what the sink makes of that is in `sinks`. If the sink has it already, it is run all the same, to
-nowhere: Spark goes on only when the state of a micro-batch has been written.
+it sends the same; `sinks` says what a sink does with that.
 """
 
 from collections.abc import Iterable
@@ -26,7 +25,7 @@ from penstock.registry import Subscriptions
 
 @dataclass(frozen=True, kw_only=True)
 class JoinPipeline:
-    """Changes of tables, told to the select-join subscriptions of a registry that may change meanwhile, into a sink.
+    """Changes of tables in; what the select-joins of a registry get of them, which may change meanwhile, into a sink.
 
     - `changes`, `op`, `version`, `before_image`, `windows`, `alone`, `buckets`, `explode`: as in `match_joins`.
     - `subscriptions`: a registry with a URL, or the URL.

@@ -39,7 +39,7 @@ _SECOND = 1_000_000
 
 
 def options_of(url: str, folder: str, stages: "Stages") -> dict[str, str]:
-    """What the source is told: the stages, and of these what its words need."""
+    """The options of the source: the stages, and of these what its words need."""
     declared = [name for name, _ in stages.catalog.declared]
     lengths = [window.length for window in stages.windows.values()]
     words = {

@@ -2,14 +2,14 @@
 
 The subscriptions are the same for all buckets, so a process has one `Processor` for each stage, and in it the tuples
 of all buckets that it has worked on. Their join keys don't meet. A tuple can be in two of them, though: in the one
-that it has left, which another process may have been told, and in the one that it has entered. So here the bucket is
-part of its key. Before a bucket is worked on, its tuples are brought to where the state store is (`logs`):
+that it has entered, and in the one that it has left, if another process worked on that. So here the bucket is part of
+its key. Before a bucket is worked on, its tuples are brought to where the state store is (`logs`):
 usually that is where they are; if another process was here meanwhile, some entries of the log are read; if a
 micro-batch failed, all of the bucket is read again.
 
-A subscription that is new to a bucket is told first what it would have been told if the bucket had been filled before
-its eyes: the tuples in it are put, one table after the other, into a processor that has the newcomers only. Before
-that it is told to forget what it holds, by one bucket for all: it may be a newcomer that was here before.
+A subscription that is new to a bucket is first sent the bucket's content: its tuples are put, one table after the
+other, into a processor that has the newcomers only. Before that one bucket, for all of them, tells the newcomer to
+forget what it holds: it may have been here before.
 """
 
 import gc
@@ -31,6 +31,7 @@ from penstock.joins.processor import Processor
 from penstock.joins.subscription import JoinEdge, SelectJoin
 from penstock.language import Schema
 from penstock.language.types import Kind, Scalar, Struct
+from penstock.pipeline.dead_letter_files import dead_letter_of, write_dead_letters
 from penstock.pipeline.joins.change_feed import DELETED
 from penstock.pipeline.joins.logs import BucketLog
 from penstock.pipeline.joins.notification_rows import message_rows, positions_of, resets
@@ -44,7 +45,6 @@ from penstock.pipeline.joins.parcels import (
 from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion
 from penstock.pipeline.joins.stages import Stage, Stages
 from penstock.pipeline.joins.tuple_stage import SEQUENCE
-from penstock.pipeline.letters import letter_of, write_letters
 
 RowsByTable = Mapping[str, pa.RecordBatch]
 """Changes by table: rows with their sequence and whether they are deletions."""
@@ -122,7 +122,7 @@ class StageWork:
         came = self._open.subscriptions
         reasons |= {s: reason for s, reason in self._set_aside.items() if came[s].since > since}
         return [
-            letter_of(f"subscription {sid} is set aside: {reason}", {"subscription": sid})
+            dead_letter_of(f"subscription {sid} is set aside: {reason}", {"subscription": sid})
             for sid, reason in sorted(reasons.items())
         ]
 
@@ -131,7 +131,7 @@ class StageWork:
         return [sid for sid, one in self._open.subscriptions.items() if one.since > since]
 
     def first_content(self, since: int, content: RowsByTable, name: str) -> pa.RecordBatch | None:
-        """What those are told that came after a version, of a bucket with this content."""
+        """What subscriptions that came after a version are sent of a bucket with this content."""
         processor = self._processor_of_newcomers(since)
         if processor is None:
             return None
@@ -335,10 +335,10 @@ class SemijoinStage:
         name = f"{number}.{bucket}.{log.head.visits}"
         log.head.version = version or served
         work.go_to(log.head.version)
-        if version is not None and not bucket:  # one bucket tells for all
+        if version is not None and not bucket:  # one bucket speaks for all
             letters = work.set_aside(served)
             if letters:
-                write_letters(Path(self._letters), f"subscriptions-{number}", letters)
+                write_dead_letters(Path(self._letters), f"subscriptions-{number}", letters)
             forget = None if number else resets(work.newcomers(served), self._stages.catalog, name)
             if forget is not None:
                 yield forget

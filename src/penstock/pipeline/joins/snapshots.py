@@ -15,8 +15,8 @@ comes back as a newcomer. Subscriptions that don't fit are set aside: a version 
 
 What was pinned to a version that is damaged can't be known: the registry has only the last state of each subscription.
 It needn't be. `publish_afresh` makes a version in which everybody is a newcomer, who forgets what it holds and is sent
-all of it again, and then leaves the damaged versions empty. So a micro-batch that is replayed with one of them tells
-nobody anything, and the next one tells everybody everything.
+all of it again, and then leaves the damaged versions empty. So a micro-batch that is replayed with one of them sends
+nothing, and the next one sends everything to everybody.
 """
 
 import functools
@@ -130,7 +130,7 @@ class JoinSnapshots:
         number = self._versions.numbers()[-1] + 1
         self._write_piece(number, {sid: Newcomer(text, number) for sid, text in come.items()}, [])
         version = self._write_version(number, sequence, (number,), None, set_aside)
-        # Only now: if they were left empty before and this process died, nobody would be told what it has missed.
+        # Only now: if they were left empty before and this process died, nobody would be sent what it has missed.
         for one in damaged:
             self._versions.replace(one, {"sequence": sequence, "pieces": [], "set_aside": None})
         return version

@@ -1,10 +1,10 @@
-"""The first stage: what is known of each tuple by its key, so that a change is worth something just once.
+"""The first stage: what is known of each tuple, by its key, so that every change counts just once.
 
     key ─▶ version, time, and the bucket of every stage that the tuple is in
 
-A change with a version no later than the one that is known says nothing. A tuple whose join attributes change leaves
-one bucket of an edge and enters another; only here, where tuples are found by key, it is known which one it leaves.
-And a tuple whose time is past the window of its table leaves all of them. What comes out are changes that can be
+A change whose version is no later than the known one is dropped. A tuple whose join attributes change leaves one
+bucket of an edge and enters another; only here, where tuples are found by key, is it known which one it leaves. And a
+tuple whose time is past the window of its table leaves all of them. What comes out are changes that can be
 applied without looking back: *put* into a bucket, or *delete* from it, with a number that grows with each change of a
 tuple.
 
@@ -13,14 +13,13 @@ as a change that comes later may be older.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 
-from penstock.base.arrays import Int64s
 from penstock.joins.axes import row_keys
 from penstock.joins.catalog import Table
 from penstock.joins.messages import TupleKey
@@ -56,20 +55,8 @@ class Slot:
     columns: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Moves:
-    """What becomes of the tuples of one slot: rows of the batch, with their buckets, in order."""
-
-    rows: list[int] = field(default_factory=list)
-    buckets: list[int] = field(default_factory=list)
-    deleted: list[bool] = field(default_factory=list)
-    sequence: list[int] = field(default_factory=list)
-
-    def add(self, row: int, bucket: int, deleted: bool, sequence: int) -> None:
-        self.rows.append(row)
-        self.buckets.append(bucket)
-        self.deleted.append(deleted)
-        self.sequence.append(sequence)
+Moves = list[tuple[int, int, bool, int]]
+"""What becomes of the tuples of one slot, in order: row of the batch, bucket, whether it is deleted, sequence."""
 
 
 class TupleBook:
@@ -114,7 +101,7 @@ class TupleBook:
             for slot in self.slots
         ]
         placed = list(zip(*buckets, strict=True)) if buckets else [_GONE] * len(keys)
-        moves = [Moves() for _ in self.slots]
+        moves: list[Moves] = [[] for _ in self.slots]
         touched: dict[TupleKey, TupleKey] = {}
         for n, key in enumerate(keys):
             old = self._known.get(key)
@@ -140,7 +127,7 @@ class TupleBook:
 
     def forget(self, keys: Iterable[TupleKey], sequence: int) -> list[Moves]:
         """Take tuples out of all their buckets."""
-        moves = [Moves() for _ in self.slots]
+        moves: list[Moves] = [[] for _ in self.slots]
         for n, key in enumerate(keys):
             version, time, before, values = self._known[key]
             self._note(key, (version, time, _GONE, values))
@@ -205,28 +192,28 @@ def _move(
         old = before[n] if before else NO_BUCKET
         new = after[n] if after else NO_BUCKET
         if old not in (NO_BUCKET, new):
-            to.add(row, old, True, sequence)
+            to.append((row, old, True, sequence))
         if new != NO_BUCKET:
-            to.add(row, new, False, sequence)
+            to.append((row, new, False, sequence))
 
 
 def parcels_of(
     rows: pa.RecordBatch, moves: Moves, table: Table, bucket: int, buckets: int
 ) -> Iterator[tuple[int, bytes]]:
     """The parcels of a slot for the next stage: bucket, parcel. Changes of different buckets have different numbers."""
-    if not moves.rows:
+    if not moves:
         return
-    taken = rows.select(list(table.columns)).take(pa.array(moves.rows))
+    at, to, deleted, sequence = zip(*moves, strict=True)
+    taken = rows.select(list(table.columns)).take(pa.array(at))
     changes = pa.RecordBatch.from_arrays(
         [
-            pa.array(np.array(moves.sequence, np.int64) * buckets + bucket),
-            pa.array(moves.deleted, pa.bool_()),
+            pa.array(np.array(sequence, np.int64) * buckets + bucket),
+            pa.array(deleted, pa.bool_()),
             *taken.columns,
         ],
         names=[SEQUENCE, DELETED, *table.columns],
     )
-    to: Int64s = np.array(moves.buckets, np.int64)
-    for target, part in split_by_bucket(changes, to):
+    for target, part in split_by_bucket(changes, np.array(to, np.int64)):
         yield target, pack_rows(part)
 
 
@@ -276,7 +263,7 @@ def _worked_off(
     parcels: Iterable[pa.RecordBatch],
     now: int | None,
 ) -> tuple[list[tuple[int, int, str, bytes]], ValuesByKey]:
-    """Parcels for the next stage, and the keys that something was said of."""
+    """Parcels for the next stage, and the keys whose state has changed."""
     found: list[tuple[int, int, str, bytes]] = []
     touched: ValuesByKey = {}
     given = list(parcels)

@@ -101,7 +101,7 @@ def _run(
     phase: str,
     progress: PhaseProgress | None,
 ) -> None:
-    """Let workers work on all ranges. With progress in waves, so that there is some to tell of."""
+    """Let workers work on all ranges; if somebody follows the progress, in waves."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

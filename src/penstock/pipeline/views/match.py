@@ -6,10 +6,7 @@ A document's tuples depend on no other document, so all levels of a batch of doc
 shuffled. The plan travels by the name of its folder, like a snapshot.
 """
 
-import atexit
 import functools
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +27,11 @@ from pyspark.sql.types import (
 from penstock.base.durable import make_folder
 from penstock.base.errors import PipelineError, SchemaError
 from penstock.base.row_values import row_dict
+from penstock.pipeline.dead_letter_files import DeadLetterFile, format_dead_letter
 from penstock.pipeline.dead_letters import readable
 from penstock.pipeline.halving import work_in_halves
-from penstock.pipeline.letters import LetterFile, format_letter
 from penstock.pipeline.sql_names import quote_name
-from penstock.pipeline.task_files import batch_folder
+from penstock.pipeline.task_files import batch_folder, make_scratch
 from penstock.pipeline.views.levels import LevelFigures, write_levels
 from penstock.pipeline.views.view_rows import explode_views, portions, rows_of
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
@@ -70,7 +67,7 @@ def match_views(
     """What every view gets of every document: `id`, `views`, `tuples` (lists of texts: the annotated attributes).
 
     `views` is a plan, the path of one that `penstock plan` wrote, or patterns; patterns are extracted straight from
-    the documents. Views go by their numbers, from 0 on. A document that is no view's has no row.
+    the documents. Views go by their numbers, from 0 on. A document of which no view gets anything has no row.
 
     - `document`, `id`: the columns with the text (string or binary) and with what it is called.
     - `format`: "xml" or "json".
@@ -82,7 +79,7 @@ def match_views(
     if format not in FORMATS:
         raise PipelineError(f"format is 'xml' or 'json', not {format!r}")
     schema = _schema(documents, document, id, explode)
-    place = _scratch() if folder is None else Path(folder).absolute()
+    place = make_scratch("penstock-views-") if folder is None else Path(folder).absolute()
     make_folder(place)
     write_plan(plan_of_views(views), place / PLAN)
     work = _Work(
@@ -93,13 +90,10 @@ def match_views(
         None if dead_letters is None else str(Path(dead_letters).absolute()),
     )
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return work.run(batches)
-
     chosen = documents.select(
         F.col(quote_name(id)).alias("id"), F.col(quote_name(document)).alias("text")
     )
-    return chosen.mapInArrow(run, schema)
+    return chosen.mapInArrow(work.run, schema)
 
 
 def _schema(documents: DataFrame, document: str, name: str, explode: bool) -> StructType:
@@ -145,13 +139,6 @@ def plan_of_views(views: Views) -> ViewsPlan:
     return ViewsPlan(texts, straight, np.arange(count), free, zero, zero)
 
 
-def _scratch() -> Path:
-    """A temporary folder that lasts as long as the process: the frame may be run at any time."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-views-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
 # --- on a worker --------------------------------------------------------------------------------
 
 
@@ -176,7 +163,7 @@ class _Work:
         figures: list[LevelFigures] = []
         folder = None if self.dead_letters is None else batch_folder(Path(self.dead_letters))
         most = max(1, _PAIRS // max(1, len(network.fed)))
-        with LetterFile(folder, "views") as letters:
+        with DeadLetterFile(folder, "views") as letters:
             for batch in batches:
                 for some in _portions(batch, most):
                     for part, (levels, bad) in self._levels(network, some):
@@ -191,7 +178,7 @@ class _Work:
         network: Dissemination,
         batch: pa.RecordBatch,
         levels: Iterable[LevelTuples],
-        letters: LetterFile,
+        letters: DeadLetterFile,
     ) -> Iterator[pa.RecordBatch]:
         for level in levels:
             dropped = list(level.dead_letters)
@@ -252,4 +239,4 @@ def _lost(
 def _letter(reason: str, batch: pa.RecordBatch, place: int) -> str:
     name = row_dict(batch.select(["id"]), place)["id"]
     raw, encoding = readable(batch.column("text")[place].cast(pa.binary()).as_py())
-    return format_letter(f"document {name}: {reason}", raw, encoding)
+    return format_dead_letter(f"document {name}: {reason}", raw, encoding)

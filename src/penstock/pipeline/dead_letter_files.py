@@ -1,10 +1,10 @@
-"""Dead letters that workers find while they work: written by the tasks, read by Spark, a line each.
+"""Files of dead letters: written by tasks as they find them, read by Spark, a line each.
 
     <folder>/<name>-<part>.jsonl     reason, raw, encoding
     <folder>/<name>-<part>.count     how many
 
-An operator that is down makes a dead letter of every event, so letters are neither kept by a task nor read by the
-driver: a task writes them to its file as it finds them, and what goes to the sink is the frame of those files.
+An operator that is down makes a dead letter of every event, so there may be more than fit into memory. Neither a task
+nor the driver holds them: what goes to the sink is a DataFrame of the files.
 """
 
 import base64
@@ -24,14 +24,14 @@ from penstock.pipeline.task_files import batch_folder, give_name, new_draft
 _LONGEST = str(2**31 - 1)  # characters of a record that Spark reads
 
 
-def format_letter(reason: str, raw: str, encoding: str = "utf-8") -> str:
-    """A letter: why it is one, and the record as it came."""
+def format_dead_letter(reason: str, raw: str, encoding: str = "utf-8") -> str:
+    """A dead letter as a line: why it is one, and the record as it came."""
     return json.dumps({"reason": reason, "raw": raw, "encoding": encoding})
 
 
-def letter_of(reason: str, row: Mapping[str, Any]) -> str:
-    """The letter of a row, and why it is one."""
-    return format_letter(reason, json.dumps(row, default=_plain))
+def dead_letter_of(reason: str, row: Mapping[str, Any]) -> str:
+    """The dead letter of a row, as a line."""
+    return format_dead_letter(reason, json.dumps(row, default=_plain))
 
 
 def _plain(value: Any) -> str:
@@ -43,10 +43,10 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-class LetterFile:
-    """On a worker: the letters of one task. As a context manager it has its name once all is well, else it goes.
+class DeadLetterFile:
+    """On a worker: the dead letters of one task. The file gets its name when the `with` block ends well, else it goes.
 
-    Without a folder letters go nowhere. A task that is tried again overwrites its file, so each is told once.
+    Without a folder nothing is written. A task that is tried again overwrites its file.
     """
 
     def __init__(self, folder: Path | None, name: str) -> None:
@@ -82,18 +82,20 @@ class LetterFile:
         give_name(count, f"{self._name}.count")
 
 
-def write_letters(folder: Path, name: str, letters: Iterable[str]) -> None:
+def write_dead_letters(folder: Path, name: str, letters: Iterable[str]) -> None:
     """On a worker: leave a few dead letters in the folder of the micro-batch."""
-    with LetterFile(batch_folder(folder), name) as file:
+    with DeadLetterFile(batch_folder(folder), name) as file:
         file.add(letters)
 
 
-def count_letters(folders: Iterable[Path]) -> int:
+def count_dead_letters(folders: Iterable[Path]) -> int:
     """On the driver: how many letters tasks have left."""
     return sum(int(path.read_text()) for folder in folders for path in folder.glob("*.count"))
 
 
-def letter_rows(spark: SparkSession, folders: Iterable[Path], batch: int, now: int) -> DataFrame:
+def dead_letter_rows(
+    spark: SparkSession, folders: Iterable[Path], batch: int, now: int
+) -> DataFrame:
     """The letters in some folders, with `batch_id` and `time`: the same columns as `dead_letters.dead_letters`."""
     paths = [
         "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(at)) for at in folders if at.is_dir()
