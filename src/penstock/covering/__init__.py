@@ -7,7 +7,7 @@
     frontier           the subscriptions that no other covers, kept while they come and go
     bulk, cover_tree   the same for many at once, from boxes that stand still
     from_plan          a compiled plan's conjunctions as boxes, and its cells as values again (cell_keys)
-    merging            fewer boxes in place of many: perfect_merging, then imperfect_merging, of boxes in a merge_pool
+    merge_pool         fewer boxes in place of many: perfect_merging, then imperfect_merging
                        (chances, merge_loss: what that lets through for nobody; merge_policy: when)
     routing_table      frontier and mergers, kept while subscriptions and advertisements come and go
     interest/          all subscriptions as a small filter for a source: `penstock.interest`

@@ -17,8 +17,8 @@ attributes either: boxes ask for few of many.
 """
 
 import itertools
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -52,60 +52,24 @@ class Boxes(NamedTuple):
     set_high: Int64s
 
 
-@dataclass(slots=True)
-class Flat:
-    """Some regions on their way into a store: sizes instead of starts, sets numbered from 0."""
-
-    boxes: list[int] = field(default_factory=list)
-    tests: list[int] = field(default_factory=list)
-    mask: list[int] = field(default_factory=list)
-    attribute: list[int] = field(default_factory=list)
-    low: list[int] = field(default_factory=list)
-    high: list[int] = field(default_factory=list)
-    several: list[int] = field(default_factory=list)
-    ranges: list[int] = field(default_factory=list)
-    set_low: list[int] = field(default_factory=list)
-    set_high: list[int] = field(default_factory=list)
+Test = tuple[int, list[tuple[int, int]]]
+"""An attribute, and the ranges that it must be in: ascending, disjoint and with numbers between them."""
+FlatRegion = list[list[Test]]
+"""A region on its way into a store: its boxes, each a list of tests, ascending by attribute."""
 
 
 class BoxStore:
-    """Boxes that grow at the end. Regions are numbered as they come.
-
-    >>> store = BoxStore()
-    >>> store.append(Flat(boxes=[1], tests=[1], mask=[1], attribute=[0], low=[3], high=[9], several=[-1]))
-    0
-    >>> len(store), store.boxes.low[:1].tolist()
-    (1, [3])
-    """
+    """Boxes that grow at the end. Regions are numbered as they come."""
 
     def __init__(self) -> None:
-        one = np.zeros(1, np.int64)  # of starts there is one more, for the end
-        self.boxes = Boxes(
-            region_start=one,
-            box_start=one,
-            box_region=np.empty(0, np.int32),
-            box_mask=np.empty(0, np.uint64),
-            attribute=np.empty(0, np.int32),
-            low=np.empty(0, np.int64),
-            high=np.empty(0, np.int64),
-            several=np.empty(0, np.int32),
-            set_start=one,
-            set_low=np.empty(0, np.int64),
-            set_high=np.empty(0, np.int64),
-        )
+        none = np.empty(0, np.int64)
+        self.boxes = _one_box_each(np.zeros(1, np.int64), none.astype(np.int32), none, none)
         self._regions = self._boxes = self._tests = self._sets = self._ranges = 0
 
     @staticmethod
     def of(start: Int64s, attribute: Int32s, low: Int64s, high: Int64s) -> "BoxStore":
-        """Regions of one box each; box b has the tests start[b] .. start[b + 1], each a range.
-
-        >>> ones = np.array([0, 0], np.int32)
-        >>> store = BoxStore.of(np.array([0, 1, 2]), ones, np.array([1, 2]), np.array([5, 4]))
-        >>> bool(region_includes(store.boxes, 0, 1)), bool(region_includes(store.boxes, 1, 0))
-        (True, False)
-        """
-        count, tests = len(start) - 1, len(attribute)
-        box = np.repeat(np.arange(count), np.diff(start))
+        """Regions of one box each; box b has the tests start[b] .. start[b + 1], each a range."""
+        box = np.repeat(np.arange(len(start) - 1), np.diff(start))
         order = np.lexsort((attribute, box))
         attribute = attribute[order].astype(np.int32)
         same = (np.diff(attribute) == 0) & (np.diff(box) == 0)
@@ -120,72 +84,57 @@ class BoxStore:
                 f"box {where} has a range whose low is above its high: leave out the box"
             )
         store = BoxStore()
-        store.boxes = Boxes(
-            region_start=np.arange(count + 1),
-            box_start=start.astype(np.int64),
-            box_region=np.arange(count, dtype=np.int32),
-            box_mask=masks(start, attribute),
-            attribute=attribute,
-            low=low[order].astype(np.int64),
-            high=high[order].astype(np.int64),
-            several=np.full(tests, -1, np.int32),
-            set_start=np.zeros(1, np.int64),
-            set_low=np.empty(0, np.int64),
-            set_high=np.empty(0, np.int64),
-        )
-        store._regions = store._boxes = count
-        store._tests = tests
+        low, high = low[order].astype(np.int64), high[order].astype(np.int64)
+        store.boxes = _one_box_each(start.astype(np.int64), attribute, low, high)
+        store._regions = store._boxes = len(start) - 1
+        store._tests = len(attribute)
         return store
 
     def __len__(self) -> int:
         return self._regions
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays, with their room to grow."""
-        return sum(array.nbytes for array in self.boxes)
-
-    def append(self, flat: Flat) -> int:
+    def append(self, regions: Sequence[FlatRegion]) -> int:
         """Put regions at the end; the number of the first."""
         boxes = self.boxes
-        regions, new_boxes, tests = len(flat.boxes), len(flat.tests), len(flat.attribute)
         first, box, test = self._regions, self._boxes, self._tests
         sets, ranges = self._sets, self._ranges
-        several = [n + sets if n >= 0 else -1 for n in flat.several] if sets else flat.several
-        owners = [first + n for n, size in enumerate(flat.boxes) for _ in range(size)]
+        more = [one for region in regions for one in region]
+        tests = [one for tests in more for one in tests]
+        lists = [several for _, several in tests if len(several) > 1]
+        in_lists = [one for several in lists for one in several]
+        owners = [n for n, region in enumerate(regions, first) for _ in region]
+        bits = [sum({1 << (attribute & 63) for attribute, _ in one}) for one in more]
+        number = itertools.count(sets)
+        numbers = [next(number) if len(several) > 1 else -1 for _, several in tests]
         self.boxes = Boxes(
-            region_start=_put(boxes.region_start, first + 1, _ends(flat.boxes, box)),
-            box_start=_put(boxes.box_start, box + 1, _ends(flat.tests, test)),
+            region_start=_put(boxes.region_start, first + 1, _ends(regions, box)),
+            box_start=_put(boxes.box_start, box + 1, _ends(more, test)),
             box_region=_put(boxes.box_region, box, owners),
-            box_mask=_put(boxes.box_mask, box, flat.mask),
-            attribute=_put(boxes.attribute, test, flat.attribute),
-            low=_put(boxes.low, test, flat.low),
-            high=_put(boxes.high, test, flat.high),
-            several=_put(boxes.several, test, several),
-            set_start=_put(boxes.set_start, sets + 1, _ends(flat.ranges, ranges)),
-            set_low=_put(boxes.set_low, ranges, flat.set_low),
-            set_high=_put(boxes.set_high, ranges, flat.set_high),
+            box_mask=_put(boxes.box_mask, box, bits),
+            attribute=_put(boxes.attribute, test, [attribute for attribute, _ in tests]),
+            low=_put(boxes.low, test, [several[0][0] for _, several in tests]),
+            high=_put(boxes.high, test, [several[-1][1] for _, several in tests]),
+            several=_put(boxes.several, test, numbers),
+            set_start=_put(boxes.set_start, sets + 1, _ends(lists, ranges)),
+            set_low=_put(boxes.set_low, ranges, [low for low, _ in in_lists]),
+            set_high=_put(boxes.set_high, ranges, [high for _, high in in_lists]),
         )
-        self._regions += regions
-        self._boxes += new_boxes
-        self._tests += tests
-        self._sets += len(flat.ranges)
-        self._ranges += len(flat.set_low)
+        self._regions += len(regions)
+        self._boxes += len(more)
+        self._tests += len(tests)
+        self._sets += len(lists)
+        self._ranges += len(in_lists)
         return first
 
     def keep(self, regions: Int64s) -> None:
         """Forget all but these regions, which are numbered anew in the order given."""
         boxes = self.boxes
-        sizes = boxes.region_start[regions + 1] - boxes.region_start[regions]
-        chosen = runs(boxes.region_start[regions], sizes)
-        lengths = boxes.box_start[chosen + 1] - boxes.box_start[chosen]
-        tests = runs(boxes.box_start[chosen], lengths)
-        sets = boxes.several[tests]
-        used = sets[sets >= 0]
-        set_sizes = boxes.set_start[used + 1] - boxes.set_start[used]
-        ranges = runs(boxes.set_start[used], set_sizes)
-        several = np.full(len(tests), -1, np.int32)
-        several[sets >= 0] = np.arange(len(used))
+        sizes, chosen = items_of(boxes.region_start, regions)
+        lengths, tests = items_of(boxes.box_start, chosen)
+        several = boxes.several[tests]
+        used = several[several >= 0]
+        set_sizes, ranges = items_of(boxes.set_start, used)
+        several[several >= 0] = np.arange(len(used))
         self.boxes = Boxes(
             region_start=offsets(sizes),
             box_start=offsets(lengths),
@@ -204,15 +153,11 @@ class BoxStore:
 
     def renumber(self, attribute: int, old: Int64s, new: Int64s) -> None:
         """Give the numbers `old` of an attribute, ascending, their `new` ones. Highs are one below a number."""
-        boxes = self.boxes
-        tests = np.flatnonzero(boxes.attribute[: self._tests] == attribute)
-        _replace(boxes.low, tests, old, new, 0)
-        _replace(boxes.high, tests, old, new, 1)
-        sets = boxes.several[tests]
-        sets = sets[sets >= 0]
-        ranges = runs(boxes.set_start[sets], boxes.set_start[sets + 1] - boxes.set_start[sets])
-        _replace(boxes.set_low, ranges, old, new, 0)
-        _replace(boxes.set_high, ranges, old, new, 1)
+        tests, ranges = self._tests_of(attribute)
+        _replace(self.boxes.low, tests, old, new, 0)
+        _replace(self.boxes.high, tests, old, new, 1)
+        _replace(self.boxes.set_low, ranges, old, new, 0)
+        _replace(self.boxes.set_high, ranges, old, new, 1)
 
     def nullable(self) -> Int32s:
         """The attributes of which some test accepts NULL."""
@@ -220,14 +165,17 @@ class BoxStore:
 
     def numbers_in_use(self, attribute: int) -> Int64s:
         """The numbers where ranges of an attribute begin, and those behind where they end; ascending."""
-        boxes = self.boxes
-        tests = np.flatnonzero(boxes.attribute[: self._tests] == attribute)
-        sets = boxes.several[tests]
-        sets = sets[sets >= 0]
-        ranges = runs(boxes.set_start[sets], boxes.set_start[sets + 1] - boxes.set_start[sets])
-        begins = np.concatenate([boxes.low[tests], boxes.set_low[ranges]])
-        ends = np.concatenate([boxes.high[tests], boxes.set_high[ranges]])
-        return np.unique(np.concatenate([begins[begins > LOWEST], ends[_inner(ends)] + 1]))
+        tests, ranges = self._tests_of(attribute)
+        return boundaries(
+            np.concatenate([self.boxes.low[tests], self.boxes.set_low[ranges]]),
+            np.concatenate([self.boxes.high[tests], self.boxes.set_high[ranges]]),
+        )
+
+    def _tests_of(self, attribute: int) -> tuple[Int64s, Int64s]:
+        """The tests of an attribute, and the ranges of those that have several."""
+        tests = np.flatnonzero(self.boxes.attribute[: self._tests] == attribute)
+        sets = self.boxes.several[tests]
+        return tests, items_of(self.boxes.set_start, sets[sets >= 0])[1]
 
 
 def runs(starts: Int64s, lengths: Int64s) -> Int64s:
@@ -236,8 +184,53 @@ def runs(starts: Int64s, lengths: Int64s) -> Int64s:
     return np.arange(len(shift), dtype=np.int64) + shift
 
 
-def _ends(sizes: list[int], before: int) -> list[int]:
-    return [before + end for end in itertools.accumulate(sizes)]
+def items_of(start: Int64s, chosen: Int64s | Int32s) -> tuple[Int64s, Int64s]:
+    """How many items each of the chosen owners has, and all their items; owner o has start[o] .. start[o + 1]."""
+    lengths = start[chosen + 1] - start[chosen]
+    return lengths, runs(start[chosen], lengths)
+
+
+def last_of(place: Int64s) -> Int64s:
+    """The end of each chain, where every place leads to another one or to itself."""
+    while not np.array_equal(place[place], place):
+        place = place[place]  # each round halves the chains
+    return place
+
+
+def grouped(items: Int64s, keys: Int64s) -> dict[int, list[int]]:
+    """The items of each key."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first = np.flatnonzero(np.diff(ordered, prepend=-1))
+    groups = np.split(items[order], first[1:])
+    return {int(key): group.tolist() for key, group in zip(ordered[first], groups, strict=False)}
+
+
+def boundaries(low: Int64s, high: Int64s) -> Int64s:
+    """The numbers where ranges begin, and those behind where they end; ascending, and only those of constants."""
+    return np.unique(np.concatenate([low[low > LOWEST], high[_inner(high)] + 1]))
+
+
+def _one_box_each(start: Int64s, attribute: Int32s, low: Int64s, high: Int64s) -> Boxes:
+    """Regions of one box each, whose tests are ranges, in order."""
+    count = len(start) - 1
+    return Boxes(
+        region_start=np.arange(count + 1),
+        box_start=start,
+        box_region=np.arange(count, dtype=np.int32),
+        box_mask=masks(start, attribute),
+        attribute=attribute,
+        low=low,
+        high=high,
+        several=np.full(len(attribute), -1, np.int32),
+        set_start=np.zeros(1, np.int64),
+        set_low=np.empty(0, np.int64),
+        set_high=np.empty(0, np.int64),
+    )
+
+
+def _ends(lists: Sequence[list[Any]], before: int) -> list[int]:
+    return [before + end for end in itertools.accumulate(map(len, lists))]
 
 
 def _put(array: npt.NDArray[AnyNumber], at: int, values: list[int]) -> npt.NDArray[AnyNumber]:
@@ -289,6 +282,14 @@ def region_includes(boxes: Boxes, outer: int, inner: int) -> bool:
         if not found:
             return False
     return True
+
+
+@kernel
+def region_covers(boxes: Boxes, s: int, r: int) -> bool:
+    """Whether region s includes region r and isn't a later one equal to it, nor r itself."""
+    if s == r or not region_includes(boxes, s, r):
+        return False
+    return s < r or not region_includes(boxes, r, s)
 
 
 @kernel

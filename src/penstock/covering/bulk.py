@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.base.arrays import Bools, Int64s, read_only
 from penstock.base.jit import kernel
-from penstock.covering.boxes import Boxes
+from penstock.covering.boxes import Boxes, last_of
 from penstock.covering.cover_index import CoverIndex, first_cover
 from penstock.covering.cover_tree import CoverTree, first_cover_in
 from penstock.covering.tree_building import build_tree
@@ -25,13 +25,6 @@ def covers_in_tree(tree: CoverTree, boxes: Boxes, regions: Int64s) -> Int64s:
 
     Of equal regions the one with the lowest number covers the others. The cover need not be in the frontier itself;
     `roots` finds one that is.
-
-    >>> from penstock.covering.boxes import BoxStore
-    >>> same = np.zeros(3, np.int32)
-    >>> boxes = BoxStore.of(np.arange(4), same, np.array([1, 2, 2]), np.array([9, 5, 5])).boxes
-    >>> tree = build_tree(boxes, np.arange(3))
-    >>> covers_in_tree(tree, boxes, np.array([0, 1])).tolist()
-    [-1, 0]
     """
     found = np.empty(len(regions), np.int64)
     for i in range(len(regions)):
@@ -52,12 +45,6 @@ def frontier_of(boxes: Boxes, regions: Int64s, threads: int = 1) -> Int64s:
     """For each region one of the frontier that covers it, or -1 if it is in the frontier itself.
 
     Regions are ascending; those without boxes count as uncovered, and cover none.
-
-    >>> from penstock.covering.boxes import BoxStore
-    >>> same = np.zeros(3, np.int32)
-    >>> boxes = BoxStore.of(np.arange(4), same, np.array([3, 2, 1]), np.array([4, 5, 6])).boxes
-    >>> frontier_of(boxes, np.arange(3)).tolist()
-    [2, 2, -1]
     """
     if not len(regions):
         return np.empty(0, np.int64)
@@ -74,14 +61,6 @@ def frontier_of(boxes: Boxes, regions: Int64s, threads: int = 1) -> Int64s:
 
 
 def roots(regions: Int64s, covers: Int64s) -> Int64s:
-    """For each region the last of its chain of covers, or -1 if it has none. Regions are ascending.
-
-    >>> roots(np.array([3, 5, 8]), np.array([5, 8, -1])).tolist()
-    [8, 8, -1]
-    """
-    place = np.where(covers < 0, np.arange(len(covers)), np.searchsorted(regions, covers))
-    while True:  # each round halves the chains
-        further = place[place]
-        if np.array_equal(further, place):
-            return np.where(covers < 0, -1, regions[place])
-        place = further
+    """For each region the last of its chain of covers, or -1 if it has none. Regions are ascending."""
+    place = last_of(np.where(covers < 0, np.arange(len(covers)), np.searchsorted(regions, covers)))
+    return np.where(covers < 0, -1, regions[place])

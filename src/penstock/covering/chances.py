@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.base.arrays import Float64s, Int64s
 from penstock.base.jit import kernel
-from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, BoxStore, Flat
+from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, BoxStore, FlatRegion
 from penstock.covering.coordinates import Coordinates
 from penstock.covering.distributions import Statistics
 from penstock.covering.merge_pool import MergePool
@@ -28,15 +28,9 @@ _MOST = 256  # boxes of plain ranges; each costs time for every two boxes that m
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What events may come: boxes, disjoint if that took no too many pieces; then each of them counts fully.
+    """What events may come: boxes, all of them () if any event may. If they are disjoint, each counts fully.
 
-    >>> from penstock.covering.distributions import Uniform
-    >>> from penstock.covering.reading import region
-    >>> low, high = (region(text, {"i": "int"}) for text in ("i < 3", "i IN (1, 8)"))
-    >>> round(Announced.of([low, high]).mass(Statistics({("i",): Uniform(0, 9)})), 6)
-    0.4
-    >>> Announced.of([]).boxes  # any event may come
-    ((),)
+    They aren't where it would have taken too many pieces.
     """
 
     boxes: tuple[Box, ...]
@@ -86,10 +80,13 @@ class Chances(NamedTuple):
 
 
 def chances(
-    pool: MergePool, announced: Flat, coordinates: Coordinates, statistics: Statistics
+    pool: MergePool,
+    announced: list[FlatRegion],
+    coordinates: Coordinates,
+    statistics: Statistics,
 ) -> Chances:
     """For all boxes of a pool and for any hull of them; what is announced are boxes of plain ranges."""
-    if 0 in announced.boxes:  # has a boundary without a number: then every event may come
+    if not all(announced):  # has a boundary without a number: then every event may come
         announced = coordinates.flatten([Region(((),))])
     store = BoxStore()
     store.append(announced)

@@ -3,13 +3,14 @@
 Keys that are integers are their own numbers. Of those that are bytes, strings and wide decimals, only the order among
 the constants matters: each gets a *label* (`base.labels`), which constants to come don't change. An interval from
 a up to b is then the labels from that of a to one before that of b. Where no label is left between two constants, all
-of that attribute are spread anew, and whoever has numbers of it asks for what has moved.
+labels of that attribute are spread anew, and whoever has numbers of it asks for what has moved.
 
 NULL takes one number, so one boundary of 64-bit integers is lost: that between the smallest and the next. A region with
-that boundary, or with a key beyond 64 bits, has no place here; it is said to *stand alone*, which is sound.
+that boundary, or with a key beyond 64 bits, has no numbers. It is said to *stand alone*: it covers none, and none
+covers it, which is sound.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -17,12 +18,10 @@ import numpy as np
 
 from penstock.base.arrays import Int64s
 from penstock.base.labels import Key, Labels, NoRoomError
-from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, Flat
+from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, FlatRegion, Test
 from penstock.covering.regions import Box, Region
 from penstock.covering.values import Values
 from penstock.language.calls import Path
-
-_ONE = [(0, 0)]  # for a list of one range, whichever
 
 
 class Moved(NamedTuple):
@@ -34,15 +33,7 @@ class Moved(NamedTuple):
 
 
 class Coordinates:
-    """The numbers of the attributes and of their keys.
-
-    >>> from penstock.covering.regions import Region
-    >>> from penstock.covering.values import Values
-    >>> coordinates = Coordinates()
-    >>> flat = coordinates.flatten([Region((((("price",), Values(((3, 10),))),),))])
-    >>> flat.attribute, flat.low, flat.high
-    ([0], [3], [9])
-    """
+    """The numbers of the attributes and of their keys."""
 
     def __init__(self) -> None:
         self._attributes: dict[Path, int] = {}
@@ -50,7 +41,7 @@ class Coordinates:
         self._integers: set[int] = set()
         self._moved: list[Moved] = []
 
-    def flatten(self, regions: Iterable[Region]) -> Flat:
+    def flatten(self, regions: Iterable[Region]) -> list[FlatRegion]:
         """Regions as numbers. A region that stands alone has no boxes there.
 
         Labels may have moved, even if this fails: see `moves`.
@@ -60,22 +51,19 @@ class Coordinates:
             self._label_all(regions)
         while True:
             try:
-                return self._flatten(regions)
+                return [self._flatten(region) for region in regions]
             except _FullError as full:
                 self._spread(full.attribute)
 
     def moves(self) -> list[Moved]:
-        """What labels have moved since this was last asked, in order: apply it to all numbers of before."""
+        """Which labels have moved since the last call, in order: apply it to all earlier numbers."""
         moved, self._moved = self._moved, []
         return moved
 
-    def attributes_with_labels(self) -> list[int]:
-        """The attributes whose numbers are labels."""
-        return list(self._labels)
-
-    def keep(self, attribute: int, used: Int64s) -> None:
-        """Forget the constants of an attribute without one of these labels."""
-        self._labels[attribute].keep(set(used.tolist()))
+    def keep(self, in_use: Callable[[int], Int64s]) -> None:
+        """Forget the constants without a number that is in use, given its attribute."""
+        for attribute, labels in self._labels.items():
+            labels.keep(set(in_use(attribute).tolist()))
 
     def region(self, boxes: Boxes, number: int) -> Region:
         """What `flatten` made a region's boxes of."""
@@ -96,8 +84,8 @@ class Coordinates:
             tests.append((int(boxes.attribute[t]), ranges))
         return self.box_of(tests)
 
-    def box_of(self, tests: Iterable[tuple[int, list[tuple[int, int]]]]) -> Box:
-        """A box from its attributes, each with its ranges: ascending, and with numbers between them."""
+    def box_of(self, tests: Iterable[Test]) -> Box:
+        """A box from its tests."""
         paths = self.paths()
         return tuple(
             sorted(((paths[a], self._values(a, ranges)) for a, ranges in tests), key=itemgetter(0))
@@ -124,56 +112,37 @@ class Coordinates:
         )
         return Values(intervals, null=ranges[0][0] == NULL)
 
-    def _flatten(self, regions: list[Region]) -> Flat:
-        flat = Flat()
-        for region in regions:
-            marks = len(flat.tests), len(flat.attribute), len(flat.ranges), len(flat.set_low)
-            try:
-                for box in region.boxes:
-                    self._put(box, flat)
-                flat.boxes.append(len(region.boxes))
-            except _NoNumberError:
-                _cut_back(flat, *marks)
-                flat.boxes.append(0)
-        return flat
+    def _flatten(self, region: Region) -> FlatRegion:
+        try:
+            return [self._tests(box) for box in region.boxes]
+        except _NoNumberError:
+            return []
 
-    def _put(self, box: Box, flat: Flat) -> None:
-        tests: list[tuple[int, int, int, list[tuple[int, int]]]] = []
-        mask = 0
+    def _tests(self, box: Box) -> list[Test]:
+        tests: list[Test] = []
         for path, values in box:
             attribute = self._attributes.get(path)
             if attribute is None:
                 attribute = self._attributes[path] = len(self._attributes)
-            mask |= 1 << (attribute & 63)
             if attribute in self._integers and len(values.intervals) == 1 and not values.null:
                 first, past = values.intervals[0]
                 # By far the most; what is done below for all, in a third of the time.
                 if type(first) is type(past) is int and LOWEST < first < past <= HIGHEST:
-                    tests.append((attribute, first, past - 1, _ONE))
+                    tests.append((attribute, [(first, past - 1)]))
                     continue
-            ranges = self._ranges(attribute, path, values)
-            tests.append((attribute, ranges[0][0], ranges[-1][1], ranges))
+            tests.append((attribute, self._ranges(attribute, path, values)))
         tests.sort()
-        for attribute, low, high, ranges in tests:
-            flat.attribute.append(attribute)
-            flat.low.append(low)
-            flat.high.append(high)
-            if len(ranges) == 1:
-                flat.several.append(-1)
-            else:
-                flat.several.append(len(flat.ranges))
-                flat.ranges.append(len(ranges))
-                flat.set_low += [low for low, _ in ranges]
-                flat.set_high += [high for _, high in ranges]
-        flat.tests.append(len(tests))
-        flat.mask.append(mask)
+        return tests
 
     def _ranges(self, attribute: int, path: Path, values: Values) -> list[tuple[int, int]]:
         """Ascending, disjoint and with numbers between them."""
-        ranges = [
-            (self._begin(attribute, path, first), self._end(attribute, path, past))
-            for first, past in values.intervals
-        ]
+        ranges = []
+        for first, past in values.intervals:
+            low = LOWEST if first is None else self._number(attribute, path, first)
+            high = HIGHEST if past is None else self._number(attribute, path, past) - 1
+            if low > HIGHEST or high < LOWEST or (low == LOWEST and first is not None):
+                raise _NoNumberError
+            ranges.append((max(low, LOWEST), min(high, HIGHEST)))
         if values.null:
             if ranges and ranges[0][0] == LOWEST:
                 ranges[0] = NULL, ranges[0][1]
@@ -181,30 +150,14 @@ class Coordinates:
                 ranges.insert(0, (NULL, NULL))
         return ranges
 
-    def _begin(self, attribute: int, path: Path, key: Key | None) -> int:
-        if key is None:
-            return LOWEST
+    def _number(self, attribute: int, path: Path, key: Key) -> int:
+        """The label of a key if it is bytes; else the key itself, which may be beyond 64 bits."""
         if isinstance(key, bytes):
             return self._label(attribute, path, key)
-        self._is_integer(attribute, path, key)
-        if key == LOWEST or key > HIGHEST:
-            raise _NoNumberError
-        return max(key, LOWEST)
-
-    def _end(self, attribute: int, path: Path, key: Key | None) -> int:
-        if key is None:
-            return HIGHEST
-        if isinstance(key, bytes):
-            return self._label(attribute, path, key) - 1
-        self._is_integer(attribute, path, key)
-        if key <= LOWEST:
-            raise _NoNumberError
-        return min(key - 1, HIGHEST)
-
-    def _is_integer(self, attribute: int, path: Path, key: Key) -> None:
         if attribute in self._labels:
             raise _mixed(path, key, "strings")
         self._integers.add(attribute)
+        return key
 
     def _label(self, attribute: int, path: Path, key: bytes) -> int:
         labels = self._labels.get(attribute)
@@ -253,14 +206,3 @@ def _mixed(path: Path, key: Key, others: str) -> TypeError:
         f"attribute {name} is compared with the key {key!r}, but before it was with {others}: "
         "make all regions of one frontier from one schema"
     )
-
-
-def _cut_back(flat: Flat, boxes: int, tests: int, sets: int, ranges: int) -> None:
-    """Take off what the boxes of an unfinished region have put there."""
-    for column in (flat.tests, flat.mask):
-        del column[boxes:]
-    for column in (flat.attribute, flat.low, flat.high, flat.several):
-        del column[tests:]
-    del flat.ranges[sets:]
-    for column in (flat.set_low, flat.set_high):
-        del column[ranges:]

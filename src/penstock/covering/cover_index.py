@@ -25,12 +25,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets
+from penstock.base.arrays import Bools, Int32s, Int64s, UInt64s, offsets
 from penstock.base.jit import kernel
-from penstock.covering.boxes import HIGHEST, NULL, Boxes, box_includes, region_includes, runs
+from penstock.covering.boxes import (
+    HIGHEST,
+    NULL,
+    Boxes,
+    box_includes,
+    items_of,
+    region_covers,
+    region_includes,
+)
 
 # Columns of the table of groups. DIGITS is the class of width: how many binary digits the width has.
 FIRST, PAST, DIGITS = range(3)
+_CLASSES = 128  # of width, more than there can be
 _SAMPLE = 256  # constants of an attribute by which the selectivity of its tests is estimated
 
 
@@ -49,102 +58,71 @@ class CoverIndex(NamedTuple):
     group_start: Int64s
     untested: Int32s
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return sum(array.nbytes for array in self)
-
 
 def build_index(boxes: Boxes, regions: Int64s) -> CoverIndex:
-    """An index of some regions.
-
-    >>> from penstock.covering.boxes import BoxStore
-    >>> same = np.zeros(3, np.int32)
-    >>> store = BoxStore.of(np.arange(4), same, np.array([1, 2, 3]), np.array([9, 5, 4]))
-    >>> index = build_index(store.boxes, np.array([0, 2]))
-    >>> live = np.ones(3, np.bool_)
-    >>> cover, _ = relate(store.boxes, index, live, 1, True)
-    >>> cover
-    0
-    """
-    chosen = runs(
-        boxes.region_start[regions], boxes.region_start[regions + 1] - boxes.region_start[regions]
-    )
-    lengths = boxes.box_start[chosen + 1] - boxes.box_start[chosen]
-    tests = runs(boxes.box_start[chosen], lengths)
+    """An index of some regions."""
+    _, chosen = items_of(boxes.region_start, regions)
+    lengths, tests = items_of(boxes.box_start, chosen)
     attribute = boxes.attribute[tests]
     low, high = boxes.low[tests], boxes.high[tests]
     attributes = int(attribute.max(initial=-1)) + 1
-    expected = _expected_entries(attribute, low, high, attributes)
-    start = offsets(lengths)
-    access = _access_tests(start, expected)
-    group = (attribute + np.where(access, 0, attributes)) * 128 + _digits(low, high)
+    sample = _sample(attribute, low, attributes)
+    group = _groups(offsets(lengths), attribute, low, high, sample)
     order = np.lexsort((low, group))
     box = np.repeat(chosen, lengths)[order].astype(np.int32)
     group = group[order]
+    access = int(np.searchsorted(group, attributes * _CLASSES))
     first = np.flatnonzero(np.diff(group, prepend=-1))
-    digits = group[first] & 127
+    digits = group[first] % _CLASSES
     return CoverIndex(
         low=low[order],
         high=high[order],
         box=box,
-        mask=boxes.box_mask[box[: int(access.sum())]],
+        mask=boxes.box_mask[box[:access]],
         groups=np.stack([first, np.append(first, len(group))[1:], digits], axis=1),
-        group_start=np.searchsorted(group[first] >> 7, np.arange(2 * attributes + 1)),
+        group_start=np.searchsorted(group[first] // _CLASSES, np.arange(2 * attributes + 1)),
         untested=chosen[lengths == 0].astype(np.int32),
     )
 
 
-def _expected_entries(attribute: Int32s, low: Int64s, high: Int64s, attributes: int) -> Float64s:
-    """About how many tests of the attribute begin inside each test: the fewer, the more selective it is."""
+class _Sample(NamedTuple):
+    """Of attribute a: how many tests it has, and where some of them begin, number[start[a]:start[a + 1]], ascending."""
+
+    tests: Int64s
+    start: Int64s
+    number: Int64s
+
+
+def _sample(attribute: Int32s, low: Int64s, attributes: int) -> _Sample:
     counts = np.bincount(attribute, minlength=attributes)
-    by_attribute = np.argsort(attribute, kind="stable")
-    past = offsets(counts)
-    sample, start = [], [0]
-    for a in range(attributes):
-        own = by_attribute[past[a] : past[a + 1]]
-        step = max(1, len(own) // _SAMPLE)
-        sample.append(np.sort(low[own[::step]]))
-        start.append(start[-1] + len(sample[-1]))
-    samples = np.concatenate([np.empty(0, np.int64), *sample])
-    return _expected(attribute, low, high, counts, samples, np.array(start))
+    by_attribute = np.split(np.argsort(attribute, kind="stable"), np.cumsum(counts))[:attributes]
+    numbers = [np.sort(low[own[:: max(1, len(own) // _SAMPLE)]]) for own in by_attribute]
+    start = offsets([len(some) for some in numbers])
+    return _Sample(counts, start, np.concatenate([np.empty(0, np.int64), *numbers]))
 
 
 @kernel
-def _expected(
-    attribute: Int32s, low: Int64s, high: Int64s, counts: Int64s, sample: Int64s, start: Int64s
-) -> Float64s:
-    found = np.empty(len(attribute), np.float64)
-    for t in range(len(attribute)):
-        a = attribute[t]
-        first, past = start[a], start[a + 1]
-        inside = _first_above(sample, first, past, high[t]) - _first_from(
-            sample, first, past, low[t]
-        )
-        found[t] = (inside + 0.5) / (past - first) * counts[a]
-    return found
+def _groups(start: Int64s, attribute: Int32s, low: Int64s, high: Int64s, sample: _Sample) -> Int64s:
+    """The group of each test: its attribute, past all attributes unless it is an access test, and class of width.
 
-
-@kernel
-def _access_tests(start: Int64s, expected: Float64s) -> Bools:
-    """Which test of every box is the most selective."""
-    access = np.zeros(len(expected), np.bool_)
+    The most selective test of a box is the one inside which the fewest tests of its attribute begin, by the sample.
+    """
+    found = np.empty(len(attribute), np.int64)
+    others = len(sample.tests)
     for b in range(len(start) - 1):
-        best = start[b]
+        best, fewest = -1, np.inf
         for t in range(start[b], start[b + 1]):
-            if expected[t] < expected[best]:
-                best = t
-        if start[b] < start[b + 1]:
-            access[best] = True
-    return access
-
-
-@kernel
-def _digits(low: Int64s, high: Int64s) -> Int64s:
-    digits = np.empty(len(low), np.int64)
-    for t in range(len(low)):
-        digits[t] = _width_digits(low[t], high[t])
-    return digits
+            a = attribute[t]
+            found[t] = (a + others) * _CLASSES + _width_digits(low[t], high[t])
+            first, past = sample.start[a], sample.start[a + 1]
+            begin = _first_from(sample.number, first, past, low[t])
+            inside = _first_above(sample.number, first, past, high[t]) - begin
+            expected = (inside + 0.5) / (past - first) * sample.tests[a]
+            if expected < fewest:
+                best, fewest = t, expected
+        if best >= 0:
+            found[best] -= others * _CLASSES
+    return found
 
 
 @kernel
@@ -214,7 +192,7 @@ def first_cover(boxes: Boxes, index: CoverIndex, live: Bools, r: int) -> int:
         return -1
     for b in index.untested:
         s = boxes.box_region[b]
-        if live[s] and _covers(boxes, s, r):
+        if live[s] and region_covers(boxes, s, r):
             return int(s)
     attributes = (len(index.group_start) - 1) >> 1
     foreign = ~boxes.box_mask[q]
@@ -233,18 +211,10 @@ def first_cover(boxes: Boxes, index: CoverIndex, live: Bools, r: int) -> int:
                 if index.high[i] >= high and not index.mask[i] & foreign:
                     b = index.box[i]
                     s = boxes.box_region[b]
-                    if live[s] and box_includes(boxes, b, q) and _covers(boxes, s, r):
+                    if live[s] and box_includes(boxes, b, q) and region_covers(boxes, s, r):
                         return int(s)
                 i += 1
     return -1
-
-
-@kernel
-def _covers(boxes: Boxes, s: int, r: int) -> bool:
-    """Whether s covers r and isn't a later one equal to it, nor r itself."""
-    if s == r or not region_includes(boxes, s, r):
-        return False
-    return s < r or not region_includes(boxes, r, s)
 
 
 @kernel
@@ -344,7 +314,7 @@ def relate_each(
         # Most are told apart by the bits of their box, before a call that costs more than all else here.
         b = boxes.region_start[s]
         only = boxes.region_start[s + 1] == b + 1
-        if looking and not (only and boxes.box_mask[b] & ~mask) and _covers(boxes, s, r):
+        if looking and not (only and boxes.box_mask[b] & ~mask) and region_covers(boxes, s, r):
             return int(s), found[:0]
         if not (one and mask & ~boxes.box_mask[b]) and region_includes(boxes, r, s):
             found[count] = s

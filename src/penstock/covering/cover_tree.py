@@ -1,7 +1,7 @@
 """The first cover of each of many boxes, where all are known from the start.
 
 Boxes that test the same attributes are one *kind*. A box can cover another only if its kind has no attribute that the
-other lacks: of the kinds there are, those are found by their bits, one look-up for each part of the other's attributes.
+other lacks. Those kinds are found by their bits, one look-up for each part of the other's attributes.
 Inside a kind a box with k tests is a point with 2k coordinates, its lows and highs, and covers whatever has higher lows
 and lower highs. The points are halved, along the coordinate that spreads most, until few are left:
 
@@ -25,14 +25,13 @@ import numpy as np
 
 from penstock.base.arrays import Int32s, Int64s, UInt64s
 from penstock.base.jit import kernel
-from penstock.covering.boxes import Boxes, box_includes, region_includes
+from penstock.covering.boxes import Boxes, box_includes, region_covers
 
 # Attributes of a box beyond which all kinds are looked through, rather than all parts of its attributes looked up.
 _MOST_BITS = 16
 
-_Query = tuple[
-    Int64s, Int64s, UInt64s
-]  # lows, highs and bits of a box, of the attributes of a kind
+# Lows, highs and bits of a box, of the attributes of a kind.
+_Query = tuple[Int64s, Int64s, UInt64s]
 
 
 class CoverTree(NamedTuple):
@@ -63,11 +62,6 @@ class CoverTree(NamedTuple):
     bound_high: Int64s
     bits: UInt64s
     bound_bits: UInt64s
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return sum(array.nbytes for array in self)
 
 
 @kernel
@@ -134,21 +128,14 @@ def _cover_of_kind(boxes: Boxes, tree: CoverTree, k: int, q: int, r: int, query:
                     continue
                 b = tree.box[i]
                 s = boxes.box_region[b]
-                if s != r and box_includes(boxes, b, q) and _covers(boxes, s, r):
+                if s != r and box_includes(boxes, b, q) and region_covers(boxes, s, r):
                     return int(s)
         n += 1
     return -1
 
 
 @kernel
-def _project(
-    boxes: Boxes,
-    tree: CoverTree,
-    k: int,
-    q: int,
-    query: _Query,
-    has_sets: bool,
-) -> bool:
+def _project(boxes: Boxes, tree: CoverTree, k: int, q: int, query: _Query, has_sets: bool) -> bool:
     """Write down what a box asks of a kind's attributes; whether it asks something of each."""
     first = tree.attribute_start[k]
     t, last = boxes.box_start[q], boxes.box_start[q + 1]
@@ -179,14 +166,6 @@ def _has_bits(having: UInt64s, at: int, query: _Query, width: int) -> bool:
         if query[2][j] & ~having[at + j]:
             return False
     return True
-
-
-@kernel
-def _covers(boxes: Boxes, s: int, r: int) -> bool:
-    """Whether s covers r, of which it includes the first box, and isn't a later one equal to it."""
-    if boxes.region_start[r + 1] - boxes.region_start[r] > 1 and not region_includes(boxes, s, r):
-        return False
-    return s < r or not region_includes(boxes, r, s)
 
 
 @kernel

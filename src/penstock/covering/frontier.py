@@ -11,12 +11,12 @@ one that covers it, in a forest whose roots are the frontier:
     one leaves    not a root: what hung below it moves up to its cover. A root: each that hung directly below it is
                   asked again, and finds another cover or comes back. What hangs deeper stays where it is.
 
-So only roots are ever looked at, by what `cover_index` finds. That index is static. New roots stand in a short list
-that is compared one by one; when it is full it becomes an index, together with the indexes that aren't several times
-as large (a log-structured merge). So an insert costs a search in a few indexes, and now and then a rebuild, of most
-indexes rarely. A root that is covered stays in its index, marked; if it comes back it need only be marked again.
+So only roots are ever searched, in a `cover_index`. That index is static. New roots stand in a short list that is
+compared one by one; when it is full it becomes an index, together with the indexes that aren't several times as large
+(a log-structured merge). So an insert costs a search in a few indexes and now and then a rebuild, of large indexes
+rarely. A root that is covered stays in its index, marked; if it comes back it need only be marked again.
 
-Which covers are missed is said in `boxes`. One writer at a time: whoever shares a frontier locks it.
+`boxes` says which covers are missed. One writer at a time: whoever shares a frontier locks it.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -26,7 +26,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from penstock.base.arrays import Int64s
-from penstock.covering.boxes import BoxStore, Flat, region_includes
+from penstock.covering.boxes import BoxStore, FlatRegion, grouped, last_of, region_includes
 from penstock.covering.bulk import covers_of, frontier_of
 from penstock.covering.coordinates import Coordinates
 from penstock.covering.cover_index import CoverIndex, build_index, relate, relate_each
@@ -45,8 +45,8 @@ _ROOT, _GONE = -1, -2  # instead of a cover's number
 class Added(Generic[Id]):
     """What a new subscription changed.
 
-    `covered_by` is one that covers it; None if it is in the frontier now. `covers` have left the frontier for it, and
-    `equal_to` is the same as covered_by if the two match the same events, box by box.
+    `covered_by` is one that covers it; None if it is in the frontier now. `covers` are those that it covers and that
+    have left the frontier. `equal_to` is `covered_by` again if the two match the same events, box by box.
     """
 
     covered_by: Id | None = None
@@ -75,8 +75,9 @@ class Frontier(Generic[Id]):
     """
 
     def __init__(self) -> None:
-        self._coordinates = Coordinates()
-        self._store = BoxStore()
+        # The regions of all subscriptions by number, those that have left included; and what their numbers stand for.
+        self.boxes = BoxStore()
+        self.coordinates = Coordinates()
         self._numbers: dict[Id, int] = {}
         self._ids: list[Id] = []
         # By number. Live are the roots that have boxes; held, those that stand in an index or among the recent.
@@ -96,26 +97,6 @@ class Frontier(Generic[Id]):
 
     def __len__(self) -> int:
         return len(self._numbers)
-
-    def __contains__(self, id_: Id) -> bool:
-        return id_ in self._numbers
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays: boxes, indexes and states, without the ids."""
-        states = self._cover.nbytes + self._live.nbytes + self._held.nbytes
-        levels = sum(regions.nbytes + index.nbytes for regions, index in self._levels)
-        return self._store.nbytes + states + levels
-
-    @property
-    def boxes(self) -> BoxStore:
-        """The regions of all subscriptions by number, those that have left included."""
-        return self._store
-
-    @property
-    def coordinates(self) -> Coordinates:
-        """What the numbers in the boxes stand for."""
-        return self._coordinates
 
     def roots(self) -> Int64s:
         """The numbers of those in the frontier that have boxes."""
@@ -140,7 +121,7 @@ class Frontier(Generic[Id]):
         number = self._numbers[id_]
         if number in self._alone:
             return self._alone[number]
-        return self._coordinates.region(self._store.boxes, number)
+        return self.coordinates.region(self.boxes.boxes, number)
 
     def frontier(self) -> Iterator[Id]:
         """Those that no other covers, in the order in which they came."""
@@ -149,9 +130,7 @@ class Frontier(Generic[Id]):
     def covers_by_id(self) -> dict[Id, Id]:
         """All others, each with one of the frontier that covers it."""
         used = len(self._ids)
-        place = np.where(self._cover[:used] >= 0, self._cover[:used], np.arange(used))
-        while not np.array_equal(place[place], place):
-            place = place[place]
+        place = last_of(np.where(self._cover[:used] >= 0, self._cover[:used], np.arange(used)))
         hanging = np.flatnonzero(self._cover[:used] >= 0).tolist()
         found = {self._ids[n]: self._ids[place[n]] for n in hanging}
         top = next(iter(self._frontier_numbers()), -1)
@@ -168,22 +147,14 @@ class Frontier(Generic[Id]):
             if top == number:
                 return Added()
             return Added(self._ids[top], (), self._ids[top] if top in self._nothing else None)
-        covered: list[int] = []
-        if self._has_boxes(number):
-            cover, found = self._relate(number)
-            if cover >= 0:
-                self._hang(number, cover)
-                by = self._ids[cover]
-                equal = region_includes(self._store.boxes, number, cover)
-                return Added(by, (), by if equal else None)
-            covered = found.tolist()
-            for n in covered:
-                self._leave(n)
-                self._hang(n, number)
-            self._enter(number)
+        cover, covered = (-1, []) if number in self._alone else self._place(number)
+        if cover >= 0:
+            by = self._ids[cover]
+            equal = region_includes(self.boxes.boxes, number, cover)
+            return Added(by, (), by if equal else None)
         return Added(None, tuple(self._ids[n] for n in [*covered, *lone_nothing]), None)
 
-    def load(self, subscriptions: Iterable[tuple[Id, Region]], threads: int = 1) -> None:
+    def load(self, subscriptions: Iterable[tuple[Id, Region]]) -> None:
         """Take in many at once: the same frontier as one by one, and much faster."""
         pairs = list(subscriptions)
         if len(pairs) <= _FEW or len(pairs) * 8 < self._roots:
@@ -193,16 +164,16 @@ class Frontier(Generic[Id]):
             return
         first = self._append([id_ for id_, _ in pairs], [region for _, region in pairs])
         new = np.arange(first, len(self._ids))
-        starts = self._store.boxes.region_start
+        starts = self.boxes.boxes.region_start
         new = new[starts[new] < starts[new + 1]]
         asked = np.concatenate([np.flatnonzero(self._live[:first]), new])
-        self._root(asked, frontier_of(self._store.boxes, asked, threads))
+        self._root(asked, frontier_of(self.boxes.boxes, asked))
         self._rebuild()
 
-    def flatten(self, regions: Iterable[Region]) -> Flat:
+    def flatten(self, regions: Iterable[Region]) -> list[FlatRegion]:
         """Other regions in the numbers of these; one that has a boundary without a number has no boxes there."""
         try:
-            return self._coordinates.flatten(regions)
+            return self.coordinates.flatten(regions)
         finally:
             self._apply_moves()
 
@@ -210,7 +181,7 @@ class Frontier(Generic[Id]):
         """Store subscriptions that are in the frontier, as far as anybody knows; the number of the first."""
         self.refuse_known(ids)
         flat = self.flatten(regions)
-        first = self._store.append(flat)
+        first = self.boxes.append(flat)
         past = first + len(ids)
         if past > len(self._cover):
             room = max(2 * past, 64) - first
@@ -221,8 +192,8 @@ class Frontier(Generic[Id]):
         self._ids += ids
         self._numbers.update(zip(ids, range(first, past), strict=True))
         self._nothing.update((first + n, None) for n, r in enumerate(regions) if not r.boxes)
-        for n, (region, size) in enumerate(zip(regions, flat.boxes, strict=True)):
-            if region.boxes and not size:
+        for n, (region, boxes) in enumerate(zip(regions, flat, strict=True)):
+            if region.boxes and not boxes:
                 self._alone[first + n] = region
         return first
 
@@ -237,9 +208,9 @@ class Frontier(Generic[Id]):
             known.add(id_)
 
     def _apply_moves(self) -> None:
-        moved = self._coordinates.moves()
+        moved = self.coordinates.moves()
         for move in moved:
-            self._store.renumber(*move)
+            self.boxes.renumber(*move)
         if moved and self._levels:
             self._rebuild()
 
@@ -278,7 +249,7 @@ class Frontier(Generic[Id]):
             if self._live[number]:
                 self._leave(number)
             return below
-        # Its cover may have left in the same breath: then it is among the orphans, and no more.
+        # Its cover may have left just before: then what hung below this one has lost its cover, too.
         beside = self._below.get(cover)
         if beside is None:
             return below
@@ -294,20 +265,13 @@ class Frontier(Generic[Id]):
         if len(numbers) <= _FEW:
             for n in numbers.tolist():
                 self._cover[n] = _ROOT
-                cover, found = self._relate(n)
-                if cover >= 0:
-                    self._hang(n, cover)
-                    continue
-                for s in found.tolist():
-                    self._leave(s)
-                    self._hang(s, n)
-                self._enter(n)
+                self._place(n)
         else:
             self._settle_many(numbers)
         return [n for n in numbers.tolist() if self._cover[n] == _ROOT]
 
     def _settle_many(self, numbers: Int64s) -> None:
-        boxes = self._store.boxes
+        boxes = self.boxes.boxes
         recent = self._recent[: self._recents].copy()
         indexes = [index for _, index in self._levels] + [build_index(boxes, recent)]
         for index in indexes:
@@ -335,24 +299,27 @@ class Frontier(Generic[Id]):
         """The first that matches nothing, if none matches something: then it is the frontier."""
         return list(self._nothing)[:1] if len(self._nothing) == len(self._numbers) else []
 
-    def _has_boxes(self, number: int) -> bool:
-        starts = self._store.boxes.region_start
-        return bool(starts[number] < starts[number + 1])
+    def _place(self, number: int) -> tuple[int, list[int]]:
+        """Hang a subscription below a root that covers it, or make it a root: that root or -1, and those it covers."""
+        cover, found = self._relate(number)
+        if cover >= 0:
+            self._hang(number, cover)
+            return cover, []
+        covered: list[int] = found.tolist()
+        for n in covered:
+            self._leave(n)
+            self._hang(n, number)
+        self._enter(number)
+        return -1, covered
 
     def _hang(self, number: int, cover: int) -> None:
         self._cover[number] = cover
         self._below.setdefault(cover, set()).add(number)
 
     def _hang_all(self, numbers: Int64s, covers: Int64s) -> None:
-        if not len(numbers):
-            return
         self._cover[numbers] = covers
-        order = np.argsort(covers, kind="stable")
-        first = np.flatnonzero(np.diff(covers[order], prepend=-1))
-        for cover, group in zip(
-            covers[order][first].tolist(), np.split(numbers[order], first[1:]), strict=True
-        ):
-            self._below.setdefault(cover, set()).update(group.tolist())
+        for cover, group in grouped(numbers, covers).items():
+            self._below.setdefault(cover, set()).update(group)
 
     def _root(self, numbers: Int64s, covers: Int64s) -> None:
         """Make those roots that have no cover, and hang the others."""
@@ -365,7 +332,7 @@ class Frontier(Generic[Id]):
 
     def _relate(self, number: int) -> tuple[int, Int64s]:
         """A root that covers a subscription or -1, and the roots that it covers."""
-        boxes, parts = self._store.boxes, []
+        boxes, parts = self.boxes.boxes, []
         looking = True
         for _, index in self._levels:
             cover, found = relate(boxes, index, self._live, number, looking)
@@ -409,7 +376,7 @@ class Frontier(Generic[Id]):
             regions = np.concatenate([self._still_live(self._levels.pop()[0]), regions])
         if len(regions):
             self._held[regions] = True
-            self._levels.append((regions, build_index(self._store.boxes, regions)))
+            self._levels.append((regions, build_index(self.boxes.boxes, regions)))
 
     def _still_live(self, regions: Int64s) -> Int64s:
         live = self._live[regions]
@@ -424,16 +391,15 @@ class Frontier(Generic[Id]):
         self._held[:] = False
         self._held[regions] = True
         self._stale = self._recents = 0
-        self._levels = [(regions, build_index(self._store.boxes, regions))] if len(regions) else []
+        self._levels = [(regions, build_index(self.boxes.boxes, regions))] if len(regions) else []
 
     def _compact(self) -> None:
         """Number the subscriptions anew, without those that have left."""
         kept = np.flatnonzero(self._cover[: len(self._ids)] != _GONE)
         new = np.full(len(self._ids) + 1, -1, np.int64)
         new[kept] = np.arange(len(kept))
-        self._store.keep(kept)
-        for attribute in self._coordinates.attributes_with_labels():
-            self._coordinates.keep(attribute, self._store.numbers_in_use(attribute))
+        self.boxes.keep(kept)
+        self.coordinates.keep(self.boxes.numbers_in_use)
         covers = self._cover[kept]
         self._cover = np.where(covers >= 0, new[covers], covers)
         self._live, self._held = self._live[kept], self._held[kept]

@@ -18,6 +18,8 @@ put them together in a sort, and neighbours there are looked at. A *round* joins
 first. It ends at pairs that cost much more than one whose box was taken already: in the next round that may be cheaper.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from penstock.base.arrays import Float64s, Int64s, UInt64s
@@ -26,11 +28,13 @@ from penstock.covering.chances import Chances
 from penstock.covering.merge_loss import costs, lies_outside
 from penstock.covering.merge_pool import (
     MergePool,
+    Ranges,
     drop_test,
     is_too_long,
     join,
     may_join,
     region_of,
+    room_for,
     set_test,
     unite,
     with_ranges,
@@ -52,13 +56,12 @@ def merge_imperfectly(pool: MergePool, chances: Chances, limit: float) -> MergeP
         cost = costs(pool, chances, one, other, limit > 0)
         kept = np.flatnonzero(cost <= left)
         order = kept[np.argsort(cost[kept], kind="stable")]
-        low, high, joined, spent = _join_cheapest(
-            pool, chances, one[order], other[order], cost[order], left, _SMALL * limit
-        )
+        pairs = _Pairs(one[order], other[order], cost[order])
+        made, joined, spent = _join_cheapest(pool, chances, pairs, left, _SMALL * limit)
         if not joined:
             break
         left -= spent
-        pool = merge_perfectly(with_ranges(pool, low, high))
+        pool = merge_perfectly(with_ranges(pool, made))
     return pool
 
 
@@ -108,48 +111,49 @@ def _keys(pool: MergePool) -> tuple[UInt64s, Int64s, Int64s]:
 # --- joining --------------------------------------------------------------------------------------
 
 
+class _Pairs(NamedTuple):
+    """Boxes that may join, two and two, and the loss of each pair; ascending."""
+
+    one: Int64s
+    other: Int64s
+    cost: Float64s
+
+
 @kernel
 def _join_cheapest(
-    pool: MergePool,
-    chances: Chances,
-    one: Int64s,
-    other: Int64s,
-    cost: Float64s,
-    left: float,
-    small: float,
-) -> tuple[Int64s, Int64s, int, float]:
+    pool: MergePool, chances: Chances, pairs: _Pairs, left: float, small: float
+) -> tuple[Ranges, int, float]:
     """Join pairs that come cheapest first, each box once; the new ranges, how many joined, and the loss of all."""
     room = most = 0  # each box is used once at most
     for b in range(len(pool.into)):
         if pool.into[b] == b:
             room += _ranges_of(pool, b)
             most = max(most, _ranges_of(pool, b))
-    a_low, a_high = np.empty(2 * most, np.int64), np.empty(2 * most, np.int64)
-    out_low, out_high = np.empty(room, np.int64), np.empty(room, np.int64)
+    union, done = room_for(2 * most), room_for(room)
     is_taken = np.zeros(len(pool.into), np.bool_)
     used = joined = 0
     spent, most_cost = 0.0, np.inf
-    for i in range(len(one)):
-        if cost[i] > most_cost or spent + cost[i] > left:
+    for i in range(len(pairs.cost)):
+        b, c, cost = pairs.one[i], pairs.other[i], pairs.cost[i]
+        if cost > most_cost or spent + cost > left:
             break
-        b, c = one[i], other[i]
         if region_of(pool, b) == region_of(pool, c):
             continue  # would save no entry
         if is_taken[b] or is_taken[c]:
             if most_cost == np.inf:
-                most_cost = max(cost[i] * _PATIENCE, small)
+                most_cost = max(cost * _PATIENCE, small)
             continue
         is_taken[b] = is_taken[c] = True
-        if not may_join(pool, b, c) or not _fits(pool, b, c, a_low, a_high):
+        if not may_join(pool, b, c) or not _fits(pool, b, c, union):
             continue
         where = lies_outside(pool, chances, b, c, -1)
-        used = _widen(pool, b, c, a_low, a_high, out_low, out_high, used)
+        used = _widen(pool, b, c, union, done, used)
         join(pool, b, c)
-        pool.loss[b] += pool.loss[c] + cost[i]
+        pool.loss[b] += pool.loss[c] + cost
         pool.is_perfect[b] &= pool.is_perfect[c] and where < 2
-        spent += cost[i]
+        spent += cost
         joined += 1
-    return out_low[:used].copy(), out_high[:used].copy(), joined, spent
+    return Ranges(done.low[:used].copy(), done.high[:used].copy()), joined, spent
 
 
 @kernel
@@ -171,29 +175,19 @@ def _test_of(pool: MergePool, b: int, attribute: int) -> int:
 
 
 @kernel
-def _fits(pool: MergePool, b: int, c: int, a_low: Int64s, a_high: Int64s) -> bool:
-    """Whether no test of the box around both has too many ranges."""
+def _fits(pool: MergePool, b: int, c: int, union: Ranges) -> bool:
+    """Whether no test of the box around both has too many ranges. `union` is scratch."""
     for t in range(pool.start[b], pool.start[b + 1]):
         u = _test_of(pool, c, pool.attribute[t]) if pool.attribute[t] >= 0 else -1
         if u >= 0:
             one, other = pool.past[t] - pool.first[t], pool.past[u] - pool.first[u]
-            size = _unite_tests(pool, t, u, a_low, a_high)
-            if is_too_long(size, one, other):
+            if is_too_long(_unite_tests(pool, t, u, union), one, other):
                 return False
     return True
 
 
 @kernel
-def _widen(
-    pool: MergePool,
-    b: int,
-    c: int,
-    a_low: Int64s,
-    a_high: Int64s,
-    out_low: Int64s,
-    out_high: Int64s,
-    used: int,
-) -> int:
+def _widen(pool: MergePool, b: int, c: int, union: Ranges, done: Ranges, used: int) -> int:
     """Make b the box around b and c; how many new ranges there are now."""
     for t in range(pool.start[b], pool.start[b + 1]):
         if pool.attribute[t] < 0:
@@ -201,27 +195,15 @@ def _widen(
         u = _test_of(pool, c, pool.attribute[t])
         if u < 0:
             drop_test(pool, b, t)
-            continue
-        size = _unite_tests(pool, t, u, a_low, a_high)
-        set_test(pool, b, t, a_low, a_high, size, len(pool.low) + used)
-        out_low[used : used + size] = a_low[:size]
-        out_high[used : used + size] = a_high[:size]
-        used += size
+        else:
+            size = _unite_tests(pool, t, u, union)
+            used = set_test(pool, b, t, union, size, done, used)
     return used
 
 
 @kernel
-def _unite_tests(pool: MergePool, t: int, u: int, a_low: Int64s, a_high: Int64s) -> int:
+def _unite_tests(pool: MergePool, t: int, u: int, union: Ranges) -> int:
     """The ranges of two tests together; how many these are."""
     first, past = pool.first[t], pool.past[t]
-    return unite(
-        pool.low[first:past],
-        pool.high[first:past],
-        past - first,
-        pool.low,
-        pool.high,
-        pool.first[u],
-        pool.past[u],
-        a_low,
-        a_high,
-    )
+    own = Ranges(pool.low[first:past], pool.high[first:past])
+    return unite(pool, u, own, past - first, union)

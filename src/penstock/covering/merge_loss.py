@@ -146,14 +146,14 @@ def lies_outside(pool: MergePool, chances: Chances, b: int, c: int, piece: int) 
         has_b = t < t_past and pool.attribute[t] == a
         has_c = u < u_past and pool.attribute[u] == a
         if has_b and has_c:
-            if not (_meets(pool, t, low, high) or _meets(pool, u, low, high)):
-                return 0  # nothing of it is announced
+            if not (_has_range(pool, t, high, low) or _has_range(pool, u, high, low)):
+                return 0  # no number from low to high is accepted: nothing of it is announced
             more_b = not _includes(pool, t, u, low, high)
             more_c = not _includes(pool, u, t, low, high)
         else:
             can_fail = not (pool.free[a] or is_tested)
-            more_b = has_b and (can_fail or not _spans(pool, t, low, high))
-            more_c = has_c and (can_fail or not _spans(pool, u, low, high))
+            more_b = has_b and (can_fail or not _has_range(pool, t, low, high))
+            more_c = has_c and (can_fail or not _has_range(pool, u, low, high))
         beside_b += more_b
         beside_c += more_c
         are_same &= more_b == more_c
@@ -165,19 +165,10 @@ def lies_outside(pool: MergePool, chances: Chances, b: int, c: int, piece: int) 
 
 
 @kernel
-def _meets(pool: MergePool, t: int, low: int, high: int) -> bool:
-    """Whether a test accepts a number from low to high."""
+def _has_range(pool: MergePool, t: int, begin: int, end: int) -> bool:
+    """Whether a range of a test begins by `begin` and doesn't end before `end`."""
     for i in range(pool.first[t], pool.past[t]):  # noqa: SIM110 -- kernels have no generators
-        if pool.low[i] <= high and pool.high[i] >= low:
-            return True
-    return False
-
-
-@kernel
-def _spans(pool: MergePool, t: int, low: int, high: int) -> bool:
-    """Whether a test accepts every number from low to high."""
-    for i in range(pool.first[t], pool.past[t]):  # noqa: SIM110 -- kernels have no generators
-        if pool.low[i] <= low and pool.high[i] >= high:
+        if pool.low[i] <= begin and pool.high[i] >= end:
             return True
     return False
 

@@ -8,9 +8,9 @@ from penstock.base.errors import PenstockError
 
 @dataclass(slots=True)
 class LastMerging:
-    """How many entries more there are since, how many there were then, and when that was.
+    """When a table was last merged: how many entries it had then, and how many more have come since.
 
-    And how many there were when all imperfect mergers were made anew.
+    `anew` is how many there were when all imperfect mergers were last made anew.
     """
 
     more: int
@@ -23,11 +23,8 @@ class LastMerging:
 class MergePolicy:
     """When to merge what has come: once the table has grown by a share since the last time, or after a while.
 
-    Neither: when told. Time is looked at when something changes: a table that nobody touches needs no merging. What
-    comes back because something has left is merged at once, whatever the policy.
-
-    >>> MergePolicy(growth=0.25, every="10 minutes")
-    MergePolicy(growth=0.25, every='10 minutes')
+    With neither, `merge` must be called. Time is looked at when something changes: a table that nobody touches needs no
+    merging. What comes back because something has left is merged at once, whatever the policy.
     """
 
     growth: float | None = None

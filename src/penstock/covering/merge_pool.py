@@ -1,24 +1,40 @@
-"""Boxes on their way into mergers: flat arrays in which boxes join others, and the unions of ranges this takes.
+"""Boxes on their way into mergers (mbd §5): flat arrays in which boxes join others, and the unions this takes.
 
-    region r    one entry of a table, or a merger of several: regions that have a box in common merger are one
+    region r    one entry of a table, or a merger of several: regions of which two boxes have joined are one
     box b       tests start[b] .. start[b + 1], ascending by attribute; a dropped test has the attribute -1
     test t      ranges first[t] .. past[t], ascending, disjoint, and with numbers between them
 
+Boxes merge, and the regions that they are of merge with them: `x = 1 OR y = 1` and `x = 2 OR y = 2` become one region
+of two boxes, `x IN (1, 2) OR y IN (1, 2)`. Regions of one box each become a region of one box. `perfect_merging` and
+`imperfect_merging` say which boxes join.
+
 A box that has joined another has that one's place in `into`, and its region is united with the other's. A test gets new
-ranges by putting them behind all others, so no array of a test ever moves.
+ranges by putting them behind all others, so no range ever moves.
 
 How large a merger may get is bounded: by `MOST_RANGES` in one test and by `MOST_BOXES` in one region, past which an
-entry takes as long to tell as those it stands for (what is larger to begin with may stay so); and by `MOST_PARTS`
+entry takes as long to send as those it stands for (what is larger to begin with may stay so); and by `MOST_PARTS`
 subscriptions, since they are all asked again when one of them leaves.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets
 from penstock.base.jit import kernel
-from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, runs
+from penstock.covering.boxes import (
+    HIGHEST,
+    NULL,
+    Boxes,
+    Test,
+    boundaries,
+    grouped,
+    items_of,
+    last_of,
+    runs,
+)
 
 MOST_RANGES = 1_024
 MOST_BOXES = 32
@@ -56,17 +72,15 @@ class MergePool(NamedTuple):
         """The numbers where ranges of an attribute begin, and those behind where they end; ascending."""
         tests = np.flatnonzero(self.attribute == attribute)
         places = runs(self.first[tests], self.past[tests] - self.first[tests])
-        begins, ends = self.low[places], self.high[places]
-        inner = (ends != NULL) & (ends != HIGHEST)
-        return np.unique(np.concatenate([begins[begins > LOWEST], ends[inner] + 1]))
+        return boundaries(self.low[places], self.high[places])
 
     def attributes(self) -> list[int]:
         """Those that some box has a test of."""
         found: list[int] = np.unique(self.attribute[self.attribute >= 0]).tolist()
         return found
 
-    def tests(self, box: int) -> list[tuple[int, list[tuple[int, int]]]]:
-        """What a box asks for: attributes, each with its ranges."""
+    def tests(self, box: int) -> list[Test]:
+        """What a box asks for."""
         found = []
         for t in range(int(self.start[box]), int(self.start[box + 1])):
             if self.attribute[t] >= 0:
@@ -78,29 +92,19 @@ class MergePool(NamedTuple):
 
 def pool_of(boxes: Boxes, regions: Int64s, parts: Int64s, free: Bools) -> MergePool:
     """Some regions of many, to be merged with each other; each is made of so many parts."""
-    sizes = boxes.region_start[regions + 1] - boxes.region_start[regions]
-    chosen = runs(boxes.region_start[regions], sizes)
-    lengths = boxes.box_start[chosen + 1] - boxes.box_start[chosen]
-    tests = runs(boxes.box_start[chosen], lengths)
-    several = boxes.several[tests]
-    is_set = several >= 0
+    sizes, chosen = items_of(boxes.region_start, regions)
+    lengths, tests = items_of(boxes.box_start, chosen)
+    is_set = boxes.several[tests] >= 0
+    set_sizes, of_sets = items_of(boxes.set_start, boxes.several[tests][is_set])
     counts = np.ones(len(tests), np.int64)
-    sets = several[is_set]
-    counts[is_set] = boxes.set_start[sets + 1] - boxes.set_start[sets]
+    counts[is_set] = set_sizes
     ends = offsets(counts)
-    low, high = np.empty(ends[-1], np.int64), np.empty(ends[-1], np.int64)
-    low[ends[:-1][~is_set]], high[ends[:-1][~is_set]] = (
-        boxes.low[tests][~is_set],
-        boxes.high[tests][~is_set],
-    )
-    into, out_of = (
-        runs(ends[:-1][is_set], counts[is_set]),
-        runs(boxes.set_start[sets], counts[is_set]),
-    )
-    low[into], high[into] = boxes.set_low[out_of], boxes.set_high[out_of]
+    low, high = np.repeat(boxes.low[tests], counts), np.repeat(boxes.high[tests], counts)
+    in_set = np.repeat(is_set, counts)
+    low[in_set], high[in_set] = boxes.set_low[of_sets], boxes.set_high[of_sets]
     pool = MergePool(
         start=offsets(lengths),
-        attribute=boxes.attribute[tests].copy(),
+        attribute=boxes.attribute[tests],
         first=ends[:-1].copy(),
         past=ends[1:].copy(),
         low=low,
@@ -120,13 +124,81 @@ def pool_of(boxes: Boxes, regions: Int64s, parts: Int64s, free: Bools) -> MergeP
     return pool
 
 
-def with_ranges(pool: MergePool, low: Int64s, high: Int64s) -> MergePool:
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A merger: the regions that it is made of, as places in the pool, and its boxes there.
+
+    `loss` is a bound on the mass of announced events that it matches and none of them; `is_perfect` says that there is
+    none, whatever is announced.
+    """
+
+    members: list[int]
+    boxes: list[int]
+    loss: float
+    is_perfect: bool
+
+
+def mergers(pool: MergePool) -> Iterator[Joined]:
+    """What has been made of several regions."""
+    into = last_of(pool.region_into)
+    sizes = np.bincount(into, minlength=len(into))
+    members = np.flatnonzero(sizes[into] > 1)
+    boxes = np.flatnonzero(pool.into == np.arange(len(pool.into)))
+    boxes = boxes[sizes[into[pool.region[boxes]]] > 1]
+    groups = grouped(members, into[members])
+    for region, kept in grouped(boxes, into[pool.region[boxes]]).items():
+        loss, is_perfect = float(pool.loss[kept].sum()), bool(pool.is_perfect[kept].all())
+        yield Joined(groups[region], kept, loss, is_perfect)
+
+
+# --- ranges ---------------------------------------------------------------------------------------
+
+
+class Ranges(NamedTuple):
+    """Room for ranges. How many are in use stands beside it."""
+
+    low: Int64s
+    high: Int64s
+
+
+@kernel
+def room_for(size: int) -> Ranges:
+    """Room for so many ranges."""
+    return Ranges(np.empty(size, np.int64), np.empty(size, np.int64))
+
+
+def with_ranges(pool: MergePool, more: Ranges) -> MergePool:
     """The same pool with more ranges behind the others."""
-    if not len(low):
+    if not len(more.low):
         return pool
     return pool._replace(
-        low=np.concatenate([pool.low, low]), high=np.concatenate([pool.high, high])
+        low=np.concatenate([pool.low, more.low]), high=np.concatenate([pool.high, more.high])
     )
+
+
+@kernel
+def unite(pool: MergePool, t: int, one: Ranges, size: int, out: Ranges) -> int:
+    """The union of the ranges of a test and the first `size` of others; how many it has."""
+    i, j, count = 0, pool.first[t], 0
+    while i < size or j < pool.past[t]:
+        if j == pool.past[t] or (i < size and one.low[i] <= pool.low[j]):
+            begin, end = one.low[i], one.high[i]
+            i += 1
+        else:
+            begin, end = pool.low[j], pool.high[j]
+            j += 1
+        if count and (out.high[count - 1] == HIGHEST or begin <= out.high[count - 1] + 1):
+            out.high[count - 1] = max(out.high[count - 1], end)
+        else:
+            out.low[count], out.high[count] = begin, end
+            count += 1
+    return count
+
+
+@kernel
+def is_too_long(size: int, one: int, other: int) -> bool:
+    """Whether a union of two lists of ranges has too many for one test."""
+    return size > MOST_RANGES and size > max(one, other)
 
 
 # --- hashes ---------------------------------------------------------------------------------------
@@ -144,17 +216,23 @@ def _hash_all(pool: MergePool) -> None:
 
 @kernel
 def set_test(
-    pool: MergePool, b: int, t: int, low: Int64s, high: Int64s, size: int, place: int
-) -> None:
-    """Give a test of box b other ranges, which stand at a place behind all others; it is dropped if it accepts all."""
-    is_all = size == 1 and low[0] == NULL and high[0] == HIGHEST
+    pool: MergePool, b: int, t: int, made: Ranges, size: int, done: Ranges, used: int
+) -> int:
+    """Give a test of box b the first `size` ranges of `made`; it is dropped if these accept all.
+
+    They are put behind the `used` ranges that are done, which are to come behind those of the pool; how many are done.
+    """
+    is_all = size == 1 and made.low[0] == NULL and made.high[0] == HIGHEST
     if is_all and pool.free[pool.attribute[t]]:
         drop_test(pool, b, t)
-        return
-    found = _hash_test(pool.attribute[t], low, high, 0, size)
+        return used
+    found = _hash_test(pool.attribute[t], made.low, made.high, 0, size)
     pool.whole[b] += found - pool.hashes[t]
     pool.hashes[t] = found
-    pool.first[t], pool.past[t] = place, place + size
+    pool.first[t], pool.past[t] = len(pool.low) + used, len(pool.low) + used + size
+    done.low[used : used + size] = made.low[:size]
+    done.high[used : used + size] = made.high[:size]
+    return used + size
 
 
 @kernel
@@ -223,38 +301,3 @@ def join(pool: MergePool, b: int, c: int) -> None:
         pool.boxes_in[r] += pool.boxes_in[s]
         pool.parts_in[r] += pool.parts_in[s]
     pool.boxes_in[r] -= 1
-
-
-@kernel
-def unite(
-    low: Int64s,
-    high: Int64s,
-    size: int,
-    others_low: Int64s,
-    others_high: Int64s,
-    first: int,
-    past: int,
-    out_low: Int64s,
-    out_high: Int64s,
-) -> int:
-    """The union of two lists of ranges, the first 'size' of one and first .. past of another; how many it has."""
-    i, j, count = 0, first, 0
-    while i < size or j < past:
-        if j == past or (i < size and low[i] <= others_low[j]):
-            begin, end = low[i], high[i]
-            i += 1
-        else:
-            begin, end = others_low[j], others_high[j]
-            j += 1
-        if count and (out_high[count - 1] == HIGHEST or begin <= out_high[count - 1] + 1):
-            out_high[count - 1] = max(out_high[count - 1], end)
-        else:
-            out_low[count], out_high[count] = begin, end
-            count += 1
-    return count
-
-
-@kernel
-def is_too_long(size: int, one: int, other: int) -> bool:
-    """Whether a union of two lists of ranges has too many for one test."""
-    return size > MOST_RANGES and size > max(one, other)

@@ -24,10 +24,12 @@ from penstock.covering.boxes import HIGHEST
 from penstock.covering.merge_pool import (
     MOST_RANGES,
     MergePool,
+    Ranges,
     is_full,
     is_too_long,
     join,
     may_join,
+    room_for,
     set_test,
     unite,
     with_ranges,
@@ -47,14 +49,16 @@ def merge_perfectly(pool: MergePool) -> MergePool:
 
 def _sweep(pool: MergePool, attribute: int) -> tuple[MergePool, int]:
     """Merge along one attribute; how many boxes have joined others."""
-    tests, owners = _tests_of(pool, attribute)
+    tests = np.flatnonzero(pool.attribute == attribute)
+    owners = np.searchsorted(pool.start, tests, "right") - 1
+    alone = pool.into[owners] == owners
+    tests, owners = tests[alone], owners[alone]
     if len(tests) < 2:
         return pool, 0
     rest = pool.whole[owners] - pool.hashes[tests]
     order = np.lexsort((pool.low[pool.first[tests]], rest))
-    work = _Sweep(tests[order], owners[order], rest[order])
-    low, high, joined = _join_all(pool, work)
-    return with_ranges(pool, low, high), joined
+    made, joined = _join_all(pool, _Sweep(tests[order], owners[order], rest[order]))
+    return with_ranges(pool, made), joined
 
 
 class _Sweep(NamedTuple):
@@ -65,57 +69,31 @@ class _Sweep(NamedTuple):
     rest: UInt64s
 
 
-@kernel
-def _tests_of(pool: MergePool, attribute: int) -> tuple[Int64s, Int64s]:
-    """The tests of an attribute, of boxes that have joined none, with their boxes."""
-    tests, owners = np.empty(len(pool.into), np.int64), np.empty(len(pool.into), np.int64)
-    count = 0
-    for b in range(len(pool.into)):
-        if pool.into[b] != b:
-            continue
-        for t in range(pool.start[b], pool.start[b + 1]):
-            if pool.attribute[t] == attribute:
-                tests[count], owners[count] = t, b
-                count += 1
-    return tests[:count], owners[:count]
-
-
 class _Room(NamedTuple):
     """Ranges on their way: those of the merger that is being made, a union of them, and all that are done."""
 
-    low: Int64s
-    high: Int64s
-    union_low: Int64s
-    union_high: Int64s
-    done_low: Int64s
-    done_high: Int64s
+    making: Ranges
+    union: Ranges
+    done: Ranges
 
 
 @kernel
-def _join_all(pool: MergePool, work: _Sweep) -> tuple[Int64s, Int64s, int]:
+def _join_all(pool: MergePool, work: _Sweep) -> tuple[Ranges, int]:
     """Merge what can be; the new ranges, and how many boxes have joined others."""
     size = 0
     for t in work.tests:
         size += pool.past[t] - pool.first[t]
-    room = _Room(
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-    )
+    room = _Room(room_for(size), room_for(size), room_for(size))
     used = joined = first = 0
     while first < len(work.tests):
         past = first + 1
         while past < len(work.tests) and work.rest[past] == work.rest[first]:
             past += 1
         while first < past - 1:
-            following, members, used = _join_to(pool, work, first, past, room, used)
+            first, members, used = _join_to(pool, work, first, past, room, used)
             joined += members
-            first = following
         first = past
-    return room.done_low[:used].copy(), room.done_high[:used].copy(), joined
+    return Ranges(room.done.low[:used].copy(), room.done.high[:used].copy()), joined
 
 
 @kernel
@@ -125,8 +103,8 @@ def _join_to(
     """Merge into the first of a group what can be; the first that can't, how many joined, how many ranges are done."""
     b, t = work.owners[head], work.tests[head]
     size = pool.past[t] - pool.first[t]
-    room.low[:size] = pool.low[pool.first[t] : pool.past[t]]
-    room.high[:size] = pool.high[pool.first[t] : pool.past[t]]
+    room.making.low[:size] = pool.low[pool.first[t] : pool.past[t]]
+    room.making.high[:size] = pool.high[pool.first[t] : pool.past[t]]
     following, members = past, 0
     for place in range(head + 1, past):
         c, u = work.owners[place], work.tests[place]
@@ -146,10 +124,7 @@ def _join_to(
         if following < past and (size >= MOST_RANGES or is_full(pool, b)):
             break
     if members:
-        set_test(pool, b, t, room.low, room.high, size, len(pool.low) + used)
-        room.done_low[used : used + size] = room.low[:size]
-        room.done_high[used : used + size] = room.high[:size]
-        used += size
+        used = set_test(pool, b, t, room.making, size, room.done, used)
     return following, members, used
 
 
@@ -157,20 +132,17 @@ def _join_to(
 def _add_ranges(pool: MergePool, t: int, room: _Room, size: int) -> int:
     """Unite the ranges of a merger with those of one more test; how many there are then, 0 if these are too many."""
     first, past = pool.first[t], pool.past[t]
-    last = room.high[size - 1]
-    if past == first + 1 and last != HIGHEST and pool.low[first] > last + 1:
+    low, high = room.making
+    if past == first + 1 and high[size - 1] != HIGHEST and pool.low[first] > high[size - 1] + 1:
         # By far the most, since they come in order.
         if size >= MOST_RANGES:
             return 0
-        room.low[size], room.high[size] = pool.low[first], pool.high[first]
+        low[size], high[size] = pool.low[first], pool.high[first]
         return size + 1
-    together = unite(
-        room.low, room.high, size, pool.low, pool.high, first, past, room.union_low, room.union_high
-    )
+    together = unite(pool, t, room.making, size, room.union)
     if is_too_long(together, size, past - first):
         return 0
-    room.low[:together] = room.union_low[:together]
-    room.high[:together] = room.union_high[:together]
+    low[:together], high[:together] = room.union.low[:together], room.union.high[:together]
     return together
 
 
@@ -194,12 +166,6 @@ def _same_rest(pool: MergePool, b: int, of_b: int, c: int, of_c: int) -> bool:
 
 @kernel
 def _same_ranges(pool: MergePool, t: int, u: int) -> bool:
-    size = pool.past[t] - pool.first[t]
-    if pool.past[u] - pool.first[u] != size:
-        return False
-    for k in range(size):
-        if pool.low[pool.first[t] + k] != pool.low[pool.first[u] + k]:
-            return False
-        if pool.high[pool.first[t] + k] != pool.high[pool.first[u] + k]:
-            return False
-    return True
+    t_first, t_past, u_first, u_past = pool.first[t], pool.past[t], pool.first[u], pool.past[u]
+    same_low = np.array_equal(pool.low[t_first:t_past], pool.low[u_first:u_past])
+    return same_low and np.array_equal(pool.high[t_first:t_past], pool.high[u_first:u_past])

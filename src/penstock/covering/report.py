@@ -2,10 +2,10 @@
 
     subscriptions ──▶ plan ──▶ boxes ──▶ for each the first cover (`bulk`) ──▶ roots: the frontier
 
-The plan is the one that matching compiles, so no filter is read one by one. What covers what is box by box (`boxes`
-says what that misses), the same as in a `Frontier` that the subscriptions are added to one after the other, but for
-what `from_plan` tells. Among equal subscriptions the one with the lowest id covers the others. One that matches nothing
-is covered by any other.
+The plan is the one that matching compiles, so no filter is read one by one. Covers are found box by box; `boxes` says
+what that misses. They are the same as in a `Frontier` that the subscriptions are added to one after the other, but for
+the array memberships that `from_plan` describes. Among equal subscriptions the one with the lowest id covers the
+others. One that matches nothing is covered by any other.
 """
 
 import os
@@ -68,10 +68,8 @@ class Covering:
         )
 
 
-def covering(rows: Rows, schema: Schema, threads: int | None = None) -> Covering:
-    """Who covers whom. SubscriptionErrors with all that don't fit the schema.
-
-    As many `threads` look for covers as there are cores, unless it is said how many.
+def covering(rows: Rows, schema: Schema) -> Covering:
+    """Who covers whom, searched on all cores. SubscriptionErrors with all that don't fit the schema.
 
     >>> rows = Rows.of([(1, "ann", "price > 5", 9), (2, "bob", "price BETWEEN 6 AND 7", 9), (3, "eve", "price < 0", 9)])
     >>> found = covering(rows, Schema.of({"price": "double"}))
@@ -82,7 +80,7 @@ def covering(rows: Rows, schema: Schema, threads: int | None = None) -> Covering
     """
     ids, boxes = boxes_of(rows, schema)
     regions = regions_with_boxes(boxes)
-    return covering_of(ids, regions, frontier_of(boxes, regions, threads or os.cpu_count() or 1))
+    return covering_of(ids, regions, frontier_of(boxes, regions, os.cpu_count() or 1))
 
 
 def boxes_of(rows: Rows, schema: Schema) -> tuple[Int64s, Boxes]:

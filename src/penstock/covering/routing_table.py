@@ -5,13 +5,13 @@
 
 A merger is one more subscription in the frontier: it covers its parts, so they hang below it, and whatever else it
 covers does, too. When a subscription comes that covers the merger, the merger goes, and its parts hang below the new
-one (mbd §5.1.2). Mergers of mergers are mergers of all their parts.
+one (mbd §5.1.2). A merger of mergers is a merger of all their parts.
 
 When a part leaves, the merger leaves with it, and what hung below it is asked again, as it is for any cover that
 leaves. mbd §5.1.2 sends the neighbours all parts that are left; of a merger of thousands that is a storm. Here *what
-comes back is merged at once*, with each other, before anybody is told. So one that leaves is answered by the few
-entries that merging leaves, and a policy is only about subscriptions that come: to merge after each of them would cost
-more than it saves.
+comes back is merged at once*, with each other, before anything is sent. So when a subscription leaves, only the few
+entries that merging leaves are sent. The policy is about subscriptions that come: to merge after each of them would
+cost more than it saves.
 
 The threshold is about the whole table: of the events that come, the share that some entry lets through and no
 subscription matches. Each imperfect merger has a *loss*, the mass of announced events that it matches and none of its
@@ -22,7 +22,7 @@ What advertisements do to that:
     the first, one less  less is announced: the same losses are a larger share. If that is too large, all are made anew
     the last one less    nothing is known, any event may come: all are made anew
 
-A merger that is made anew and comes out the same keeps its name, and nobody is told. If what is announced has no mass
+A merger that is made anew and comes out the same keeps its name, and nothing is sent. If what is announced has no mass
 at all, no chance says anything, and only mergers stay that let no announced event through for nobody.
 
 An entry leaves or comes; `RoutingChange` says which, since in a network that is what is sent to the neighbours. One
@@ -32,7 +32,7 @@ writer at a time.
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 
@@ -43,8 +43,7 @@ from penstock.covering.distributions import Statistics
 from penstock.covering.frontier import Frontier, Id
 from penstock.covering.imperfect_merging import merge_imperfectly
 from penstock.covering.merge_policy import LastMerging, MergePolicy
-from penstock.covering.merge_pool import MergePool, pool_of
-from penstock.covering.merging import mergers
+from penstock.covering.merge_pool import MergePool, mergers, pool_of
 from penstock.covering.perfect_merging import merge_perfectly
 from penstock.covering.regions import HIDDEN, Region, is_disjoint, of_boxes
 from penstock.language.schema import Schema, SchemaLike
@@ -91,9 +90,6 @@ class _Made(Generic[Id]):
     parts: set[Id]
     loss: float
     is_perfect: bool
-
-
-_ALONE: _Made[Any] = _Made({None}, 0.0, is_perfect=True)  # a subscription, which stands for itself
 
 
 class RoutingTable(Generic[Id]):
@@ -182,10 +178,7 @@ class RoutingTable(Generic[Id]):
 
     def subscribe(self, id_: Id, region: Region) -> RoutingChange[Id]:
         """Take in a subscription. ValueError if its id is already here."""
-        added = self._frontier.add(id_, region)
-        self._forget(covered for covered in added.covers if isinstance(covered, Merger))
-        entered = () if added.covered_by is not None else (id_,)
-        return self._merged_if_due(RoutingChange(entered, added.covers))
+        return self.load([(id_, region)])
 
     def load(self, subscriptions: Iterable[tuple[Id, Region]]) -> RoutingChange[Id]:
         """Take in many at once. ValueError if an id is already here."""
@@ -212,7 +205,7 @@ class RoutingTable(Generic[Id]):
     def _put(
         self, regions: list[tuple[Id | Merger, Region]] | list[tuple[Id, Region]]
     ) -> RoutingChange[Id]:
-        """Load the frontier; older mergers that are covered then are forgotten."""
+        """Put regions into the frontier, and forget the mergers that they cover."""
         if len(regions) > _FEW:
             before = dict.fromkeys(self._frontier.frontier())
             self._frontier.load(regions)
@@ -228,15 +221,12 @@ class RoutingTable(Generic[Id]):
                 added = self._frontier.add(id_, region)
                 entered = () if added.covered_by is not None else (id_,)
                 change = change.then(RoutingChange(entered, added.covers))
-        self._forget(id_ for id_ in change.left if isinstance(id_, Merger))
+        covered = self._drop(id_ for id_ in change.left if isinstance(id_, Merger))
+        self._frontier.remove_all(covered)
         return change
 
-    def _forget(self, covered: Iterable[Merger]) -> None:
-        """Remove mergers that something covers."""
-        self._frontier.remove_all(self._drop(covered))
-
     def _drop(self, gone: Iterable[Merger]) -> list[Merger]:
-        """Let mergers stand for nothing; which these are."""
+        """Forget what mergers are made of; the same mergers, to be removed from the frontier."""
         dropped = list(gone)
         for merger in dropped:
             for part in self._mergers.pop(merger).parts:
@@ -249,10 +239,8 @@ class RoutingTable(Generic[Id]):
     def advertise(self, id_: Id, region: Region) -> RoutingChange[Id]:
         """From now on events like these may come, too. ValueError if its id is already here."""
         is_first = not len(self._advertised)
-        if (
-            self._advertised.add(id_, region).covered_by is not None
-        ):  # nothing comes that didn't before
-            return RoutingChange()
+        if self._advertised.add(id_, region).covered_by is not None:
+            return RoutingChange()  # no event comes that couldn't before
         self._announced = Announced.of(self.advertisements())
         imperfect = [] if is_first else self._imperfect()
         met = [merger for merger in imperfect if not is_disjoint(self.region(merger), region)]
@@ -279,7 +267,7 @@ class RoutingTable(Generic[Id]):
         return self._made_anew(unsure if is_enough else imperfect)
 
     def _made_anew(self, old: list[Merger]) -> RoutingChange[Id]:
-        """Take mergers apart and merge what comes back; those that come out the same are the same."""
+        """Take mergers apart and merge what comes back; those that come out the same keep their names."""
         names = {self.region(merger): merger for merger in old}
         return self._mended(self._apart(old), names)
 
@@ -315,7 +303,7 @@ class RoutingTable(Generic[Id]):
         return change
 
     def _merge_more(self) -> RoutingChange[Id]:
-        """Merge what has come since with each other and with mergers, as they are until the table is twice as large."""
+        """Merge what has come since. Mergers stay as they are until the table is twice as large."""
         if len(self) > 2 * self._since.anew:
             return self.merge()
         change = self._join_roots({})
@@ -355,16 +343,15 @@ class RoutingTable(Generic[Id]):
         announced = None if is_perfect else frontier.flatten(self._announced.plain())
         free = [not path[0].startswith(HIDDEN) for path in frontier.coordinates.paths()]
         ids = [frontier.id(number) for number in numbers.tolist()]
-        made = [self._mergers[id_] if isinstance(id_, Merger) else _ALONE for id_ in ids]
+        made = [self._made(id_) for id_ in ids]
         pool = pool_of(
             frontier.boxes.boxes,
             numbers,
             np.array([len(one.parts) for one in made]),
             np.array(free, np.bool_),
         )
-        first = np.unique(pool.region, return_index=True)[
-            1
-        ]  # of each region's boxes, stands for all
+        # The first box of each region stands for all of them.
+        _, first = np.unique(pool.region, return_index=True)
         pool.loss[first] = [one.loss for one in made]
         pool.is_perfect[first] = [one.is_perfect for one in made]
         if announced is None:
@@ -388,7 +375,7 @@ class RoutingTable(Generic[Id]):
             if merger is None:
                 merger = Merger(self._next)
                 self._next += 1
-            parts = self._subscriptions_of(ids[member] for member in one.members)
+            parts = set[Id]().union(*(self._made(ids[member]).parts for member in one.members))
             made[merger] = _Made(parts, one.loss, one.is_perfect)
             regions.append((merger, region))
         change = self._put(regions)
@@ -399,14 +386,9 @@ class RoutingTable(Generic[Id]):
         self._frontier.remove_all(made.keys() - entered)  # something covers them
         return change
 
-    def _subscriptions_of(self, ids: Iterable[Id | Merger]) -> set[Id]:
-        found: set[Id] = set()
-        for id_ in ids:
-            if isinstance(id_, Merger):
-                found |= self._mergers[id_].parts
-            else:
-                found.add(id_)
-        return found
+    def _made(self, id_: Id | Merger) -> _Made[Id]:
+        """What an entry is made of; a subscription stands for itself."""
+        return self._mergers[id_] if isinstance(id_, Merger) else _Made({id_}, 0.0, is_perfect=True)
 
     def _assume(self) -> Statistics:
         """What events are like, if nobody has seen any."""

@@ -56,8 +56,8 @@ def covering_on_spark(
     """Who covers whom: what `covering.report.covering` finds, by a Spark job.
 
     The arrays that workers read are written into `folder` and deleted in the end; on a cluster it must be one that
-    every worker can read, and by default it is a temporary one of this machine. `progress` is told now and then how
-    many subscriptions have been looked at. SubscriptionErrors with all that don't fit the schema.
+    every worker can read, and by default it is a temporary one of this machine. `progress` is called now and then with
+    how many subscriptions have been looked at. SubscriptionErrors with all that don't fit the schema.
     """
     ids, boxes = boxes_of(rows, schema)
     regions = regions_with_boxes(boxes)
@@ -111,6 +111,5 @@ def _mapped(place: str) -> tuple[Boxes, CoverTree, Int64s]:
 
 
 def _arrays(boxes: Boxes, tree: CoverTree) -> dict[str, npt.NDArray[Any]]:
-    return {f"boxes.{name}": array for name, array in boxes._asdict().items()} | {
-        f"tree.{name}": array for name, array in tree._asdict().items()
-    }
+    of_boxes = {f"boxes.{name}": array for name, array in boxes._asdict().items()}
+    return of_boxes | {f"tree.{name}": array for name, array in tree._asdict().items()}

@@ -5,11 +5,13 @@ number of points has binary digits. Points with the same coordinate are told apa
 thousand equal boxes are no special case.
 """
 
+import functools
+
 import numpy as np
 
-from penstock.base.arrays import Bools, Int32s, Int64s, UInt64s, offsets
+from penstock.base.arrays import Int32s, Int64s, UInt64s, offsets
 from penstock.base.jit import kernel
-from penstock.covering.boxes import HIGHEST, NULL, Boxes, runs
+from penstock.covering.boxes import HIGHEST, NULL, Boxes, items_of
 from penstock.covering.cover_tree import CoverTree, bits_of
 
 _LEAF = 12  # points that aren't halved any more
@@ -17,34 +19,26 @@ _SAMPLE = 64  # points by which the spread of a coordinate is judged
 
 
 def build_tree(boxes: Boxes, regions: Int64s) -> CoverTree:
-    """A tree of some regions, ascending.
-
-    >>> from penstock.covering.boxes import BoxStore
-    >>> same = np.zeros(3, np.int32)
-    >>> boxes = BoxStore.of(np.arange(4), same, np.array([1, 2, 3]), np.array([9, 5, 4])).boxes
-    >>> from penstock.covering.cover_tree import first_cover_in
-    >>> tree = build_tree(boxes, np.array([0, 2]))
-    >>> [first_cover_in(boxes, tree, r) for r in range(3)]
-    [-1, 0, 0]
-    """
-    starts = boxes.region_start
-    chosen = runs(starts[regions], starts[regions + 1] - starts[regions])
+    """A tree of some regions, ascending."""
+    _, chosen = items_of(boxes.region_start, regions)
     mark = _marks(boxes, chosen)
     chosen = chosen[np.lexsort((mark, boxes.box_mask[chosen]))]
     point_start = np.append(_kinds(boxes, chosen), len(chosen))
     model = chosen[point_start[:-1]]  # a box of each kind
-    width = boxes.box_start[model + 1] - boxes.box_start[model]
+    width, tests = items_of(boxes.box_start, model)
     size = np.diff(point_start)
-    nodes = _node_counts(size)
+    nodes = np.array([_nodes(points) for points in size.tolist()], np.int64)
     coordinate_start, node_start = offsets(width * size), offsets(nodes)
     bound_start = offsets(width * nodes)
     points, bounds = int(coordinate_start[-1]), int(bound_start[-1])
-    with_sets = np.where(_have_sets(boxes, chosen, point_start), width, 0)
+    has_set = boxes.several[items_of(boxes.box_start, chosen)[1]] >= 0
+    sets = np.bincount(np.repeat(np.arange(len(size)), width * size), has_set, len(size))
+    with_sets = np.where(sets > 0, width, 0)
     bits_start, bound_bits_start = offsets(with_sets * size), offsets(with_sets * nodes)
     tree = CoverTree(
         mask=boxes.box_mask[model],
         attribute_start=offsets(width),
-        attribute=boxes.attribute[runs(boxes.box_start[model], width)],
+        attribute=boxes.attribute[tests],
         node_start=node_start,
         point_start=point_start,
         coordinate_start=coordinate_start,
@@ -60,7 +54,7 @@ def build_tree(boxes: Boxes, regions: Int64s) -> CoverTree:
         bound_low=np.empty(bounds, np.int64),
         bound_high=np.empty(bounds, np.int64),
         bits=np.empty(int(bits_start[-1]), np.uint64),
-        bound_bits=np.zeros(int(bound_bits_start[-1]), np.uint64),
+        bound_bits=np.empty(int(bound_bits_start[-1]), np.uint64),
     )
     _fill(boxes, tree)
     return tree
@@ -106,61 +100,32 @@ def _same_kind(boxes: Boxes, a: int, b: int) -> bool:
     return True
 
 
-@kernel
-def _have_sets(boxes: Boxes, chosen: Int64s, point_start: Int64s) -> Bools:
-    """Which kinds have a test of several ranges."""
-    found = np.zeros(len(point_start) - 1, np.bool_)
-    for k in range(len(found)):
-        for i in range(point_start[k], point_start[k + 1]):
-            for t in range(boxes.box_start[chosen[i]], boxes.box_start[chosen[i] + 1]):
-                found[k] |= boxes.several[t] >= 0
-    return found
-
-
 # --- building ----------------------------------------------------------------------------------
 
 
-@kernel
-def _node_counts(sizes: Int64s) -> Int64s:
+@functools.cache
+def _nodes(points: int) -> int:
     """How many nodes it takes to halve so many points."""
-    found = np.zeros(len(sizes), np.int64)
-    pending = np.empty(128, np.int64)
-    for k in range(len(sizes)):
-        pending[0] = sizes[k]
-        count = 1
-        while count:
-            size = pending[count - 1]
-            count -= 1
-            found[k] += 1
-            if size > _LEAF:
-                pending[count], pending[count + 1] = size // 2, size - size // 2
-                count += 2
-    return found
+    return 1 if points <= _LEAF else 1 + _nodes(points // 2) + _nodes(points - points // 2)
 
 
 @kernel
 def _fill(boxes: Boxes, tree: CoverTree) -> None:
     for k in range(len(tree.mask)):
-        first, past = tree.point_start[k], tree.point_start[k + 1]
         _halve(boxes, tree, k)
         width = tree.attribute_start[k + 1] - tree.attribute_start[k]
-        at = tree.coordinate_start[k]
-        for i in range(first, past):
+        has_bits = tree.bits_start[k] < tree.bits_start[k + 1]
+        place = 0
+        for i in range(tree.point_start[k], tree.point_start[k + 1]):
             t = boxes.box_start[tree.box[i]]
             for j in range(width):
-                tree.low[at + j] = boxes.low[t + j]
-                tree.high[at + j] = boxes.high[t + j]
-            at += width
-        if tree.bits_start[k] < tree.bits_start[k + 1]:
-            at = tree.bits_start[k]
-            for i in range(first, past):
-                t = boxes.box_start[tree.box[i]]
-                for j in range(width):
-                    tree.bits[at + j] = ~np.uint64(0)  # a range's bounds say it all
-                    if boxes.several[t + j] >= 0:
-                        tree.bits[at + j] = bits_of(boxes, t + j)
-                at += width
-            _bound_bits(tree, k, width)
+                tree.low[tree.coordinate_start[k] + place] = boxes.low[t + j]
+                tree.high[tree.coordinate_start[k] + place] = boxes.high[t + j]
+                if has_bits:  # a range's bounds say it all
+                    is_set = boxes.several[t + j] >= 0
+                    bits = bits_of(boxes, t + j) if is_set else ~np.uint64(0)
+                    tree.bits[tree.bits_start[k] + place] = bits
+                place += 1
         _bound(tree, k, width)
 
 
@@ -250,37 +215,29 @@ def _select(keys: Int64s, part: Int32s, half: int) -> None:
 def _bound(tree: CoverTree, k: int, width: int) -> None:
     """The skips and bounds of a kind's nodes, children before parents."""
     start, points = tree.node_start[k], tree.point_start[k]
+    has_bits = tree.bits_start[k] < tree.bits_start[k + 1]
     for n in range(tree.node_start[k + 1] - 1, start - 1, -1):
-        mine = tree.bound_start[k] + (n - start) * width
-        if tree.past[n] - tree.first[n] <= _LEAF:
-            tree.skip[n] = n + 1
-            for j in range(width):
-                low, high = HIGHEST, NULL
-                for i in range(tree.first[n], tree.past[n]):
-                    at = tree.coordinate_start[k] + (i - points) * width + j
-                    low, high = min(low, tree.low[at]), max(high, tree.high[at])
-                tree.bound_low[mine + j], tree.bound_high[mine + j] = low, high
-            continue
-        right = tree.skip[n + 1]
-        tree.skip[n] = tree.skip[right]
-        left_at = tree.bound_start[k] + (n + 1 - start) * width
-        right_at = tree.bound_start[k] + (right - start) * width
+        is_leaf = tree.past[n] - tree.first[n] <= _LEAF
+        right = n + 1 if is_leaf else tree.skip[n + 1]
+        tree.skip[n] = n + 1 if is_leaf else tree.skip[right]
         for j in range(width):
-            tree.bound_low[mine + j] = min(
-                tree.bound_low[left_at + j], tree.bound_low[right_at + j]
-            )
-            tree.bound_high[mine + j] = max(
-                tree.bound_high[left_at + j], tree.bound_high[right_at + j]
-            )
-
-
-@kernel
-def _bound_bits(tree: CoverTree, k: int, width: int) -> None:
-    """The bits of a kind's nodes: all that their points have."""
-    start, points = tree.node_start[k], tree.point_start[k]
-    for n in range(start, tree.node_start[k + 1]):
-        at = tree.bound_bits_start[k] + (n - start) * width
-        for i in range(tree.first[n], tree.past[n]):
-            point = tree.bits_start[k] + (i - points) * width
-            for j in range(width):
-                tree.bound_bits[at + j] |= tree.bits[point + j]
+            low, high, bits = HIGHEST, NULL, np.uint64(0)
+            if is_leaf:
+                for i in range(tree.first[n], tree.past[n]):
+                    point = (i - points) * width + j
+                    at = tree.coordinate_start[k] + point
+                    low, high = min(low, tree.low[at]), max(high, tree.high[at])
+                    if has_bits:
+                        bits |= tree.bits[tree.bits_start[k] + point]
+            else:
+                for child in (n + 1, right):
+                    node = (child - start) * width + j
+                    at = tree.bound_start[k] + node
+                    low, high = min(low, tree.bound_low[at]), max(high, tree.bound_high[at])
+                    if has_bits:
+                        bits |= tree.bound_bits[tree.bound_bits_start[k] + node]
+            node = (n - start) * width + j
+            at = tree.bound_start[k] + node
+            tree.bound_low[at], tree.bound_high[at] = low, high
+            if has_bits:
+                tree.bound_bits[tree.bound_bits_start[k] + node] = bits
