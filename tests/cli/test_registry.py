@@ -172,6 +172,15 @@ def test_list_of_one_subscriber(penstock: Penstock) -> None:
     assert len(penstock("list", "--limit", "2").stdout.splitlines()) == 2
 
 
+def test_list_of_one_kind(penstock: Penstock) -> None:
+    """A tree pattern is subscribed like a filter; --json says which is which."""
+    penstock("subscribe", "alice", "price > 5")
+    penstock("subscribe", "alice", "//item[author{val}]")
+    (row,) = read_lines(penstock("list", "--kind", "tree-pattern", "--json").stdout)
+    assert (row["id"], row["kind"], row["filter"]) == (2, "tree-pattern", "//item[author{val}]")
+    assert penstock("list", "--kind", "join").exit_code == 2
+
+
 def test_list_all_shows_what_has_expired(penstock: Penstock) -> None:
     """An ended lease hides a subscription, --all doesn't."""
     penstock("subscribe", "alice", "price > 5", "--lease", "1 ms")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.sizes import PATIENCE
 
+import penstock
 from penstock.base.errors import PipelineError, SchemaError
 from penstock.pipeline import FileSink, delivery
 from penstock.pipeline.views.graphs_on_spark import graphs_on_spark
@@ -107,6 +108,22 @@ def test_patterns_without_a_plan_are_extracted_straight_from_the_documents(spark
     )
 
 
+def test_tree_patterns_of_a_registry(spark):
+    """The same rows by the ids of subscriptions, whatever else is in the registry."""
+    subs = penstock.Subscriptions()
+    subs.subscribe("bob", "price > 5")
+    ids = [subs.subscribe("alice", text)[0] for text in TEXTS]
+    told = match_views(frame(spark), subs, document="body", id="name").collect()
+    numbers = {sid: number for number, sid in enumerate(ids)}
+    found = {
+        (row.id, tuple(numbers[sid] for sid in row.views)): row.tuples
+        for row in told
+        if list(row.views) != ids[:1]
+    }
+    assert found == EXPECTED
+    assert len({row.notification_id for row in told}) == len(told)
+
+
 def test_json_documents(spark):
     """Keys are elements; a binary column will do."""
     rows = [
@@ -202,6 +219,8 @@ def test_a_checkpoint_keeps_its_plan(spark, streamed):
     folder, _ = streamed
     with pytest.raises(PipelineError, match="start the new plan with a new checkpoint"):
         pipeline(spark, folder, TEXTS).start()
+    with pytest.raises(PipelineError, match="doesn't follow a registry: give a plan"):
+        pipeline(spark, folder, penstock.Subscriptions()).start()
     with pytest.raises(PipelineError, match="for those at rest there is match_views"):
         ViewPipeline(
             documents=spark.createDataFrame([("a", "b")], "id string, document string"),

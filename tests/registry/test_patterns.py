@@ -44,7 +44,12 @@ def test_kinds_dont_see_each_other(subs: Subscriptions) -> None:
         [8],
         [9],
     ]
-    assert [found.kind for found in subs.list()] == ["filter", "select-join", "tree-pattern"]
+    kinds = ["filter", "select-join", "tree-pattern"]
+    assert [found.kind for found in subs.list()] == kinds
+    assert [[found.id for found in subs.list(kind=kind)] for kind in kinds] == [[7], [8], [9]]
+    assert list(subs.list(kind="filter", limit=0)) == []
+    with pytest.raises(ValueError, match="there is no kind 'join': give select-join, tree-pattern"):
+        subs.list(kind="join")
     sequence = subs.sequence()
     for sid in (7, 9):
         subs.remove(sid)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 import typer
 
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 100  # subscriptions that `list` shows on a terminal
 
+_Kind = Literal["filter", "select-join", "tree-pattern"]
+
 SubscriptionId = Annotated[int, typer.Argument(metavar="ID", help="The subscription's id.")]
 Ticket = Annotated[
     str | None,
@@ -59,7 +61,10 @@ def subscribe(
     subscriber: Annotated[str, typer.Argument(metavar="SUBSCRIBER", help="Who is to be notified.")],
     filter_: Annotated[
         str,
-        typer.Argument(metavar="FILTER", help="Of which events, in SQL; @FILE, or - for stdin."),
+        typer.Argument(
+            metavar="FILTER",
+            help="Of which events, in SQL, or of which documents, a tree pattern; @FILE, or - for stdin.",
+        ),
     ],
     registry: RegistryUrl = DEFAULT_REGISTRY,
     lease: LeaseText = "1 day",
@@ -157,6 +162,10 @@ def list_(
     refused: Annotated[
         bool, typer.Option("--refused", help="Only those that were set aside, and why.")
     ] = False,
+    kind: Annotated[
+        _Kind | None,
+        typer.Option(help="Only those of this kind.", show_default=False),
+    ] = None,
     limit: Annotated[
         int | None, typer.Option(min=0, help=f"At most so many; on a terminal {_SHOWN}.")
     ] = None,
@@ -177,6 +186,7 @@ def list_(
 
     Examples:
     penstock list alice
+    penstock list --kind tree-pattern
     penstock list --all --json | jq -r .filter
     penstock list --covered
     penstock list --refused
@@ -195,7 +205,7 @@ def list_(
         ]
         if aside:
             warn(f"{count(len(aside), 'subscription')} set aside: penstock list --refused says why")
-        found = subs.list(subscriber, wanted, include_expired=expired)
+        found = subs.list(subscriber, wanted, include_expired=expired, kind=kind)
         if on_terminal:
             rows = list(found)
             _show_table(rows)

@@ -10,6 +10,7 @@ step (NTP). An expired subscription is gone: it can't be renewed, it doesn't mat
 
 import builtins
 import functools
+import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from penstock.registry.catalogs import keep_catalog, read_catalog
 from penstock.registry.database_urls import database_of
 from penstock.registry.incoming import SourceColumns, read_source
 from penstock.registry.kind_sources import PatternSource, SelectSource
-from penstock.registry.kinds import FILTER, Rules, changes_of_kind, kind_of, rows_of_kind
+from penstock.registry.kinds import FILTER, KINDS, Rules, changes_of_kind, kind_of, rows_of_kind
 from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length
 from penstock.registry.limits import Limits, as_int64, check_texts
 from penstock.registry.load import (
@@ -438,8 +439,9 @@ class Registry:
         subscriber: str | None = None,
         limit: int | None = None,
         include_expired: bool = False,
+        kind: str | None = None,
     ) -> Iterator[Subscription]:
-        """The subscriptions in order of id: all, or one subscriber's. Read page by page as you go.
+        """The subscriptions in order of id: all, one subscriber's, or those of one kind. Read page by page as you go.
 
         >>> subs = Registry()
         >>> for name in ("alice", "bob"): _ = subs.subscribe(name, "price > 5")
@@ -448,5 +450,10 @@ class Registry:
         """
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}: it can't be negative")
+        if kind is not None and kind not in (known := [one.name for one in KINDS]):
+            raise ValueError(f"there is no kind {kind!r}: give {', '.join(known)}")
         now = None if include_expired else self._clock()
-        return map(subscription_of, self._store.records(subscriber, now, limit))
+        if kind is None:
+            return map(subscription_of, self._store.records(subscriber, now, limit))
+        found = map(subscription_of, self._store.records(subscriber, now, None))
+        return itertools.islice((one for one in found if one.kind == kind), limit)

@@ -40,6 +40,7 @@ class Fed(NamedTuple):
 
     pattern: TreePattern
     views: tuple[int, ...]
+    """By their names, ascending."""
     plan: RewritingPlan | None
     """None: straight from the source."""
     inputs: tuple[int, ...]
@@ -61,7 +62,7 @@ class LevelTuples(NamedTuple):
 
 
 class Dissemination:
-    """A configuration, ready for documents.
+    """A configuration, ready for documents. `names` are what the views are called; by default their numbers from 0 on.
 
     >>> from penstock.views.pattern_parser import parse_pattern
     >>> from penstock.views.documents.xml_documents import read_xml
@@ -74,11 +75,14 @@ class Dissemination:
     [2, 1]
     """
 
-    def __init__(self, patterns: Sequence[TreePattern], inputs: Inputs) -> None:
+    def __init__(
+        self, patterns: Sequence[TreePattern], inputs: Inputs, names: Int64s | None = None
+    ) -> None:
         if len(inputs.start) != len(patterns) + 1:
             raise PenstockError(f"{len(patterns)} views, but {len(inputs.start) - 1} are fed")
         level = levels_of(inputs)
-        self.fed, self.first = _arranged(patterns, inputs, level)
+        called = np.arange(len(patterns)) if names is None else names
+        self.fed, self.first = _arranged(patterns, inputs, level, called.tolist())
         """The patterns that differ, by level; where each level begins among them."""
         self._extractor = Extractor([fed.pattern for fed in self.fed[: self.first[1]]])
 
@@ -154,7 +158,7 @@ class Dissemination:
 
 
 def _arranged(
-    patterns: Sequence[TreePattern], inputs: Inputs, level: Int64s
+    patterns: Sequence[TreePattern], inputs: Inputs, level: Int64s, names: Sequence[int]
 ) -> tuple[list[Fed], list[int]]:
     """Patterns that differ, level by level: what feeds them, and whom they are for; where each level begins."""
     nearest: dict[
@@ -164,7 +168,7 @@ def _arranged(
     views: dict[TreePattern, list[int]] = {}
     for view in np.argsort(level, kind="stable").tolist():
         pattern = patterns[view]
-        views.setdefault(pattern, []).append(view)
+        views.setdefault(pattern, []).append(names[view])
         if pattern not in nearest:
             sources = inputs.inputs[inputs.start[view] : inputs.start[view + 1]].tolist()
             nearest[pattern] = view, sources

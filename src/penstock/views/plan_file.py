@@ -73,6 +73,8 @@ class ViewsPlan:
     own_latency: Float64s
     notes: Mapping[str, Note] = field(default_factory=dict)
     """What else is known: the bound, how long it took …"""
+    ids: Int64s | None = None
+    """The subscriptions that the views are; None if they are nobody's, and go by their numbers."""
 
     @property
     def level(self) -> Int64s:
@@ -142,6 +144,7 @@ def _text(plan: ViewsPlan) -> str:
         "utilisation": _rounded(plan.utilisation),
         "own_latency": _rounded(plan.own_latency),
         "latency": _rounded(plan.latency),
+        **({} if plan.ids is None else {"id": plan.ids.tolist()}),
     }
     source = {"feeds": plan.from_source, "capacity": _or_null(plan.capacities.source)}
     content = {"source": source, "notes": dict(plan.notes), "views": columns}
@@ -213,6 +216,7 @@ def _plan(found: object) -> ViewsPlan:
         _numbers(views, "utilisation", count),
         _numbers(views, "own_latency", count),
         {str(name): value for name, value in notes.items() if _is_note(value)},
+        _ids(_column(views, "id", count)) if "id" in views else None,
     )
     _agree(plan, views, source)
     return plan
@@ -220,6 +224,17 @@ def _plan(found: object) -> ViewsPlan:
 
 def _is_note(value: object) -> bool:
     return value is None or isinstance(value, (str, int, float, bool))
+
+
+def _ids(column: list[Any]) -> Int64s:
+    for view, value in enumerate(column):
+        if type(value) is not int or not -(2**63) <= value < 2**63:
+            raise PlanError(
+                f"id of view {view} is {str(value)[:40]}, not a whole number of 64 bits"
+            )
+    if len(set(column)) < len(column):
+        raise PlanError("two views have the same id")
+    return np.array(column, np.int64)
 
 
 def _column(views: Mapping[str, Any], name: str, count: int) -> list[Any]:

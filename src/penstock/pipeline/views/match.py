@@ -34,6 +34,7 @@ from penstock.pipeline.sql_names import quote_name
 from penstock.pipeline.task_files import batch_folder, make_scratch
 from penstock.pipeline.views.levels import LevelFigures, write_levels
 from penstock.pipeline.views.view_rows import explode_views, portions, rows_of
+from penstock.registry import Subscriptions
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
 from penstock.views.choosing.configuration import Inputs
 from penstock.views.dissemination import Dissemination, LevelTuples
@@ -49,7 +50,7 @@ PLAN = "plan.json"
 _TOGETHER = 8 << 20  # bytes of documents that are worked on at once, or
 _PAIRS = 300_000  # so many pairs of a document and a pattern: all their tuples are in memory
 
-Views = ViewsPlan | str | Path | Sequence[str]
+Views = ViewsPlan | str | Path | Sequence[str] | Subscriptions
 
 
 def match_views(
@@ -66,8 +67,9 @@ def match_views(
 ) -> DataFrame:
     """What every view gets of every document: `id`, `views`, `tuples` (lists of texts: the annotated attributes).
 
-    `views` is a plan, the path of one that `penstock plan` wrote, or patterns; patterns are extracted straight from
-    the documents. Views go by their numbers, from 0 on. A document of which no view gets anything has no row.
+    `views` is a registry with tree patterns, a plan, the path of one that `penstock plan` wrote, or patterns; those of
+    a registry and patterns are extracted straight from the documents. Views of a registry go by the ids of their
+    subscriptions, others by their numbers from 0 on. A document of which no view gets anything has no row.
 
     - `document`, `id`: the columns with the text (string or binary) and with what it is called.
     - `format`: "xml" or "json".
@@ -129,14 +131,22 @@ def plan_of_views(views: Views) -> ViewsPlan:
         return views
     if isinstance(views, (str, Path)):
         return read_plan(views)
-    texts = tuple(views)
-    for text in texts:
-        parse_pattern(text)
+    ids = None
+    if isinstance(views, Subscriptions):
+        rows = views.patterns.active()
+        views.patterns.trees(rows)  # all that are no patterns, in one error
+        order = np.argsort(rows.ids)
+        ids = rows.ids[order]
+        texts: tuple[str, ...] = tuple(rows.filters.take(order).to_pylist())
+    else:
+        texts = tuple(views)
+        for text in texts:
+            parse_pattern(text)
     count = len(texts)
     straight = Inputs(np.zeros(count + 1, np.int64), np.empty(0, np.int32))
     free = Capacities(np.full(count, UNLIMITED, np.int64), UNLIMITED)
     zero = np.zeros(count)
-    return ViewsPlan(texts, straight, np.arange(count), free, zero, zero)
+    return ViewsPlan(texts, straight, np.arange(count), free, zero, zero, ids=ids)
 
 
 # --- on a worker --------------------------------------------------------------------------------
@@ -145,7 +155,7 @@ def plan_of_views(views: Views) -> ViewsPlan:
 @functools.lru_cache(maxsize=2)
 def _network(path: str, _changed: int) -> Dissemination:
     plan = read_plan(path)
-    return Dissemination([parse_pattern(text) for text in plan.texts], plan.fed)
+    return Dissemination([parse_pattern(text) for text in plan.texts], plan.fed, plan.ids)
 
 
 @dataclass(frozen=True)

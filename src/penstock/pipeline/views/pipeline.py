@@ -20,6 +20,7 @@ from penstock.pipeline.sinks import Sink
 from penstock.pipeline.streaming_queries import RunningQuery, StartedQuery
 from penstock.pipeline.views.levels import LevelFigures, read_levels
 from penstock.pipeline.views.match import PLAN, Views, match_views, plan_of_views
+from penstock.registry import Subscriptions
 from penstock.views.plan_file import ViewsPlan, read_plan
 
 
@@ -49,6 +50,11 @@ class ViewPipeline:
         if not self.documents.isStreaming:
             raise PipelineError(
                 "a pipeline needs a stream of documents; for those at rest there is match_views"
+            )
+        if isinstance(self.views, Subscriptions):
+            raise PipelineError(
+                "a pipeline of documents has the views of a plan, and doesn't follow a registry: give a plan "
+                "(plan_views); for documents at rest, match_views takes a registry"
             )
         home = f"{outlet.checkpoint}/penstock/views"
         _check_plan(Path(home) / PLAN, plan_of_views(self.views))
