@@ -17,10 +17,10 @@ from penstock.language.tokens import DOUBLE, STRING
 def agree(
     part_start: Int64s, atom: Int32s, use_start: Int64s, path: Int64s, type_: Int64s
 ) -> Bools:
-    """Which filters use every attribute as one type. Atom a looks at the attributes path[use_start[a]] … as the types
-    beside them, the negative never.
+    """Which filters use every attribute as one type.
 
-    A filter with a part that is no atom (a negative number) may get any answer.
+    Atom a uses the attributes path[use_start[a]] … as the types beside them; a negative type agrees with none. A filter
+    with a part that is no atom (a negative number) may get any answer.
     """
     result = np.ones(len(part_start) - 1, np.bool_)
     seen_in = np.full(len(path) + 1, -1, np.int64)
@@ -162,14 +162,8 @@ def lay_out(
 @kernel
 def _sort(order: Int64s, height: Int64s, count: int) -> None:
     """Put 0 .. count, which `order` begins with, in order of height; those of one height stay as they are."""
-    if count > 64:  # heights are small: count how many are below each
-        below = np.zeros(height[:count].max() + 2, np.int64)
-        for i in range(count):
-            below[height[i] + 1] += 1
-        below = np.cumsum(below)
-        for i in range(count):
-            order[below[height[i]]] = i
-            below[height[i]] += 1
+    if count > 64:
+        order[:count] = np.argsort(height[:count], kind="mergesort")
         return
     for i in range(1, count):
         own = order[i]
