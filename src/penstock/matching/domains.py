@@ -102,7 +102,8 @@ class Domain:
 
     def _byte_cells(self, column: pa.Array, cuts: ByteStrings, out: Int32s) -> None:
         indices = None
-        if len(column) >= _DICTIONARY_ROWS and not self.type_is_wide:
+        assert isinstance(self.type, Scalar)
+        if len(column) >= _DICTIONARY_ROWS and not self.type.is_wide:
             encoded = column.dictionary_encode()
             indices, column = encoded.indices, encoded.dictionary
         keys, valid = key_column(column, self.type, self.name)
@@ -115,10 +116,6 @@ class Domain:
             found[-1] = 0  # the cell of NULL
             where = pc.fill_null(indices, len(column)).to_numpy(zero_copy_only=False)
             np.take(found, where, out=out)
-
-    @property
-    def type_is_wide(self) -> bool:
-        return isinstance(self.type, Scalar) and self.type.is_wide
 
     def edge(self, cell: int, is_last: bool) -> str:
         """The value with which a range begins, or ends, that begins or ends with this cell. A key, not for people."""

@@ -17,7 +17,6 @@ Distinct calls of one operator with the same arguments are one invocation, whate
 joint of calls that are all one invocation is decided by its answer, and so is a predicate like any other.
 """
 
-import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -27,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.arrays import Bools, Int32s, Int64s
+from penstock.base.arrays import Bools, Int32s, Int64s, offsets
 from penstock.language.calls import (
     Asked,
     Call,
@@ -97,7 +96,7 @@ class OperatorPlan(Predicates):
         return Chains(
             start=self.chain_start,
             predicate=self.chain_predicate,
-            invocation_start=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+            invocation_start=offsets(counts).astype(np.int32),
             rival_start=self.rival_start,
             rival=self.rival,
         )
@@ -138,10 +137,10 @@ class OperatorPlan(Predicates):
             return plans[0]
         attributes = [a for plan in plans for a in plan.attributes]
         invocation = _invocation_of(attributes, _numbered(attributes))
-        attribute_base = offsets_of(len(plan.attributes) for plan in plans)
-        set_base = offsets_of(len(plan.set_attribute) for plan in plans)
-        predicate_base = offsets_of(len(plan.predicate_low) for plan in plans)
-        chain_base = offsets_of(len(plan) for plan in plans)
+        attribute_base = offsets([len(plan.attributes) for plan in plans])
+        set_base = offsets([len(plan.set_attribute) for plan in plans])
+        predicate_base = offsets([len(plan.predicate_low) for plan in plans])
+        chain_base = offsets([len(plan) for plan in plans])
         sets = [
             np.where(
                 p.predicate_attribute < 0, p.predicate_attribute - s, p.predicate_attribute + a
@@ -155,7 +154,7 @@ class OperatorPlan(Predicates):
         place = np.empty(len(order), np.int32)
         place[order] = np.arange(len(order))
 
-        def moved(name: str, bases: Sequence[int]) -> Int32s:
+        def moved(name: str, bases: Int64s) -> Int32s:
             """The numbers of one kind, counted through all plans."""
             parts = [getattr(p, name) + b for p, b in zip(plans, bases, strict=False)]
             return np.concatenate(parts).astype(np.int32)
@@ -251,15 +250,9 @@ class OperatorPlan(Predicates):
         )
 
 
-def offsets_of(lengths: Iterable[int]) -> list[int]:
-    """Where each of several runs, laid end to end, begins; one more for the end."""
-    return list(itertools.accumulate(lengths, initial=0))
-
-
 def _end_to_end(starts: Sequence[Int32s]) -> Int32s:
     """The starts of several lists of runs as one."""
-    lengths = np.concatenate([np.diff(start) for start in starts])
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return offsets(np.concatenate([np.diff(start) for start in starts])).astype(np.int32)
 
 
 def _invocation_of(attributes: Sequence[Attribute], number: Mapping[Invocation, int]) -> Int64s:
@@ -327,7 +320,7 @@ def build(
 
 def _starts(chain: Int64s, chains: int) -> Int32s:
     """Where the entries of each chain begin, which stand in order."""
-    return np.concatenate([[0], np.cumsum(np.bincount(chain, minlength=chains))]).astype(np.int32)
+    return offsets(np.bincount(chain, minlength=chains)).astype(np.int32)
 
 
 def _rivals(fan_start: Int32s, fan: Int32s, unjoined: Bools) -> tuple[Int32s, Int32s]:

@@ -77,10 +77,6 @@ class Entries(NamedTuple):
     second_low: Int32s  # of each entry's second predicate, if there are parts at all
     part_attribute: Int32s  # of the second predicate, ~ if not all are points; or _NO_SECOND
 
-    @staticmethod
-    def of(plan: Plan) -> "Entries":
-        return Entries(*build_entries(plan).values())
-
 
 def build_entries(plan: Plan) -> dict[str, AnyArray]:
     """The arrays of `Entries` by name."""
