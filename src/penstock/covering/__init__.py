@@ -1,8 +1,8 @@
 """Which subscription covers which: keeping the set of subscriptions as small as it can be.
 
-    values, regions    a filter as the set of events that it matches: inclusion, intersection, hull, difference, exactly
+    values, regions    a filter as the set of events that it matches, exactly: a union of boxes
     reading            a filter's text as its region
-    probability        how likely an event is in a region (distributions: what events are like)
+    distributions      what events are like, and how likely one is in a region
     boxes, cover_index many regions in flat arrays, and a search for those that include one, or lie in it
     frontier           the subscriptions that no other covers, kept while they come and go
     bulk, cover_tree   the same for many at once, from boxes that stand still

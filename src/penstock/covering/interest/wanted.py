@@ -30,7 +30,6 @@ from penstock.covering.interest import arrow_filters
 from penstock.covering.interest.few import few
 from penstock.covering.interest.projection import PlacedColumn, project
 from penstock.covering.interest.wording import ColumnCondition, Speech, conditions_of, from_end
-from penstock.covering.probability import probability
 from penstock.covering.regions import Box, Region
 from penstock.language import Schema
 from penstock.language.calls import Path
@@ -164,7 +163,8 @@ class Wanted:
         if self.statistics is None:
             return None
         region = Region(self.boxes)
-        return probability(region, Statistics.from_regions([region], self.schema, self.statistics))
+        known = Statistics.from_regions([region], self.schema, self.statistics)
+        return known.probability(region)
 
     def __str__(self) -> str:
         count = len(self.conditions)
