@@ -184,8 +184,8 @@ class Statistics:
         boxes = sorted((b for b in chances if chances[b] > 0), key=lambda b: -chances[b])
         budget = Budget()
         try:
-            pieces = (p for n, b in enumerate(boxes) for p in pieces_outside(b, boxes[:n], budget))
-            return min(sum(map(self.box, pieces), 0.0), 1.0)
+            pieces = (pieces_outside(box, boxes[:n], budget) for n, box in enumerate(boxes))
+            return min(sum((sum(map(self.box, part)) for part in pieces), 0.0), 1.0)
         except OutOfBudgetError:
             return 1 - math.prod(1 - chances[box] for box in boxes)
 
