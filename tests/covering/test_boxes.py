@@ -7,10 +7,11 @@ from hypothesis import given, settings
 
 from penstock.covering.boxes import BoxStore, region_includes
 from penstock.covering.coordinates import Coordinates
-from penstock.covering.regions import Region, covers
+from penstock.covering.regions import Region
 from penstock.covering.values import Values
 
 from .flat_regions import EVENTS, REGIONS, includes, matches
+from .region_algebra import covers
 
 
 def stored(regions, coordinates=None, one_by_one=False):

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
+from tests.covering.region_algebra import union
 from tests.covering.small_world import BATCH, EVENTS, FILTERS, SCHEMA, inside, regions_of
 
 from penstock.base.errors import PenstockError, SchemaError
 from penstock.covering import regions
 from penstock.covering.distributions import ASSUMED_NULL, Cells, Seen, Statistics, Uniform
-from penstock.covering.probability import probability
 from penstock.covering.reading import region
-from penstock.covering.regions import Region, union
+from penstock.covering.regions import Region
 from penstock.language.literals import double_key
 
 # Every combination of values is there once: attributes are independent, and shares are exact.
@@ -26,7 +26,7 @@ WORLD = Statistics.of([BATCH], SCHEMA, sample=len(EVENTS))
 @given(FILTERS)
 def test_a_regions_probability_is_its_share_of_the_events(text):
     (found,) = regions_of([text])
-    assert probability(found, WORLD) == pytest.approx(inside(found).mean(), abs=1e-12)
+    assert WORLD.probability(found) == pytest.approx(inside(found).mean(), abs=1e-12)
 
 
 def test_past_the_bound_boxes_count_as_independent(monkeypatch):
@@ -36,9 +36,9 @@ def test_past_the_bound_boxes_count_as_independent(monkeypatch):
     expected = 1 - (1 - 0.09) ** 15
     # These boxes have no attribute in common, so that they really are independent.
     monkeypatch.setattr(regions, "MOST_PIECES", 100)
-    assert probability(many, statistics) == pytest.approx(expected)
+    assert statistics.probability(many) == pytest.approx(expected)
     monkeypatch.setattr(regions, "MOST_PIECES", 200_000)
-    assert probability(Region(many.boxes[:10]), statistics) == pytest.approx(1 - 0.91**10)
+    assert statistics.probability(Region(many.boxes[:10])) == pytest.approx(1 - 0.91**10)
 
 
 @given(st.integers(-20, 20), st.integers(0, 30), st.integers(-40, 40))
@@ -66,7 +66,7 @@ def test_uniform_doubles_are_measured_by_value(low, high, value):
 def test_infinities_and_nan_are_above_all_doubles_of_a_range():
     statistics = Statistics.uniform({"x": (0, 10)}, {"x": "double"})
     for text, chance in (("x < 2.5", 0.25), ("x > 10", 0), ("x <= 1e308", 1), ("x > -1e308", 1)):
-        assert probability(region(text, {"x": "double"}), statistics) == pytest.approx(chance)
+        assert statistics.probability(region(text, {"x": "double"})) == pytest.approx(chance)
 
 
 def test_uniform_ranges_are_read_by_type():
@@ -96,7 +96,7 @@ def test_uniform_ranges_are_read_by_type():
         ("v.n IS NULL", 0.5),
         ("b", 0.5),
     ):
-        assert probability(region(text, schema), statistics) == pytest.approx(chance)
+        assert statistics.probability(region(text, schema)) == pytest.approx(chance)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_what_was_seen_is_counted_by_attribute():
         ("w IS NULL AND none IS NULL", 1),
         ("array_contains(tags, 1) AND s > 'a'", 0.75 * 0.5 * 0.25),
     ):
-        assert probability(region(text, schema), statistics) == pytest.approx(chance)
+        assert statistics.probability(region(text, schema)) == pytest.approx(chance)
 
 
 def test_events_of_another_type_are_refused():
@@ -192,7 +192,7 @@ def test_without_events_constants_say_where_values_lie():
     assert numbers[("b",)] == Uniform(0, 1)
     assert numbers[("s",)] == Cells((b"a", b"a\0", b"k", b"l"))
     for text, chance in (("s = 'a'", 0.2), ("s LIKE 'k%'", 0.2), ("s LIKE '%z%'", 0.5), ("b", 0.5)):
-        assert probability(region(text, schema), statistics) == pytest.approx(chance)
+        assert statistics.probability(region(text, schema)) == pytest.approx(chance)
 
 
 def test_constants_fill_in_for_what_was_not_seen():
@@ -200,8 +200,8 @@ def test_constants_fill_in_for_what_was_not_seen():
     seen = Statistics.of([pa.record_batch({"i": [1, 2]})], {"i": "int"})
     asked = [region("i < 100 AND j BETWEEN 0 AND 9", schema)]
     statistics = Statistics.from_regions(asked, schema, seen)
-    assert probability(region("i = 2", schema), statistics) == pytest.approx(0.5)
-    assert 0 < probability(region("j = 2", schema), statistics) < 0.5
+    assert statistics.probability(region("i = 2", schema)) == pytest.approx(0.5)
+    assert 0 < statistics.probability(region("j = 2", schema)) < 0.5
 
 
 @pytest.mark.parametrize("constant", ["5", "9223372036854775807", "-9223372036854775808", "0"])
@@ -209,6 +209,6 @@ def test_a_single_constant_splits_the_values_in_two(constant):
     schema = {"i": "int", "x": "double"}
     below, above = region(f"i < {constant}", schema), region(f"i > {constant}", schema)
     found = Statistics.from_regions([below, above], schema)
-    assert probability(union(below, above), found) < 1
+    assert found.probability(union(below, above)) < 1
     x = region(f"x < {constant}", schema)
-    assert probability(x, Statistics.from_regions([x], schema)) == pytest.approx(0.5)
+    assert Statistics.from_regions([x], schema).probability(x) == pytest.approx(0.5)

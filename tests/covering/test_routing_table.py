@@ -10,10 +10,10 @@ from penstock.covering import frontier as frontier_module
 from penstock.covering import routing_table as module
 from penstock.covering.distributions import Seen, Statistics, Uniform
 from penstock.covering.reading import region
-from penstock.covering.regions import equal
 from penstock.covering.routing_table import MergePolicy, Merger, RoutingChange, RoutingTable
 
 from .flat_regions import SINGLE
+from .region_algebra import equal
 from .routing_world import (
     ANY,
     SCHEMA,

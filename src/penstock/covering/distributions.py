@@ -8,12 +8,11 @@ values, it adds up, and every type has it:
     Cells      between any two neighbouring constants alike, where values can't be counted (strings)
 
 mbd §6 assumes uniform integers, and doesn't say of which ranges; without statistics we take the span of the constants
-that subscriptions know, and a mean gap more at each end, lest what lies beyond the last constant be taken for
-impossible. How often an attribute is NULL if nobody counted, is our choice: `ASSUMED_NULL` if some subscription asks
-for NULL, else never.
+that subscriptions know, and a mean gap more at each end, so that what lies beyond the last constant isn't taken for
+impossible. If nobody counted NULL, an attribute is NULL with the chance `ASSUMED_NULL` where some subscription asks for
+it, else never.
 """
 
-import itertools
 import math
 import struct
 from bisect import bisect_left
@@ -28,7 +27,7 @@ from penstock.base.arrays import Float64s
 from penstock.base.columns import descend
 from penstock.base.errors import PenstockError, SchemaError
 from penstock.base.labels import Key
-from penstock.covering.regions import Box, Region
+from penstock.covering.regions import Box, Budget, OutOfBudgetError, Region, pieces_outside
 from penstock.covering.values import Values
 from penstock.language.calls import Path
 from penstock.language.literals import INT64_MAX, double_key
@@ -36,6 +35,7 @@ from penstock.language.schema import Attribute, Schema, SchemaLike
 from penstock.language.types import Kind, Scalar, arrow_type
 from penstock.matching.domains import ByteStrings, key_column
 from penstock.matching.events import event_value
+from penstock.matching.filled_cells import text_at
 
 ASSUMED_NULL = 0.1
 _LARGEST = float(np.finfo(np.float64).max)
@@ -55,11 +55,7 @@ class Distribution(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Every value from `low` to `high` alike: if these are floats, doubles by value; if integers, keys.
-
-    >>> Uniform(1, 10).below(6), Uniform(0.0, 10.0).below(4612811918334230528)  # the key of 2.5
-    (0.5, 0.25)
-    """
+    """Every value from `low` to `high` alike: if these are floats, doubles by value; if integers, keys."""
 
     low: float
     high: float
@@ -80,7 +76,7 @@ class Uniform:
         assert isinstance(key, int), "texts have no uniform distribution"
         if isinstance(self.low, int) and isinstance(self.high, int):
             return min(max((key - self.low) / (self.high - self.low + 1), 0.0), 1.0)
-        value = _double(key)
+        value = key_double(key)
         if not value > self.low:  # or it is NaN, which is above everything
             return float(value != value)
         if value > self.high:
@@ -107,11 +103,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Between any two neighbouring cuts alike, below the first and above the last, too; a key inside halves its cell.
-
-    >>> Cells((b"a", b"k")).below(b"k"), Cells(()).below(1)
-    (0.6666666666666666, 0.5)
-    """
+    """Between any two neighbouring cuts alike, and below the first and above the last; a key inside halves its cell."""
 
     cuts: tuple[Any, ...] = ()
     null: float = 0.0
@@ -130,8 +122,8 @@ def _check_share(null: float) -> None:
         raise PenstockError(f"the share of NULL is between 0 and 1, not {null}")
 
 
-def _double(key: int) -> float:
-    """The double that has a key."""
+def key_double(key: int) -> float:
+    """The double that has a key: the inverse of `double_key`."""
     bits = key if key >= 0 else key ^ INT64_MAX
     value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
     return value
@@ -139,7 +131,7 @@ def _double(key: int) -> float:
 
 def _finite(key: int) -> float:
     """The number that has a key, or the one next to infinity or NaN."""
-    return _double(min(max(key, double_key(-_LARGEST)), double_key(_LARGEST)))
+    return key_double(min(max(key, double_key(-_LARGEST)), double_key(_LARGEST)))
 
 
 # --- of all attributes -------------------------------------------------------------------------
@@ -176,6 +168,26 @@ class Statistics:
         for path, values in box:
             share *= self.share(path, values)
         return share
+
+    def probability(self, region: Region) -> float:
+        """How likely an event is in a region (mbd §5.3).
+
+        Its boxes may overlap, so each counts less the boxes before it, in disjoint pieces. That is exact. If it takes
+        too many pieces, boxes are taken to be independent, which lies between the likeliest box and the sum of all.
+
+        >>> from penstock.covering.reading import region
+        >>> statistics = Statistics({("i",): Uniform(0, 9), ("j",): Uniform(0, 9)})
+        >>> round(statistics.probability(region("i < 5 OR j < 5", {"i": "int", "j": "int"})), 6)
+        0.75
+        """
+        chances = {box: self.box(box) for box in region.boxes}
+        boxes = sorted((b for b in chances if chances[b] > 0), key=lambda b: -chances[b])
+        budget = Budget()
+        try:
+            pieces = (pieces_outside(box, boxes[:n], budget) for n, box in enumerate(boxes))
+            return min(sum((sum(map(self.box, part)) for part in pieces), 0.0), 1.0)
+        except OutOfBudgetError:
+            return 1 - math.prod(1 - chances[box] for box in boxes)
 
     @staticmethod
     def of(
@@ -221,13 +233,7 @@ class Statistics:
     def from_regions(
         regions: Iterable[Region], schema: SchemaLike, seen: "Statistics | None" = None
     ) -> "Statistics":
-        """Uniform over the span of the constants that these regions know, but for attributes that were seen.
-
-        >>> from penstock.covering.reading import region
-        >>> schema = {"i": "int"}
-        >>> Statistics.from_regions([region("i BETWEEN 10 AND 19", schema)], schema).distributions[("i",)]
-        Uniform(low=5, high=24, null=0.0)
-        """
+        """Uniform over the span of the constants that these regions know, but for attributes that were seen."""
         cuts: dict[Path, set[Any]] = {}
         nullable: set[Path] = set()
         for path, values in (test for r in regions for box in r.boxes for test in box):
@@ -285,37 +291,37 @@ def _value(value: Any, type_: Scalar, name: str) -> int | float:
 # --- samples -----------------------------------------------------------------------------------
 
 
+_Drawn = list[tuple[pa.RecordBatch, Float64s]]  # events, each with a random number
+
+
 def _sample(batches: Iterable[pa.RecordBatch], size: int, seed: int) -> list[pa.RecordBatch]:
     """So many random events: those with the lowest of random numbers, so that they needn't be counted first."""
     random = np.random.default_rng(seed)
-    kept: list[pa.RecordBatch] = []
-    lots: list[Float64s] = []
+    kept: _Drawn = []
     limit = 1.0
     rows = 0
     for batch in batches:
-        drawn = random.random(batch.num_rows)
-        chosen = np.flatnonzero(drawn < limit)
-        kept.append(batch if len(chosen) == batch.num_rows else batch.take(pa.array(chosen)))
-        lots.append(drawn[chosen])
-        rows += len(chosen)
+        kept += _below([(batch, random.random(batch.num_rows))], limit)
+        rows += kept[-1][0].num_rows
         if rows > 2 * size:
-            kept, lots, limit = _lowest(kept, lots, size)
-            rows = size
+            limit = _limit(kept, size)
+            kept, rows = _below(kept, limit), size
     if rows > size:
-        kept, _, _ = _lowest(kept, lots, size)
-    return [batch for batch in kept if batch.num_rows]
+        kept = _below(kept, _limit(kept, size))
+    return [batch for batch, _ in kept if batch.num_rows]
 
 
-def _lowest(
-    kept: list[pa.RecordBatch], lots: list[Float64s], size: int
-) -> tuple[list[pa.RecordBatch], list[Float64s], float]:
-    limit = float(np.partition(np.concatenate(lots), size)[size])
-    chosen = [np.flatnonzero(drawn < limit) for drawn in lots]
-    return (
-        [batch.take(pa.array(rows)) for batch, rows in zip(kept, chosen, strict=True)],
-        [drawn[rows] for drawn, rows in zip(lots, chosen, strict=True)],
-        limit,
-    )
+def _limit(drawn: _Drawn, size: int) -> float:
+    """The number that so many events lie below."""
+    return float(np.partition(np.concatenate([numbers for _, numbers in drawn]), size)[size])
+
+
+def _below(drawn: _Drawn, limit: float) -> _Drawn:
+    chosen = [np.flatnonzero(numbers < limit) for _, numbers in drawn]
+    return [
+        (batch.take(pa.array(rows)), numbers[rows])
+        for (batch, numbers), rows in zip(drawn, chosen, strict=True)
+    ]
 
 
 def _seen(events: list[pa.RecordBatch], attribute: Attribute) -> Seen:
@@ -335,7 +341,6 @@ def _seen(events: list[pa.RecordBatch], attribute: Attribute) -> Seen:
 
 def _keys(column: pa.Array, type_: Scalar, name: str) -> list[Any]:
     found, _ = key_column(column, type_, name)
-    if not isinstance(found, ByteStrings):
-        return list(found.tolist())
-    data = found.data.tobytes()
-    return [data[start:end] for start, end in itertools.pairwise(found.offsets.tolist())]
+    if isinstance(found, ByteStrings):
+        return [text_at(found, n) for n in range(len(found))]
+    return list(found.tolist())

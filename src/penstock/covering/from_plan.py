@@ -1,11 +1,11 @@
-"""A plan's conjunctions as boxes: what compiling has read, intersected and cut into cells need not be done again.
+"""A plan's conjunctions as boxes: compiling has read them, intersected them and cut them into cells already.
 
     box            a conjunction and one of its subscriptions; with a chain of operators, what the chain asks, too
     region r       the boxes of the subscription at position r of `plan.ids`; none if it contradicts itself
     number         NULL, or the cell
 
-Numbers are cells of this plan, in filled cells only (`cell_keys`), so inclusion of boxes is what it is of regions:
-`i > 5` and `i >= 6` are the same. Another plan has other cells: nothing here outlives the plan.
+Compiling leaves only ranges that begin and end in filled cells (`matching.canonical`). So inclusion of boxes is what it
+is of regions: `i > 5` and `i >= 6` are the same. Another plan has other cells: nothing here outlives the plan.
 
 Attributes are the plan's, in its order, then
 
@@ -13,326 +13,326 @@ Attributes are the plan's, in its order, then
     one for each pattern and array membership, and for each pair of attributes that are compared, hidden as in `reading`
     what is asked of operators, calls and joints
 
-Two array memberships of literals that stand for the same elements are one attribute here; `reading` takes them for two.
-For all else the two know the same.
+Two array memberships of literals that stand for the same elements are one attribute here, and two in `reading`. All
+other filters have the same boxes here and there.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Int32s, Int64s, offsets
-from penstock.covering.boxes import NULL, Boxes, masks, runs
-from penstock.covering.cell_keys import AttributeCells, DomainCells, Outcomes
+from penstock.base.arrays import Bools, Int32s, Int64s, offsets
+from penstock.base.jit import kernel
+from penstock.covering.boxes import NULL, Boxes, Test, items_of, masks, runs
 from penstock.covering.reading import TEST, comparison
-from penstock.covering.settling import Demands, Settled, settle
-from penstock.covering.values import Values
 from penstock.language.calls import Path
 from penstock.matching.derived import FALSE, TRUE, AttributeTest, PatternTest
 from penstock.matching.domains import Domain
-from penstock.matching.filled_cells import Snap
+from penstock.matching.filled_cells import filled_cells
+from penstock.matching.intersect import common_ranges
 from penstock.matching.operator_plan import OperatorPlan
 from penstock.matching.plan import Plan
-
-_ALL = 2**31 - 1  # past every cell
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PlanBoxes:
-    """The boxes of a plan's subscriptions. Attribute a leads to paths[a], and is cut into cells[a]."""
+    """The boxes of a plan's subscriptions. Attribute a leads to paths[a]; domains[a] is None if it is hidden."""
 
     boxes: Boxes
     paths: tuple[Path, ...]
-    cells: tuple[AttributeCells, ...]
-
-    def __len__(self) -> int:
-        return len(self.boxes.region_start) - 1
-
-    def values(self, attribute: int, low: int, high: int) -> Values:
-        """The numbers low .. high of an attribute as keys, as in `regions`. Numbers beyond the cells mean all there is.
-
-        >>> from penstock.language import Schema
-        >>> from penstock.matching import FOREVER, Rows, compile_plan
-        >>> plan, _ = compile_plan(Rows.of([(1, "ann", "i > 5 AND i <= 9", FOREVER)]), Schema.of({"i": "int"}))
-        >>> found = plan_boxes(plan)
-        >>> found.values(0, found.boxes.low[0], found.boxes.high[0])
-        Values(intervals=((6, 10),), null=False)
-        """
-        null = bool(low == NULL)
-        if high == NULL:
-            return Values((), null)
-        cells = self.cells[attribute]
-        found = cells.values(max(int(low), 1), min(int(high), cells.last))
-        return Values(found.intervals, null)
+    domains: tuple[Domain | None, ...]
 
 
 def plan_boxes(plan: Plan) -> PlanBoxes:
-    """The boxes of all subscriptions of a plan.
-
-    >>> from penstock.language import Schema
-    >>> from penstock.matching import FOREVER, Rows, compile_plan
-    >>> rows = Rows.of([(7, "ann", "i > 5", FOREVER), (9, "bob", "i >= 6 AND s LIKE '%x'", FOREVER)])
-    >>> plan, _ = compile_plan(rows, Schema.of({"i": "int", "s": "string"}))
-    >>> found = plan_boxes(plan)
-    >>> found.paths[0], found.boxes.box_region.tolist(), np.diff(found.boxes.box_start).tolist()
-    (('i',), [0, 1], [1, 3])
-    """
-    plain = _Plain.of(plan)
+    """The boxes of all subscriptions of a plan."""
+    attributes = _Attributes(plan)
+    owner = np.repeat(np.arange(plan.conjunctions), np.diff(plan.conjunction_start))
+    tests = [_Tests.of(plan, owner, np.arange(len(owner)))]
+    if len(plan.derived):
+        tests = _explained(tests[0], _meanings(plan, attributes), len(plan.domains))
     operators = plan.operators
-    asked: list[tuple[Path, AttributeCells]] = []
     if operators is not None:
+        tests += _chain_tests(operators, plan.conjunctions, len(attributes.domains))
         joints = set(operators.joint.tolist())
-        asked = [
-            (a.path, Outcomes(2) if n in joints else DomainCells(domain))
-            for n, (a, domain) in enumerate(
-                zip(operators.attributes, operators.domains, strict=True)
-            )
-        ]
-    attributes = (*plain.attributes, *asked)
-    cells = tuple(found for _, found in attributes)
-    snap = Snap(one.value_mask() for one in cells)
-    # An operator may fail: then even a test that accepts every answer isn't true.
-    may_fail = np.arange(len(cells)) >= len(plain.attributes)
-    tests = settle(_demands(plan, plain), plan.conjunctions, snap, may_fail)
-    chains = None
-    if operators is not None:
-        demands = _chain_demands(operators, len(plain.attributes))
-        chains = settle(demands, len(operators), snap, may_fail)
-    boxes = _assembled(plan, tests, chains)
-    return PlanBoxes(boxes, tuple(path for path, _ in attributes), cells)
+        for n, attribute in enumerate(operators.attributes):
+            attributes.add(attribute.path, None if n in joints else operators.domains[n])
+    boxes = _assembled(plan, _intersected(_joined(tests), len(attributes.domains)))
+    return PlanBoxes(boxes, tuple(attributes.numbers), tuple(attributes.domains))
 
 
-# --- attributes --------------------------------------------------------------------------------
+# --- what tests that are no ranges mean ----------------------------------------------------------
 
 
-class _Meaning(NamedTuple):
-    """What it asks that a derived attribute be false, or true: cells of an attribute, that others aren't NULL.
+class _Attributes:
+    """The attributes of boxes, numbered as they are met."""
 
-    The cells are a range, or where `ends` is set its two ends only.
+    def __init__(self, plan: Plan) -> None:
+        self.numbers: dict[Path, int] = {}
+        self.domains: list[Domain | None] = []
+        self._schema = plan.schema
+        self._present: dict[Path, Test] = {}
+        for domain in plan.domains:
+            self.add(domain.path, domain)
+
+    def add(self, path: Path, domain: Domain | None = None) -> int:
+        """The number of an attribute; without a domain it is hidden."""
+        number = self.numbers.setdefault(path, len(self.domains))
+        if number == len(self.domains):
+            self.domains.append(domain)
+        return number
+
+    def present(self, path: Path) -> Test:
+        """That an attribute isn't NULL."""
+        if path not in self._present:
+            attribute = self._schema.find(path)
+            assert attribute is not None, path
+            number = self.add(path, Domain(path, attribute.type, np.empty(0, np.int64)))
+            domain = self.domains[number]
+            assert domain is not None, path
+            filled = np.flatnonzero(filled_cells(domain)[1:]) + 1
+            self._present[path] = number, [(int(filled[0]), int(filled[-1]))]
+        return self._present[path]
+
+
+def _meanings(plan: Plan, attributes: _Attributes) -> list[list[Test]]:
+    """For each derived attribute, what must hold for it to be false, then for it to be true."""
+    derived = plan.derived
+    found: list[list[Test]] = []
+    for test in derived.plain:
+        if isinstance(test, PatternTest):
+            name = (TEST, "like", test.pattern, test.escape or "", *test.path)
+            found += _truths(name, test.path, attributes)
+        else:
+            found += [_order(test, holds, attributes) for holds in (False, True)]
+    for array, low, high in zip(derived.array, derived.low, derived.high, strict=True):
+        path = derived.elements[array].path
+        found += _truths((TEST, "contains", str(low), str(high), *path), path, attributes)
+    return found
+
+
+def _truths(name: Path, path: Path, attributes: _Attributes) -> list[list[Test]]:
+    """The meanings of a hidden attribute that is false or true if the attribute that it tests isn't NULL."""
+    hidden, present = attributes.add(name), attributes.present(path)
+    return [[(hidden, [(truth, truth)]), present] for truth in (FALSE, TRUE)]
+
+
+def _order(test: AttributeTest, holds: bool, attributes: _Attributes) -> list[Test]:
+    """What a comparison of two attributes asks of their order, and of each of them."""
+    (path, outcomes), *others = comparison(test.left.path, test.order, test.right.path, holds)
+    if not others:  # with itself
+        number, ranges = attributes.present(path)
+        return [(number, ranges if outcomes.intervals else [])]
+    # Less, equal and greater have the keys -1, 0 and 1, and the cells 1, 2 and 3.
+    ranges = [
+        (1 if start is None else int(start) + 2, 3 if end is None else int(end) + 1)
+        for start, end in outcomes.intervals
+    ]
+    return [(attributes.add(path), ranges), *(attributes.present(other) for other, _ in others)]
+
+
+# --- what is asked -------------------------------------------------------------------------------
+
+
+class _Tests(NamedTuple):
+    """What owners, which are conjunctions and chains, ask of attributes.
+
+    Test t accepts the list of ranges number ranges[t]; list l has the ranges start[l] .. start[l + 1]. Tests share
+    lists: thousands of conjunctions may have the same long IN list.
     """
 
-    attribute: int
-    low: int
-    high: int
-    ends: bool
-    present: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Plain:
-    """The attributes but for operators, and what false and true of each derived attribute mean."""
-
-    attributes: list[tuple[Path, AttributeCells]]
-    meanings: list[tuple[_Meaning, _Meaning]]
+    owner: Int64s
+    attribute: Int64s
+    ranges: Int64s
+    start: Int64s
+    low: Int32s
+    high: Int32s
 
     @staticmethod
-    def of(plan: Plan) -> "_Plain":
-        found: list[tuple[Path, AttributeCells]] = [
-            (domain.path, DomainCells(domain)) for domain in plan.domains
-        ]
-        number = {path: n for n, (path, _) in enumerate(found)}
+    def of(plan: Plan | OperatorPlan, owner: Int64s, chosen: Int64s | Int32s) -> "_Tests":
+        """Some predicates of a plan, each for an owner."""
+        coded = plan.predicate_attribute
+        count = len(coded)
+        return _Tests(
+            owner,
+            plan.tested_attribute[chosen].astype(np.int64),
+            np.where(coded < 0, count + ~coded, np.arange(count))[chosen],
+            np.concatenate([np.arange(count), count + plan.set_start]),
+            np.concatenate([plan.predicate_low, plan.set_low]),
+            np.concatenate([plan.predicate_high, plan.set_high]),
+        )
 
-        def numbered(path: Path, cells: AttributeCells | None = None) -> int:
-            if path not in number:
-                number[path] = len(found)
-                found.append((path, cells or DomainCells(_uncut(plan, path))))
-            return number[path]
-
-        meanings = []
-        for test in plan.derived.plain:
-            if isinstance(test, PatternTest):
-                path = (TEST, "like", test.pattern, test.escape or "", *test.path)
-                truth, present = numbered(path, Outcomes(2)), (numbered(test.path),)
-                meanings.append(_truths(truth, present))
-            else:
-                meanings.append((_order(test, False, numbered), _order(test, True, numbered)))
-        derived = plan.derived
-        for array, low, high in zip(
-            derived.array.tolist(), derived.low.tolist(), derived.high.tolist(), strict=True
-        ):
-            path = derived.elements[array].path
-            truth = numbered((TEST, "contains", str(low), str(high), *path), Outcomes(2))
-            meanings.append(_truths(truth, (numbered(path),)))
-        return _Plain(found, meanings)
+    def where(self, chosen: Bools) -> "_Tests":
+        """Some of the tests."""
+        owner, attribute, ranges = (column[chosen] for column in self[:3])
+        return self._replace(owner=owner, attribute=attribute, ranges=ranges)
 
 
-def _uncut(plan: Plan, path: Path) -> Domain:
-    """The domain of an attribute that is compared with no constant."""
-    attribute = plan.schema.find(path)
-    assert attribute is not None, path
-    return Domain(path, attribute.type, np.empty(0, np.int64))
-
-
-def _truths(attribute: int, present: tuple[int, ...]) -> tuple[_Meaning, _Meaning]:
-    return (
-        _Meaning(attribute, FALSE, FALSE, False, present),
-        _Meaning(attribute, TRUE, TRUE, False, present),
+def _joined(parts: list[_Tests]) -> _Tests:
+    lists = offsets([len(part.start) - 1 for part in parts]).tolist()
+    ends = offsets([len(part.low) for part in parts]).tolist()
+    return _Tests(
+        np.concatenate([part.owner for part in parts]),
+        np.concatenate([part.attribute for part in parts]),
+        np.concatenate([part.ranges + n for part, n in zip(parts, lists, strict=False)]),
+        np.concatenate([[0], *(part.start[1:] + n for part, n in zip(parts, ends, strict=False))]),
+        np.concatenate([part.low for part in parts]),
+        np.concatenate([part.high for part in parts]),
     )
 
 
-def _order(test: AttributeTest, holds: bool, numbered: Callable[..., int]) -> _Meaning:
-    """What a comparison of two attributes asks of their order: less, equal and greater are cells 1, 2 and 3."""
-    (path, outcomes), *others = comparison(test.left.path, test.order, test.right.path, holds)
-    present = tuple(numbered(other) for other, _ in others)
-    if not outcomes.intervals:
-        return _Meaning(numbered(path), 1, 0, False, present)
-    if not others:  # with itself
-        return _Meaning(numbered(path), 1, _ALL, False, present)
-    attribute = numbered(path, Outcomes(3, -1))
-    (start, _), (_, end) = outcomes.intervals[0], outcomes.intervals[-1]
-    assert not isinstance(start, bytes)
-    assert not isinstance(end, bytes)
-    low, high = 1 if start is None else start + 2, 3 if end is None else end + 1
-    return _Meaning(attribute, low, high, len(outcomes.intervals) > 1, present)
-
-
-# --- what is asked -----------------------------------------------------------------------------
-
-
-def _demands(plan: Plan, plain: _Plain) -> Demands:
-    """What every conjunction asks. Derived attributes are replaced by what they mean."""
-    coded = plan.predicate_attribute
-    owner = np.repeat(np.arange(plan.conjunctions), np.diff(plan.conjunction_start))
-    found = Demands(
-        owner=owner,
-        attribute=plan.tested_attribute,
-        low=plan.predicate_low,
-        high=plan.predicate_high,
-        several=np.where(coded < 0, ~coded, -1).astype(np.int32),
-        set_attribute=plan.set_attribute,
-        set_start=plan.set_start.astype(np.int64),
-        set_low=plan.set_low,
-        set_high=plan.set_high,
+def _explained(tests: _Tests, meanings: list[list[Test]], first: int) -> list[_Tests]:
+    """The same tests, where those of attributes from `first` on, which are derived, are replaced by their meanings."""
+    is_derived = tests.attribute >= first
+    derived = tests.where(is_derived)
+    which = 2 * (derived.attribute - first) + tests.low[tests.start[derived.ranges]] - FALSE
+    demands = [test for meaning in meanings for test in meaning]
+    lengths, chosen = items_of(offsets([len(meaning) for meaning in meanings]), which)
+    ends = np.array([r for _, ranges in demands for r in ranges], np.int32).reshape(-1, 2)
+    meant = _Tests(
+        np.repeat(derived.owner, lengths),
+        np.array([attribute for attribute, _ in demands], np.int64)[chosen],
+        chosen,
+        offsets([len(ranges) for _, ranges in demands]),
+        ends[:, 0],
+        ends[:, 1],
     )
-    return _with_meanings(found, plain, len(plan.domains)) if plain.meanings else found
+    return [tests.where(~is_derived), meant]
 
 
-def _with_meanings(found: Demands, plain: _Plain, first: int) -> Demands:
-    """The same, where attributes from `first` on are derived ones."""
-    meanings = [meaning for both in plain.meanings for meaning in both]
-    last = np.array([cells.last for _, cells in plain.attributes], np.int32)
-    table = np.array([m[:3] for m in meanings], np.int64)
-    table[:, 2] = np.minimum(table[:, 2], last[table[:, 0]])
-    sets = len(found.set_attribute)
-    apart = np.array([m.ends for m in meanings], np.bool_)
-    own_set = np.where(apart, sets + np.cumsum(apart) - 1, -1)
-    derived = found.attribute >= first
-    which = 2 * (found.attribute[derived].astype(np.int64) - first) + found.low[derived] - FALSE
-
-    def replaced(column: Int32s, by: Int64s, more: Int32s) -> Int32s:
-        column = column.copy()
-        column[derived] = by[which]
-        return np.concatenate([column, more])
-
-    present = offsets(np.array([len(m.present) for m in meanings], np.int64))
-    lengths = np.diff(present)[which]
-    implied = np.array([a for m in meanings for a in m.present], np.int32)
-    implied = implied[runs(present[which], lengths)]
-    ones = np.ones(len(implied), np.int32)
-    pairs = table[apart][:, 1:3].astype(np.int32).ravel()
-    return Demands(
-        owner=np.concatenate([found.owner, np.repeat(found.owner[derived], lengths)]),
-        attribute=replaced(found.attribute, table[:, 0], implied),
-        low=replaced(found.low, table[:, 1], ones),
-        high=replaced(found.high, table[:, 2], last[implied]),
-        several=replaced(found.several, own_set, -ones),
-        set_attribute=np.concatenate([found.set_attribute, table[apart, 0].astype(np.int32)]),
-        set_start=np.concatenate(
-            [found.set_start, found.set_start[-1] + 2 * np.arange(1, apart.sum() + 1)]
-        ),
-        set_low=np.concatenate([found.set_low, pairs]),
-        set_high=np.concatenate([found.set_high, pairs]),
-    )
+def _chain_tests(operators: OperatorPlan, owner: int, first: int) -> list[_Tests]:
+    """What every chain asks, chains being the owners from `owner` on, of the attributes from `first` on."""
+    chains = np.arange(owner, owner + len(operators))
+    of_predicates = np.repeat(chains, np.diff(operators.chain_start))
+    asked = _Tests.of(operators, of_predicates, operators.chain_predicate)
+    of_joints = np.repeat(chains, np.diff(operators.joint_start))
+    joint = operators.joint.astype(np.int64)
+    truth = np.full(1, TRUE, np.int32)
+    are_true = _Tests(of_joints, joint, np.zeros_like(joint), np.arange(2), truth, truth)
+    return [part._replace(attribute=part.attribute + first) for part in (asked, are_true)]
 
 
-def _chain_demands(operators: OperatorPlan, first: int) -> Demands:
-    """What every chain asks of operators, which are the attributes from `first` on. A joint must be true."""
-    coded = operators.predicate_attribute
-    predicate, joint = operators.chain_predicate, operators.joint
-    chains = np.arange(len(operators))
-    truth = np.full(len(joint), TRUE, np.int32)
-    tested = np.concatenate([operators.tested_attribute[predicate], joint])
-    several = np.where(coded < 0, ~coded, -1)[predicate]
-    return Demands(
-        owner=np.concatenate(
-            [
-                np.repeat(chains, np.diff(operators.chain_start)),
-                np.repeat(chains, np.diff(operators.joint_start)),
-            ]
-        ),
-        attribute=(tested + first).astype(np.int32),
-        low=np.concatenate([operators.predicate_low[predicate], truth]),
-        high=np.concatenate([operators.predicate_high[predicate], truth]),
-        several=np.concatenate([several, np.full(len(joint), -1)]).astype(np.int32),
-        set_attribute=(operators.set_attribute + first).astype(np.int32),
-        set_start=operators.set_start.astype(np.int64),
-        set_low=operators.set_low,
-        set_high=operators.set_high,
-    )
+def _intersected(tests: _Tests, attributes: int) -> _Tests:
+    """One test for each owner and attribute, ascending: what all of them accept, perhaps nothing."""
+    key = tests.owner * attributes + tests.attribute
+    order = np.argsort(key, kind="stable")
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    ranges = tests.ranges[order]
+    if len(first) < len(order):
+        ends = np.append(first, len(order))
+        ranges, start, low, high = _intersect(ends, ranges, tests.start, tests.low, tests.high)
+        tests = tests._replace(
+            start=np.concatenate([tests.start, tests.start[-1] + start[1:]]),
+            low=np.concatenate([tests.low, low]),
+            high=np.concatenate([tests.high, high]),
+        )
+    owner, attribute = tests.owner[order[first]], tests.attribute[order[first]]
+    return tests._replace(owner=owner, attribute=attribute, ranges=ranges)
 
 
-# --- boxes -------------------------------------------------------------------------------------
+@kernel
+def _intersect(
+    run_start: Int64s, ranges: Int64s, start: Int64s, low: Int32s, high: Int32s
+) -> tuple[Int64s, Int64s, Int32s, Int32s]:
+    """The list of each run of tests, and the new lists that this takes: what all tests of a run have in common."""
+    found = ranges[run_start[:-1]].copy()
+    room = 1
+    for n in range(len(found)):
+        if run_start[n + 1] - run_start[n] > 1:
+            for t in range(run_start[n], run_start[n + 1]):
+                room += start[ranges[t] + 1] - start[ranges[t]]
+    out_low, out_high = np.empty(room, np.int32), np.empty(room, np.int32)
+    common_low, common_high = np.empty(room, np.int32), np.empty(room, np.int32)
+    ends = np.zeros(len(found) + 1, np.int64)
+    lists = 0
+    for n in range(len(found)):
+        if run_start[n + 1] - run_start[n] == 1:
+            continue
+        begin = ends[lists]
+        first, past = start[found[n]], start[found[n] + 1]
+        size = past - first
+        out_low[begin : begin + size], out_high[begin : begin + size] = (
+            low[first:past],
+            high[first:past],
+        )
+        for t in range(run_start[n] + 1, run_start[n + 1]):
+            first, past = start[ranges[t]], start[ranges[t] + 1]
+            # Lists of m and n ranges have at most m + n - 1 in common: there is room.
+            size = common_ranges(
+                out_low[begin:],
+                out_high[begin:],
+                size,
+                low[first:past],
+                high[first:past],
+                past - first,
+                common_low,
+                common_high,
+            )
+            out_low[begin : begin + size] = common_low[:size]
+            out_high[begin : begin + size] = common_high[:size]
+        found[n] = len(start) - 1 + lists
+        lists += 1
+        ends[lists] = begin + size
+    total = ends[lists]
+    return found, ends[: lists + 1].copy(), out_low[:total].copy(), out_high[:total].copy()
 
 
-def _assembled(plan: Plan, tests: Settled, chains: Settled | None) -> Boxes:
+# --- boxes ---------------------------------------------------------------------------------------
+
+
+def _assembled(plan: Plan, tests: _Tests) -> Boxes:
     """A box for each conjunction and subscription, in the order of the subscriptions."""
-    count = len(plan.ids)
-    conjunction = np.repeat(np.arange(plan.conjunctions), np.diff(plan.fan_start))
-    region = plan.fan_subscription.astype(np.int64)
-    chain = np.zeros(len(region), np.int64)
-    operators = plan.operators
-    if operators is not None and chains is not None:
-        is_chain = region >= count
-        chain = np.where(is_chain, region - count, -1)
-        owners = np.where(is_chain, np.diff(operators.fan_start)[chain], 1)
-        subscription = operators.fan_subscription[
-            runs(operators.fan_start[chain[is_chain]].astype(np.int64), owners[is_chain])
-        ]
-        conjunction, chain = np.repeat(conjunction, owners), np.repeat(chain, owners)
-        region = np.repeat(region, owners)
-        region[chain >= 0] = subscription
-        possible = tests.possible[conjunction] & ((chain < 0) | chains.possible[chain])
-    else:
-        chains = Settled.nothing()
-        possible = tests.possible[conjunction]
-    order = np.argsort(region[possible], kind="stable")
-    region, conjunction = region[possible][order], conjunction[possible][order]
-    chain = chain[possible][order]
-    lengths = np.stack(
-        [
-            np.diff(tests.start)[conjunction],
-            np.where(chain < 0, 0, np.diff(chains.start)[chain]),
-        ],
-        axis=1,
-    )
+    conjunction, chain, region = _halves(plan)
+    owners = plan.conjunctions + plan.targets - len(plan.ids) + 1
+    sizes = np.diff(tests.start)
+    possible = np.ones(owners, np.bool_)
+    possible[tests.owner[sizes[tests.ranges] == 0]] = False
+    tests = tests.where(possible[tests.owner])
+    kept = np.flatnonzero(possible[conjunction] & possible[chain])
+    kept = kept[np.argsort(region[kept], kind="stable")]
+    region = region[kept]
     # Attributes of operators come last: a conjunction's tests and then its chain's are in order.
-    begins = np.stack(
-        [tests.start[conjunction], chains.start[chain] + tests.start[-1]], axis=1
-    ).ravel()
-    chosen = runs(begins, lengths.ravel())
-    sets = len(tests.set_start) - 1
-    low = np.concatenate([tests.low, chains.low])[chosen]
-    high = np.concatenate([tests.high, chains.high])[chosen]
-    attribute = np.concatenate([tests.attribute, chains.attribute])[chosen]
-    start = offsets(lengths.sum(axis=1))
+    halves = np.stack([conjunction[kept], chain[kept]], axis=1)
+    start = offsets(np.bincount(tests.owner, minlength=owners))
+    lengths, chosen = items_of(start, halves.ravel())
+    box_start = np.ascontiguousarray(offsets(lengths)[::2])
+    attribute, ranges = tests.attribute[chosen].astype(np.int32), tests.ranges[chosen]
+    is_set = sizes > 1
+    in_set = np.repeat(is_set, sizes)
+    low, high = (np.where(cells == 0, NULL, cells.astype(np.int64)) for cells in tests[-2:])
     return Boxes(
-        region_start=offsets(np.bincount(region, minlength=count)),
-        box_start=start,
+        region_start=offsets(np.bincount(region, minlength=len(plan.ids))),
+        box_start=box_start,
         box_region=region.astype(np.int32),
-        box_mask=masks(start, attribute),
+        box_mask=masks(box_start, attribute),
         attribute=attribute,
-        low=_numbers(low),
-        high=_numbers(high),
-        several=np.concatenate(
-            [tests.several, np.where(chains.several < 0, -1, chains.several + sets)]
-        )[chosen].astype(np.int32),
-        set_start=np.concatenate([tests.set_start, tests.set_start[-1] + chains.set_start[1:]]),
-        set_low=_numbers(np.concatenate([tests.set_low, chains.set_low])),
-        set_high=_numbers(np.concatenate([tests.set_high, chains.set_high])),
+        low=low[tests.start[ranges]],
+        high=high[tests.start[ranges + 1] - 1],
+        several=np.where(is_set, np.cumsum(is_set) - 1, -1)[ranges].astype(np.int32),
+        set_start=offsets(sizes[is_set]),
+        set_low=low[in_set],
+        set_high=high[in_set],
     )
 
 
-def _numbers(cells: Int32s) -> Int64s:
-    return np.where(cells == 0, NULL, cells.astype(np.int64))
+def _halves(plan: Plan) -> tuple[Int64s, Int64s, Int64s]:
+    """Of each box the conjunction, the chain as the owner of its tests, and the region.
+
+    Where there is no chain, its owner is one past the last, which has no tests.
+    """
+    conjunction = np.repeat(np.arange(plan.conjunctions), np.diff(plan.fan_start))
+    target = plan.fan_subscription.astype(np.int64)
+    operators = plan.operators
+    if operators is None:
+        return conjunction, np.full(len(target), plan.conjunctions), target
+    is_chain = target >= len(plan.ids)
+    chains = target[is_chain] - len(plan.ids)
+    chain = np.full(len(target), plan.conjunctions + len(operators))
+    chain[is_chain] = plan.conjunctions + chains
+    subscribers = np.ones(len(target), np.int64)
+    subscribers[is_chain] = np.diff(operators.fan_start)[chains]
+    region = np.repeat(target, subscribers)
+    region[np.repeat(is_chain, subscribers)] = operators.fan_subscription[
+        runs(operators.fan_start[chains].astype(np.int64), subscribers[is_chain])
+    ]
+    return np.repeat(conjunction, subscribers), np.repeat(chain, subscribers), region

@@ -23,6 +23,7 @@ decimal(5,2) isn't known to be always true.
 
 import functools
 from collections.abc import Sequence
+from operator import itemgetter
 
 from penstock.covering.regions import HIDDEN, Box, Region, of_boxes
 from penstock.covering.values import EVERYTHING, NOT_NULL, NOTHING, Values, all_of
@@ -93,16 +94,15 @@ def _box(conjunction: Sequence[Bound]) -> Box | None:
         asked[path] = all_of(several)
     if any(values.is_empty for values in asked.values()):
         return None
-    return tuple(sorted((test for test in asked.items() if test[1] != EVERYTHING), key=_path))
-
-
-def _path(test: tuple[Path, Values]) -> Path:
-    return test[0]
+    return tuple(
+        sorted((test for test in asked.items() if test[1] != EVERYTHING), key=itemgetter(0))
+    )
 
 
 def _values(factor: Factor, literals: Sequence[tuple[Column, str]]) -> Values:
     """What a factor accepts."""
-    find = _remembered if len(literals) <= _MANY else _piece
+    is_short = len(literals) <= _MANY and all(len(text) <= _LONG for _, text in literals)
+    find = _known if is_short else _piece
     pieces = [
         find(column.pool, piece.order, text)
         for piece, (column, text) in zip(factor.pieces, literals, strict=True)
@@ -126,10 +126,6 @@ def _piece(pool: PoolKey, order: str, text: str) -> Values:
 
 # The same predicates come again and again. And of one and the same object no test of inclusion is needed.
 _known = functools.lru_cache(maxsize=50_000)(_piece)
-
-
-def _remembered(pool: PoolKey, order: str, text: str) -> Values:
-    return (_known if len(text) <= _LONG else _piece)(pool, order, text)
 
 
 # --- tests that are no sets of values ----------------------------------------------------------

@@ -8,21 +8,19 @@ Keys are those of `language.literals`: integers or bytes that order as the value
 integers have neighbours, and the next string after s is s + NUL. So every comparison is a half-open interval, `i > 5`
 is the same as `i >= 6`, and inclusion needs no cells, no constants of others, and no case for open ends.
 
-Covering is inclusion of regions. What mbd §2 defines for conjunctions (for each predicate one that it covers) is
-`covers_box`. A union may cover a box that none of its boxes does: then the box is taken apart, and it is covered if
-nothing is left. That can take exponentially many pieces, so there is a bound; past it `covering` says UNKNOWN and
-`covers` says no, which is sound.
+Covering of boxes (`covers_box`) is what mbd §2 defines for conjunctions: for each predicate one that it covers. What is
+left of a box outside of others (`pieces_outside`) can take exponentially many pieces, so there is a bound (`Budget`).
 
 An attribute whose name begins with NUL is *hidden*: the truth of a test that is no set of values, or what an operator
 answers (see `reading`). It may have no value at all, not even NULL: the operator failed. So all its values together
-still aren't everything, and a box that asks for one helps to cover only boxes that ask for it, too. `difference` and
-`hull` don't know of failures: what they say holds for events on which no operator fails.
+still aren't everything. `hull` and `pieces_outside` don't know of failures: what they say holds for events on which no
+operator fails.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -30,29 +28,6 @@ import numpy as np
 from penstock.base.errors import PenstockError
 from penstock.covering.values import EVERYTHING, Values, any_of
 from penstock.language.calls import Path
-
-__all__ = [
-    "EVERYTHING",
-    "HIDDEN",
-    "MOST_BOXES",
-    "Box",
-    "Region",
-    "TooManyBoxes",
-    "Values",
-    "Verdict",
-    "boxes_meet",
-    "covering",
-    "covers",
-    "covers_box",
-    "difference",
-    "equal",
-    "hull",
-    "intersect_boxes",
-    "intersection",
-    "is_disjoint",
-    "remainder",
-    "union",
-]
 
 Box = tuple[tuple[Path, Values], ...]
 """Ascending by path; none of the values is EVERYTHING or empty."""
@@ -72,14 +47,6 @@ class Region:
     boxes: tuple[Box, ...]
 
 
-class Verdict(Enum):
-    """Whether one region covers another; UNKNOWN if it took too many pieces to tell."""
-
-    YES = "yes"
-    NO = "no"
-    UNKNOWN = "unknown"
-
-
 class TooManyBoxes(PenstockError):
     """A region that has grown beyond `MOST_BOXES`."""
 
@@ -93,12 +60,7 @@ class TooManyBoxes(PenstockError):
 
 
 def covers_box(a: Box, b: Box) -> bool:
-    """Whether every event in b is in a.
-
-    >>> five = ((("i",), Values(((5, 6),))),)
-    >>> covers_box((), five), covers_box(five, ())
-    (True, False)
-    """
+    """Whether every event in b is in a."""
     if len(a) > len(b):
         return False
     at, last = 0, len(b)
@@ -127,28 +89,8 @@ def boxes_meet(a: Box, b: Box) -> bool:
     return True
 
 
-def intersect_boxes(a: Box, b: Box) -> Box | None:
-    """What is in both; None if nothing is."""
-    asked = dict(a)
-    for path, values in b:
-        mine = asked.get(path)
-        if mine is not None:
-            values = values.intersection(mine)
-            if values.is_empty:
-                return None
-        asked[path] = values
-    return _box(asked)
-
-
 def remainder(a: Box, b: Box) -> list[Box]:
-    """What of a isn't in b, where the two meet: disjoint boxes, one for each attribute that b cuts.
-
-    >>> a, b = ((("i",), Values(((0, 9),))),), ((("i",), Values(((3, 5),))), (("j",), Values(((1, None),))))
-    >>> for box in remainder(a, b):
-    ...     print({".".join(path): (values.intervals, values.null) for path, values in box})
-    {'i': (((0, 3), (5, 9)), False)}
-    {'i': (((3, 5),), False), 'j': (((None, 1),), True)}
-    """
+    """What of a isn't in b, where the two meet: disjoint boxes, one for each attribute that b cuts."""
     asked = dict(a)
     found: list[Box] = []
     for path, values in b:
@@ -161,94 +103,30 @@ def remainder(a: Box, b: Box) -> list[Box]:
 
 
 def hull(boxes: Iterable[Box]) -> Box:
-    """The smallest box around at least one box: of every attribute that all ask for, what any of them accepts.
-
-    >>> hull([((("i",), Values(((0, 3),))), (("j",), Values(((1, 2),)))), ((("i",), Values(((7, 9),))),)])
-    ((('i',), Values(intervals=((0, 3), (7, 9)), null=False)),)
-    """
-    gathered: dict[Path, list[Values]] = {}
-    count = 0
-    for box in boxes:
-        count += 1
-        for path, values in box:
-            gathered.setdefault(path, []).append(values)
-    united = {path: any_of(found) for path, found in gathered.items() if len(found) == count}
+    """The smallest box around at least one box: of every attribute that all ask for, what any of them accepts."""
+    several = list(boxes)
+    gathered = _by_path(test for box in several for test in box)
+    united = {path: any_of(f) for path, f in gathered.items() if len(f) == len(several)}
     return _box({path: values for path, values in united.items() if values != EVERYTHING})
 
 
+def _by_path(tests: Iterable[tuple[Path, Values]]) -> dict[Path, list[Values]]:
+    found: dict[Path, list[Values]] = {}
+    for path, values in tests:
+        found.setdefault(path, []).append(values)
+    return found
+
+
 def _box(asked: dict[Path, Values]) -> Box:
-    return tuple(sorted(asked.items(), key=_path))
-
-
-def _path(test: tuple[Path, Values]) -> Path:
-    return test[0]
+    return tuple(sorted(asked.items(), key=itemgetter(0)))
 
 
 # --- regions -----------------------------------------------------------------------------------
 
 
-def covers(a: Region, b: Region) -> bool:
-    """Whether every event in b is in a. Never a false yes; a false no only where `covering` says UNKNOWN.
-
-    >>> from penstock.covering.reading import region
-    >>> whole, parts = (region(text, {"i": "int"}) for text in ("i >= 1", "i BETWEEN 1 AND 5 OR i > 5"))
-    >>> covers(parts, whole), covers(region("i > 1", {"i": "int"}), whole)
-    (True, False)
-    """
-    return covering(a, b) is Verdict.YES
-
-
-def covering(a: Region, b: Region) -> Verdict:
-    """Whether every event in b is in a, and whether that is certain."""
-    if a.boxes == b.boxes:
-        return Verdict.YES
-    alone = [box for box in b.boxes if not any(covers_box(x, box) for x in a.boxes)]
-    if not alone:
-        return Verdict.YES
-    if len(a.boxes) < 2:
-        return Verdict.NO
-    budget = Budget()
-    for box in alone:
-        near = [x for x in a.boxes if _asks_no_more(x, box)]
-        try:
-            if next(pieces_outside(box, near, budget), None) is not None:
-                return Verdict.NO
-        except OutOfBudgetError:
-            return Verdict.UNKNOWN
-    return Verdict.YES
-
-
-def equal(a: Region, b: Region) -> bool:
-    """Whether the same events are in both; False too where `covering` doesn't know."""
-    return a == b or (covers(a, b) and covers(b, a))
-
-
 def is_disjoint(a: Region, b: Region) -> bool:
     """Whether no event is in both."""
     return not any(boxes_meet(x, y) for x in a.boxes for y in b.boxes)
-
-
-def intersection(a: Region, b: Region) -> Region:
-    """The events in both. TooManyBoxes if it takes too many."""
-    return of_boxes(
-        box for x in a.boxes for y in b.boxes if (box := intersect_boxes(x, y)) is not None
-    )
-
-
-def union(*regions: Region) -> Region:
-    """The events in any of them. TooManyBoxes if it takes too many; for thousands of regions there is `frontier`."""
-    return of_boxes(box for region in regions for box in region.boxes)
-
-
-def difference(a: Region, b: Region) -> Region:
-    """The events in a that aren't in b. TooManyBoxes if it takes too many."""
-    budget = Budget()
-    try:
-        return of_boxes(
-            piece for box in a.boxes for piece in pieces_outside(box, list(b.boxes), budget)
-        )
-    except OutOfBudgetError:
-        raise TooManyBoxes from None
 
 
 def of_boxes(boxes: Iterable[Box]) -> Region:
@@ -352,18 +230,9 @@ def _cut(box: Box, asked: dict[Path, Values]) -> list[tuple[Path, Values]]:
 
 def _trimmed(asked: dict[Path, Values], taken: Iterable[tuple[Path, Values]]) -> list[Box]:
     """A box without some values of its attributes; none if nothing is left."""
-    gathered: dict[Path, list[Values]] = {}
-    for path, values in taken:
-        gathered.setdefault(path, []).append(values)
     left = dict(asked)
-    for path, several in gathered.items():
+    for path, several in _by_path(taken).items():
         left[path] = asked.get(path, EVERYTHING).difference(any_of(several))
         if left[path].is_empty:
             return []
     return [_box(left)]
-
-
-def _asks_no_more(a: Box, b: Box) -> bool:
-    """Whether a asks for no hidden attribute that b doesn't ask for."""
-    asked = [path for path, _ in a if path[0].startswith(HIDDEN)]
-    return not asked or {path for path, _ in b}.issuperset(asked)

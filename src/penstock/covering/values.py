@@ -1,8 +1,8 @@
 """Some values of one attribute, whatever its type: intervals of keys, and perhaps NULL.
 
 Keys are those of `language.literals`, integers or bytes that order as the values do. Where the keys of a type begin and
-end there is None instead of a key (`reading` sees to that): `b` of a boolean is from 1 on, `NOT b` below 1, and the two
-together are everything but NULL. So the algebra needs no types: a complement is what is left of one endless line.
+end there is None instead of a key (`reading` sees to that): of a boolean, `b` is from 1 on, `NOT b` is below 1, and the
+two together are everything but NULL. So the algebra needs no types: a complement is what is left of one endless line.
 
 Each operation is one walk along both lists of intervals; inclusion is a search for each interval of the smaller one.
 """
@@ -25,8 +25,6 @@ class Values:
     """Some values of one attribute: intervals ascending, disjoint and not touching, and whether NULL is among them.
 
     >>> low, high = Values(((None, 5),), null=True), Values(((3, 9),))
-    >>> low.union(high)
-    Values(intervals=((None, 9),), null=True)
     >>> low.difference(high)
     Values(intervals=((None, 3),), null=True)
     >>> low.complement()
@@ -38,11 +36,7 @@ class Values:
 
     @staticmethod
     def of(intervals: Iterable[Interval], null: bool = False) -> "Values":
-        """Any intervals, in any order, overlapping or empty.
-
-        >>> Values.of([(7, 9), (1, 3), (3, 5), (4, 4)])
-        Values(intervals=((1, 5), (7, 9)), null=False)
-        """
+        """Any intervals, in any order, overlapping or empty."""
         return Values(_united(intervals), null)
 
     @property
@@ -56,14 +50,11 @@ class Values:
         at = _last_from(self.intervals, key)
         return at >= 0 and _is_before(key, self.intervals[at][1])
 
-    def union(self, other: "Values") -> "Values":
-        return Values(_united((*self.intervals, *other.intervals)), self.null or other.null)
-
     def intersection(self, other: "Values") -> "Values":
         return Values(_shared(self.intervals, other.intervals), self.null and other.null)
 
     def complement(self) -> "Values":
-        """All other values of the attribute; NULL is one of them, or is not."""
+        """All other values of the attribute; NULL too, unless it is among these."""
         return Values(_gaps(self.intervals), not self.null)
 
     def difference(self, other: "Values") -> "Values":
@@ -84,14 +75,11 @@ class Values:
 
     def meets(self, other: "Values") -> bool:
         """Whether they have a value in common."""
-        return (self.null and other.null) or _overlap(self.intervals, other.intervals)
+        common = _common(self.intervals, other.intervals)
+        return (self.null and other.null) or any(_is_before(*both) for both in common)
 
     def hull(self) -> "Values":
-        """The smallest single interval around them; NULL if it is among them.
-
-        >>> Values(((1, 3), (7, 9))).hull()
-        Values(intervals=((1, 9),), null=False)
-        """
+        """The smallest single interval around them; NULL if it is among them."""
         if len(self.intervals) < 2:
             return self
         return Values(((self.intervals[0][0], self.intervals[-1][1]),), self.null)
@@ -111,11 +99,7 @@ def any_of(several: Sequence[Values]) -> Values:
 
 
 def all_of(several: Sequence[Values]) -> Values:
-    """What is in all of them. `i <> 1 AND i <> 2 AND …` takes time in proportion to their number, not its square.
-
-    >>> all_of([Values(((None, 3), (4, None))), Values(((None, 5), (6, None))), Values(((0, None),))])
-    Values(intervals=((0, 3), (4, 5), (6, None)), null=False)
-    """
+    """What is in all of them. `i <> 1 AND i <> 2 AND …` takes time in proportion to their number, not its square."""
     if len(several) == 2:
         return several[0].intersection(several[1])
     gaps = (gap for values in several for gap in _gaps(values.intervals))
@@ -137,7 +121,7 @@ def _last_from(line: _Line, key: Any, low: int = 0) -> int:
 def _united(intervals: Iterable[tuple[Any, Any]]) -> tuple[Interval, ...]:
     found: list[tuple[Any, Any]] = []
     last: Any = None
-    for start, end in sorted(intervals, key=_first_key):
+    for start, end in sorted(intervals, key=lambda one: (one[0] is not None, one[0])):
         if not _is_before(start, end):
             continue
         if found and (last is None or start is None or start <= last):
@@ -148,10 +132,6 @@ def _united(intervals: Iterable[tuple[Any, Any]]) -> tuple[Interval, ...]:
             found.append((start, end))
         last = end
     return tuple(found)
-
-
-def _first_key(interval: tuple[Any, Any]) -> tuple[bool, Any]:
-    return interval[0] is not None, interval[0]
 
 
 def _meeting_place(left: _Line, right: _Line) -> tuple[int, int]:
@@ -166,8 +146,10 @@ def _meeting_place(left: _Line, right: _Line) -> tuple[int, int]:
 
 
 def _common(left: _Line, right: _Line) -> Iterator[tuple[Any, Any]]:
-    """What each interval has in common with the other line's, ascending; where they don't meet, the end isn't past the
-    start."""
+    """What each interval has in common with the other line's, ascending.
+
+    Where two don't meet, the end isn't past the start.
+    """
     i, j = _meeting_place(left, right)
     while i < len(left) and j < len(right):
         start, end = left[i]
@@ -216,7 +198,3 @@ def _includes(line: _Line, others: _Line) -> bool:
         if last is not None and (end is None or end > last):
             return False
     return True
-
-
-def _overlap(left: _Line, right: _Line) -> bool:
-    return any(_is_before(start, end) for start, end in _common(left, right))

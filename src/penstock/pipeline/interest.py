@@ -1,11 +1,13 @@
 """`penstock.interest`: what anybody could want, with the forms that Spark takes beside those of the core."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.base.durations import utc_now
+from penstock.base.errors import PenstockError
 from penstock.covering.distributions import Statistics
-from penstock.covering.interest.wanted import AT_MOST, Wanted, find_wanted
+from penstock.covering.interest.wanted import AT_MOST, MOST, Wanted, find_boxes, live_plan
 from penstock.language.calls import Path
 from penstock.language.schema import SchemaLike
 from penstock.matching import Matcher
@@ -61,7 +63,8 @@ def interest(
     2 subscriptions want only
       day >= DATE '2024-02-27' AND symbol IS NOT NULL
     """
-    found = find_wanted(
-        subscriptions, columns, at_most, schema, statistics=statistics, nan=nan, now=now
-    )
-    return Interest(**{field.name: getattr(found, field.name) for field in fields(found)})
+    if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MOST:
+        raise PenstockError(f"at_most is a whole number from 1 to {MOST}, not {at_most!r}")
+    plan, live = live_plan(subscriptions, schema, utc_now() if now is None else now)
+    boxes = find_boxes(plan, live, columns, at_most, statistics)
+    return Interest(boxes, plan.schema, int(live.sum()), nan, statistics)

@@ -1,8 +1,8 @@
 """What is asked of columns, for Arrow: an expression for datasets, and the lists of lists that `read_table` takes.
 
-Arrow compares doubles as IEEE does, so that NaN is above nothing, while to SQL and to Penstock it is above everything.
-An expression says so, at the price that files aren't skipped by such a column; the lists can't, nor can they tell NULL
-from values, and leave out a column where they would have to.
+Arrow compares doubles as IEEE does: NaN is above nothing. To SQL and to Penstock it is above everything. An expression
+can ask for NaN as well, at the price that files aren't skipped by such a column. The lists can ask neither for NaN nor
+for NULL, and leave out a column where they would have to.
 
 Timestamps of Arrow may have nanoseconds, which Penstock cuts off: `<= t` is said as `< t + 1 µs`.
 """
@@ -22,14 +22,19 @@ from penstock.language.calls import Path
 from penstock.language.types import Kind, Scalar
 
 ArrowConjunction = list[tuple[Any, str, Any]]
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+}
 
 
 def expression(
     boxes: Iterable[tuple[ColumnCondition, ...]], nan: bool, schema: pa.Schema | None
 ) -> Any:
     """Boxes as an expression. With the schema of a dataset, its types decide what values are compared as."""
-    said = [[_asked(condition, nan, schema) for condition in box] for box in boxes]
-    return _any([_all(tests) for tests in said])
+    return _any([_all([_asked(condition, nan, schema) for condition in box]) for box in boxes])
 
 
 def lists(boxes: Iterable[tuple[ColumnCondition, ...]], nan: bool) -> list[ArrowConjunction] | None:
@@ -65,7 +70,7 @@ def _asked(condition: ColumnCondition, nan: bool, schema: pa.Schema | None) -> A
     found += [column == pa.scalar(value) for value in condition.points]
     for low, high in condition.ranges:
         ends = [
-            _compared(column, end, typed(end.value), is_low)
+            _COMPARE[end.sign(is_low)](column, typed(end.value))
             for end, is_low in ((low, True), (high, False))
             if end is not None and typed(end.value) is not None
         ]
@@ -101,12 +106,6 @@ def _type_at(schema: pa.Schema, path: Path) -> pa.DataType | None:
     return found
 
 
-def _compared(column: Any, end: End, value: pa.Scalar, is_low: bool) -> Any:
-    if is_low:
-        return column >= value if end.included else column > value
-    return column <= value if end.included else column < value
-
-
 def _typed(type_: pa.DataType | None) -> Callable[[Any], pa.Scalar | None]:
     """How values become scalars: of this type if they must be; None if they can't, and must be left out."""
 
@@ -139,9 +138,5 @@ def _listed(condition: ColumnCondition, nan: bool) -> ArrowConjunction:
         if len(condition.ranges) == 1 and not condition.points
         else condition.hull()
     )
-    found: ArrowConjunction = []
-    if low is not None:
-        found.append((name, ">=" if low.included else ">", low.value))
-    if high is not None:
-        found.append((name, "<=" if high.included else "<", high.value))
-    return found
+    ends = ((low, True), (high, False))
+    return [(name, end.sign(is_low), end.value) for end, is_low in ends if end is not None]

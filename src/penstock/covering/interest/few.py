@@ -18,74 +18,33 @@ that all mergers look alike, places decide: `_EVEN` of every chance is spread ev
 """
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.arrays import Int32s, Int64s, offsets
 from penstock.base.jit import kernel
 from penstock.covering.boxes import BoxStore
 from penstock.covering.bulk import frontier_of
-from penstock.covering.distributions import Statistics
-from penstock.covering.interest.packing import PlaceChances, pack
+from penstock.covering.distributions import Distribution, Statistics
+from penstock.covering.interest.packing import PlaceChances, pack, widen
 from penstock.covering.interest.pairs import decode_box, groups_of, merge
-from penstock.covering.interest.projection import PlacedColumn, Projection
+from penstock.covering.interest.projection import PlacedColumn, Projection, Ranges
 from penstock.covering.interest.wording import MOST_POINTS
 from penstock.covering.regions import Box
 from penstock.covering.values import EVERYTHING, Values
+from penstock.language.calls import Path
 
 _WINDOW = 32
 _FRONTIER = 50_000  # boxes whose frontier is found within a second or so
 _PAIRS = 512  # boxes that are merged pair by pair
 _EVEN = 0.01
 _MOST_SORTS = 4  # columns that a sweep goes along
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Measures:
-    """Chances as they are known, all places alike, and of both a bit."""
-
-    known: PlaceChances
-    even: PlaceChances
-    mixed: PlaceChances
-
-    @staticmethod
-    def of(boxes: Projection, statistics: Statistics | None) -> "_Measures":
-        asks_null: list[bool] = np.any(boxes.null & ~boxes.everything(), axis=0).tolist()
-        known = [
-            None if statistics is None else statistics.distributions.get(column.path)
-            for column in boxes.columns
-        ]
-        found = [
-            column.chances(distribution, asked)
-            for column, distribution, asked in zip(boxes.columns, known, asks_null, strict=True)
-        ]
-        flat = [
-            column.chances(None, asked)
-            for column, asked in zip(boxes.columns, asks_null, strict=True)
-        ]
-        start = np.cumsum([0] + [len(before) for before, _ in found]).astype(np.int64)
-
-        def joined(pairs: list[tuple[Float64s, float]]) -> PlaceChances:
-            befores = [np.empty(0), *(before for before, _ in pairs)]
-            return PlaceChances(
-                start, np.concatenate(befores), np.array([null for _, null in pairs])
-            )
-
-        one, two = joined(found), joined(flat)
-        mixed = PlaceChances(
-            start,
-            (1 - _EVEN) * one.before + _EVEN * two.before,
-            (1 - _EVEN) * one.null + _EVEN * two.null,
-        )
-        return _Measures(one, two, mixed)
+_COVERED, _NOT_JOINED = -1, -2  # instead of the column along which two boxes are joined
 
 
 def few(boxes: Projection, most: int, statistics: Statistics | None = None) -> list[Box]:
-    """At most so many boxes that contain all of these.
-
-    None of them says anything of a column that it accepts everything of; the box () is everything.
-    """
+    """At most so many boxes that contain all of these. They leave out columns that they accept everything of."""
     if not len(boxes):
         return []
     everything = boxes.everything()
@@ -94,49 +53,67 @@ def few(boxes: Projection, most: int, statistics: Statistics | None = None) -> l
     tested = np.flatnonzero(~everything.all(axis=0)).tolist()
     boxes = _listing_points(boxes.over(tested))
     if len(tested) == 1:
-        return _ranges(boxes, most, _Measures.of(boxes, statistics))
+        return _ranges(boxes, most, *_chances(boxes, statistics))
     boxes = _frontier(_swept(boxes))
-    measures = _Measures.of(boxes, statistics)
+    known, even = _chances(boxes, statistics)
+    before, null = (
+        (1 - _EVEN) * one + _EVEN * other for one, other in zip(known[1:], even[1:], strict=True)
+    )
+    mixed = PlaceChances(known.start, before, null)
+    group = np.arange(len(boxes))
     if len(boxes) > max(_PAIRS, most):
-        packed = pack(boxes.low, boxes.high, boxes.null, measures.mixed, max(_PAIRS, most))
-        groups = groups_of(boxes, packed)
-    else:
-        groups = groups_of(boxes, np.arange(len(boxes)))
-    kept = merge(groups, measures.mixed, most)
+        group = pack(boxes.ranges, mixed, max(_PAIRS, most))
+    groups = groups_of(boxes, group)
+    kept = merge(groups, mixed, most)
     return [decode_box(boxes.columns, groups, g) for g in kept.tolist()]
 
 
+def _chances(boxes: Projection, statistics: Statistics | None) -> tuple[PlaceChances, PlaceChances]:
+    """Chances as they are known, and as if all places were alike."""
+    distributions = {} if statistics is None else statistics.distributions
+    asks_null: list[bool] = np.any(boxes.ranges.null & ~boxes.everything(), axis=0).tolist()
+
+    def chances(known: Mapping[Path, Distribution]) -> PlaceChances:
+        found = [
+            column.chances(known.get(column.path), asked)
+            for column, asked in zip(boxes.columns, asks_null, strict=True)
+        ]
+        before = np.concatenate([before for before, _ in found])
+        return PlaceChances(offsets(boxes.last() + 2), before, np.array([n for _, n in found]))
+
+    return chances(distributions), chances({})
+
+
 def _listing_points(boxes: Projection) -> Projection:
-    """The same; only columns that boxes ask nothing but single values of have points to be listed.
+    """The same, with points to be listed only in columns that boxes ask nothing but single values of.
 
     Where ranges are asked for as well, lists would lead astray: that of two points far apart is small, and what both
     grow into is not.
     """
-    asked = ~boxes.everything() & (boxes.low <= boxes.high)
-    columns = []
-    for c, column in enumerate(boxes.columns):
-        low, high = boxes.low[asked[:, c], c], boxes.high[asked[:, c], c]
-        single = np.array_equal(low, high) and bool(column.is_point[low].all())
-        columns.append(
-            column if single else column._replace(is_point=np.zeros_like(column.is_point))
-        )
-    return Projection(tuple(columns), boxes.low, boxes.high, boxes.null)
+    low, high, _ = boxes.ranges
+    asked = ~boxes.everything() & (low <= high)
+    columns = list(boxes.columns)
+    for c, column in enumerate(columns):
+        first = low[asked[:, c], c]
+        is_single = np.array_equal(first, high[asked[:, c], c])
+        if not (is_single and column.is_point[first].all()):
+            columns[c] = column._replace(is_point=np.zeros_like(column.is_point))
+    return Projection(tuple(columns), boxes.ranges)
 
 
 # --- one column ----------------------------------------------------------------------------------
 
 
-def _ranges(boxes: Projection, most: int, measures: _Measures) -> list[Box]:
+def _ranges(boxes: Projection, most: int, known: PlaceChances, even: PlaceChances) -> list[Box]:
     """The union of what boxes of one column accept, less its smallest gaps: the least chance that can be added."""
     (column,) = boxes.columns
-    null = bool(boxes.null.any())
-    valued = boxes.low[:, 0] <= boxes.high[:, 0]
-    low, high = _united(boxes.low[valued, 0], boxes.high[valued, 0])
+    null = bool(boxes.ranges.null.any())
+    low, high = boxes.ranges.low[:, 0], boxes.ranges.high[:, 0]
+    low, high = _united(low[low <= high], high[low <= high])
     if not len(low):
         return [((column.path, Values((), null)),)]
-    known, even = measures.known.before, measures.even.before
-    gaps = [known[low[1:]] - known[high[:-1] + 1], even[low[1:]] - even[high[:-1] + 1]]
-    widest = np.lexsort((-gaps[1], -gaps[0]))[: most - 1]
+    gaps = [one.before[high[:-1] + 1] - one.before[low[1:]] for one in (even, known)]
+    widest = np.lexsort(gaps)[: most - 1]
     first = np.concatenate([[0], np.sort(widest) + 1, [len(low)]]).astype(np.int64)
     found: list[Box] = []
     for number, (start, past) in enumerate(itertools.pairwise(first.tolist())):
@@ -162,8 +139,7 @@ def _values(column: PlacedColumn, low: Int32s, high: Int32s, null: bool) -> Valu
     if len(low) > 1 and int((high - low + 1).sum()) <= MOST_POINTS:
         places = np.concatenate([np.arange(a, b + 1) for a, b in zip(low, high, strict=True)])
         if column.is_point[places].all():
-            intervals = [i for p in places for i in column.values(p, p).intervals]
-            return Values.of(intervals, null)
+            return column.values_at(places, null)
     return Values(column.values(int(low[0]), int(high[-1])).intervals, null)
 
 
@@ -172,85 +148,74 @@ def _values(column: PlacedColumn, low: Int32s, high: Int32s, null: bool) -> Valu
 
 def _swept(boxes: Projection) -> Projection:
     """Without boxes that a near one covers, and with those joined that are one box together."""
-    low, high, null = boxes.low.copy(), boxes.high.copy(), boxes.null.copy()
-    columns = range(low.shape[1])
+    low, high, null = boxes.ranges
+    ranges = Ranges(low.copy(), high.copy(), null.copy())
+    columns = range(len(boxes.columns))
     # Columns that tell most boxes apart first: what is equal in them lies together.
-    spread = [len(np.unique(low[:, c])) + len(np.unique(high[:, c])) for c in columns]
+    spread = [len(np.unique(ranges.low[:, c])) + len(np.unique(ranges.high[:, c])) for c in columns]
     order = sorted(columns, key=lambda c: spread[c])
     for _ in range(3):
-        before = len(low)
+        before = len(ranges.low)
         for turn in range(min(len(order), _MOST_SORTS)):
             along = order[turn:] + order[:turn]
-            keys = [key for c in reversed(along) for key in (-high[:, c], low[:, c])]
-            kept = _sweep(low, high, null, np.lexsort(keys))
-            low, high, null = low[kept], high[kept], null[kept]
-        if len(low) > 0.9 * before:
+            keys = [k for c in reversed(along) for k in (-ranges.high[:, c], ranges.low[:, c])]
+            kept = _sweep(ranges, np.lexsort(keys))
+            ranges = ranges.at(kept)
+        if len(ranges.low) > 0.9 * before:
             break
-    return Projection(boxes.columns, low, high, null)
+    return Projection(boxes.columns, ranges)
 
 
 @kernel
-def _sweep(low: Int32s, high: Int32s, null: Bools, order: Int64s) -> Int64s:
+def _sweep(boxes: Ranges, order: Int64s) -> Int64s:
     """Which rows are left; they may have grown by others that were joined to them."""
     kept = np.empty(len(order), np.int64)
     count = 0
     for row in order:
-        found = False
+        column = _NOT_JOINED
         for k in range(count - 1, max(count - 1 - _WINDOW, -1), -1):
-            other = kept[k]
-            differing = _differing(low, high, null, other, row)
-            if differing == -1:
-                found = True
-            elif differing >= 0:
-                c = differing
-                low[other, c] = min(low[other, c], low[row, c])
-                high[other, c] = max(high[other, c], high[row, c])
-                null[other, c] |= null[row, c]
-                found = True
-            if found:
+            column = _differing(boxes, kept[k], row)
+            if column >= 0:
+                widen(boxes, kept[k], boxes, row)
+            if column != _NOT_JOINED:
                 break
-        if not found:
+        if column == _NOT_JOINED:
             kept[count] = row
             count += 1
     return kept[:count]
 
 
 @kernel
-def _differing(low: Int32s, high: Int32s, null: Bools, a: int, b: int) -> int:
-    """-1 if a covers b; the only column in which they differ if the hull there adds nothing; else -2."""
-    column, covers = -1, True
+def _differing(boxes: Ranges, a: int, b: int) -> int:
+    """The only column in which two boxes differ if the hull there adds nothing; _COVERED if a covers b."""
+    low, high, null = boxes
+    column, covers = _COVERED, True
     for c in range(low.shape[1]):
-        same = low[a, c] == low[b, c] and high[a, c] == high[b, c] and null[a, c] == null[b, c]
-        if same:
+        if low[a, c] == low[b, c] and high[a, c] == high[b, c] and null[a, c] == null[b, c]:
             continue
         inside = low[a, c] <= low[b, c] and high[b, c] <= high[a, c]
         covers = covers and inside and (null[a, c] or not null[b, c])
-        if column == -1:
-            column = c
-            is_empty = low[a, c] > high[a, c] or low[b, c] > high[b, c]
-            touching = max(low[a, c], low[b, c]) <= min(high[a, c], high[b, c]) + 1
-            if not (is_empty or touching):
-                column = -2
-        else:
-            column = -2
-        if column == -2 and not covers:
-            return -2
-    return -1 if covers else column
+        is_empty = low[a, c] > high[a, c] or low[b, c] > high[b, c]
+        touching = max(low[a, c], low[b, c]) <= min(high[a, c], high[b, c]) + 1
+        column = c if column == _COVERED and (is_empty or touching) else _NOT_JOINED
+        if column == _NOT_JOINED and not covers:
+            return _NOT_JOINED
+    return _COVERED if covers else column
 
 
 def _frontier(boxes: Projection) -> Projection:
     """Without the boxes that another covers; those that accept no value of some column are taken to be uncovered."""
     if not 1 < len(boxes) <= _FRONTIER:
         return boxes
-    rows = len(boxes)
+    low, high, null = boxes.ranges
     # Two attributes for each column: the places, and whether NULL (1) is accepted beside a value (0).
-    last = np.array([len(column.cell) - 1 for column in boxes.columns])
-    places = (boxes.low > 0) | (boxes.high < last)
-    asked = np.stack([places, ~boxes.null], axis=2).reshape(rows, -1)
+    places = (low > 0) | (high < boxes.last())
+    asked = np.stack([places, ~null], axis=2).reshape(len(boxes), -1)
     row, attribute = np.nonzero(asked)
-    low = np.where(attribute % 2 == 0, boxes.low[row, attribute // 2], 0)
-    high = np.where(attribute % 2 == 0, boxes.high[row, attribute // 2], 0)
-    low, high = np.where(low > high, -1, low), np.where(low > high, -1, high)
-    start = np.concatenate([[0], np.cumsum(asked.sum(axis=1))])
-    store = BoxStore.of(start, attribute.astype(np.int32), low, high)
-    return boxes.where(np.flatnonzero(frontier_of(store.boxes, np.arange(rows)) < 0))
+    is_null, column = attribute % 2 == 1, attribute // 2
+    first = np.where(is_null, 0, low[row, column]).astype(np.int64)
+    last = np.where(is_null, 0, high[row, column]).astype(np.int64)
+    is_empty = first > last
+    first[is_empty] = last[is_empty] = -1
+    store = BoxStore.of(offsets(asked.sum(axis=1)), attribute.astype(np.int32), first, last)
+    return boxes.where(np.flatnonzero(frontier_of(store.boxes, np.arange(len(boxes))) < 0))

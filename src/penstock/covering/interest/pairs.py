@@ -1,5 +1,6 @@
-"""Groups of boxes, merged two at a time: the two whose merger adds least (mbd §5.2 and §5.3, with a number of mergers
-as the goal instead of a threshold).
+"""Groups of boxes, merged two at a time: the two whose merger adds least (mbd §5.2 and §5.3).
+
+mbd merges while a threshold isn't reached; here the goal is a number of groups.
 
 A group accepts in each column a range of places, or at most `MOST_POINTS` single values, and NULL or not. A merger of
 two accepts in each column what either does, and what lies between if that is no list of points. It is *perfect* if one
@@ -17,8 +18,8 @@ import numpy as np
 
 from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
 from penstock.base.jit import kernel
-from penstock.covering.interest.packing import PlaceChances, span, widen
-from penstock.covering.interest.projection import NOWHERE, PlacedColumn, Projection
+from penstock.covering.interest.packing import PlaceChances, empty_hulls, span, widen
+from penstock.covering.interest.projection import NOWHERE, PlacedColumn, Projection, Ranges
 from penstock.covering.interest.wording import MOST_POINTS
 from penstock.covering.regions import Box
 from penstock.covering.values import EVERYTHING, Values
@@ -42,46 +43,31 @@ class Groups(NamedTuple):
 
 
 def groups_of(boxes: Projection, group: Int64s) -> Groups:
-    total = int(group.max()) + 1
-    sizes = np.cumsum([0] + [len(column.cell) for column in boxes.columns]).astype(np.int64)
-    is_point = np.concatenate([column.is_point for column in boxes.columns])
-    return _gathered(boxes.low, boxes.high, boxes.null, group, total, sizes, is_point)
+    """The groups of boxes, where `group` says which one each box is in."""
+    columns = boxes.columns
+    is_point = np.zeros((len(columns), max(len(column.cell) for column in columns)), np.bool_)
+    for c, column in enumerate(columns):
+        is_point[c, : len(column.cell)] = column.is_point
+    return _gathered(boxes.ranges, group, is_point)
 
 
 @kernel
-def _gathered(
-    low: Int32s,
-    high: Int32s,
-    null: Bools,
-    group: Int64s,
-    total: int,
-    sizes: Int64s,
-    is_point: Bools,
-) -> Groups:
-    columns = low.shape[1]
-    found = Groups(
-        np.full((total, columns), NOWHERE, np.int32),
-        np.full((total, columns), -1, np.int32),
-        np.zeros((total, columns), np.bool_),
-        np.zeros((total, columns), np.int32),
-        np.zeros((total, columns, MOST_POINTS), np.int32),
-    )
-    more = np.empty(MOST_POINTS, np.int32)
-    for row in range(len(low)):
+def _gathered(boxes: Ranges, group: Int64s, is_point: Bools) -> Groups:
+    total, columns = group.max() + 1, len(is_point)
+    hulls = empty_hulls(total, columns)
+    listed = np.zeros((total, columns), np.int32)
+    points = np.zeros((total, columns, MOST_POINTS), np.int32)
+    found = Groups(hulls.low, hulls.high, hulls.null, listed, points)
+    for row in range(len(boxes.low)):
         g = group[row]
-        widen(found.low[g], found.high[g], found.null[g], low[row], high[row], null[row])
+        widen(hulls, g, boxes, row)
         for c in range(columns):
-            count = max(high[row, c] - low[row, c] + 1, 0)
-            if count <= MOST_POINTS:
-                for n in range(count):
-                    more[n] = low[row, c] + n
-                    if not is_point[sizes[c] + more[n]]:
-                        count = MOST_POINTS + 1
-                        break
-            if count > MOST_POINTS or found.listed[g, c] > MOST_POINTS:
-                found.listed[g, c] = MOST_POINTS + 1
-            else:
-                _add(found, g, c, more[:count])
+            low, high = boxes.low[row, c], boxes.high[row, c]
+            count = max(high - low + 1, 0)
+            if count > MOST_POINTS or not is_point[c, low : low + count].all():
+                listed[g, c] = MOST_POINTS + 1
+            elif listed[g, c] <= MOST_POINTS:
+                _add(found, g, c, np.arange(low, low + count).astype(np.int32))
     return found
 
 
@@ -108,19 +94,6 @@ def _add(groups: Groups, g: int, c: int, more: Int32s) -> None:
 
 
 @kernel
-def _accepted(groups: Groups, chances: PlaceChances, g: int, c: int) -> float:
-    """The chance of what a group accepts in a column."""
-    null = chances.null[c] if groups.null[g, c] else 0.0
-    if groups.listed[g, c] > MOST_POINTS:
-        return null + span(chances, c, groups.low[g, c], groups.high[g, c])
-    found = null
-    for n in range(groups.listed[g, c]):
-        point = groups.points[g, c, n]
-        found += span(chances, c, point, point)
-    return found
-
-
-@kernel
 def _united_in(
     groups: Groups, chances: PlaceChances, a: int, b: int, c: int
 ) -> tuple[float, float]:
@@ -128,21 +101,19 @@ def _united_in(
     null_a, null_b = groups.null[a, c], groups.null[b, c]
     either = chances.null[c] if null_a or null_b else 0.0
     both = chances.null[c] if null_a and null_b else 0.0
+    low_a, high_a = groups.low[a, c], groups.high[a, c]
+    low_b, high_b = groups.low[b, c], groups.high[b, c]
+    hull = either + span(chances, c, min(low_a, low_b), max(high_a, high_b))
     count_a, count_b = groups.listed[a, c], groups.listed[b, c]
     if count_a > MOST_POINTS and count_b > MOST_POINTS:
-        low, high = groups.low[a, c], groups.high[a, c]
-        low_b, high_b = groups.low[b, c], groups.high[b, c]
-        both += span(chances, c, max(low, low_b), min(high, high_b))
-        return either + span(chances, c, min(low, low_b), max(high, high_b)), both
+        return hull, both + span(chances, c, max(low_a, low_b), min(high_a, high_b))
     if count_a > MOST_POINTS or count_b > MOST_POINTS:
         wide, few_ = (a, b) if count_a > MOST_POINTS else (b, a)
         for n in range(groups.listed[few_, c]):
             point = groups.points[few_, c, n]
             if groups.low[wide, c] <= point <= groups.high[wide, c]:
                 both += span(chances, c, point, point)
-        low = min(groups.low[a, c], groups.low[b, c])
-        high = max(groups.high[a, c], groups.high[b, c])
-        return either + span(chances, c, low, high), both
+        return hull, both
     i, j, count = 0, 0, 0
     while i < count_a or j < count_b:
         x = groups.points[a, c, i] if i < count_a else NOWHERE
@@ -155,27 +126,11 @@ def _united_in(
             both += chance
         i += x == point
         j += y == point
-    if count > MOST_POINTS:
-        low = min(groups.low[a, c], groups.low[b, c])
-        high = max(groups.high[a, c], groups.high[b, c])
-        null = chances.null[c] if null_a or null_b else 0.0
-        either = null + span(chances, c, low, high)
-    return either, both
+    return either if count <= MOST_POINTS else hull, both
 
 
 @kernel
-def _same(groups: Groups, a: int, b: int, c: int) -> bool:
-    if groups.null[a, c] != groups.null[b, c] or groups.listed[a, c] != groups.listed[b, c]:
-        return False
-    if groups.listed[a, c] > MOST_POINTS:
-        same: bool = groups.low[a, c] == groups.low[b, c] and groups.high[a, c] == groups.high[b, c]
-        return same
-    count = groups.listed[a, c]
-    return bool(np.all(groups.points[a, c, :count] == groups.points[b, c, :count]))
-
-
-@kernel
-def _inside(groups: Groups, a: int, b: int, c: int) -> bool:
+def _includes(groups: Groups, a: int, b: int, c: int) -> bool:
     """Whether a accepts in a column all that b does."""
     if groups.null[b, c] and not groups.null[a, c]:
         return False
@@ -222,16 +177,16 @@ def _joins(groups: Groups, a: int, b: int, c: int) -> bool:
 
 @kernel
 def _added(groups: Groups, chances: PlaceChances, sizes: Float64s, a: int, b: int) -> float:
-    """What the merger of two groups has more than the two; below 0 if it is perfect and worth while in any case."""
+    """The chance that the merger of two groups adds; below 0 if it is perfect and worth while in any case."""
     differing, column = 0, 0
     a_covers, b_covers = True, True
     for c in range(groups.low.shape[1]):
-        if _same(groups, a, b, c):
-            continue
-        differing += 1
-        column = c
-        a_covers = a_covers and _inside(groups, a, b, c)
-        b_covers = b_covers and _inside(groups, b, a, c)
+        a_includes, b_includes = _includes(groups, a, b, c), _includes(groups, b, a, c)
+        if not (a_includes and b_includes):
+            differing += 1
+            column = c
+        a_covers = a_covers and a_includes
+        b_covers = b_covers and b_includes
     if a_covers or b_covers:
         return _BEST
     if differing == 1 and _joins(groups, a, b, column):
@@ -247,8 +202,11 @@ def _added(groups: Groups, chances: PlaceChances, sizes: Float64s, a: int, b: in
 
 @kernel
 def _of_joining(groups: Groups, chances: PlaceChances, a: int, b: int, c: int) -> float:
-    """Joining ranges is worth while, and so are short lists. Long ones aren't unless there are too many groups: sources
-    take them for the range around them. Of lists, those of near values come first."""
+    """What a perfect merger costs: nothing if it joins ranges or makes a short list.
+
+    Sources take long lists for the range around them, so these wait until there are too many groups. Of lists, those
+    of near values come first.
+    """
     count = groups.listed[a, c] + groups.listed[b, c]
     if count > MOST_POINTS:
         return _BEST
@@ -259,9 +217,10 @@ def _of_joining(groups: Groups, chances: PlaceChances, a: int, b: int, c: int) -
 
 @kernel
 def _size(groups: Groups, chances: PlaceChances, g: int) -> float:
+    """The chance of what a group accepts."""
     found: float = 1.0
     for c in range(groups.low.shape[1]):
-        found *= _accepted(groups, chances, g, c)
+        found *= _united_in(groups, chances, g, g, c)[1]
     return found
 
 
@@ -289,9 +248,8 @@ def _join(groups: Groups, a: int, b: int) -> None:
             groups.listed[a, c] = MOST_POINTS + 1
         else:
             _add(groups, a, c, groups.points[b, c, : groups.listed[b, c]])
-    widen(
-        groups.low[a], groups.high[a], groups.null[a], groups.low[b], groups.high[b], groups.null[b]
-    )
+    hulls = Ranges(groups.low, groups.high, groups.null)
+    widen(hulls, a, hulls, b)
 
 
 @kernel
@@ -345,8 +303,7 @@ def decode_box(columns: tuple[PlacedColumn, ...], groups: Groups, g: int) -> Box
             found = column.values(int(groups.low[g, c]), int(groups.high[g, c]))
             values = Values(found.intervals, null)
         else:
-            points = groups.points[g, c, :count].tolist()
-            values = Values.of((i for p in points for i in column.values(p, p).intervals), null)
+            values = column.values_at(groups.points[g, c, :count], null)
         if values != EVERYTHING:
             tests.append((column.path, values))
     return tuple(sorted(tests, key=lambda test: test[0]))

@@ -1,72 +1,77 @@
 """All boxes of a plan seen through a few columns: what else they ask is left out, so each box only grows.
 
-A column's values are numbered by *places*, the filled cells of the plan in their order (`cell_keys`), without NULL:
+A column's values are numbered by *places*: the filled cells of the plan in their order, without NULL.
 
     integers, cuts 5 and 6      cell     1     2     3     4     5
                                         .. 4   5     -     6    7 ..
                                 place    0     1           2     3
 
-so places that follow each other have nothing between them. A box b is a row of three matrices, one column each:
+So places that follow each other have nothing between them. A box b is a row of three matrices, one column each:
 
-    low[b, c] .. high[b, c]    places, both included; EMPTY where it accepts no value
+    low[b, c] .. high[b, c]    places, both included; NOWHERE .. -1 where it accepts no value
     null[b, c]                 whether it accepts NULL
 
 Of a column that it doesn't test, a box accepts everything. NULL is kept apart from the places: the hull of NULL and 5
-has nothing of what lies below 5. A test of several ranges (IN, <>) makes several boxes, at most `most` of them: past
+has nothing of what lies below 5. A test of several ranges (IN, <>) makes several boxes, at most `MOST_OF_ONE`: past
 that, ranges that follow each other are taken together, which is sound.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, offsets
 from penstock.base.jit import kernel
 from penstock.base.labels import Key
 from penstock.covering.boxes import NULL, Boxes
-from penstock.covering.cell_keys import DomainCells
 from penstock.covering.distributions import ASSUMED_NULL, Distribution, Seen, Uniform
 from penstock.covering.values import Values
 from penstock.language.calls import Path
+from penstock.language.key_lines import Line, line_of
 from penstock.language.literals import INT64_MAX
-from penstock.language.types import Type
-from penstock.matching.domains import ByteStrings
+from penstock.language.types import Scalar
+from penstock.matching.domains import ByteStrings, Domain
+from penstock.matching.filled_cells import filled_cells, is_text, next_text, text_at
 
 NOWHERE = 2**30
 """A low without places; the high is -1 then."""
 
 MOST_OF_ONE = 1_024  # boxes that one conjunction may become
 _ENTRIES = 24_000_000  # of a matrix, whatever the number of columns
+_NONE = np.empty(0, np.int32)
 
 
 class PlacedColumn(NamedTuple):
-    """A column: where it leads, and its places. `cell` has the cell of each place."""
+    """A column and its places. `cell` has the cell of each place; `is_point` says whether it has a single key."""
 
-    path: Path
-    cells: DomainCells
+    domain: Domain
     cell: Int64s
-    is_point: Bools  # whether a place has a single key
+    is_point: Bools
 
     @staticmethod
-    def of(path: Path, cells: DomainCells) -> "PlacedColumn":
-        cell = np.flatnonzero(cells.value_mask()[1:]) + 1
-        cuts = cells.domain.cuts
+    def of(domain: Domain) -> "PlacedColumn":
+        cell = np.flatnonzero(filled_cells(domain)[1:]) + 1
+        cuts = domain.cuts
         is_point = cell % 2 == 0
         if not isinstance(cuts, ByteStrings) and len(cuts) > 1:
-            single = np.zeros(cells.last + 1, np.bool_)
+            single = np.zeros(domain.last + 1, np.bool_)
             single[3:-1:2] = np.diff(cuts.astype(np.uint64)) == 2  # one key between two cuts
             is_point |= single[cell]
-        return PlacedColumn(path, cells, cell, is_point)
+        return PlacedColumn(domain, cell, is_point)
 
     @property
-    def type(self) -> Type:
-        return self.cells.domain.type
+    def path(self) -> Path:
+        return self.domain.path
 
     def values(self, low: int, high: int) -> Values:
         """What lies in places low .. high."""
-        return self.cells.values(int(self.cell[low]), int(self.cell[high]))
+        return cell_values(self.domain, int(self.cell[low]), int(self.cell[high]))
+
+    def values_at(self, places: Int32s | Int64s, null: bool) -> Values:
+        """What lies in some places, and perhaps NULL."""
+        return Values.of((i for p in places for i in self.values(p, p).intervals), null)
 
     def chances(self, known: Distribution | None, asks_null: bool) -> tuple[Float64s, float]:
         """How likely a value is in the places before each one, and in all of them; and how likely it is NULL.
@@ -82,7 +87,7 @@ class PlacedColumn(NamedTuple):
 
     def _starts(self) -> "Int64s | list[Key | None]":
         """The first key of every place but the first; none without cuts, whatever keys would be."""
-        cuts = self.cells.domain.cuts
+        cuts = self.domain.cuts
         if not len(cuts):
             return []
         if not isinstance(cuts, ByteStrings):
@@ -112,35 +117,77 @@ def _below(known: Distribution, starts: "Int64s | list[Key | None]") -> Float64s
     return np.array([known.below(key) for key in starts.tolist()])
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Projection:
+def cell_values(domain: Domain, low: int, high: int) -> Values:
+    """The values in cells low .. high of a domain, of which none is 0.
+
+    >>> from penstock.language.types import Kind
+    >>> price = Domain(("price",), Scalar(Kind.INTEGER), np.array([5, 6]))
+    >>> [cell_values(price, low, high).intervals for low, high in ((2, 4), (3, 5), (3, 3))]
+    [((5, 7),), ((6, None),), ()]
+    """
+    if not len(domain.cuts):
+        return Values(((None, None),))
+    assert isinstance(domain.type, Scalar), domain.path
+    line = line_of(domain.type)
+    start = None if low <= 1 else _edge(domain, line, (low - 2) // 2, past=low % 2 == 1)
+    end = None if high >= domain.last else _edge(domain, line, (high - 1) // 2, past=high % 2 == 0)
+    if start is None and low > 1:
+        return Values(())
+    found = line.clip(start, end)
+    return Values(() if found is None else (found,))
+
+
+def _edge(domain: Domain, line: Line, cut: int, past: bool) -> Key | None:
+    """The first key from a cut on, or past it; None if there is none."""
+    cuts = domain.cuts
+    if not isinstance(cuts, ByteStrings):
+        return int(cuts[cut]) + past
+    key = text_at(cuts, cut)
+    if not line.is_text or is_text(key):
+        return line.next(key) if past else key
+    return next_text(key)
+
+
+class Ranges(NamedTuple):
     """The matrices drawn above."""
 
-    columns: tuple[PlacedColumn, ...]
     low: Int32s
     high: Int32s
     null: Bools
 
+    def at(self, places: Any) -> "Ranges":
+        """The same part of each matrix, by what indexes them."""
+        low, high, null = (np.ascontiguousarray(matrix[places]) for matrix in self)
+        return Ranges(low, high, null)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Projection:
+    """Boxes seen through columns."""
+
+    columns: tuple[PlacedColumn, ...]
+    ranges: Ranges
+
     def __len__(self) -> int:
-        return len(self.low)
+        return len(self.ranges.low)
 
     def where(self, chosen: Int64s) -> "Projection":
         """Some of the boxes."""
-        return Projection(self.columns, self.low[chosen], self.high[chosen], self.null[chosen])
+        return Projection(self.columns, self.ranges.at(chosen))
 
     def over(self, chosen: Sequence[int]) -> "Projection":
         """All boxes, seen through some of the columns."""
-        return Projection(
-            tuple(self.columns[c] for c in chosen),
-            np.ascontiguousarray(self.low[:, chosen]),
-            np.ascontiguousarray(self.high[:, chosen]),
-            np.ascontiguousarray(self.null[:, chosen]),
-        )
+        columns = tuple(self.columns[c] for c in chosen)
+        return Projection(columns, self.ranges.at((slice(None), chosen)))
+
+    def last(self) -> Int64s:
+        """The last place of every column."""
+        return np.array([len(column.cell) - 1 for column in self.columns], np.int64)
 
     def everything(self) -> Bools:
         """Of which columns each box accepts everything."""
-        last = np.array([len(column.cell) - 1 for column in self.columns], np.int32)
-        found: Bools = self.null & (self.low == 0) & (self.high == last)
+        low, high, null = self.ranges
+        found: Bools = null & (low == 0) & (high == self.last())
         return found
 
 
@@ -152,24 +199,33 @@ def project(
     for number, attribute in enumerate(attributes):
         if attribute < len(column_of):
             column_of[attribute] = number
-    sizes = np.array([column.cells.last + 2 for column in columns], np.int64)
-    base = np.cumsum(sizes) - sizes
-    before = np.concatenate([np.empty(0, np.int32), *map(_places_before, columns)])
+    before = [_places_before(column) for column in columns]
+    places = _Places(
+        column_of, offsets([len(one) for one in before]), np.concatenate([_NONE, *before])
+    )
     most = MOST_OF_ONE
     room = max(_ENTRIES // max(1, len(columns)), len(chosen))
-    pieces = _pieces(boxes, chosen, column_of, len(columns), most)
-    while most > 1 and int(pieces.sum()) > room:
+    counts = _counts(boxes, chosen, places, most)
+    while most > 1 and int(counts.prod(axis=1).sum()) > room:
         most //= 2
-        pieces = _pieces(boxes, chosen, column_of, len(columns), most)
-    low, high, null = _fill(boxes, chosen, column_of, base, before, pieces, most)
-    found = Projection(tuple(columns), low, high, null)
-    possible = np.all((low <= high) | null, axis=1)
+        counts = _counts(boxes, chosen, places, most)
+    ranges = _fill(boxes, chosen, places, counts)
+    found = Projection(tuple(columns), ranges)
+    possible = np.all((ranges.low <= ranges.high) | ranges.null, axis=1)
     return found if np.all(possible) else found.where(np.flatnonzero(possible))
+
+
+class _Places(NamedTuple):
+    """Of each attribute the column, or -1; of column c, from start[c] on, how many places lie below each cell."""
+
+    column_of: Int32s
+    start: Int64s
+    before: Int32s
 
 
 def _places_before(column: PlacedColumn) -> Int32s:
     """How many places lie below each cell, and below one past the last."""
-    filled = np.zeros(column.cells.last + 2, np.int32)
+    filled = np.zeros(column.domain.last + 2, np.int32)
     filled[column.cell + 1] = 1
     return np.cumsum(filled, dtype=np.int32)
 
@@ -187,8 +243,8 @@ def _ranges_of(boxes: Boxes, t: int) -> int:
 
 
 @kernel
-def _share(counts: Int64s, most: int) -> int:
-    """Lower the numbers of ranges until no more than so many boxes come of them; how many do."""
+def _lower(counts: Int32s, most: int) -> None:
+    """Lower the numbers of ranges until no more than so many boxes come of them."""
     while True:
         total, largest = 1, 0
         for c in range(len(counts)):
@@ -196,72 +252,57 @@ def _share(counts: Int64s, most: int) -> int:
             if counts[c] > counts[largest]:
                 largest = c
         if total <= most:
-            return total
+            return
         counts[largest] = max(min(most // (total // counts[largest]), counts[largest] - 1), 1)
 
 
 @kernel
-def _pieces(boxes: Boxes, chosen: Int64s, column_of: Int32s, columns: int, most: int) -> Int64s:
-    """How many boxes each box becomes."""
-    found = np.empty(len(chosen), np.int64)
-    counts = np.empty(max(columns, 1), np.int64)
+def _counts(boxes: Boxes, chosen: Int64s, places: _Places, most: int) -> Int32s:
+    """Into how many parts each box is cut along each column."""
+    counts = np.ones((len(chosen), len(places.start) - 1), np.int32)
     for i in range(len(chosen)):
-        counts[:] = 1
         for t in range(boxes.box_start[chosen[i]], boxes.box_start[chosen[i] + 1]):
-            c = column_of[boxes.attribute[t]]
+            c = places.column_of[boxes.attribute[t]]
             if c >= 0:
-                counts[c] = min(_ranges_of(boxes, t), most)
-        found[i] = _share(counts, most)
-    return found
+                counts[i, c] = min(_ranges_of(boxes, t), most)
+        if counts.shape[1]:
+            _lower(counts[i], most)
+    return counts
 
 
 @kernel
-def _fill(
-    boxes: Boxes,
-    chosen: Int64s,
-    column_of: Int32s,
-    base: Int64s,
-    before: Int32s,
-    pieces: Int64s,
-    most: int,
-) -> tuple[Int32s, Int32s, Bools]:
-    total, columns = pieces.sum(), len(base)
-    low = np.zeros((total, columns), np.int32)
-    high = np.empty((total, columns), np.int32)
-    null = np.ones((total, columns), np.bool_)
+def _fill(boxes: Boxes, chosen: Int64s, places: _Places, counts: Int32s) -> Ranges:
+    columns = counts.shape[1]
+    total = 0
+    for i in range(len(chosen)):
+        total += counts[i].prod()
+    found = Ranges(
+        np.zeros((total, columns), np.int32),
+        np.empty((total, columns), np.int32),
+        np.ones((total, columns), np.bool_),
+    )
     for c in range(columns):
-        end = base[c + 1] if c + 1 < columns else len(before)
-        high[:, c] = before[end - 1] - 1
-    counts = np.empty(max(columns, 1), np.int64)
+        found.high[:, c] = places.before[places.start[c + 1] - 1] - 1
     first = 0
     for i in range(len(chosen)):
-        begin, past = boxes.box_start[chosen[i]], boxes.box_start[chosen[i] + 1]
-        counts[:] = 1
-        for t in range(begin, past):
-            c = column_of[boxes.attribute[t]]
-            if c >= 0:
-                counts[c] = min(_ranges_of(boxes, t), most)
-        _share(counts, most)
-        for t in range(begin, past):
-            c = column_of[boxes.attribute[t]]
+        past = first + counts[i].prod()
+        for t in range(boxes.box_start[chosen[i]], boxes.box_start[chosen[i] + 1]):
+            c = places.column_of[boxes.attribute[t]]
             if c < 0:
                 continue
-            repeat = 1
-            for other in range(c):
-                repeat *= counts[other]
-            for row in range(pieces[i]):
-                part = row // repeat % counts[c]
-                lo, hi, has_null = _part(boxes, t, part, counts[c])
-                null[first + row, c] = has_null
-                low[first + row, c], high[first + row, c] = NOWHERE, -1
-                if lo <= hi:
-                    last = (base[c + 1] if c + 1 < columns else len(before)) - 2 - base[c]
-                    lo, hi = min(max(lo, 1), last + 1), min(hi, last)
-                    start, end = before[base[c] + lo], before[base[c] + hi + 1] - 1
+            repeat = counts[i, :c].prod()
+            base, last = places.start[c], places.start[c + 1] - places.start[c] - 2
+            for row in range(first, past):
+                part = (row - first) // repeat % counts[i, c]
+                low, high, found.null[row, c] = _part(boxes, t, part, counts[i, c])
+                found.low[row, c], found.high[row, c] = NOWHERE, -1
+                if low <= high:
+                    low, high = min(max(low, 1), last + 1), min(high, last)
+                    start, end = places.before[base + low], places.before[base + high + 1] - 1
                     if start <= end:
-                        low[first + row, c], high[first + row, c] = start, end
-        first += pieces[i]
-    return low, high, null
+                        found.low[row, c], found.high[row, c] = start, end
+        first = past
+    return found
 
 
 @kernel

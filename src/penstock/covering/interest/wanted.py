@@ -8,35 +8,34 @@ predicates on other columns, patterns, operators and array membership are left o
 merged that add the least chance (`few` says how). With one column nothing better is possible; with several it is a
 heuristic.
 
-It is of one moment. A subscription that comes later isn't in it: make it anew when subscriptions change, and
-start the reading anew with it.
+It is of one moment. A subscription that comes later isn't in it: make it anew when subscriptions change, and start the
+reading anew with it.
 """
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Bools
-from penstock.base.durations import utc_now
+from penstock.base.arrays import Bools, Int64s, offsets
 from penstock.base.errors import PenstockError, SchemaError, SubscriptionErrors
-from penstock.covering.cell_keys import DomainCells
+from penstock.covering.boxes import Boxes, items_of
 from penstock.covering.distributions import Statistics
 from penstock.covering.from_plan import PlanBoxes, plan_boxes
 from penstock.covering.interest import arrow_filters
 from penstock.covering.interest.few import few
 from penstock.covering.interest.projection import PlacedColumn, project
-from penstock.covering.interest.wording import ColumnCondition, Speech, conditions_of, from_end
-from penstock.covering.probability import probability
+from penstock.covering.interest.wording import ColumnCondition, Speech, conditions_of
 from penstock.covering.regions import Box, Region
 from penstock.language import Schema
 from penstock.language.calls import Path
 from penstock.language.schema import SchemaLike
 from penstock.language.types import Type
 from penstock.matching import Matcher, Rows, compile_plan
+from penstock.matching.domains import Domain
 from penstock.matching.layers import Layer
 from penstock.matching.plan import Plan
 from penstock.matching.subscription_rows import SubscriptionSource
@@ -47,7 +46,7 @@ _WIDTH = 100  # of a line of `str`
 
 
 class Hull(NamedTuple):
-    """Between which values all events lie that are wanted; None: without end. Both ends belong to it."""
+    """All events that are wanted lie between these values, both included; None: without end."""
 
     low: Any
     high: Any
@@ -56,19 +55,7 @@ class Hull(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """A condition that every event satisfies which some subscription matches, in every form but Spark's.
-
-    >>> import penstock
-    >>> subs = penstock.Subscriptions({"symbol": "string", "price": "bigint"})
-    >>> for filter_ in ("symbol = 'A' AND price > 5", "symbol = 'B' AND price IN (7, 8)", "price > 8 AND symbol = 'A'"):
-    ...     _ = subs.subscribe("ann", filter_)
-    >>> penstock.interest(subs).sql
-    "(price >= 6 AND symbol = 'A') OR (price BETWEEN 7 AND 8 AND symbol = 'B')"
-    >>> penstock.interest(subs, at_most=1).sql
-    "price >= 6 AND symbol IN ('A', 'B')"
-    >>> penstock.interest(subs, at_most=1).ranges["symbol"]
-    Hull(low='A', high='B', null=False)
-    """
+    """A condition that every event satisfies which some subscription matches, in every form but Spark's."""
 
     boxes: tuple[Box, ...]
     schema: Schema
@@ -96,7 +83,7 @@ class Wanted:
 
     @functools.cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it looks at."""
+        """The columns that the condition looks at."""
         paths = sorted({condition.path for box in self.conditions for condition in box})
         return tuple(".".join(path) for path in paths)
 
@@ -125,20 +112,19 @@ class Wanted:
             asked = [c for box in self.conditions for c in box if ".".join(c.path) == name]
             if len(asked) < len(self.conditions):
                 continue
-            hulls = [condition.hull() for condition in asked if condition.has_values]
-            lows: list[Any] = [hull.low and hull.low.value for hull in hulls]
-            highs: list[Any] = [hull.high and hull.high.value for hull in hulls]
-            low = None if None in lows or not lows else from_end(min(lows)).value
-            high = None if None in highs else max(highs, default=None)
-            found[name] = Hull(low, high, any(condition.null for condition in asked))
+            points = tuple(point for condition in asked for point in condition.points)
+            ranges = tuple(one for condition in asked for one in condition.ranges)
+            low, high = replace(asked[0], points=points, ranges=ranges).hull()
+            null = any(condition.null for condition in asked)
+            found[name] = Hull(low and low.value, high and high.value, null)
         return found
 
     @property
     def filters(self) -> list[arrow_filters.ArrowConjunction] | None:
         """As `filters` of `pyarrow.parquet.read_table`; None is everything.
 
-        It can't ask for NULL, or NaN above a value: then it leaves the column out. `expression` can. Nothing is said as
-        a column that is in an empty list.
+        Such filters can't ask for NULL, or for NaN above a value: there the column is left out. `expression` can. No
+        event at all is said as a column that is in an empty list.
         """
         found = arrow_filters.lists(self.conditions, self.nan)
         if found == []:
@@ -164,7 +150,8 @@ class Wanted:
         if self.statistics is None:
             return None
         region = Region(self.boxes)
-        return probability(region, Statistics.from_regions([region], self.schema, self.statistics))
+        known = Statistics.from_regions([region], self.schema, self.statistics)
+        return known.probability(region)
 
     def __str__(self) -> str:
         count = len(self.conditions)
@@ -189,34 +176,28 @@ def _clipped(text: str) -> str:
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
-def find_wanted(
-    subscriptions: SubscriptionSource | Matcher | Plan,
-    columns: Iterable[str | Path] | None = None,
-    at_most: int = AT_MOST,
-    schema: SchemaLike | None = None,
-    *,
-    statistics: Statistics | None = None,
-    nan: bool = True,
-    now: int | None = None,
-) -> Wanted:
-    """What at least one live subscription could want. `pipeline.interest.interest` says what the arguments are."""
-    if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MOST:
-        raise PenstockError(f"at_most is a whole number from 1 to {MOST}, not {at_most!r}")
-    moment = utc_now() if now is None else now
-    plan, live = _plan_of(subscriptions, schema, moment)
+def find_boxes(
+    plan: Plan,
+    live: Bools,
+    columns: Iterable[str | Path] | None,
+    at_most: int,
+    statistics: Statistics | None,
+) -> tuple[Box, ...]:
+    """At most so many boxes over some columns that hold what any live subscription of a plan matches."""
     found = plan_boxes(plan)
     chosen = np.flatnonzero(live[found.boxes.box_region])
-    numbers = _columns(found, plan.schema, columns, chosen)
-    placed = [PlacedColumn.of(found.paths[n], _cells(found, n)) for n in numbers]
-    boxes = few(project(found.boxes, chosen, numbers, placed), at_most, statistics)
-    return Wanted(tuple(boxes), plan.schema, int(live.sum()), nan, statistics)
+    domains = _columns(found, plan.schema, columns, chosen)
+    placed = [PlacedColumn.of(domain) for domain in domains.values()]
+    return tuple(few(project(found.boxes, chosen, list(domains), placed), at_most, statistics))
 
 
 # --- subscriptions -------------------------------------------------------------------------------
 
 
-def _plan_of(source: Any, schema: SchemaLike | None, now: int) -> tuple[Plan, Bools]:
-    """A plan, and which of its subscriptions are live."""
+def live_plan(
+    source: SubscriptionSource | Matcher | Plan, schema: SchemaLike | None, now: int
+) -> tuple[Plan, Bools]:
+    """The plan of subscriptions, and which of them are live. SubscriptionErrors with all that don't fit the schema."""
     if isinstance(source, Plan):
         return source, source.expires > now
     if isinstance(source, Matcher):
@@ -268,19 +249,17 @@ def _together(layers: Sequence[Layer], now: int) -> Rows:
 # --- columns -------------------------------------------------------------------------------------
 
 
-def _cells(found: PlanBoxes, attribute: int) -> DomainCells:
-    cells = found.cells[attribute]
-    assert isinstance(cells, DomainCells), found.paths[attribute]
-    return cells
-
-
 def _columns(
-    found: PlanBoxes, schema: Schema, named: Iterable[str | Path] | None, chosen: Any
-) -> list[int]:
+    found: PlanBoxes, schema: Schema, named: Iterable[str | Path] | None, chosen: Int64s
+) -> dict[int, Domain]:
     """The attributes that are looked at, by number."""
-    number = {path: n for n, path in enumerate(found.paths) if schema.find(path) is not None}
+    known = {
+        path: (n, domain)
+        for n, (path, domain) in enumerate(zip(found.paths, found.domains, strict=True))
+        if domain is not None and schema.find(path) is not None
+    }
     if named is None:
-        return _selective(found, list(number.values()), chosen)
+        return _selective(found.boxes, dict(known.values()), chosen)
     if isinstance(named, str):
         raise SchemaError(f"columns is a list of names, not the text {named!r}: write [{named!r}]")
     wanted: dict[Path, None] = {}
@@ -290,24 +269,21 @@ def _columns(
         if attribute is None:
             raise SchemaError(f"no column {name!r} in the schema {schema}")
         wanted[attribute.path] = None
-    return [number[path] for path in wanted if path in number]
+    return dict(known[path] for path in wanted if path in known)
 
 
-def _selective(found: PlanBoxes, attributes: list[int], chosen: Any) -> list[int]:
-    """Those that most is asked of: by how much of its cells a test leaves out, summed over all boxes."""
-    boxes = found.boxes
-    is_chosen = np.zeros(len(boxes.box_region), np.bool_)
-    is_chosen[chosen] = True
-    counted = np.repeat(is_chosen, np.diff(boxes.box_start))
-    last = np.array([cells.last for cells in found.cells], np.float64)
-    attribute = boxes.attribute[counted]
-    width = np.minimum(boxes.high, last[boxes.attribute]) - np.maximum(boxes.low, 0) + 1
-    sets = boxes.several >= 0
-    if sets.any():
+def _selective(boxes: Boxes, domains: dict[int, Domain], chosen: Int64s) -> dict[int, Domain]:
+    """The attributes that most is asked of: by how much of its cells a test leaves out, summed over all boxes."""
+    _, tests = items_of(boxes.box_start, chosen)
+    attribute = boxes.attribute[tests]
+    last = np.zeros(max(int(attribute.max(initial=-1)), max(domains, default=0)) + 1)
+    last[list(domains)] = [domain.last for domain in domains.values()]
+    width = np.minimum(boxes.high[tests], last[attribute]) - np.maximum(boxes.low[tests], 0) + 1
+    several = boxes.several[tests]
+    if (several >= 0).any():
         sizes = np.maximum(boxes.set_high, 0) - np.maximum(boxes.set_low, 0) + 1
-        total = np.concatenate([[0], np.cumsum(sizes)])
-        width[sets] = np.diff(total[boxes.set_start])[boxes.several[sets]]
-    left_out = np.clip(1 - width[counted] / (last[attribute] + 1), 0.0, 1.0)
-    use = np.bincount(attribute, left_out, minlength=len(found.paths))
-    asked = [n for n in attributes if use[n] > 0 and isinstance(found.cells[n], DomainCells)]
-    return sorted(sorted(asked, key=lambda n: -use[n])[:_COLUMNS])
+        width[several >= 0] = np.diff(offsets(sizes)[boxes.set_start])[several[several >= 0]]
+    left_out = np.clip(1 - width / (last[attribute] + 1), 0.0, 1.0)
+    use = np.bincount(attribute, left_out, minlength=len(last))
+    asked = sorted((n for n in domains if use[n] > 0), key=lambda n: -use[n])
+    return {n: domains[n] for n in sorted(asked[:_COLUMNS])}

@@ -19,7 +19,6 @@ hold NUL (no filter can), a backslash (an escape to Spark) or ${ (a variable to 
 
 import datetime
 import re
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
@@ -28,11 +27,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.base.labels import Key
+from penstock.covering.distributions import key_double
 from penstock.covering.regions import Box
 from penstock.covering.values import Values
 from penstock.language.calls import Path
 from penstock.language.key_lines import line_of, past_prefix
-from penstock.language.literals import DAY, INT64_MAX
 from penstock.language.types import Kind, Scalar, Type
 
 MOST_POINTS = 32
@@ -42,7 +41,6 @@ MOST_CHARACTERS = 200
 _LARGEST = 1.7976931348623157e308
 _ORDINAL_1970 = 719_163
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_FIRST_DAY, _LAST_DAY = 1 - _ORDINAL_1970, datetime.date.max.toordinal() - _ORDINAL_1970
 _UNSAYABLE = re.compile(r"[\0\\]|\$\{")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SHORT_DIGITS = 7  # that a float holds, as a whole number and as a decimal
@@ -54,6 +52,10 @@ class End(NamedTuple):
     value: Any
     included: bool
 
+    def sign(self, is_low: bool) -> str:
+        """How it is compared with: >= or > if it is the low end, <= or < if it is the high one."""
+        return (">" if is_low else "<") + "=" * self.included
+
 
 class Range(NamedTuple):
     """From an end to another; None: without end."""
@@ -61,6 +63,13 @@ class Range(NamedTuple):
     low: End | None
     high: End | None
 
+
+_LAST = {
+    Kind.DOUBLE: End(_LARGEST, False),
+    Kind.DATE: End(datetime.date.max, False),
+    Kind.TIMESTAMP: End(datetime.datetime.max.replace(tzinfo=datetime.UTC), False),
+}
+"""Past the last value that can be said."""
 
 ZERO = Range(End(-0.0, True), End(0.0, True))
 """What the double 0 is said as."""
@@ -80,22 +89,17 @@ class ColumnCondition:
     ranges: tuple[Range, ...]
 
     @property
-    def has_values(self) -> bool:
-        """Whether anything but NULL is accepted."""
-        return bool(self.points or self.ranges)
-
-    @property
     def has_nan(self) -> bool:
-        """Whether NaN, the largest double, is accepted, but not for being a value at all."""
+        """Whether NaN, the largest double, lies in a range that begins at some value."""
         is_double = isinstance(self.type, Scalar) and self.type.kind is Kind.DOUBLE
         return is_double and any(r.high is None and r.low is not None for r in self.ranges)
 
     def hull(self) -> Range:
-        """The range around all values; the ends belong to it."""
+        """The range around all values; the ends belong to it. Without values it has no ends."""
         lows: list[Any] = [r.low and r.low.value for r in self.ranges] + list(self.points)
         highs: list[Any] = [r.high and r.high.value for r in self.ranges] + list(self.points)
-        low = None if None in lows else from_end(min(lows))
-        return Range(low, None if None in highs else End(max(highs), True))
+        low = None if not lows or None in lows else from_end(min(lows))
+        return Range(low, None if not highs or None in highs else End(max(highs), True))
 
 
 def from_end(value: Any) -> End:
@@ -110,12 +114,7 @@ def conditions_of(box: Box, types: Callable[[Path], Type]) -> tuple[ColumnCondit
 
 
 def word_values(path: Path, values: Values, type_: Type) -> ColumnCondition | None:
-    """Some values of a column in literals; None if what can be said of them is nothing.
-
-    >>> found = word_values(("i",), Values(((2, 3), (5, 7)), null=True), Scalar(Kind.INTEGER))
-    >>> found.null, found.points, word_values(("i",), Values(((5, 8),)), Scalar(Kind.INTEGER)).ranges
-    (True, (2, 5, 6), (Range(low=End(value=5, included=True), high=End(value=7, included=True)),))
-    """
+    """Some values of a column in literals; None if all that can be said of them is that they are values or NULL."""
     if not isinstance(type_, Scalar) or values.intervals == ((None, None),):
         ranges = (Range(None, None),) if values.intervals else ()
         if ranges and values.null:
@@ -162,30 +161,25 @@ def _points(start: Any, end: Any, type_: Scalar, most: int) -> list[Any] | None:
 
 
 def value_of(key: Key, type_: Scalar) -> Any | None:
-    """The value that has a key; None if there is none that can be said.
-
-    >>> value_of(125, Scalar(Kind.DECIMAL, 5, 2)), value_of(19723, Scalar(Kind.DATE))
-    (Decimal('1.25'), datetime.date(2024, 1, 1))
-    """
+    """The value that has a key; None if there is none that can be said."""
     if isinstance(key, bytes):
         if type_.is_wide:
             return _decimal(int.from_bytes(key, "big") - (1 << 127), type_.scale)
         return _text(key)
-    match type_.kind:
-        case Kind.BOOLEAN:
-            return bool(key)
-        case Kind.DOUBLE:
-            return _double(key)
-        case Kind.DECIMAL:
-            return _decimal(key, type_.scale)
-        case Kind.DATE:
-            if not _FIRST_DAY <= key <= _LAST_DAY:
-                return None
-            return datetime.date.fromordinal(key + _ORDINAL_1970)
-        case Kind.TIMESTAMP:
-            if not _FIRST_DAY <= key // DAY <= _LAST_DAY:
-                return None
-            return _EPOCH + datetime.timedelta(microseconds=key)
+    try:
+        match type_.kind:
+            case Kind.BOOLEAN:
+                return bool(key)
+            case Kind.DOUBLE:
+                return _double(key)
+            case Kind.DECIMAL:
+                return _decimal(key, type_.scale)
+            case Kind.DATE:
+                return datetime.date.fromordinal(key + _ORDINAL_1970)
+            case Kind.TIMESTAMP:
+                return _EPOCH + datetime.timedelta(microseconds=key)
+    except (OverflowError, ValueError):  # outside the years 1 to 9999
+        return None
     return key
 
 
@@ -196,8 +190,7 @@ def _decimal(scaled: int, scale: int) -> Decimal:
 
 
 def _double(key: int) -> float | None:
-    bits = key if key >= 0 else key ^ INT64_MAX
-    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+    value = key_double(key)
     return value if abs(value) <= _LARGEST and key != -1 else None  # -1: the key of no value
 
 
@@ -216,10 +209,11 @@ def _low(key: Key | None, type_: Scalar) -> End | None:
     """The end that says: from a key on."""
     if key is None:
         return None
-    ends = _either(key, _previous(key, type_), type_, True)
-    if ends is not None or type_.kind is not Kind.STRING:
-        return ends if ends is not None or not _is_past(key, type_) else _last(type_)
-    assert isinstance(key, bytes)
+    end = _either(key, type_, True)
+    if end is not None:
+        return end
+    if isinstance(key, int):
+        return _LAST.get(type_.kind) if key > 0 else None
     head = _sayable_head(key)
     return End(head, True) if head else None
 
@@ -228,10 +222,9 @@ def _high(key: Key | None, type_: Scalar) -> End | None:
     """The end that says: up to but without a key."""
     if key is None:
         return None
-    ends = _either(key, _previous(key, type_), type_, False)
-    if ends is not None or type_.kind is not Kind.STRING:
-        return ends
-    assert isinstance(key, bytes)
+    end = _either(key, type_, False)
+    if end is not None or isinstance(key, int):
+        return end
     head = _sayable_head(key)
     while head:
         past = past_prefix(head)
@@ -241,10 +234,10 @@ def _high(key: Key | None, type_: Scalar) -> End | None:
     return None
 
 
-def _either(key: Key, before: Key | None, type_: Scalar, is_low: bool) -> End | None:
-    """An end at a key, or at the one before it, whichever is shorter."""
+def _either(key: Key, type_: Scalar, is_low: bool) -> End | None:
+    """An end at a key, or at the one before it, whichever is shorter; None if neither can be said."""
     ends = []
-    for at, included in ((key, is_low), (before, not is_low)):
+    for at, included in ((key, is_low), (_previous(key, type_), not is_low)):
         value = None if at is None else value_of(at, type_)
         if value is not None:
             ends.append(from_end(value) if is_low and included else End(value, included))
@@ -266,23 +259,6 @@ def _previous(key: Key, type_: Scalar) -> Key | None:
     return key[:-1] if key.endswith(b"\0") else None
 
 
-def _is_past(key: Key, type_: Scalar) -> bool:
-    """Whether a key lies above all that can be said, not below."""
-    return isinstance(key, int) and key > 0 and type_.kind is not Kind.STRING
-
-
-def _last(type_: Scalar) -> End | None:
-    """Past the last value that can be said."""
-    match type_.kind:
-        case Kind.DOUBLE:
-            return End(_LARGEST, False)
-        case Kind.DATE:
-            return End(datetime.date.max, False)
-        case Kind.TIMESTAMP:
-            return End(datetime.datetime.max.replace(tzinfo=datetime.UTC), False)
-    return None
-
-
 def _sayable_head(key: bytes) -> str:
     """The longest beginning of a string that can be said."""
     text = key.decode(errors="replace").partition("\ufffd")[0][:MOST_CHARACTERS]
@@ -300,14 +276,10 @@ class Speech:
     quote: str = '"'
 
     def name(self, path: Path) -> str:
-        """
-        >>> Speech().name(("venue", "odd name")), Speech("`").name(("order",))
-        ('venue."odd name"', '`order`')
-        """
-        return ".".join(step if _is_plain(step) else self._quoted(step) for step in path)
-
-    def _quoted(self, step: str) -> str:
-        return self.quote + step.replace(self.quote, 2 * self.quote) + self.quote
+        """A column's name, with quotes where it needs them."""
+        quote = self.quote
+        steps = (s if _is_plain(s) else quote + s.replace(quote, 2 * quote) + quote for s in path)
+        return ".".join(steps)
 
     def filter(self, boxes: Iterable[tuple[ColumnCondition, ...]]) -> str:
         """Boxes as a condition."""
@@ -353,8 +325,11 @@ def _has_and(text: str) -> bool:
 
 
 def _halves(condition: ColumnCondition) -> list[ColumnCondition]:
-    """NULL, points or a range with two ends as two conditions, which a normal form keeps as one: `x IS NULL OR
-    x BETWEEN …` has two conjunctions, and several columns of that kind have the product of them."""
+    """NULL, points or a range with two ends: as two conditions, one for each end of the range.
+
+    A normal form keeps those as one conjunction. `x IS NULL OR x BETWEEN …` has two, and several columns of that kind
+    have the product of them.
+    """
     if not ((condition.null or condition.points) and len(condition.ranges) == 1):
         return [condition]
     low, high = condition.ranges[0]
@@ -365,9 +340,9 @@ def _halves(condition: ColumnCondition) -> list[ColumnCondition]:
 
 
 def _one_sided(name: str, low: End | None, high: End | None) -> str:
-    end, sign = (low, ">") if low is not None else (high, "<")
+    end = low or high
     assert end is not None
-    return f"{name} {sign}{'=' if end.included else ''} {literal(end.value)}"
+    return f"{name} {end.sign(end is low)} {literal(end.value)}"
 
 
 def literal(value: Any) -> str:
