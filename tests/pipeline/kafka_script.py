@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from penstock.pipeline import CallableSink, Source, local_session
+from penstock.pipeline import CallableSink, KafkaSink, Source, local_session
 from penstock.pipeline.pins import query_id
 
 from .elsewhere import tell
@@ -54,9 +54,25 @@ def main(folder: Path, address: str, jars: str) -> None:
     forget_commit(folder / "calls", 0)
     first = [*calls]
     call_runs.append(deliver(**called))
+    alerts = KafkaSink(address, "alerts")
+    for again in (False, True):
+        if again:
+            forget_commit(folder / "alerts", 0)
+        deliver(folder / "alerts", sink=alerts)
+    written = (
+        spark.read.format("kafka")
+        .options(**broker, subscribe="alerts", includeHeaders="true")
+        .load()
+        .selectExpr("cast(key as string)", "cast(value as string)", "headers")
+        .collect()
+    )
     letters = (folder / "checkpoint/penstock/dead-letters").glob("batch=*/*.json")
     dead = [json.loads(line) for file in letters for line in file.read_text().splitlines()]
     tell(
+        alerts=sorted(
+            (row.key, row.value, [(h.key, bytes(h.value).decode()) for h in row.headers])
+            for row in written
+        ),
         runs=runs,
         delivered=delivered(folder / "out"),
         dead=sorted((d["batch_id"], d["raw"], d["encoding"], d["reason"]) for d in dead),

@@ -4,6 +4,7 @@ The broker and Spark's Kafka source come from Maven; where they can't be had, th
 """
 
 import hashlib
+import json
 
 import pytest
 from tests.servers import NoServer, kafka
@@ -72,3 +73,15 @@ def test_a_notification_id_tells_the_position_in_the_topic(found):
     ]
     assert sorted(found["first"]) == sorted(first)
     assert sorted(found["again"]) == sorted([*first, row(5, BOB, 0, 4)])
+
+
+def test_a_topic_is_a_sink(found):
+    """The subscriber is the key, the whole notification the value; a replay writes the same ids again."""
+    wanted = [(1, ALICE), (1, ALICE), (2, ALICE), (2, BOB), (4, BOB), (5, BOB)]
+    names = {ALICE: "alice", BOB: "bob"}
+    values = [json.loads(value) for _, value, _ in found["alerts"]]
+    assert sorted((value["id"], value["subscription"]) for value in values) == sorted(2 * wanted)
+    for (key, _, headers), value in zip(found["alerts"], values, strict=True):
+        assert key == names[value["subscription"]] == value["subscriber"]
+        assert headers == [["notification_id", value["notification_id"]]]
+    assert len({value["notification_id"] for value in values}) == len(wanted)

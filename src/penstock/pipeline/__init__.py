@@ -10,7 +10,7 @@ checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one
 sealed_folders  what a file sink has written is on the disk, with a list of what must be there
 pins            what each micro-batch was matched with, for replays
 sources         where events come from; records that aren't events become dead_letters
-sinks           where notifications go, and what each sink guarantees
+sinks           where notifications go, and what each sink guarantees;  kafka_sink, postgresql_sink
 metrics         figures, per micro-batch and in all
 config          a pipeline from a YAML file;  config_words: what is wrong with one;  schema_texts: schemas as text
 triggers        when a pipeline looks for new events
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from penstock.pipeline.joins.match import match_joins
     from penstock.pipeline.joins.notification_rows import messages_of
     from penstock.pipeline.joins.pipeline import JoinPipeline
+    from penstock.pipeline.kafka_sink import KafkaSink
     from penstock.pipeline.metrics import BatchMetrics, Metrics
+    from penstock.pipeline.postgresql_sink import PostgreSQLSink
     from penstock.pipeline.session import local_session
     from penstock.pipeline.sinks import (
         AT_LEAST_ONCE,
@@ -58,7 +60,9 @@ __getattr__ = front(
         "joins.match": ("match_joins",),
         "joins.notification_rows": ("messages_of",),
         "joins.pipeline": ("JoinPipeline",),
+        "kafka_sink": ("KafkaSink",),
         "metrics": ("BatchMetrics", "Metrics"),
+        "postgresql_sink": ("PostgreSQLSink",),
         "session": ("local_session",),
         "sinks": (
             "AT_LEAST_ONCE",
@@ -88,10 +92,12 @@ __all__ = [
     "DeltaSink",
     "FileSink",
     "JoinPipeline",
+    "KafkaSink",
     "LevelFigures",
     "Metrics",
     "Pipeline",
     "PipelineConfig",
+    "PostgreSQLSink",
     "RunningPipeline",
     "RunningViews",
     "Sink",

@@ -47,7 +47,9 @@ from penstock.matching import check_engine
 from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.config_words import REFUSED, describe_kind, problems_of
+from penstock.pipeline.kafka_sink import KafkaSink
 from penstock.pipeline.pins import is_remote, local_path
+from penstock.pipeline.postgresql_sink import PostgreSQLSink
 from penstock.pipeline.schema_texts import read_schema
 from penstock.pipeline.session import local_session
 from penstock.pipeline.sinks import CallableSink, ConsoleSink, DeltaSink, FileSink, Sink
@@ -224,6 +226,33 @@ class FolderSinkPart(_Part):
         return DeltaSink(self.path) if self.format == "delta" else FileSink(self.path, self.format)
 
 
+class KafkaSinkPart(_Part):
+    """A topic of a Kafka cluster: at least once."""
+
+    format: Literal["kafka"]
+    servers: Text
+    """host:port, with commas between several"""
+    topic: Text
+    options: Settings = {}
+    """of Spark's Kafka writer"""
+
+    def make(self) -> Sink:
+        return KafkaSink(self.servers, self.topic, self.options)
+
+
+class PostgreSQLSinkPart(_Part):
+    """A table of a PostgreSQL database: exactly once."""
+
+    format: Literal["postgresql"]
+    url: Annotated[Text, Field(pattern="^postgres(ql)?://")]
+    """postgresql://user@host/database"""
+    table: Text = PostgreSQLSink.table
+    """is made if it isn't there"""
+
+    def make(self) -> Sink:
+        return PostgreSQLSink(self.url, self.table)
+
+
 class ConsoleSinkPart(_Part):
     """The first rows of each micro-batch on standard output: at least once."""
 
@@ -267,7 +296,8 @@ def _made_from(part: Any) -> GetPydanticSchema:
 
 
 _AnySink = Annotated[
-    FolderSinkPart | ConsoleSinkPart | PythonSinkPart, Field(discriminator="format")
+    FolderSinkPart | KafkaSinkPart | PostgreSQLSinkPart | ConsoleSinkPart | PythonSinkPart,
+    Field(discriminator="format"),
 ]
 MadeSink = Annotated[Sink, _made_from(_AnySink)]
 
@@ -334,6 +364,8 @@ _PARTS: dict[str, type[_Part]] = {
     "source": SourcePart,
     "spark": SparkPart,
     **dict.fromkeys(("parquet", "json", "delta"), FolderSinkPart),
+    "kafka": KafkaSinkPart,
+    "postgresql": PostgreSQLSinkPart,
     "console": ConsoleSinkPart,
     "python": PythonSinkPart,
 }

@@ -1,0 +1,63 @@
+"""A Kafka topic as a sink: one record for each notification, written by the workers.
+
+    key      the subscriber, so that one's notifications stay in order
+    value    the notification as a JSON object
+    headers  notification_id, by which a reader drops what a replay wrote again
+
+Kafka's transactions don't span a restart of a Spark job, so a replay writes again: at least once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.base.errors import PipelineError
+from penstock.pipeline.sinks import AT_LEAST_ONCE, Batch
+from penstock.pipeline.sql_names import quote_name
+
+_ID = "notification_id"
+_KEY = "subscriber"
+
+
+@dataclass(frozen=True)
+class KafkaSink:
+    """A topic of a Kafka cluster. `options` are those of Spark's Kafka writer (`kafka.security.protocol` …)."""
+
+    servers: str
+    topic: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    guarantee: ClassVar[str] = AT_LEAST_ONCE
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        """Spark must have its Kafka connector. The cluster isn't asked: it may come up later than the pipeline."""
+        reader = spark.read.format("kafka").options(**self._options, subscribe=self.topic)
+        try:
+            _ = reader.load().schema  # Connect looks only then
+        except (PySparkException, Py4JError) as error:
+            if "kafka" not in str(error).lower():
+                raise
+            package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+            raise PipelineError(
+                f"this Spark has no Kafka: start it with the package {package} (spark.jars.packages)"
+            ) from error
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool:
+        whole = F.struct(*[F.col(quote_name(name)) for name in rows.columns])
+        chosen = [F.to_json(whole, {"ignoreNullFields": "false"}).alias("value")]
+        if _KEY in rows.columns:
+            chosen.append(F.col(_KEY).alias("key"))
+        if _ID in rows.columns:
+            header = F.struct(F.lit(_ID).alias("key"), F.col(_ID).cast("binary").alias("value"))
+            chosen.append(F.array(header).alias("headers"))
+        writer = rows.select(*chosen).write.format("kafka")
+        writer.options(**self._options, topic=self.topic).save()
+        return True
+
+    @property
+    def _options(self) -> dict[str, str]:
+        return {**self.options, "kafka.bootstrap.servers": self.servers}

@@ -1,0 +1,160 @@
+"""A PostgreSQL table as a sink: exactly once, by the number of the micro-batch.
+
+    <table>          notification_id, subscription, subscriber, batch, notification (JSON: the event's columns)
+    <table>_batches  query, batch: the micro-batches that are in the table
+    <table>_stage    what workers have written of the one that runs
+
+Workers copy their rows into the stage, each task in one transaction that first takes back what an earlier try of it has
+left there. One last transaction moves the stage into the table and notes the number: it happens once, or not at all,
+and a replay that finds the number has nothing to do.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.base.errors import PipelineError
+from penstock.pipeline.sinks import EXACTLY_ONCE, Batch
+from penstock.pipeline.sql_names import quote_name
+
+if TYPE_CHECKING:
+    import psycopg
+
+_NEEDED = ("notification_id", "subscription", "subscriber")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,53}(\.[A-Za-z_][A-Za-z0-9_$]{0,53})?")
+_LOCK = 0x70656E73  # a space of advisory locks of our own
+
+
+@dataclass(frozen=True)
+class PostgreSQLSink:
+    """A table of a PostgreSQL database, made if it isn't there. `url` is `postgresql://user@host/database`.
+
+    Workers must reach the server, too, and have psycopg (`penstock[postgres]`).
+    """
+
+    url: str
+    table: str = "notifications"
+    guarantee: ClassVar[str] = EXACTLY_ONCE
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.table):
+            raise PipelineError(
+                f"{self.table!r} can't be the sink's table: give a name of letters, digits and _, or schema.name"
+            )
+
+    def __repr__(self) -> str:
+        return f"PostgreSQLSink({self.table!r})"  # the URL may hold a password
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        """The server must answer, and let us make the tables."""
+        if missing := [name for name in _NEEDED if name not in columns]:
+            raise PipelineError(
+                f"a PostgreSQL sink takes one row for each notification and subscriber, with {', '.join(_NEEDED)}: "
+                f"these rows have no {' and no '.join(missing)}"
+            )
+        with self._connect() as connection:
+            self._make_tables(connection)
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool:
+        with self._connect() as connection:
+            self._make_tables(connection)
+            if self._has(connection, batch):
+                return False
+            connection.execute(f"TRUNCATE {self._stage}")
+            connection.commit()
+            content = [F.col(quote_name(n)) for n in rows.columns if n not in _NEEDED]
+            texts = rows.select(
+                *[F.col(name).cast("string").alias(name) for name in _NEEDED],
+                F.to_json(F.struct(*content), {"ignoreNullFields": "false"}).alias("notification"),
+            )
+            texts.mapInArrow(self._copy, "rows long").collect()
+            connection.execute(
+                f"INSERT INTO {self.table} SELECT notification_id, subscription, subscriber, %s, notification "
+                f"FROM {self._stage}",
+                (batch.id,),
+            )
+            connection.execute(
+                f"INSERT INTO {self._batches} (query, batch) VALUES (%s, %s)",
+                (batch.query, batch.id),
+            )
+            connection.execute(f"TRUNCATE {self._stage}")
+            connection.commit()
+        return True
+
+    # --- on a worker ----------------------------------------------------------------------------
+
+    def _copy(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Copy the rows of a task into the stage; how many there were."""
+        task = TaskContext.get()
+        part = 0 if task is None else task.partitionId()
+        count = 0
+        into = f"COPY {self._stage} (part, notification_id, subscription, subscriber, notification) FROM STDIN"
+        with self._connect() as connection, connection.cursor() as cursor:
+            # A task that Spark runs twice at once waits here for the other, and then takes its rows back.
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, part))
+            cursor.execute(f"DELETE FROM {self._stage} WHERE part = %s", (part,))
+            with cursor.copy(into) as copy:
+                for batch in batches:
+                    columns = [column.cast(pa.binary()).to_pylist() for column in batch.columns]
+                    for row in zip(*columns, strict=True):
+                        copy.write_row((part, *map(_text, row)))
+                    count += batch.num_rows
+            connection.commit()
+        yield pa.RecordBatch.from_pydict({"rows": [count]})
+
+    # --- the database ---------------------------------------------------------------------------
+
+    @property
+    def _batches(self) -> str:
+        return f"{self.table}_batches"
+
+    @property
+    def _stage(self) -> str:
+        return f"{self.table}_stage"
+
+    def _connect(self) -> "psycopg.Connection[tuple[object, ...]]":
+        try:
+            import psycopg
+        except ImportError as error:
+            raise PipelineError(
+                "a PostgreSQL sink needs psycopg: pip install 'penstock[postgres]'"
+            ) from error
+        try:
+            return psycopg.connect(self.url)
+        except psycopg.Error as error:
+            raise PipelineError(
+                f"the PostgreSQL server of the sink can't be reached: {str(error).strip().splitlines()[0]}"
+            ) from None
+
+    def _make_tables(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+        columns = "notification_id TEXT, subscription BIGINT, subscriber TEXT"
+        # JSON, not JSONB, which refuses the NULs that a text of an event may hold.
+        for words in (
+            f"TABLE IF NOT EXISTS {self.table} ({columns}, batch BIGINT, notification JSON)",
+            f"TABLE IF NOT EXISTS {self._batches} (query TEXT, batch BIGINT, PRIMARY KEY (query, batch))",
+            f"UNLOGGED TABLE IF NOT EXISTS {self._stage} (part INT, {columns}, notification JSON)",
+        ):
+            connection.execute(f"CREATE {words}")
+        connection.commit()
+
+    def _has(self, connection: "psycopg.Connection[tuple[object, ...]]", batch: Batch) -> bool:
+        """Whether the micro-batch is there. PipelineError if the table is another pipeline's."""
+        found = connection.execute(f"SELECT query, batch FROM {self._batches} LIMIT 1").fetchone()
+        if found is not None and found[0] != batch.query:
+            raise PipelineError(
+                f"the table {self.table} belongs to another pipeline (or to this one before it lost its checkpoint "
+                "folder): give another table"
+            )
+        wanted = f"SELECT 1 FROM {self._batches} WHERE query = %s AND batch = %s"
+        return connection.execute(wanted, (batch.query, batch.id)).fetchone() is not None
+
+
+def _text(value: bytes | None) -> str | None:
+    """A text as PostgreSQL takes it: what is no UTF-8 is replaced, as a row that can't be sent would stop all."""
+    return None if value is None else value.decode("utf-8", "replace").replace("\0", "\ufffd")
