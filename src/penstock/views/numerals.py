@@ -79,15 +79,10 @@ def doubles(data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Float64s, Bools]
     values = np.empty(count, np.float64)
     unsure = np.zeros(count, np.bool_)
     for i in range(count):
-        values[i], unsure[i] = _double(data, starts[i], ends[i])
+        number = read_decimal(data, starts[i], ends[i])
+        values[i], exact = nearest_double(number)
+        unsure[i] = number.digits >= 0 and not exact
     return values, unsure
-
-
-@kernel
-def _double(data: Bytes, at: int, past: int) -> tuple[float, bool]:
-    number = read_decimal(data, at, past)
-    value, exact = nearest_double(number)
-    return value, number.digits >= 0 and not exact
 
 
 @kernel

@@ -93,10 +93,7 @@ def embeddings(
     """The embeddings of the patterns from `low` on, up to the one with which there are that many cells or bytes."""
     patterns = ground.patterns
     past = len(patterns.first) - 1
-    widest = 0
-    for pattern in range(low, past):
-        widest = max(widest, patterns.first[pattern + 1] - patterns.first[pattern])
-    scratch = np.empty((7, widest), np.int64)
+    scratch = np.empty((7, np.diff(patterns.first[low:]).max()), np.int64)
     first_row, first_cell = np.zeros(past - low + 1, np.int64), np.zeros(past - low + 1, np.int64)
     rows, documents = room.nodes, room.documents
     overflowing = np.empty(0, np.int32)

@@ -115,7 +115,7 @@ def where_states_hold(
     state_at = np.empty(len(states.label), np.int64)
     edge_at = np.full(len(states.edge_label), _UNKNOWN, np.int64)
     test_at = np.full(len(tests.label), _UNKNOWN, np.int64)
-    known = _Known(state_at, edge_at, test_at, np.empty(_longest(lists.first), np.int32))
+    known = _Known(state_at, edge_at, test_at, np.empty(np.diff(lists.first).max(), np.int32))
     for state in range(len(states.label)):
         label, test = states.label[state], states.test[state]
         count = lists.first[label + 1] - lists.first[label]
@@ -145,14 +145,6 @@ def where_states_hold(
             state_at[state] = at
             used += size if at == used else 0
     return Holds(state_at, words[:used])
-
-
-@kernel
-def _longest(first: Int64s) -> int:
-    longest = 0
-    for label in range(len(first) - 1):
-        longest = max(longest, int(first[label + 1] - first[label]))
-    return longest
 
 
 @kernel

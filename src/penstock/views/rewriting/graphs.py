@@ -1,4 +1,4 @@
-"""Both graphs of a set of views, by one thread per core: kernels let go of the interpreter's lock.
+"""Both graphs of a set of views, found by one thread per core: kernels run without the interpreter's lock.
 
 Each thread takes a range of views at a time, many more ranges than threads: later views take longer. On a cluster the
 same functions are given their ranges by `pipeline.views.graphs_on_spark`.
@@ -31,7 +31,7 @@ from penstock.views.rewriting_graph import RewritingGraph
 from penstock.views.tree_pattern import TreePattern
 
 _PARTS = 16  # ranges of views per thread
-_Part = TypeVar("_Part")
+_Found = TypeVar("_Found")
 
 
 class Graphs(NamedTuple):
@@ -85,7 +85,7 @@ def find_rewritings(
     return join_rewritings(_by_ranges(rewrite, flat.views, threads), rank)
 
 
-def _by_ranges(work: Callable[[int, int], _Part], views: int, threads: int | None) -> list[_Part]:
+def _by_ranges(work: Callable[[int, int], _Found], views: int, threads: int | None) -> list[_Found]:
     """A piece of work for all views, by threads that take a range at a time."""
     count = threads or os.cpu_count() or 1
     ends = np.linspace(0, views, _PARTS * count + 1).astype(int).tolist()
