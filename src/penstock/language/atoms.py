@@ -129,13 +129,7 @@ class Atom:
 def read_atom(
     skeleton: bytes, schema: Schema | None, operators: Signatures = NO_OPERATORS
 ) -> Atom | None:
-    """The atom of a skeleton under a schema, or under the one that it implies; None if it has to be read in company.
-
-    >>> read_atom(b"price BETWEEN \\x02 AND \\x03", Schema.of({"price": "double"})).terms[0].pieces[0].order
-    '>='
-    >>> read_atom(b"NOT price > \\x02", Schema.of({"price": "double"})) is None
-    True
-    """
+    """The atom of a skeleton under a schema, or under the one that it implies; None if it has to be read in company."""
     form = skeleton.decode()
     bare = form[1:-1].strip() if form[:1] == "(" and form[-1:] == ")" else form
     known = _FORM.fullmatch(bare)

@@ -115,11 +115,7 @@ class Condition:
     right: Operand | None
 
     def with_variables(self, names: Sequence[str]) -> str:
-        """The condition in SQL, with these names for its variables.
-
-        >>> Condition(">", Variable(0), Arithmetic("*", Fixed(None, 2), Variable(1))).with_variables(["y", "z"])
-        ':y > 2 * :z'
-        """
+        """The condition in SQL, with these names for its variables."""
         left = _written(self.left, names)
         if self.right is None:
             return f"{left} IS {self.order.upper()}"

@@ -179,11 +179,7 @@ class Operators:
 
     @staticmethod
     def of(source: Any) -> "Operators":
-        """From operators, a collection of them, a module, or an import path: `package.module`, `package.module:name`.
-
-        >>> Operators.of(None)
-        Operators()
-        """
+        """From operators, a collection of them, a module, or an import path like `package.module:name`."""
         if isinstance(source, Operators):
             return source
         if source is None:

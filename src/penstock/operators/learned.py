@@ -96,12 +96,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Learned:
-    """See the module.
-
-    >>> seen = Learned(Tally.of(["crowd(image) > 50"], np.array([3.0]), np.array([4.0])), Tally())
-    >>> Learned.from_bytes(seen.combine(seen).to_bytes()).predicates.get(["crowd(image) > 50"])
-    (array([6.]), array([8.]))
-    """
+    """See the module."""
 
     predicates: Tally
     invocations: Tally

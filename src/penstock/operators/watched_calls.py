@@ -91,14 +91,7 @@ class Run:
 
 
 class Runner:
-    """Runs the steps of one operator in one thread at a time.
-
-    >>> Runner("crowd").run(lambda row: 10 * row, print, 3, timeout=5.0)
-    0
-    10
-    20
-    [0, 10, 20]
-    """
+    """Runs the steps of one operator in one thread at a time."""
 
     def __init__(self, name: str) -> None:
         self._name = name
