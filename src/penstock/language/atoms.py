@@ -1,19 +1,19 @@
 """Atoms: what a part of a plain conjunction means, whatever its literals.
 
-Ten attributes and five operators are fifty atoms, and more conjunctions than anybody can parse. So where a filter is
-nothing but a conjunction of simple predicates, each of these is read for itself, once per skeleton (`skeletons`), and
-the conjunction is put together from what was read.
+Ten attributes and five comparisons make fifty atoms, but far too many conjunctions to parse each. So where a filter is
+nothing but a conjunction of simple predicates, each of these is read alone, once per skeleton (`skeletons`), and the
+conjunction is put together from what was read.
 
-sqlglot does the reading, as ever. That a part means the same alone and in its conjunction is not taken for granted:
+sqlglot does the reading, as everywhere. Whether a part means the same alone and in its conjunction is checked:
 
   - the skeleton must be one of a few forms in which AND, OR and NOT have no other place than the known ones;
   - sqlglot must read it between two other conditions as it reads it alone;
   - its normal form must be a single conjunction, so that the whole is the conjunction of its parts.
 
-What fails any of this has no atom, and its filter is parsed as a whole: so errors never come from here, either.
+A part that fails any of this has no atom, and its filter is parsed as a whole. So no error message comes from here.
 
-Calls of operators have an atom for every list of literals that they are given, and there may be as many of those as
-filters. Only one of each kind is parsed; `call_atoms` makes the others of it.
+Calls of operators have an atom for every list of literals that they are given, and there may be as many lists as
+filters. Only one call of each kind is parsed; `call_atoms` makes the others from it.
 """
 
 import re
@@ -129,13 +129,7 @@ class Atom:
 def read_atom(
     skeleton: bytes, schema: Schema | None, operators: Signatures = NO_OPERATORS
 ) -> Atom | None:
-    """The atom of a skeleton under a schema, or under the one that it implies; None if it has to be read in company.
-
-    >>> read_atom(b"price BETWEEN \\x02 AND \\x03", Schema.of({"price": "double"})).terms[0].pieces[0].order
-    '>='
-    >>> read_atom(b"NOT price > \\x02", Schema.of({"price": "double"})) is None
-    True
-    """
+    """The atom of a skeleton under a schema, or under the one that it implies; None if it has to be read in company."""
     form = skeleton.decode()
     bare = form[1:-1].strip() if form[:1] == "(" and form[-1:] == ")" else form
     known = _FORM.fullmatch(bare)
@@ -161,7 +155,7 @@ def read_atom(
         known["list"] is not None,
         tuple(dict.fromkeys(a for a in attributes if a is not None)),
     )
-    # Without a schema, an attribute has the type of what it is compared with: if that is another one, who knows.
+    # Without a schema, an attribute has the type of what it is compared with; two attributes leave both types open.
     return atom if schema is not None or asked or len(atom.attributes()) == 1 else None
 
 
@@ -203,9 +197,8 @@ class Atoms:
 
     def find(self, skeleton: bytes) -> Atom | None:
         """The atom of a skeleton, from memory if it can be."""
-        atom: Atom | None = self._atoms.get(
-            skeleton, _UNKNOWN
-        )  # at once: another thread may clear it
+        atom: Atom | None
+        atom = self._atoms.get(skeleton, _UNKNOWN)  # at once: another thread may clear it
         if atom is not _UNKNOWN:
             return atom
         if len(self._atoms) >= _REMEMBERED:

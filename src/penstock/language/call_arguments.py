@@ -19,7 +19,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MOST_DIGITS = 38  # of a decimal
 _BINARY = ("binary", "large_binary", "varbinary", "fixed_size_binary")
 # A literal's own type, where the parameter takes anything.
-_OWN = {
+OWN_TYPES = {
     LiteralKind.INTEGER: Scalar(Kind.INTEGER),
     LiteralKind.DECIMAL: Scalar(Kind.DOUBLE),
     LiteralKind.DOUBLE: Scalar(Kind.DOUBLE),
@@ -32,11 +32,7 @@ _OWN = {
 
 
 def takes_literal(type_: Type | None, literal: LiteralKind) -> bool:
-    """Whether literals of a kind can be values of a type, as far as the kind tells; None is any type.
-
-    >>> takes_literal(Scalar(Kind.DATE), LiteralKind.STRING), takes_literal(Scalar(Kind.DATE), LiteralKind.INTEGER)
-    (True, False)
-    """
+    """Whether literals of a kind can be values of a type, as far as the kind tells; None is any type."""
     if type_ is None:
         return True
     if not isinstance(type_, Scalar):
@@ -49,11 +45,7 @@ def takes_literal(type_: Type | None, literal: LiteralKind) -> bool:
 
 
 def takes(parameter: Type | None, found: Type) -> bool:
-    """Whether an attribute of a type can be given for a parameter; None takes anything.
-
-    >>> takes(Scalar(Kind.DOUBLE), Scalar(Kind.INTEGER)), takes(Scalar(Kind.DOUBLE), Scalar(Kind.STRING))
-    (True, False)
-    """
+    """Whether an attribute of a type can be given for a parameter; None takes anything."""
     match parameter, found:
         case None, _:
             return True
@@ -70,12 +62,8 @@ def takes(parameter: Type | None, found: Type) -> bool:
 
 
 def fix_literal(literal: Literal, type_: Type | None) -> Fixed:
-    """A literal as a value of a type. ValueError, with the reason, if it isn't one.
-
-    >>> fix_literal(Literal(LiteralKind.DECIMAL, "5.0", (0, 3)), Scalar(Kind.INTEGER))
-    Fixed(type=Scalar(kind=<Kind.INTEGER: 'integer'>, precision=0, scale=0), value=5)
-    """
-    wanted = _OWN[literal.kind] if type_ is None else type_
+    """A literal as a value of a type. ValueError, with the reason, if it isn't one."""
+    wanted = OWN_TYPES[literal.kind] if type_ is None else type_
     if not isinstance(wanted, Scalar) or not takes_literal(wanted, literal.kind):
         raise ValueError(f"a literal of type {literal.kind} is no {wanted}")
     match wanted.kind:
@@ -93,11 +81,7 @@ def fix_literal(literal: Literal, type_: Type | None) -> Fixed:
 
 
 def number(literal: Literal) -> Fixed:
-    """A number as it is written: an integer or a decimal exactly, a double if it has an exponent.
-
-    >>> number(Literal(LiteralKind.DECIMAL, "2.50", (0, 4), negative=True)).value
-    '-2.50'
-    """
+    """A number as it is written: an integer or a decimal exactly, a double if it has an exponent."""
     if literal.kind is LiteralKind.DOUBLE:
         return fix_literal(literal, Scalar(Kind.DOUBLE))
     whole, _, fraction = literal.text.partition(".")

@@ -44,11 +44,7 @@ Placed = tuple[int, Literal]
 
 
 def take_apart(called: re.Match[str]) -> tuple[str, list[Placed]]:
-    """The key of a skeleton with a call, and the literals that the operator is given.
-
-    >>> take_apart(CALLED.search("near(place, -5, 'x') > \\x02"))[0]
-    'near(place, -\\x12, \\x11) > \\x02'
-    """
+    """The key of a skeleton with a call, and the literals that the operator is given."""
     parts = _LITERAL.split(called["given"])
     found: list[Placed] = []
     argument = 0

@@ -5,13 +5,12 @@
     joint         boats(image, :y), coastguard(image, :z) with :y > 2 * :z
                                                        calls that share variables, and what must hold of those
 
-A call that answers a value is an attribute of the event like any other, only dear: `crowd(image) > 50` is a range of
-its values. One that answers true or false, or binds variables, is a boolean attribute: true if an answer fits. What
-several calls must satisfy together is one more boolean attribute, the joint, which costs nothing once its calls have
-been answered. So the normal form, the cells and the plan need no new kind of predicate.
+A call that answers a value is an attribute of the event like any other, only expensive: `crowd(image) > 50` is a range
+of its values. A call that answers true or false, or binds variables, is a boolean attribute: true if an answer fits.
+What several calls must satisfy together is one more boolean attribute, the joint, which costs nothing once its calls
+have been answered. So the normal form, the cells and the plan need no new kind of predicate.
 
-Everything here is canonical: equal predicates are equal objects, whoever wrote them and whatever they called their
-variables.
+Everything here is canonical: equal predicates are equal objects, whatever the filters call their variables.
 """
 
 import re
@@ -58,7 +57,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """An operator and its arguments: evaluated at most once per event, whoever asks."""
+    """An operator and its arguments: evaluated at most once per event, however many filters ask."""
 
     operator: str
     arguments: tuple[Given | Fixed, ...]
@@ -82,11 +81,7 @@ class Call:
         return self.with_variables(_NUMBERS)
 
     def with_variables(self, names: Sequence[str]) -> str:
-        """The call with these names for its variables.
-
-        >>> Call(Invocation("boats", (Given(("image",)),)), (0, 0)).with_variables(["y"])
-        'boats(image, :y, :y)'
-        """
+        """The call with these names for its variables."""
         fitting = [f":{names[p]}" if isinstance(p, int) else str(p) for p in self.pattern]
         arguments = [*map(str, self.invocation.arguments), *fitting]
         return f"{self.invocation.operator}({', '.join(arguments)})"
@@ -120,11 +115,7 @@ class Condition:
     right: Operand | None
 
     def with_variables(self, names: Sequence[str]) -> str:
-        """The condition in SQL, with these names for its variables.
-
-        >>> Condition(">", Variable(0), Arithmetic("*", Fixed(None, 2), Variable(1))).with_variables(["y", "z"])
-        ':y > 2 * :z'
-        """
+        """The condition in SQL, with these names for its variables."""
         left = _written(self.left, names)
         if self.right is None:
             return f"{left} IS {self.order.upper()}"

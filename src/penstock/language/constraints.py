@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from penstock.base.errors import FilterError
-from penstock.language.call_arguments import fix_literal, number
+from penstock.language.call_arguments import OWN_TYPES, fix_literal, number
 from penstock.language.calls import Arithmetic, Condition, Fixed, Given, Operand, Variable
 from penstock.language.filter_tree import Constant, Constraint, Literal, LiteralKind, Span, Tree
 from penstock.language.operands import Operands, SlotNeededError
@@ -30,13 +30,8 @@ _OPERATIONS: dict[type[exp.Expr], str] = {
     exp.Mod: "%",
 }
 _DOUBLE = Scalar(Kind.DOUBLE)
-_OWN_TYPES = {
-    LiteralKind.STRING: Scalar(Kind.STRING),
-    LiteralKind.BOOLEAN: Scalar(Kind.BOOLEAN),
-    LiteralKind.DATE: Scalar(Kind.DATE),
-    LiteralKind.TIMESTAMP: Scalar(Kind.TIMESTAMP),
-    LiteralKind.TIMESTAMPTZ: Scalar(Kind.TIMESTAMP),
-}
+# Of literals that aren't numbers.
+_OWN_TYPES = {literal: type_ for literal, type_ in OWN_TYPES.items() if type_.kind not in NUMBERS}
 
 
 class Constraints:
@@ -67,12 +62,11 @@ class Constraints:
             return Constant(None, span)
         types = [reading.type_of(side) for side in sides]
         if not _comparable(types, sides):
-            start, end = self.operands.span(left)[0], self.operands.span(right)[1]
             raise FilterError(
                 self.operands.text,
                 f"{reading.text(left)!r} can't be compared with {reading.text(right)!r}",
-                start,
-                end,
+                self.operands.span(left)[0],
+                self.operands.span(right)[1],
                 expected=reading.shown(sides[0]),
                 found=reading.shown(sides[1]),
             )
@@ -105,7 +99,7 @@ class _Reading:
         if isinstance(node, exp.Literal):
             return node.name
         if not any("start" in part.meta for part in node.walk()):
-            return node.sql(DIALECT)  # TRUE: nobody knows where it stands
+            return node.sql(DIALECT)  # TRUE: sqlglot doesn't say where it stands
         start, end = self.operands.span(node)
         return self.operands.text[start:end]
 

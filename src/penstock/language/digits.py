@@ -1,4 +1,4 @@
-"""Columns of numbers, from their digits: the exact ones at once, the rest told apart.
+"""Columns of numbers, read from their digits; those that this can't do exactly are marked.
 
 A number of up to 18 digits is an integer times a power of ten, and both fit a machine word (`base.decimals`). What is
 longer goes to Python one by one (`literals`).

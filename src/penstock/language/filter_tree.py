@@ -3,9 +3,9 @@
 A leaf says when it is *true*. Everything that compares one attribute with constants is one kind of leaf, `Factor`: a
 union of pieces of the attribute's ordered values, or the rest of them, with or without NULL. That is enough for
 comparisons, BETWEEN, IN, prefix LIKE, IS NULL, IS TRUE and IS DISTINCT FROM, and it is closed under negation.
-What is no set of ordered values (other patterns, array membership, attribute against attribute) is a `Test`.
-What an operator answers is an attribute, too. Only where a filter has variables are there two more leaves, `Binding`
-and `Constraint`, of which the normal form makes factors.
+Other predicates (patterns, array membership, attribute against attribute) are a `Test` each. What an operator answers
+is an attribute, too. Only where a filter has variables are there two more leaves, `Binding` and `Constraint`, of which
+the normal form makes factors.
 
 Literals are symbolic: a literal that was lifted out of the text has a slot, and stands for as many values as there are
 filters of this shape.

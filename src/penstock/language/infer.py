@@ -1,4 +1,4 @@
-"""A schema guessed from a filter alone, for a registry that hasn't been told one.
+"""A schema guessed from a filter alone, for a registry without a schema.
 
 An attribute has the type of what it is compared with, or of the operator's parameter that it is given for. That is
 enough to find syntax errors, forbidden functions and filters that compare one attribute with a number here and a string
@@ -40,7 +40,7 @@ def infer(text: str, operators: Signatures = NO_OPERATORS) -> Schema:
 
 
 def infer_from(text: str, tree: exp.Expr, operators: Signatures = NO_OPERATORS) -> Schema:
-    """The same of a text that was parsed."""
+    """The same for a text that sqlglot has read."""
     types: dict[Path, Type] = {}
     compared: list[tuple[Path, Path]] = []
     for path, type_ in _uses(tree, compared, operators):

@@ -2,11 +2,12 @@
 
 Calls belong together if they share a variable, or if a condition compares a variable of one with a variable of the
 other. Each such set is a `Joint` of its own: variables of different sets are independent, so that one joint for all
-would only be shared by fewer subscriptions. A call whose variables nobody else mentions needs none.
+would only be shared by fewer subscriptions. A call whose variables stand nowhere else needs no joint.
 
 A joint is canonical: calls stand by their text, variables are numbered as they occur there, conditions stand in order,
 each with its greater side first. Where one call occurs several times with different variables, all orders are tried and
-the least is taken, up to a bound; past it equal joints may be told apart, which costs an evaluation and isn't wrong.
+the least is taken, up to a bound; past it equal joints may count as different, which costs an evaluation and isn't
+wrong.
 """
 
 import functools
@@ -46,14 +47,7 @@ _Use = tuple[Call, tuple[str, ...]]
 def joint_factors(
     text: str, bindings: Sequence[Binding], constraints: Sequence[Constraint]
 ) -> list[Factor]:
-    """The factors that a conjunction has instead of its bindings and constraints: its calls, then its joints.
-
-    >>> from penstock.language.calls import Invocation
-    >>> call = Call(Invocation("boats", ()), (0,))
-    >>> bindings = [Binding(call, ("x",), (0, 1)), Binding(call, ("y",), (2, 3))]
-    >>> [factor.attribute.name for factor in joint_factors("", bindings, [])]
-    ['boats(:1)']
-    """
+    """The factors that a conjunction has instead of its bindings and constraints: its calls, then its joints."""
     bound = {name for binding in bindings for name in binding.names}
     for constraint in constraints:
         for name, place in zip(constraint.names, constraint.places, strict=True):

@@ -9,7 +9,7 @@ decimals of more than 18 digits). For a literal v of an attribute, `lo` and `hi`
 Usually lo = hi. They differ where v lies between two keys (`quantity = 2.5`: lo = 3 > hi = 2, never equal), and where
 SQL compares integers with a double, which rounds several integers to one value.
 
-Whole columns of literals are converted at once; single values take the slow road only when the fast one refuses them.
+Whole columns of literals are converted at once; values that the fast way can't convert are converted one by one.
 """
 
 import datetime
@@ -59,7 +59,7 @@ _PLAIN_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 class Bounds:
     """The bounds of a column of literals.
 
-    `over` tells of the literals outside all keys: +1 above the largest (lo is past the end), -1 below the smallest.
+    `over` marks the literals outside all keys: +1 above the largest (lo is past the end), -1 below the smallest.
     For a prefix, `hi` is the first key past it, and `over` is +1 where there is none.
     """
 
@@ -82,17 +82,13 @@ class Unreadable:
 def bounds(
     kind: LiteralKind, negative: bool, texts: pa.LargeBinaryArray, type_: Scalar
 ) -> tuple[Bounds, list[Unreadable]]:
-    """The bounds of literals of one kind, a minus sign before them or not, for an attribute of `type_`.
-
-    >>> found, _ = bounds(LiteralKind.DECIMAL, False, column(["2.5", "3.0"]), Scalar(Kind.INTEGER))
-    >>> found.lo.tolist(), found.hi.tolist()
-    ([3, 3], [2, 3])
-    """
+    """The bounds of literals of one kind, a minus sign before them or not, for an attribute of `type_`."""
     match type_.kind:
         case Kind.STRING:
             return Bounds(texts, texts), []
         case Kind.BOOLEAN:
-            return _same(np.array([t == b"true" for t in texts.to_pylist()], np.int64)), []
+            truths = np.array([t == b"true" for t in texts.to_pylist()], np.int64)
+            return Bounds(truths, truths), []
         case Kind.DATE | Kind.TIMESTAMP:
             return _times(kind, texts, type_.kind)
     return _numbers(kind, negative, texts, type_)
@@ -101,11 +97,7 @@ def bounds(
 def literal_bound(
     kind: LiteralKind, negative: bool, text: str, type_: Scalar
 ) -> tuple[int | bytes, int | bytes, int]:
-    """`lo`, `hi` and `over` of a single literal. ValueError if it isn't one of its type.
-
-    >>> literal_bound(LiteralKind.DECIMAL, False, "2.5", Scalar(Kind.INTEGER))
-    (3, 2, 0)
-    """
+    """`lo`, `hi` and `over` of a single literal. ValueError if it isn't one of its type."""
     match type_.kind:
         case Kind.STRING:
             key = text.encode()
@@ -137,11 +129,7 @@ def prefix_bounds(heads: pa.LargeBinaryArray) -> Bounds:
 
 
 def prefix_bound(head: str) -> tuple[bytes, bytes, int]:
-    """The same for a single head.
-
-    >>> prefix_bound("GOO")
-    (b'GOO', b'GOP', 0)
-    """
+    """The same for a single head."""
     key = head.encode()
     return (key, key[:-1] + bytes((key[-1] + 1,)), 0) if key else (key, key, 1)
 
@@ -162,10 +150,6 @@ def double_key(value: float) -> int:
 def wide_key(number: int) -> bytes:
     """A 128-bit integer as 16 bytes that sort as the integers do."""
     return (number + (1 << 127)).to_bytes(16, "big")
-
-
-def _same(keys: Int64s) -> Bounds:
-    return Bounds(keys, keys)
 
 
 # --- numbers -----------------------------------------------------------------------------------
@@ -233,9 +217,7 @@ def _double_range(value: float, scale: int) -> tuple[int, int]:
     near: int = math.floor(Fraction(value) * unit)
     if abs(near) < 2**52 and scale == 0:
         return (near, near) if near == value else (near + 1, near)
-    if (
-        abs(near) > 10 * _WIDE_LIMIT
-    ):  # beyond every key, and perhaps beyond what divides into a double
+    if abs(near) > 10 * _WIDE_LIMIT:  # beyond every key, and perhaps beyond what a double can hold
         return near, near
 
     def first(holds: Callable[[float], bool]) -> int:
@@ -252,21 +234,17 @@ def _double_range(value: float, scale: int) -> tuple[int, int]:
 
 def _packed(lo: int, hi: int, type_: Scalar) -> tuple[int | bytes, int | bytes, int]:
     if type_.is_wide:
-        return _wide(lo), _wide(hi), 0
+        lo, hi = (_clip(number, -_WIDE_LIMIT, _WIDE_LIMIT) for number in (lo, hi))
+        return wide_key(lo), wide_key(hi), 0
     over = 0
-    if (
-        type_.kind is not Kind.DECIMAL
-    ):  # with at most 18 digits, what is beyond 64 bits is beyond every value
+    # A decimal has at most 18 digits: what is beyond 64 bits is beyond all its values, clipped or not.
+    if type_.kind is not Kind.DECIMAL:
         over = 1 if hi >= INT64_MAX and lo > INT64_MAX else -1 if hi < INT64_MIN else 0
-    return _clip(lo), _clip(hi), over
+    return _clip(lo, INT64_MIN, INT64_MAX), _clip(hi, INT64_MIN, INT64_MAX), over
 
 
-def _clip(number: int) -> int:
-    return min(max(number, INT64_MIN), INT64_MAX)
-
-
-def _wide(number: int) -> bytes:
-    return wide_key(min(max(number, -_WIDE_LIMIT), _WIDE_LIMIT))
+def _clip(number: int, least: int, most: int) -> int:
+    return min(max(number, least), most)
 
 
 # --- dates and timestamps ----------------------------------------------------------------------
@@ -283,16 +261,16 @@ def _times(
         values, bad = _each(texts, _time_reader(as_date, zoned))
     else:
         values = found.cast(pa.int32() if as_date else pa.int64()).to_numpy().astype(np.int64)
-    if as_date == (kind is Kind.DATE):
-        return _same(values), bad
-    if as_date:
-        return _same(values * DAY), bad
-    return Bounds(-(-values // DAY), values // DAY), bad
+    return Bounds(*_in_units(values, as_date, kind)), bad
 
 
 def _time_range(literal: LiteralKind, text: str, kind: Kind) -> tuple[int, int]:
     as_date, zoned = _reading(literal, kind)
-    value = _time_reader(as_date, zoned)(text)
+    return _in_units(_time_reader(as_date, zoned)(text), as_date, kind)
+
+
+def _in_units(value: Any, as_date: bool, kind: Kind) -> tuple[Any, Any]:
+    """`lo` and `hi`, in days or microseconds as the attribute has them, of one value or of a column."""
     if as_date == (kind is Kind.DATE):
         return value, value
     if as_date:

@@ -1,8 +1,8 @@
 """Normal form: a filter as a disjunction of conjunctions of leaves.
 
 Negation is pushed down to the leaves first. That is sound in three-valued logic because De Morgan's laws hold there,
-and because a leaf knows when its own negation is *true*: past this point nobody asks for anything but true. Then AND
-is distributed over OR, with a bound: a filter whose normal form is larger is refused, it doesn't grow in silence.
+and because a leaf knows when its own negation is *true*: from here on only what is true matters. Then AND is
+distributed over OR, up to a bound: a filter whose normal form is larger is refused.
 
 Variables live inside one conjunction: what its calls must satisfy together becomes a factor of it (`joints`).
 

@@ -14,7 +14,7 @@ from penstock.language.calls import CALL, MAX_VARIABLES, Call, Fixed, Given, Inv
 from penstock.language.filter_tree import Binding, Literal, LiteralKind, Span, number_kind
 from penstock.language.schema import Attribute, Schema
 from penstock.language.signatures import MAX_ARGUMENTS, Signature
-from penstock.language.syntax import MAX_DEPTH, column_path
+from penstock.language.syntax import column_path
 from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct, Type, Unusable
 
 _CONDITIONS = (
@@ -82,9 +82,7 @@ class Operands:
     def signed(self, node: exp.Expr) -> Attribute | Literal | None:
         negative = False
         inner = node
-        for _ in range(MAX_DEPTH):
-            if not isinstance(inner, exp.Neg):
-                break
+        while isinstance(inner, exp.Neg):  # no deeper than `syntax` allows
             negative = not negative
             inner = inner.this
         if not negative:
@@ -98,7 +96,7 @@ class Operands:
     def literal(self, node: exp.Literal, negative: bool) -> Literal:
         span = self.span(node)
         if "start" not in node.meta and self.slots:
-            raise SlotNeededError  # sqlglot made it of several tokens (`.5`): nobody knows where it stood
+            raise SlotNeededError  # made of several tokens (`.5`): sqlglot doesn't say where it stood
         slot = self.slots.get(span[0])
         if slot is not None:
             self.used.add(slot)
@@ -163,7 +161,9 @@ class Operands:
 
     def call(self, node: exp.Anonymous) -> Attribute | Binding:
         """A call: what is asked, as an attribute, or a binding if it has variables."""
-        signature = self.signature(node)
+        signature = self.schema.operators.find(node.name)
+        if signature is None:
+            raise self.unregistered(node)
         inputs = len(signature.parameters)
         nodes = node.expressions
         if len(nodes) != inputs + len(signature.binds) or len(nodes) > MAX_ARGUMENTS:
@@ -190,12 +190,6 @@ class Operands:
             return Binding(call, tuple(names), self.span(node))
         return Attribute((CALL, str(call)), signature.result or Scalar(Kind.BOOLEAN), call)
 
-    def signature(self, node: exp.Anonymous) -> Signature:
-        found = self.schema.operators.find(node.name)
-        if found is None:
-            raise self.unregistered(node)
-        return found
-
     def argument(self, node: exp.Expr, type_: Type | None, place: str) -> Given | Fixed:
         """What an operator is given for a parameter."""
         if isinstance(node, exp.Placeholder):
@@ -212,12 +206,8 @@ class Operands:
         if isinstance(node, exp.Column | exp.Dot):
             attribute = self.resolved(node)
             if not takes(type_, attribute.type):
-                raise self.error(
-                    node,
-                    f"{place} doesn't fit",
-                    _shown(type_),
-                    f"{attribute.type} {attribute.name}",
-                )
+                found = f"{attribute.type} {attribute.name}"
+                raise self.error(node, f"{place} doesn't fit", _shown(type_), found)
             return Given(attribute.path)
         return self._fixed_operand(node, type_, place)
 
@@ -231,8 +221,7 @@ class Operands:
                 names.append(name)
             return names.index(name)
         what = f"what operator {signature.name!r} binds"
-        literal = (exp.Literal, exp.Boolean, exp.Neg, exp.Cast)
-        if not isinstance(node, literal):
+        if not isinstance(node, exp.Literal | exp.Boolean | exp.Neg | exp.Cast):
             raise self.error(
                 node,
                 f"{what} is a variable or a literal",
@@ -291,15 +280,9 @@ class Operands:
             kinds = {a.type.kind, b.type.kind}
             if len(kinds) == 1 or kinds <= NUMBERS or kinds <= TIMES:
                 return
-        start, end = self.span(left)[0], self.span(right)[1]
-        raise FilterError(
-            self.text,
-            f"{a.name!r} can't be compared with {b.name!r}",
-            start,
-            end,
-            expected=str(a.type),
-            found=str(b.type),
-        )
+        span = self.span(left)[0], self.span(right)[1]
+        reason = f"{a.name!r} can't be compared with {b.name!r}"
+        raise FilterError(self.text, reason, *span, expected=str(a.type), found=str(b.type))
 
     # --- errors --------------------------------------------------------------------------------
 
@@ -330,8 +313,8 @@ class Operands:
         found: str | None = None,
         hint: str | None = None,
     ) -> FilterError:
-        start, end = self.span(node)
-        return FilterError(self.text, reason, start, end, expected=expected, found=found, hint=hint)
+        span = self.span(node)
+        return FilterError(self.text, reason, *span, expected=expected, found=found, hint=hint)
 
     def refusal(self, node: exp.Expr) -> FilterError:
         """Why this piece of SQL isn't in the language, or not here."""

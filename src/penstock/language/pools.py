@@ -76,7 +76,7 @@ class Pool:
         return len(self) - 1
 
     def convert(self, key: PoolKey) -> list[Unreadable]:
-        """Find the bounds. What can't be read is told by position."""
+        """Find the bounds. Returns the literals that can't be read."""
         texts = self.lifted
         if self.texts:
             texts = pa.concat_arrays([texts, literals.column(self.texts)])

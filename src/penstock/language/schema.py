@@ -40,7 +40,7 @@ class Attribute:
 
     path: tuple[str, ...]
     type: Type
-    asked: Asked | None = None  # what an operator has to tell: then the path is a name for it
+    asked: Asked | None = None  # of what an operator answers; then the path is only a name for it
 
     @property
     def name(self) -> str:
@@ -87,11 +87,7 @@ class Schema:
 
     @staticmethod
     def from_json(text: str) -> "Schema":
-        """Read what `to_json` (or Spark) wrote.
-
-        >>> Schema.from_json(Schema.of({"a": "int"}).to_json()) == Schema.of({"a": "bigint"})
-        True
-        """
+        """Read what `to_json` (or Spark) wrote."""
         try:
             return Schema(struct_of(from_json(json.loads(text))))
         except (ValueError, KeyError, TypeError) as error:

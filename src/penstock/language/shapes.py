@@ -35,7 +35,7 @@ from penstock.language.parser import parse_tree
 from penstock.language.pools import Column, Pool, PoolKey, columns_of, width
 from penstock.language.schema import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures
-from penstock.language.syntax import syntax
+from penstock.language.syntax import UNPRINTABLE, syntax
 from penstock.language.texts import Texts
 
 __all__ = ["Column", "Group", "Grouped", "Pool", "PoolKey", "Shape", "Shapes", "pool_shapes"]
@@ -43,7 +43,7 @@ __all__ = ["Column", "Group", "Grouped", "Pool", "PoolKey", "Shape", "Shapes", "
 _CACHED_SHAPES = 20_000
 _UNKNOWN: Any = object()
 _EXACT_ERRORS = (
-    1_000  # refused filters parsed once more each, so that the error has its own position
+    1_000  # refused filters that are parsed once more, so that the error has its position
 )
 
 Filters = Any  # Sequence[str | None] | pa.Array | pa.ChunkedArray: to mypy, Arrow has no types
@@ -133,12 +133,7 @@ class Shapes:
         return lift(text, len(self.operators) > 0)
 
     def one(self, text: str) -> list[list[Bound]]:
-        """The conjunctions of one filter. FilterError if it isn't one, but for what its literals say.
-
-        >>> [(column.literal.kind.value, text) for _, literals in Shapes(None).one("a > 5 AND b = 'x'")[0]
-        ...  for column, text in literals]
-        [('integer', '5'), ('string', 'x')]
-        """
+        """The conjunctions of one filter. FilterError if it isn't one; its literals aren't looked at."""
         plain = self._atoms.of(text)
         if plain is not None:
             return [plain]
@@ -152,7 +147,7 @@ class Shapes:
         ]
 
     def read(self, filters: Filters, progress: Progress | None = None) -> Grouped:
-        """Read filters. Those that can't be subscribed are told by row, with the reason.
+        """Read filters. Those that can't be subscribed are among the errors, by row.
 
         >>> found = Shapes(None).read(["a > 5 AND b = 1", "a > 5 OR b = 1", "a >"])
         >>> found.plain.rows.tolist(), found.groups[0].rows, [row for row, _ in found.errors]
@@ -328,14 +323,5 @@ def _column(filters: Filters) -> pa.Array:
     try:
         return pa.array(filters, pa.large_string())
     except UnicodeEncodeError:
-        return pa.array(
-            [t if t is None or _is_unicode(t) else None for t in filters], pa.large_string()
-        )
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        valid = (None if t is None or UNPRINTABLE.search(t) else t for t in filters)
+        return pa.array(valid, pa.large_string())

@@ -9,8 +9,8 @@ every literal, which says what kind of literal it was. Lists of literals that ar
 whatever their length. A LIKE pattern that is neither a plain string nor a prefix stays in the skeleton: it is a
 predicate of its own. So do the literals that an operator is given.
 
-Cutting is a guess, made from the tokens alone; `atoms` has every distinct skeleton read by sqlglot before anybody
-believes it. Where even a guess can't be made (OR, a conjunction in parentheses), the text is not cut.
+Cutting is a guess, made from the tokens alone; `atoms` has sqlglot read every distinct skeleton before the guess is
+used. Where no guess can be made (OR, a conjunction in parentheses), the text is not cut.
 """
 
 from typing import NamedTuple

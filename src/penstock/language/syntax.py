@@ -1,11 +1,11 @@
-"""Filter text -> sqlglot's tree, or a clear error: what is wrong with the text before anybody asks what it means.
+"""Filter text -> sqlglot's tree, or a clear error: what is wrong with the text whatever it means.
 
 Limits stand here, too: a text that is too long or nests too deeply is refused before it can cost anything.
 
 sqlglot doesn't say where in the text a variable (`:y`) stands; the tokens do.
 
-The tree of a condition has no parentheses. What they group is in its structure, and nobody who looks for an attribute
-or a literal has to look into them.
+The tree of a condition has no parentheses: what they group shows in its structure. So an attribute or a literal is
+never hidden in them.
 """
 
 import difflib
@@ -54,9 +54,7 @@ def syntax(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
         ) from None
     except RecursionError:
         raise too_deep(text) from None
-    except (
-        TypeError
-    ):  # sqlglot's compiled parser has no better error for an operator without operands, like ->
+    except TypeError:  # what sqlglot raises of an operator without operands, like ->
         raise FilterError(text, f"not a SQL {into.__name__.lower()}") from None
     if tree.find(exp.Between) and ands != sum(1 for _ in tree.find_all(exp.And, exp.Between)):
         raise FilterError(text, "BETWEEN without its AND", hint="price BETWEEN 5 AND 10")
@@ -113,20 +111,14 @@ def _check_tokens(text: str, tokens: list[Token]) -> tuple[int, list[tuple[str, 
     steps = 0  # dots in the path up to here: the tree of a path, and all its beginnings, would take quadratic room
     for token in tokens:
         kind = token.token_type
+        place = token.start, token.end + 1
         if kind in _FORBIDDEN:
-            raise FilterError(
-                text, f"{_FORBIDDEN[kind]} not in the language", token.start, token.end + 1
-            )
+            raise FilterError(text, f"{_FORBIDDEN[kind]} not in the language", *place)
         if kind is TokenType.PLACEHOLDER or (kind is TokenType.PARAMETER and token.text == "$"):
-            raise FilterError(
-                text,
-                f"{token.text!r} is not in the language",
-                token.start,
-                token.end + 1,
-                hint="a variable is written :y",
-            )
+            reason = f"{token.text!r} is not in the language"
+            raise FilterError(text, reason, *place, hint="a variable is written :y")
         if colon >= 0:
-            variables.append((token.text, colon, token.end + 1))
+            variables.append((token.text, colon, place[1]))
         colon = token.start if kind is TokenType.COLON else -1
         depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
         openers += token.text.upper() in _OPENERS
@@ -136,13 +128,8 @@ def _check_tokens(text: str, tokens: list[Token]) -> tuple[int, list[tuple[str, 
         steps = steps + 1 if kind is TokenType.DOT else steps if is_step else 0
         is_step = kind is TokenType.DOT
         if steps >= MAX_STEPS:
-            raise FilterError(
-                text,
-                f"a path has at most {MAX_STEPS} names",
-                token.start,
-                token.end + 1,
-                hint="no schema nests deeper",
-            )
+            reason = f"a path has at most {MAX_STEPS} names"
+            raise FilterError(text, reason, *place, hint="no schema nests deeper")
         commas += kind is TokenType.COMMA
         if depth + prefixes > MAX_DEPTH or openers > MAX_DEPTH:
             raise too_deep(text)

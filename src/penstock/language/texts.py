@@ -45,11 +45,7 @@ class Texts:
         return Texts(data, np.array([0, len(data)], np.int64))
 
     def array(self) -> pa.LargeBinaryArray:
-        """The same as an Arrow array, which keeps the buffers alive.
-
-        >>> Texts.one("ab").array().to_pylist()
-        [b'ab']
-        """
+        """The same as an Arrow array, which keeps the buffers alive."""
         buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
 

@@ -31,7 +31,7 @@ _PYTHON: dict[Any, Type | None] = {
     str: Scalar(Kind.STRING),
     Decimal: Scalar(
         Kind.DECIMAL, 38, 9
-    ),  # Python's have no scale: half the digits before the point, and some
+    ),  # Python's have no scale: leave most digits before the point
     date: Scalar(Kind.DATE),
     datetime: Scalar(Kind.TIMESTAMP),
     bytes: Unusable("binary"),
@@ -67,7 +67,7 @@ def hints_of(function: Callable[..., Any], name: str) -> dict[str, Any]:
         raise OperatorError(f"operator {name!r}: {describe_value(function)} is no function")
     try:
         return typing.get_type_hints(function)
-    except Exception:  # noqa: BLE001  (an annotation may name anything, and is needed only if no type is told)
+    except Exception:  # noqa: BLE001  (an annotation may name anything, and is needed only if no type is given)
         return {}
 
 
@@ -77,7 +77,7 @@ def parameters_of(
     hints: dict[str, Any],
     told: Sequence[TypeName] | None,
 ) -> tuple[Type | None, ...]:
-    """What an operator takes: what was told, else what the annotations say."""
+    """What an operator takes: the types that were given, else those of the annotations."""
     try:
         listed = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

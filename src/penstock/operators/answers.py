@@ -86,11 +86,7 @@ def failure_text(error: BaseException) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """An error in one line.
-
-    >>> error_text(ValueError("no image")), error_text(WrongAnswer("answered int 1, not string"))
-    ('ValueError: no image', 'answered int 1, not string')
-    """
+    """An error in one line."""
     try:
         text = str(error)
     except BaseException:  # noqa: BLE001  (an error of an operator's own may raise anything here)
@@ -138,16 +134,7 @@ def checker(signature: Signature) -> Callable[[Any], Any]:
 
 
 def elements(answer: Any, signature: Signature, count: int) -> Sequence[Any]:
-    """The answers of a batch operator, one per event, still to be checked; `WrongAnswer` if they can't be told apart.
-
-    >>> from penstock.operators.define import operator
-    >>> f = operator("f", arguments=("int",), result="int", batch=True)(lambda numbers: numbers)
-    >>> elements(np.array([1, 2]), f.signature, 2)
-    [1, 2]
-    >>> elements([1, 2], f.signature, 3)
-    Traceback (most recent call last):
-    penstock.operators.answers.WrongAnswer: answered 2 values for 3 events
-    """
+    """The answers of a batch operator, one per event, still to be checked; `WrongAnswer` if there are more or fewer."""
     if isinstance(answer, pa.ChunkedArray):
         answer = answer.combine_chunks()
     if isinstance(answer, pa.Array):

@@ -20,13 +20,7 @@ _UTC = pa.timestamp("us", "UTC")
 
 
 def constant(fixed: Fixed) -> Any:
-    """A literal as a Python value.
-
-    >>> constant(Fixed(Scalar(Kind.DECIMAL, 4, 2), "1.50"))
-    Decimal('1.50')
-    >>> constant(Fixed(Scalar(Kind.TIMESTAMP), "2007-06-20 12:00:00"))
-    datetime.datetime(2007, 6, 20, 12, 0, tzinfo=datetime.timezone.utc)
-    """
+    """A literal as a Python value."""
     if fixed.value is None or fixed.type is None:
         return fixed.value
     match fixed.type.kind:

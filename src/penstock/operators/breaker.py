@@ -26,21 +26,7 @@ _log = logging.getLogger("penstock.operators")
 
 
 class Breaker:
-    """The breaker of one operator.
-
-    >>> now = 0.0
-    >>> breaker = Breaker("crowd", clock=lambda: now, time_of_day=lambda: 0.0)
-    >>> for _ in range(FAILURES):
-    ...     breaker.record_failure("ValueError: no image")
-    >>> breaker.state, breaker.refusal()
-    ('open', 'circuit open since 1970-01-01T00:00:00Z, after: ValueError: no image')
-    >>> now = 1.0
-    >>> breaker.refusal() is None, breaker.state
-    (True, 'trial')
-    >>> breaker.record_success()
-    >>> breaker.state
-    'closed'
-    """
+    """The breaker of one operator."""
 
     def __init__(
         self,

@@ -3,15 +3,15 @@
     @penstock.operator("crowd", cost="20 ms", timeout="2 s")
     def crowd(image: bytes) -> int: ...
 
-Types come from the annotations, or are told by SQL names as in a schema. What the function answers says what kind of
+Types come from the annotations, or are given by SQL names as in a schema. What the function answers says what kind of
 operator it is: `bool`, a value (`crowd(image) > 50`), or a set of bindings (`set[int]`, `Iterable[tuple[str, int]]`),
 for which filters have variables (`objects(image, :kind, :count)`).
 
-A plan holds signatures only, and says which operators its filters call; it doesn't say what is imported, as whoever can
-write a plan's files would decide what workers run. What may be called is the owner's list. It travels to workers with
-the job, as signatures with import paths, `module:name`; functions that have no such path (of a notebook, of `__main__`,
-defined inside another function) work in this process, and `Operators.portable` refuses them before a cluster does.
-There is no global registry: `Operators` is a plain collection that is handed over.
+A plan says which operators its filters call, by their signatures, but not what is imported: otherwise whoever can write
+a plan's files would decide what workers run. Only operators of the owner's list are called. The list travels to workers
+with the job, as signatures with import paths, `module:name`. Functions without such a path (of a notebook, of
+`__main__`, defined inside another function) work in this process only, and `Operators.portable` refuses them before a
+cluster does. There is no global registry: `Operators` is a plain collection that is handed over.
 """
 
 import functools
@@ -179,11 +179,7 @@ class Operators:
 
     @staticmethod
     def of(source: Any) -> "Operators":
-        """From operators, a collection of them, a module, or an import path: `package.module`, `package.module:name`.
-
-        >>> Operators.of(None)
-        Operators()
-        """
+        """From operators, a collection of them, a module, or an import path like `package.module:name`."""
         if isinstance(source, Operators):
             return source
         if source is None:
@@ -203,8 +199,7 @@ class Operators:
 
     @staticmethod
     def from_signatures(signatures: Signatures, isolate: bool = False) -> "Operators":
-        """On a worker: the operators of the owner's list, imported from where it says; isolated, all of them, or those
-        that are defined so."""
+        """On a worker: the operators of the owner's list, imported; `isolate`: all of them are to be isolated."""
         found = (import_operator(signature) for signature in signatures)
         return Operators(*(replace(o, isolate=True) if isolate else o for o in found))
 
@@ -225,14 +220,7 @@ class Operators:
 
 
 def resolve(signature: Signature, known: Operators) -> Operator:
-    """The operator that a plan names, from those that its owner has given; OperatorError if it isn't one of them.
-
-    >>> @operator("odd")
-    ... def odd(number: int) -> bool:
-    ...     return number % 2 == 1
-    >>> resolve(odd.signature, Operators(odd))(3)
-    True
-    """
+    """The operator that a plan names, from those that its owner has given; OperatorError if it isn't one of them."""
     found = known.find(signature.name)
     if found is None or found.signature.source != signature.source:
         given = ", ".join(sorted(f"{o.name} ({o.signature.source})" for o in known)) or "none"
@@ -268,7 +256,7 @@ def _same(signature: Signature, found: Any) -> Operator:
 
 
 def _unreachable(source: str) -> str | None:
-    """Why no other process can import this, if its path alone tells."""
+    """Why no other process can import this, if its path shows it."""
     module, _, name = source.partition(":")
     advice = "move it to the top of a module that workers can import"
     if module == "__main__":

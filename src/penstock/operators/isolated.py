@@ -51,8 +51,7 @@ class IsolatedOperator:
             child = self._start()
         timeout = self._signature.timeout
         try:
-            child.send((arguments, events))
-            kind, found = child.receive(timeout)
+            kind, found = child.exchange((arguments, events), timeout)
         except TimeoutError:
             self._drop()
             raise TookTooLong(f"took longer than its time-out of {timeout:g} s") from None
@@ -72,8 +71,7 @@ class IsolatedOperator:
     def _start(self) -> "_Child":
         child = _Child()
         try:
-            child.send((sys.path, self._signature))
-            kind, found = child.receive(_START)
+            kind, found = child.exchange((sys.path, self._signature), _START)
         except (EOFError, OSError, TimeoutError) as error:
             late = isinstance(error, TimeoutError)
             ended = f"it took longer than {_START:g} s" if late else child.end()
@@ -109,10 +107,9 @@ class _Child:
                 env=environment,
             )
 
-    def send(self, message: Any) -> None:
+    def exchange(self, message: Any, timeout: float | None) -> Any:
+        """Send a message, and the reply to it. TimeoutError if it takes too long, EOFError if the process ends."""
         self._connection.send(message)
-
-    def receive(self, timeout: float | None) -> Any:
         if not self._connection.poll(timeout):
             raise TimeoutError
         return self._connection.recv()
@@ -141,7 +138,7 @@ class _Child:
 
 
 def _serve(owner: "Connection[Any, Any]") -> None:
-    """The life of the process: calls until nobody sends any."""
+    """The life of the process: calls until its owner closes the connection."""
     from penstock.operators.define import import_operator
 
     threading.Thread(target=_end_with, args=(owner.fileno(),), daemon=True).start()
@@ -165,7 +162,7 @@ def _serve(owner: "Connection[Any, Any]") -> None:
 
 
 def _end_with(pipe: int) -> None:
-    """End this process when nobody can send anything any more, even in the middle of a call that never returns."""
+    """End this process when the connection is closed, even in the middle of a call that never returns."""
     closed = select.poll()
     closed.register(pipe, 0)
     closed.poll()

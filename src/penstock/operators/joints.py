@@ -5,7 +5,7 @@ value constraint is true. A call gives the tuples that its operator bound; those
 over its variables, and the question is whether the join of all relations, less what the conditions refuse, is empty. It
 is answered (operators §2.2) as a database would: conditions on one relation first, then the smallest relation, then
 whichever shares a variable and is smallest, hashed on what is shared; conditions as soon as their variables are bound;
-a variable that nobody will ask for again is dropped, and what then is equal is kept once. The last join ends at the
+a variable that is no longer needed is dropped, and rows that then are equal are kept once. The last join ends at the
 first row.
 
 Numbers that are equal join whatever their type (1 and 1.0); conditions see the value that the first call bound. NULL,
@@ -13,10 +13,10 @@ as a value of a tuple, equals nothing and so never joins, but may stand alone: `
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.base.errors import OperatorError
 from penstock.language.calls import Call, Fixed, Joint
@@ -24,6 +24,8 @@ from penstock.operators.answers import Bindings, BoundTuple
 from penstock.operators.arguments import constant, midnight
 from penstock.operators.terms import ConditionTest, Event, truth_of, variables_of
 
+K = TypeVar("K")
+V = TypeVar("V")
 MOST_ROWS = 1_000_000  # that joins may look at, for one joint and event
 _REMEMBERED = 10_000
 
@@ -32,18 +34,10 @@ _Row = tuple[Any, ...]
 
 
 def fits(call: Call, tuples: Bindings) -> bool:
-    """Whether any of the tuples fits the pattern of a call.
-
-    >>> from penstock.language.calls import Invocation
-    >>> same = Call(Invocation("near", ()), (0, 0))
-    >>> fits(same, frozenset({(1, 2)})), fits(same, frozenset({(1, 2), (3, 3)}))
-    (False, True)
-    """
-    if len(set(call.pattern)) == len(call.pattern) and all(
-        isinstance(p, int) for p in call.pattern
-    ):
+    """Whether any of the tuples fits the pattern of a call."""
+    if call.pattern == tuple(range(len(call.pattern))):  # variables that all differ
         return bool(tuples)
-    return next(_fitting(_pattern_of(call), tuples), None) is not None
+    return next(_fitting(_remember(_patterns, call, _Pattern.of), tuples), None) is not None
 
 
 def holds(joint: Joint, bindings: Sequence[Bindings], event: Event) -> bool:
@@ -57,12 +51,18 @@ def holds(joint: Joint, bindings: Sequence[Bindings], event: Event) -> bool:
     >>> holds(joint, [frozenset({(3,)}), frozenset({(4,), (2,)})], dict().get)
     True
     """
-    known = _prepared.get(id(joint))
-    if known is None or known.joint is not joint:
-        if len(_prepared) >= _REMEMBERED:
-            _prepared.clear()
-        known = _prepared[id(joint)] = _Prepared.of(joint)
-    return _Join(known, functools.cache(event)).holds(bindings)  # an attribute is looked up once
+    prepared = _remember(_prepared, joint, _Prepared.of)
+    return _Join(prepared, functools.cache(event)).holds(bindings)  # an attribute is looked up once
+
+
+def _remember(known: dict[int, tuple[K, V]], key: K, make: Callable[[K], V]) -> V:
+    """What was made of a key, by its identity: hashing a call would cost more than most checks."""
+    found = known.get(id(key))
+    if found is None or found[0] is not key:
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        found = known[id(key)] = key, make(key)
+    return found[1]
 
 
 # --- patterns ----------------------------------------------------------------------------------
@@ -76,33 +76,20 @@ class _Pattern:
     equal: tuple[tuple[int, int], ...]
     places: tuple[int, ...]
 
-
-_patterns: dict[int, tuple[Call, _Pattern]] = {}
-_prepared: "dict[int, _Prepared]" = {}
-
-
-def _pattern_of(call: Call) -> _Pattern:
-    """By identity, and with the call itself beside it: hashing a call would cost more than most checks."""
-    known = _patterns.get(id(call))
-    if known is not None and known[0] is call:
-        return known[1]
-    first: dict[int, int] = {}
-    equal = []
-    constants = []
-    for place, part in enumerate(call.pattern):
-        if isinstance(part, Fixed):
-            constants.append((place, constant(part)))
-        elif part in first:
-            equal.append((first[part], place))
-        else:
-            first[part] = place
-    found = _Pattern(
-        tuple(constants), tuple(equal), tuple(first[number] for number in sorted(first))
-    )
-    if len(_patterns) >= _REMEMBERED:
-        _patterns.clear()
-    _patterns[id(call)] = call, found
-    return found
+    @staticmethod
+    def of(call: Call) -> "_Pattern":
+        first: dict[int, int] = {}
+        equal = []
+        constants = []
+        for place, part in enumerate(call.pattern):
+            if isinstance(part, Fixed):
+                constants.append((place, constant(part)))
+            elif part in first:
+                equal.append((first[part], place))
+            else:
+                first[part] = place
+        places = tuple(first[number] for number in sorted(first))
+        return _Pattern(tuple(constants), tuple(equal), places)
 
 
 def _fitting(pattern: _Pattern, tuples: Iterable[BoundTuple]) -> Iterator[BoundTuple]:
@@ -128,12 +115,6 @@ def _key(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Condition:
-    variables: frozenset[int]
-    test: ConditionTest
-
-
-@dataclass(frozen=True, slots=True)
 class _Prepared:
     """A joint, ready to be evaluated."""
 
@@ -141,13 +122,13 @@ class _Prepared:
     patterns: tuple[_Pattern, ...]
     # Of each call, its variables and their places in a tuple.
     own: tuple[tuple[tuple[int, int], ...], ...]
-    conditions: tuple[_Condition, ...]
+    conditions: tuple[tuple[frozenset[int], ConditionTest], ...]  # with the variables of each
     settles: tuple[frozenset[int], ...]  # of each call, the variables that no call before it binds
     width: int
 
     @staticmethod
     def of(joint: Joint) -> "_Prepared":
-        patterns = tuple(map(_pattern_of, joint.calls))
+        patterns = tuple(map(_Pattern.of, joint.calls))
         width = max((n for own in joint.variables for n in own), default=-1) + 1
         first = [
             next((i for i, own in enumerate(joint.variables) if v in own), -1) for v in range(width)
@@ -159,7 +140,7 @@ class _Prepared:
                 tuple(zip(own, pattern.places, strict=True))
                 for own, pattern in zip(joint.variables, patterns, strict=True)
             ),
-            tuple(_Condition(variables_of(c), truth_of(c)) for c in joint.conditions),
+            tuple((variables_of(c), truth_of(c)) for c in joint.conditions),
             tuple(
                 frozenset(v for v in own if first[v] == i) for i, own in enumerate(joint.variables)
             ),
@@ -187,9 +168,9 @@ class _Join:
         return self._joined(relations)
 
     def _due(self, settled: frozenset[int]) -> list[ConditionTest]:
-        """The tests of the conditions on settled variables alone, which then are done with."""
-        due = [c.test for c in self._pending if c.variables <= settled]
-        self._pending = [c for c in self._pending if not c.variables <= settled]
+        """The tests of pending conditions on settled variables alone; they are pending no longer."""
+        due = [test for variables, test in self._pending if variables <= settled]
+        self._pending = [one for one in self._pending if not one[0] <= settled]
         return due
 
     def _relation(self, call: int, tuples: Bindings) -> list[_Row]:
@@ -227,7 +208,7 @@ class _Join:
             if not relations:
                 return next(passing, None) is not None
             needed = frozenset().union(
-                *(variables[n] for n in relations), *(c.variables for c in self._pending)
+                *(variables[n] for n in relations), *(mentioned for mentioned, _ in self._pending)
             )
             rows = _distinct(passing, needed, joint.width)
             if not rows:
@@ -258,7 +239,11 @@ class _Join:
 
 
 def _distinct(rows: Iterable[_Row], needed: frozenset[int], width: int) -> list[_Row]:
-    """Rows without the variables that nobody will ask for again, each once."""
+    """Rows without the variables that are no longer needed, each once."""
     keep = [v in needed for v in range(width)]
     kept = (tuple(v if k else None for v, k in zip(row, keep, strict=True)) for row in rows)
     return list(dict.fromkeys(kept))
+
+
+_patterns: dict[int, tuple[Call, _Pattern]] = {}
+_prepared: dict[int, tuple[Joint, _Prepared]] = {}

@@ -49,12 +49,7 @@ class Tally:
 
     @staticmethod
     def of(keys: Iterable[str], total: Float64s, events: Float64s) -> "Tally":
-        """Sums of the same key are added up.
-
-        >>> tally = Tally.of(["a", "b", "a"], np.array([1.0, 2.0, 3.0]), np.array([4.0, 4.0, 4.0]))
-        >>> tally.get(["a", "c"])
-        (array([4., 0.]), array([8., 0.]))
-        """
+        """Sums of the same key are added up."""
         place: dict[str, int] = {}
         where = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
         return Tally(
@@ -101,12 +96,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Learned:
-    """See the module.
-
-    >>> seen = Learned(Tally.of(["crowd(image) > 50"], np.array([3.0]), np.array([4.0])), Tally())
-    >>> Learned.from_bytes(seen.combine(seen).to_bytes()).predicates.get(["crowd(image) > 50"])
-    (array([6.]), array([8.]))
-    """
+    """See the module."""
 
     predicates: Tally
     invocations: Tally

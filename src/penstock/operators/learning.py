@@ -73,7 +73,7 @@ class Estimates:
         self.learn(prior)
 
     def learn(self, learned: Learned) -> None:
-        """Start again from what is known elsewhere; what was observed since the last `delta` stays to be told."""
+        """Start again from what is known elsewhere; the next `delta` still has what was observed since the last."""
         sums = self._sums
         true, seen = learned.predicates.get(self._predicate_keys)
         sums.seen[:] = np.minimum(seen, WINDOW)

@@ -158,7 +158,7 @@ def _remainder(a: Any, b: Any) -> Any:
     if isinstance(a, Decimal) or isinstance(b, Decimal):
         try:
             return _EXACT.remainder(Decimal(a), Decimal(b))
-        except InvalidOperation:  # more digits than anybody has
+        except InvalidOperation:  # more digits than the context has
             return None
     found = abs(a) % abs(b)
     return -found if a < 0 else found

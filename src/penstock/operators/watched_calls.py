@@ -24,11 +24,8 @@ Step = Callable[[int], Any]
 Told = Callable[[Any], None]
 
 
-class Hung:
-    """In the place of a result: the row was given up."""
-
-
-HUNG = Hung()
+HUNG: Any = object()
+"""In the place of a result: the row was given up."""
 
 
 class Run:
@@ -84,7 +81,7 @@ class Run:
                     if left <= 0:
                         self.given_up = True
                         return [*self._results, HUNG]
-        except BaseException:  # an interrupt of the caller: the thread mustn't go on for nobody
+        except BaseException:  # an interrupt of the caller: the thread mustn't go on
             with self._lock:
                 self.given_up = self._row < self._rows
             raise
@@ -94,14 +91,7 @@ class Run:
 
 
 class Runner:
-    """Runs the steps of one operator in one thread at a time.
-
-    >>> Runner("crowd").run(lambda row: 10 * row, print, 3, timeout=5.0)
-    0
-    10
-    20
-    [0, 10, 20]
-    """
+    """Runs the steps of one operator in one thread at a time."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -116,9 +106,9 @@ class Runner:
         return sum(thread.is_alive() for thread in self._given_up)
 
     def run(self, step: Step, told: Told, rows: int, timeout: float) -> list[Any]:
-        """Make a step for each row, and tell its result at once: in the thread, while the caller waits for it.
+        """Make a step for each row, and call `told` with its result at once: in the thread, while the caller waits.
 
-        If a row takes longer than the time-out the list ends with `HUNG` in its place, and nothing more is told.
+        If a row takes longer than the time-out, the list ends with `HUNG` in its place, and `told` isn't called again.
         """
         thread = self._thread
         if thread is None or not thread.is_alive():  # after a fork, the parent's isn't
@@ -144,7 +134,7 @@ class Runner:
 
 
 def _serve(inbox: "queue.SimpleQueue[Run | None]") -> None:
-    """A thread's life. It knows no runner: one that nobody uses any more can go, and the thread with it."""
+    """A thread's life. It has no reference to its runner, so an unused runner can go, and its thread with it."""
     while (run := inbox.get()) is not None:
         if not run.work():
             return

@@ -4,7 +4,7 @@ At each step the best invocation is the one that is expected to decide most for 
 
     score(i) = 1 / cost(i) · sum over open chains c that i has predicates in of P(i makes c false) · w(c)
 
-    w(c)     = 1 / (invocations of c that nobody knows yet); `_SURE` if there is only one left, because then it must be
+    w(c)     = 1 / (invocations of c that aren't known yet); `_SURE` if there is only one left, because then it must be
                evaluated whatever else is done: what it decides is decided for nothing
 
 It is greedy, as for set cover, which is what the problem becomes when every predicate is false (operators §3,

@@ -14,7 +14,7 @@ Where operators §4.2 is silent or can't be followed:
   chains still has a million pairs. So the chains of a predicate are sorted by their ratio P/C there (the chance of
   reaching it by the cost of what stands above it), which is the order that they should be evaluated in if they had no
   other link, and each is paired with the next `NEIGHBOURS` only (`python -m benchmarks operators -x order` measures
-  what that costs against all pairs: nothing that could be told from chance, nor do more neighbours help).
+  what that costs against all pairs: no more than chance, and more neighbours don't help).
 - *Ties in a chain.* The predicate that more chains have comes first.
 - *The order of the paths.* Descending by the number of other chains that the chains of a path are expected to decide,
   each on its own: P summed over all their links, times the chance that the predicate is false. By cost, by the best
@@ -23,7 +23,7 @@ Where operators §4.2 is silent or can't be followed:
   of the nodes above a link as it is, and test that the difference is then exact.
 
 Paths are not what helps most: to sort the chains by what they are expected to decide, by their cost, without any edge,
-takes 3 to 8 % fewer evaluations. That isn't Sub-Order any more; who wants fewer takes `adaptive`.
+takes 3 to 8 % fewer evaluations. That isn't Sub-Order any more; `adaptive` takes fewer still.
 """
 
 from dataclasses import dataclass

@@ -34,6 +34,6 @@ class Strategy(Protocol):
     def begin(self, start: Int64s, chains: Int32s) -> Rounds:
         """Evaluate events of which event e needs chains[start[e]:start[e + 1]], ascending.
 
-        It takes up to `bytes_per_event` for each of them: whoever has many events begins with some.
+        It takes up to `bytes_per_event` for each of them: many events are better taken some at a time.
         """
         ...

@@ -1,4 +1,4 @@
-"""The sequential algorithm (operators §4.1): any undecided chain, and all of its predicates that anybody still needs.
+"""The sequential algorithm (operators §4.1): any undecided chain, and all of its predicates that are still needed.
 
 A chain that is picked is not left when it is decided: the rest of its predicates are evaluated as long as some other
 undecided chain has them (line 9). That is what the guarantee (theorem 2 there) rests on: at most d times as many

@@ -1,7 +1,7 @@
 """Sub-Order (operators §4.2): chains in an order decided beforehand, each from its best predicate down.
 
-A chain that a shared predicate has decided is passed over; one that isn't is asked for its first predicate that nobody
-knows yet. The order comes from `chain_order`, unless another one is given.
+A chain that a shared predicate has decided is passed over; of any other, its first unknown predicate comes next. The
+order comes from `chain_order`, unless another one is given.
 """
 
 from typing import ClassVar
