@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from penstock.covering import cover_tree
-from penstock.covering.boxes import BoxStore, region_includes
+from penstock.covering.boxes import BoxStore, Flat, region_includes
 from penstock.covering.cover_tree import first_cover_in
 from penstock.covering.tree_building import build_tree
 
@@ -14,19 +14,25 @@ from penstock.covering.tree_building import build_tree
 def crowd(count, seed, attributes, tests, sets):
     """Random regions of one or two boxes; a share of the tests accept several ranges. Few numbers, so many covers."""
     random = np.random.default_rng(seed)
-    regions = []
+    flat = Flat()
     for _ in range(count):
-        region = []
-        for _ in range(int(random.integers(1, 3)) if sets else 1):
+        flat.boxes.append(int(random.integers(1, 3)) if sets else 1)
+        for _ in range(flat.boxes[-1]):
             chosen = np.sort(random.permutation(attributes)[: random.integers(0, tests + 1)])
-            box = []
-            for a in chosen.tolist():
+            flat.tests.append(len(chosen))
+            flat.mask.append(sum({1 << (int(a) & 63) for a in chosen}))
+            for a in chosen:
                 cuts = np.sort(random.permutation(300)[: 4 if random.random() < sets else 2])
-                box.append((a, list(zip(cuts[::2].tolist(), cuts[1::2].tolist(), strict=True))))
-            region.append(box)
-        regions.append(region)
+                flat.attribute.append(int(a))
+                flat.low.append(int(cuts[0]))
+                flat.high.append(int(cuts[-1]))
+                flat.several.append(len(flat.ranges) if len(cuts) > 2 else -1)
+                if len(cuts) > 2:
+                    flat.ranges.append(2)
+                    flat.set_low += cuts[::2].tolist()
+                    flat.set_high += cuts[1::2].tolist()
     store = BoxStore()
-    store.append(regions)
+    store.append(flat)
     return store.boxes
 
 

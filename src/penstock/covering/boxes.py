@@ -18,7 +18,8 @@ attributes either: boxes ask for few of many.
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -52,10 +53,25 @@ class Boxes(NamedTuple):
     set_high: Int64s
 
 
-Test = tuple[int, list[tuple[int, int]]]
+Test = tuple[int, Sequence[tuple[int, int]]]
 """An attribute, and the ranges that it must be in: ascending, disjoint and with numbers between them."""
-FlatRegion = list[list[Test]]
-"""A region on its way into a store: its boxes, each a list of tests, ascending by attribute."""
+
+
+@dataclass(slots=True)
+class Flat:
+    """Some regions on their way into a store: sizes instead of starts, sets numbered from 0."""
+
+    # Not a list of tests for each box: a million small objects would keep the garbage collector busy.
+    boxes: list[int] = field(default_factory=list)
+    tests: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    attribute: list[int] = field(default_factory=list)
+    low: list[int] = field(default_factory=list)
+    high: list[int] = field(default_factory=list)
+    several: list[int] = field(default_factory=list)
+    ranges: list[int] = field(default_factory=list)
+    set_low: list[int] = field(default_factory=list)
+    set_high: list[int] = field(default_factory=list)
 
 
 class BoxStore:
@@ -93,37 +109,31 @@ class BoxStore:
     def __len__(self) -> int:
         return self._regions
 
-    def append(self, regions: Sequence[FlatRegion]) -> int:
+    def append(self, flat: Flat) -> int:
         """Put regions at the end; the number of the first."""
         boxes = self.boxes
         first, box, test = self._regions, self._boxes, self._tests
         sets, ranges = self._sets, self._ranges
-        more = [one for region in regions for one in region]
-        tests = [one for tests in more for one in tests]
-        lists = [several for _, several in tests if len(several) > 1]
-        in_lists = [one for several in lists for one in several]
-        owners = [n for n, region in enumerate(regions, first) for _ in region]
-        bits = [sum({1 << (attribute & 63) for attribute, _ in one}) for one in more]
-        number = itertools.count(sets)
-        numbers = [next(number) if len(several) > 1 else -1 for _, several in tests]
+        several = [n + sets if n >= 0 else -1 for n in flat.several] if sets else flat.several
+        owners = [first + n for n, size in enumerate(flat.boxes) for _ in range(size)]
         self.boxes = Boxes(
-            region_start=_put(boxes.region_start, first + 1, _ends(regions, box)),
-            box_start=_put(boxes.box_start, box + 1, _ends(more, test)),
+            region_start=_put(boxes.region_start, first + 1, _ends(flat.boxes, box)),
+            box_start=_put(boxes.box_start, box + 1, _ends(flat.tests, test)),
             box_region=_put(boxes.box_region, box, owners),
-            box_mask=_put(boxes.box_mask, box, bits),
-            attribute=_put(boxes.attribute, test, [attribute for attribute, _ in tests]),
-            low=_put(boxes.low, test, [several[0][0] for _, several in tests]),
-            high=_put(boxes.high, test, [several[-1][1] for _, several in tests]),
-            several=_put(boxes.several, test, numbers),
-            set_start=_put(boxes.set_start, sets + 1, _ends(lists, ranges)),
-            set_low=_put(boxes.set_low, ranges, [low for low, _ in in_lists]),
-            set_high=_put(boxes.set_high, ranges, [high for _, high in in_lists]),
+            box_mask=_put(boxes.box_mask, box, flat.mask),
+            attribute=_put(boxes.attribute, test, flat.attribute),
+            low=_put(boxes.low, test, flat.low),
+            high=_put(boxes.high, test, flat.high),
+            several=_put(boxes.several, test, several),
+            set_start=_put(boxes.set_start, sets + 1, _ends(flat.ranges, ranges)),
+            set_low=_put(boxes.set_low, ranges, flat.set_low),
+            set_high=_put(boxes.set_high, ranges, flat.set_high),
         )
-        self._regions += len(regions)
-        self._boxes += len(more)
-        self._tests += len(tests)
-        self._sets += len(lists)
-        self._ranges += len(in_lists)
+        self._regions += len(flat.boxes)
+        self._boxes += len(flat.tests)
+        self._tests += len(flat.attribute)
+        self._sets += len(flat.ranges)
+        self._ranges += len(flat.set_low)
         return first
 
     def keep(self, regions: Int64s) -> None:
@@ -229,8 +239,8 @@ def _one_box_each(start: Int64s, attribute: Int32s, low: Int64s, high: Int64s) -
     )
 
 
-def _ends(lists: Sequence[list[Any]], before: int) -> list[int]:
-    return [before + end for end in itertools.accumulate(map(len, lists))]
+def _ends(sizes: list[int], before: int) -> list[int]:
+    return [before + end for end in itertools.accumulate(sizes)]
 
 
 def _put(array: npt.NDArray[AnyNumber], at: int, values: list[int]) -> npt.NDArray[AnyNumber]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.base.arrays import Float64s, Int64s
 from penstock.base.jit import kernel
-from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, BoxStore, FlatRegion
+from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, BoxStore, Flat
 from penstock.covering.coordinates import Coordinates
 from penstock.covering.distributions import Statistics
 from penstock.covering.merge_pool import MergePool
@@ -28,10 +28,7 @@ _MOST = 256  # boxes of plain ranges; each costs time for every two boxes that m
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What events may come: boxes, all of them () if any event may. If they are disjoint, each counts fully.
-
-    They aren't where it would have taken too many pieces.
-    """
+    """What events may come: boxes, disjoint unless that took too many pieces; () alone if any event may come."""
 
     boxes: tuple[Box, ...]
     are_disjoint: bool
@@ -80,13 +77,10 @@ class Chances(NamedTuple):
 
 
 def chances(
-    pool: MergePool,
-    announced: list[FlatRegion],
-    coordinates: Coordinates,
-    statistics: Statistics,
+    pool: MergePool, announced: Flat, coordinates: Coordinates, statistics: Statistics
 ) -> Chances:
     """For all boxes of a pool and for any hull of them; what is announced are boxes of plain ranges."""
-    if not all(announced):  # has a boundary without a number: then every event may come
+    if 0 in announced.boxes:  # has a boundary without a number: then every event may come
         announced = coordinates.flatten([Region(((),))])
     store = BoxStore()
     store.append(announced)

@@ -10,7 +10,7 @@ that boundary, or with a key beyond 64 bits, has no numbers. It is said to *stan
 covers it, which is sound.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from penstock.base.arrays import Int64s
 from penstock.base.labels import Key, Labels, NoRoomError
-from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, FlatRegion, Test
+from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, Flat, Test
 from penstock.covering.regions import Box, Region
 from penstock.covering.values import Values
 from penstock.language.calls import Path
@@ -41,7 +41,7 @@ class Coordinates:
         self._integers: set[int] = set()
         self._moved: list[Moved] = []
 
-    def flatten(self, regions: Iterable[Region]) -> list[FlatRegion]:
+    def flatten(self, regions: Iterable[Region]) -> Flat:
         """Regions as numbers. A region that stands alone has no boxes there.
 
         Labels may have moved, even if this fails: see `moves`.
@@ -51,7 +51,7 @@ class Coordinates:
             self._label_all(regions)
         while True:
             try:
-                return [self._flatten(region) for region in regions]
+                return self._flatten(regions)
             except _FullError as full:
                 self._spread(full.attribute)
 
@@ -100,7 +100,7 @@ class Coordinates:
         labels = self._labels.get(attribute)
         return number if labels is None else labels.key_of(number)
 
-    def _values(self, attribute: int, ranges: list[tuple[int, int]]) -> Values:
+    def _values(self, attribute: int, ranges: Sequence[tuple[int, int]]) -> Values:
         """What `flatten` made these ranges of."""
         intervals = tuple(
             (
@@ -112,11 +112,17 @@ class Coordinates:
         )
         return Values(intervals, null=ranges[0][0] == NULL)
 
-    def _flatten(self, region: Region) -> FlatRegion:
-        try:
-            return [self._tests(box) for box in region.boxes]
-        except _NoNumberError:
-            return []
+    def _flatten(self, regions: list[Region]) -> Flat:
+        flat = Flat()
+        for region in regions:
+            try:
+                boxes = [self._tests(box) for box in region.boxes]
+            except _NoNumberError:
+                boxes = []
+            flat.boxes.append(len(boxes))
+            for tests in boxes:
+                _put(tests, flat)
+        return flat
 
     def _tests(self, box: Box) -> list[Test]:
         tests: list[Test] = []
@@ -128,10 +134,10 @@ class Coordinates:
                 first, past = values.intervals[0]
                 # By far the most; what is done below for all, in a third of the time.
                 if type(first) is type(past) is int and LOWEST < first < past <= HIGHEST:
-                    tests.append((attribute, [(first, past - 1)]))
+                    tests.append((attribute, ((first, past - 1),)))
                     continue
             tests.append((attribute, self._ranges(attribute, path, values)))
-        tests.sort()
+        tests.sort(key=itemgetter(0))
         return tests
 
     def _ranges(self, attribute: int, path: Path, values: Values) -> list[tuple[int, int]]:
@@ -206,3 +212,22 @@ def _mixed(path: Path, key: Key, others: str) -> TypeError:
         f"attribute {name} is compared with the key {key!r}, but before it was with {others}: "
         "make all regions of one frontier from one schema"
     )
+
+
+def _put(tests: list[Test], flat: Flat) -> None:
+    """A box more."""
+    mask = 0
+    for attribute, ranges in tests:
+        mask |= 1 << (attribute & 63)
+        flat.attribute.append(attribute)
+        flat.low.append(ranges[0][0])
+        flat.high.append(ranges[-1][1])
+        if len(ranges) == 1:
+            flat.several.append(-1)
+        else:
+            flat.several.append(len(flat.ranges))
+            flat.ranges.append(len(ranges))
+            flat.set_low += [low for low, _ in ranges]
+            flat.set_high += [high for _, high in ranges]
+    flat.tests.append(len(tests))
+    flat.mask.append(mask)

@@ -143,10 +143,6 @@ class Statistics:
 
     Of any other attribute nothing is known: half of its values lie below any key. That is meant for tests that are no
     sets of values, which are true half the time; `from_regions` assumes something better for whatever is compared.
-
-    >>> statistics = Statistics({("i",): Uniform(0, 9, null=0.5)})
-    >>> statistics.share(("i",), Values(((None, 2),))), statistics.share(("j",), Values(((None, 2),)))
-    (0.1, 0.5)
     """
 
     distributions: Mapping[Path, Distribution] = field(default_factory=dict)
@@ -174,11 +170,6 @@ class Statistics:
 
         Its boxes may overlap, so each counts less the boxes before it, in disjoint pieces. That is exact. If it takes
         too many pieces, boxes are taken to be independent, which lies between the likeliest box and the sum of all.
-
-        >>> from penstock.covering.reading import region
-        >>> statistics = Statistics({("i",): Uniform(0, 9), ("j",): Uniform(0, 9)})
-        >>> round(statistics.probability(region("i < 5 OR j < 5", {"i": "int", "j": "int"})), 6)
-        0.75
         """
         chances = {box: self.box(box) for box in region.boxes}
         boxes = sorted((b for b in chances if chances[b] > 0), key=lambda b: -chances[b])

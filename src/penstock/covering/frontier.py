@@ -26,7 +26,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from penstock.base.arrays import Int64s
-from penstock.covering.boxes import BoxStore, FlatRegion, grouped, last_of, region_includes
+from penstock.covering.boxes import BoxStore, Flat, grouped, last_of, region_includes
 from penstock.covering.bulk import covers_of, frontier_of
 from penstock.covering.coordinates import Coordinates
 from penstock.covering.cover_index import CoverIndex, build_index, relate, relate_each
@@ -170,7 +170,7 @@ class Frontier(Generic[Id]):
         self._root(asked, frontier_of(self.boxes.boxes, asked))
         self._rebuild()
 
-    def flatten(self, regions: Iterable[Region]) -> list[FlatRegion]:
+    def flatten(self, regions: Iterable[Region]) -> Flat:
         """Other regions in the numbers of these; one that has a boundary without a number has no boxes there."""
         try:
             return self.coordinates.flatten(regions)
@@ -192,8 +192,8 @@ class Frontier(Generic[Id]):
         self._ids += ids
         self._numbers.update(zip(ids, range(first, past), strict=True))
         self._nothing.update((first + n, None) for n, r in enumerate(regions) if not r.boxes)
-        for n, (region, boxes) in enumerate(zip(regions, flat, strict=True)):
-            if region.boxes and not boxes:
+        for n, (region, size) in enumerate(zip(regions, flat.boxes, strict=True)):
+            if region.boxes and not size:
                 self._alone[first + n] = region
         return first
 

@@ -81,7 +81,7 @@ class MergePool(NamedTuple):
 
     def tests(self, box: int) -> list[Test]:
         """What a box asks for."""
-        found = []
+        found: list[Test] = []
         for t in range(int(self.start[box]), int(self.start[box + 1])):
             if self.attribute[t] >= 0:
                 span = slice(int(self.first[t]), int(self.past[t]))

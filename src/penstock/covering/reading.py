@@ -56,8 +56,6 @@ def region(text: str, schema: SchemaLike) -> Region:
 
     >>> region("i > 5 AND i < 8 AND NOT b", {"i": "int", "b": "boolean"}).boxes
     (((('b',), Values(intervals=((None, 1),), null=False)), (('i',), Values(intervals=((6, 8),), null=False))),)
-    >>> region("i > 5 AND i < 6", {"i": "int"}).boxes
-    ()
     """
     shapes = Shapes.under(Schema.of(schema))
     found = shapes.one(text)

@@ -75,8 +75,6 @@ def covering(rows: Rows, schema: Schema) -> Covering:
     >>> found = covering(rows, Schema.of({"price": "double"}))
     >>> found.frontier.tolist(), found.covered.tolist(), found.covered_by.tolist()
     ([1, 3], [2], [1])
-    >>> print(found)
-    2 of 3 subscriptions cover the others: 33.3% could be left out where only the union matters
     """
     ids, boxes = boxes_of(rows, schema)
     regions = regions_with_boxes(boxes)

@@ -22,14 +22,7 @@ _start = itemgetter(0)
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Some values of one attribute: intervals ascending, disjoint and not touching, and whether NULL is among them.
-
-    >>> low, high = Values(((None, 5),), null=True), Values(((3, 9),))
-    >>> low.difference(high)
-    Values(intervals=((None, 3),), null=True)
-    >>> low.complement()
-    Values(intervals=((5, None),), null=False)
-    """
+    """Some values of one attribute: intervals ascending, disjoint and not touching, and whether NULL is among them."""
 
     intervals: tuple[Interval, ...]
     null: bool = False

@@ -118,13 +118,7 @@ def _below(known: Distribution, starts: "Int64s | list[Key | None]") -> Float64s
 
 
 def cell_values(domain: Domain, low: int, high: int) -> Values:
-    """The values in cells low .. high of a domain, of which none is 0.
-
-    >>> from penstock.language.types import Kind
-    >>> price = Domain(("price",), Scalar(Kind.INTEGER), np.array([5, 6]))
-    >>> [cell_values(price, low, high).intervals for low, high in ((2, 4), (3, 5), (3, 3))]
-    [((5, 7),), ((6, None),), ()]
-    """
+    """The values in cells low .. high of a domain, of which none is 0 (NULL)."""
     if not len(domain.cuts):
         return Values(((None, None),))
     assert isinstance(domain.type, Scalar), domain.path

@@ -290,7 +290,9 @@ class Speech:
             return "TRUE"
         if len(texts) == 1:
             return texts[0]
-        return " OR ".join(f"({text})" if _has_and(text) else text for text in texts)
+        # Parentheses around what has an AND beside that of a BETWEEN.
+        plain = [text.count(" AND ") <= (" BETWEEN " in text) for text in texts]
+        return " OR ".join(t if p else f"({t})" for t, p in zip(texts, plain, strict=True))
 
     def _box(self, box: tuple[ColumnCondition, ...]) -> str:
         texts = [list(self._parts(part)) for condition in box for part in _halves(condition)]
@@ -317,11 +319,6 @@ class Speech:
                 yield f"{name} BETWEEN {literal(low.value)} AND {literal(high.value)}"
             else:
                 yield f"{_one_sided(name, low, None)} AND {_one_sided(name, None, high)}"
-
-
-def _has_and(text: str) -> bool:
-    """Whether there is an AND but that of a BETWEEN."""
-    return text.count(" AND ") > (" BETWEEN " in text)
 
 
 def _halves(condition: ColumnCondition) -> list[ColumnCondition]:
