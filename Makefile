@@ -23,7 +23,8 @@ stocks-and-reviews: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.stocks_and_reviews $(ARGS)
 
 # A group of tests (see tests/conftest.py) runs in one process, long groups first; lint and bounds checks beside them.
-PYTEST = $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --durations=20
+# Three processes for two cores: a third of the time a test waits for Spark.
+PYTEST = $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --durations=20
 CHECKS = $(VENV)/checks.log
 BESIDE = $(MAKE) --no-print-directory lint test-bounds ARGS=$(1) > $(CHECKS) 2>&1 & checks=$$!; code=0;
 

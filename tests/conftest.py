@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Groups(LoadScopeScheduling):
-    """Two processes run the tests; a group stays in one of them. (xdist's own groups are marks in names of tests.)"""
+    """Several processes run the tests; a group stays in one. (xdist's own groups are marks in names of tests.)"""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)

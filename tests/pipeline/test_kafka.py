@@ -77,6 +77,7 @@ def test_a_notification_id_tells_the_position_in_the_topic(found):
 
 def test_a_topic_is_a_sink(found):
     """The subscriber is the key, the whole notification the value; a replay writes the same ids again."""
+    assert found["alert_runs"] == [[[0, False, 7, 5]], [[0, True, 7, 5]]]
     wanted = [(1, ALICE), (1, ALICE), (2, ALICE), (2, BOB), (4, BOB), (5, BOB)]
     names = {ALICE: "alice", BOB: "bob"}
     values = [json.loads(value) for _, value, _ in found["alerts"]]

@@ -316,15 +316,15 @@ def test_a_schema_set_meanwhile_is_obeyed(url: str, monkeypatch: pytest.MonkeyPa
     """Another process sets the schema after the filters were checked without it."""
     from penstock.registry import load
 
-    examine_many = load.examine_many
+    examine_all = load.examine_all
 
     def and_set(*arguments: object, **named: object) -> object:
-        monkeypatch.setattr(load, "examine_many", examine_many)
+        monkeypatch.setattr(load, "examine_all", examine_all)
         Subscriptions.open(url, {"price": "double"}).close()
-        return examine_many(*arguments, **named)  # type: ignore[arg-type]
+        return examine_all(*arguments, **named)  # type: ignore[arg-type]
 
     with Subscriptions.open(url) as subs:
-        monkeypatch.setattr(load, "examine_many", and_set)
+        monkeypatch.setattr(load, "examine_all", and_set)
         with pytest.raises(SubscriptionErrors, match="symbol"):
             subs.load(TABLE)
         assert len(subs) == 0

@@ -99,7 +99,24 @@ def test_the_cost_of_a_pattern_is_what_labels_dont_decide(
 def test_every_text_is_of_one_kind() -> None:
     """One by one and in columns, whatever stands in front of it."""
     rng = random.Random(1)
-    pieces = ["select", "SELECT ", "//", "/", "[", "a", " ", "\n", "é", "*", "= 1", "-", "'"]
+    pieces = [
+        "select",
+        "SELECT ",
+        "//",
+        "/*",
+        "*/",
+        "/",
+        "{",
+        "[",
+        "a",
+        " ",
+        "\n",
+        "é",
+        "*",
+        "= 1",
+        "-",
+        "'",
+    ]
     texts = ["".join(rng.choices(pieces, k=rng.randrange(6))) for _ in range(2000)]
     column = pa.array([*texts, None])
     found = [are_of_kind(column, kind)[:-1].tolist() for kind in KINDS]
@@ -108,6 +125,32 @@ def test_every_text_is_of_one_kind() -> None:
     ]
     assert all(sum(row) == 1 for row in zip(*found, strict=True))
     assert are_of_kind(column, FILTER)[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("/* all */ price > 5", "filter"),
+        ("/**/price > 5", "filter"),
+        (" /*\n*/ price > 5", "filter"),
+        ("-- why\nprice > 5", "filter"),
+        ("/*", "tree-pattern"),
+        (" /* \n", "tree-pattern"),
+        ("/*/b", "tree-pattern"),
+        ("/*//b", "tree-pattern"),
+        ("/*[b]", "tree-pattern"),
+        ("/*{val}", "tree-pattern"),
+        ("//*", "tree-pattern"),
+        ("/a", "tree-pattern"),
+        ("/", "tree-pattern"),
+        ("[a = 1]", "tree-pattern"),
+        ("select /* x */ 1", "select-join"),
+    ],
+)
+def test_a_comment_is_no_pattern(text: str, kind: str) -> None:
+    """`/*` begins a comment of a filter, or is a step to any element."""
+    assert kind_of(text).name == kind
+    assert [one.name for one in KINDS if are_of_kind(pa.array([text]), one)[0]] == [kind]
 
 
 def test_kinds_are_examined_together_as_one_by_one() -> None:

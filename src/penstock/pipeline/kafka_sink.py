@@ -22,6 +22,7 @@ from penstock.pipeline.sql_names import quote_name
 
 _ID = "notification_id"
 _KEY = "subscriber"
+_OLD_INTERFACE = "spark.sql.sources.useV1SourceList"  # the formats that use it
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,19 @@ class KafkaSink:
         if _ID in rows.columns:
             header = F.struct(F.lit(_ID).alias("key"), F.col(_ID).cast("binary").alias("value"))
             chosen.append(F.array(header).alias("headers"))
-        writer = rows.select(*chosen).write.format("kafka")
+        _use_second_interface(rows.sparkSession)
+        writer = rows.select(*chosen).write.format("kafka").mode("append")
         writer.options(**self._options, topic=self.topic).save()
         return True
 
     @property
     def _options(self) -> dict[str, str]:
         return {**self.options, "kafka.bootstrap.servers": self.servers}
+
+
+def _use_second_interface(spark: SparkSession) -> None:
+    """Let this session write to Kafka by Spark's newer interface: by the older one, observations never come."""
+    old = str(spark.conf.get(_OLD_INTERFACE))
+    kept = [name for name in old.split(",") if name.strip() != "kafka"]
+    if len(kept) < len(old.split(",")):
+        spark.conf.set(_OLD_INTERFACE, ",".join(kept))

@@ -99,9 +99,11 @@ _TESTS = (
 )
 
 SELECT_JOIN = Kind("select-join", SELECT_PATTERN, _TESTS, _examine_select, _examine_selects)
+_SPACE = r"[ \t\r\n\f\v]*"
 TREE_PATTERN = Kind(
     "tree-pattern",
-    r"^[ \t\r\n\f\v]*[/\[]",
+    # A filter may begin with a comment: /* is a step only before another one, a branch, what is returned, or the end.
+    rf"^{_SPACE}(?:\[|/(?:[^*]|$)|/\*(?:[/\[{{]|{_SPACE}$))",
     "comparisons and nodes of any name (*)",
     _examine_pattern,
     _examine_patterns,
