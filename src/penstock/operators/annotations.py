@@ -75,13 +75,13 @@ def parameters_of(
     function: Callable[..., Any],
     name: str,
     hints: dict[str, Any],
-    told: Sequence[TypeName] | None,
+    declared: Sequence[TypeName] | None,
 ) -> tuple[Type | None, ...]:
     """What an operator takes: the types that were given, else those of the annotations."""
     try:
         listed = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        if told is None:
+        if declared is None:
             raise OperatorError(
                 f"operator {name!r} doesn't say what it takes: give arguments=('string', …)"
             ) from None
@@ -95,14 +95,14 @@ def parameters_of(
         raise OperatorError(
             f"operator {name!r} needs keyword arguments: a filter gives arguments by place only"
         )
-    if told is not None:
-        if isinstance(told, str):
+    if declared is not None:
+        if isinstance(declared, str):
             raise OperatorError(f"operator {name!r}: arguments is a list of types, not one text")
-        if len(told) < needed or (len(told) > len(places) and not variable):
+        if len(declared) < needed or (len(declared) > len(places) and not variable):
             raise OperatorError(
-                f"operator {name!r}: arguments tells {len(told)} types, the function takes {len(places)}"
+                f"operator {name!r}: arguments tells {len(declared)} types, the function takes {len(places)}"
             )
-        return tuple(_type(name, f"argument {i + 1}", t) for i, t in enumerate(told))
+        return tuple(_type(name, f"argument {i + 1}", t) for i, t in enumerate(declared))
     if variable:
         raise OperatorError(
             f"operator {name!r} takes any number of arguments: say which, arguments=('string', …)"
@@ -143,8 +143,8 @@ def answer_of(
     return None, tuple(_scalar(name, f"variable {i + 1}", t) for i, t in enumerate(places))
 
 
-def _scalar(name: str, what: str, told: TypeName) -> Scalar:
-    type_ = _type(name, what, told)
+def _scalar(name: str, what: str, declared: TypeName) -> Scalar:
+    type_ = _type(name, what, declared)
     if not isinstance(type_, Scalar):
         raise OperatorError(
             f"operator {name!r}: {what} is {type_ if type_ is not None else 'anything'}, and filters compare "
@@ -153,24 +153,27 @@ def _scalar(name: str, what: str, told: TypeName) -> Scalar:
     return type_
 
 
-def _type(name: str, what: str, told: TypeName) -> Type | None:
-    told = _plain(told)
-    if told is None or _hashable(told) in _PYTHON:
-        return _PYTHON.get(told)
-    origin: Any = typing.get_origin(told)
-    inner = typing.get_args(told)
+def _type(name: str, what: str, declared: TypeName) -> Type | None:
+    declared = _plain(declared)
+    if declared is None or _hashable(declared) in _PYTHON:
+        return _PYTHON.get(declared)
+    origin: Any = typing.get_origin(declared)
+    inner = typing.get_args(declared)
     if origin is list and len(inner) == 1:
         element = _type(name, what, inner[0])
         return Array(element) if isinstance(element, Scalar) else None
-    if origin is not None or (isinstance(told, type) and issubclass(told, collections.abc.Mapping)):
+    if origin is not None or (
+        isinstance(declared, type) and issubclass(declared, collections.abc.Mapping)
+    ):
         return None
-    if isinstance(told, Scalar | Array | Struct | Unusable):
-        return told
+    if isinstance(declared, Scalar | Array | Struct | Unusable):
+        return declared
     try:
-        return from_mapping({what: told}).fields[0][1]
+        return from_mapping({what: declared}).fields[0][1]
     except SchemaError as error:
         raise OperatorError(
-            f"operator {name!r}: {what}: {describe_value(told)} is no type: write it like 'double', or int ({error})"
+            f"operator {name!r}: {what}: {describe_value(declared)} is no type: write it like 'double', or int "
+            f"({error})"
         ) from error
 
 

@@ -90,7 +90,7 @@ def error_text(error: BaseException) -> str:
     try:
         text = str(error)
     except BaseException:  # noqa: BLE001  (an error of an operator's own may raise anything here)
-        text = "(an error that can't be told)"
+        text = "(an error without a text)"
     if isinstance(error, WrongAnswer | CallFailed):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -29,7 +29,7 @@ from penstock.operators.answers import Answers, Failure, WrongAnswer, answering,
 from penstock.operators.arguments import ArgumentColumn, constant
 from penstock.operators.breaker import Breaker, Clock
 from penstock.operators.isolated import IsolatedOperator, TookTooLong
-from penstock.operators.watched_calls import HUNG, Runner, Step, Told
+from penstock.operators.watched_calls import HUNG, OnResult, Runner, Step
 
 MOST_STUCK = 4  # threads that hang in calls of one operator; then it isn't called until one returns
 MOST_AT_ONCE = 1024  # events in one call of a batch operator
@@ -199,19 +199,19 @@ class Desk:
         except BaseException as error:  # noqa: BLE001
             return request.failure(failure_text(error))
 
-    def _run(self, step: Step, told: Told, asked: Sequence[Request]) -> list[Any]:
+    def _run(self, step: Step, on_result: OnResult, asked: Sequence[Request]) -> list[Any]:
         """The results of all steps, step i for asked[i]: in this thread if nothing ends them, else in the runner's."""
         timeout = self.signature.timeout
         results: list[Any] = []
         if timeout is None or self.line.isolated is not None:
             for i in range(len(asked)):
                 results.append(step(i))
-                told(results[-1])
+                on_result(results[-1])
             return results
         runner, breaker = self.line.runner, self.line.breaker
         while (done := len(results)) < len(asked):
             rest = step if not done else _shift(step, done)
-            results += runner.run(rest, told, len(asked) - done, timeout)
+            results += runner.run(rest, on_result, len(asked) - done, timeout)
             if results[-1] is not HUNG:
                 break
             failure = asked[len(results) - 1].failure(

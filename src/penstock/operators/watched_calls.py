@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 Step = Callable[[int], Any]
-Told = Callable[[Any], None]
+OnResult = Callable[[Any], None]
 
 
 HUNG: Any = object()
@@ -31,9 +31,9 @@ HUNG: Any = object()
 class Run:
     """Rows that one thread steps through, until it is done or given up."""
 
-    def __init__(self, step: Step, told: Told, rows: int) -> None:
+    def __init__(self, step: Step, on_result: OnResult, rows: int) -> None:
         self._step = step
-        self._told = told
+        self._on_result = on_result
         self._rows = rows
         self._row = 0
         self._since = time.monotonic()
@@ -58,13 +58,13 @@ class Run:
         return True
 
     def _step_through(self) -> None:
-        step, told, results = self._step, self._told, self._results
+        step, on_result, results = self._step, self._on_result, self._results
         for row in range(self._rows):
             result = step(row)
             with self._lock:
                 if self.given_up:
                     return
-                told(result)
+                on_result(result)
                 results.append(result)
                 self._row = row + 1
                 self._since = time.monotonic()
@@ -105,15 +105,15 @@ class Runner:
         """How many threads are still busy with calls that were given up. After a fork no thread is alive."""
         return sum(thread.is_alive() for thread in self._given_up)
 
-    def run(self, step: Step, told: Told, rows: int, timeout: float) -> list[Any]:
-        """Make a step for each row, and call `told` with its result at once: in the thread, while the caller waits.
+    def run(self, step: Step, on_result: OnResult, rows: int, timeout: float) -> list[Any]:
+        """Make a step for each row in the thread, and call `on_result` with each result at once. The caller waits.
 
-        If a row takes longer than the time-out, the list ends with `HUNG` in its place, and `told` isn't called again.
+        If a row takes longer than the time-out, the list ends with `HUNG` in its place, and nothing more is called.
         """
         thread = self._thread
         if thread is None or not thread.is_alive():  # after a fork, the parent's isn't
             thread = self._thread = self._start()
-        run = Run(step, told, rows)
+        run = Run(step, on_result, rows)
         self._inbox.put(run)
         try:
             return run.wait(timeout)

@@ -5,8 +5,8 @@
     bytes without                UTF-8, or what an XML declaration says
 
 What comes out is valid UTF-8 without a mark in front and without NUL. That is more than politeness: expat takes bytes
-for UTF-16 if one of the first two is a NUL, whatever it has been told, and would then approve of another document than
-the one that is scanned. Without NUL and mark it has nothing to guess.
+for UTF-16 if one of the first two is a NUL, whatever encoding it is given, and would then approve of another document
+than the one that is scanned. Without NUL and mark it has nothing to guess.
 """
 
 from collections.abc import Callable, Iterator, Sequence
