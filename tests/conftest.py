@@ -27,6 +27,8 @@ def pytest_configure() -> None:
     archive = Path(sys.prefix) / "spark.jsa"  # of tools/classes
     shared = f" -Xlog:disable -XX:SharedArchiveFile={archive}" if archive.exists() else ""
     os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC{shared}"
+    os.environ["PYSPARK_PYTHON"] = str(Path(__file__).parent / "worker_python")
+    os.environ["PENSTOCK_TEST_PYTHON"] = sys.executable
 
 
 def pytest_report_header() -> str:

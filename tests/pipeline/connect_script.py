@@ -34,7 +34,6 @@ def fail(row):
 
 
 def main(folder: Path) -> None:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     spark = (
         SparkSession.builder.remote("local[2]")
