@@ -32,6 +32,6 @@ def test_the_demo_tells_its_story_and_leaves_nothing_running(tmp_path: Path) -> 
     assert "notifications lie in penstock-demo/notifications" in ran.stdout
     assert "matches\n" in ran.stdout
     assert "✗" not in ran.stdout
-    assert list((tmp_path / "penstock-demo" / "notifications").glob("batch=*/*.parquet"))
+    assert list((tmp_path / "penstock-demo" / "notifications").glob("*/batch=*/*.parquet"))
     left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True)
     assert left.stdout == ""

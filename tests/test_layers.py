@@ -54,7 +54,6 @@ SAME_IN_TWO_ROOMS = {
     "joints": "calls that must hold together: how they are read, how they are decided",
     "match": "the command, and the batch job of each kind",
     "naive": "the oracle among engines, and among strategies",
-    "pipeline": "the streaming job of each kind",
     "snapshots": "numbered versions of filters, and of select-joins",
 }
 """Names of modules that occur twice, and what they mean in both places."""

@@ -3,7 +3,7 @@
 Table 2 of the select-joins paper: R is changed, an insertion and the deletion of the oldest tuple by turns, so that it
 keeps its size; S stands still. Both sides read the same files of changes as a stream and write Parquet.
 
-- *penstock*: a `JoinPipeline`. Every message once, with the subscriptions that it is for.
+- *penstock*: a `Pipeline`. Every message once, with the subscriptions that it is for.
 - *joins*: the stream of R's insertions joined with S, and that with a table of the subscriptions' ranges: each
   subscriber's new rows of the join. It is spared the deletions.
 
@@ -163,7 +163,7 @@ class _Files:
 
 
 def _penstock(spark: "SparkSession", world: World, files: _Files) -> Figures:
-    from penstock.pipeline import FileSink, JoinPipeline
+    from penstock.pipeline import FileSink, JoinOptions, Pipeline
     from penstock.registry import Subscriptions
 
     folder = files.folder
@@ -175,21 +175,22 @@ def _penstock(spark: "SparkSession", world: World, files: _Files) -> Figures:
         "R": stream.schema(_R).parquet(str(folder / "R")),
         "S": stream.schema(_S).parquet(str(folder / "S")),
     }
-    running = JoinPipeline(
-        changes=frames,
+    running = Pipeline(
+        tables=frames,
         subscriptions=url,
         sink=FileSink(str(folder / "told")),
         checkpoint=folder / "checkpoint",
         trigger="available-now",
-        alone=(),
-        buckets=8,
+        joins=JoinOptions(alone=(), buckets=8),
     ).start()
     running.await_termination()
-    batches = [b for b in map(_progress, running.query.recentProgress) if b["numInputRows"]][2:]
+    batches = [
+        b for b in map(_progress, running.queries["tables"].recentProgress) if b["numInputRows"]
+    ][2:]
     told = [
         path
         for b in batches
-        for path in (folder / "told" / f"batch={b['batchId']}").glob("*.parquet")
+        for path in (folder / "told/kind=select-join" / f"batch={b['batchId']}").glob("*.parquet")
     ]
     return Figures(
         "penstock",

@@ -90,7 +90,7 @@ def on_spark(
         pq.write_table(pa.Table.from_batches([events]), folder / "flights" / "morning.parquet")
         stream = spark.readStream.schema(frame.schema).parquet(str(folder / "flights"))
         with Pipeline(
-            source=stream,
+            events=stream,
             subscriptions=subs,
             operators=OPERATORS,
             sink=FileSink(str(folder / "notifications")),
@@ -101,7 +101,7 @@ def on_spark(
             name="city-watch",
         ).start() as running:
             running.await_termination()
-        sent = spark.read.parquet(str(folder / "notifications"))
+        sent = penstock.explode(spark.read.parquet(str(folder / "notifications")))
         delivered = Counter(row["subscriber"] for row in sent.select("subscriber").collect())
         assert delivered == counts, "the stream delivers something else"
         failed = spark.read.parquet(str(folder / "failed"))

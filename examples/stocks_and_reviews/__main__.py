@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from examples.stocks_and_reviews.market import CATALOG, FEEDS, Market
+from examples.stocks_and_reviews.market import CATALOG, Market
 from rich.console import Console
 from rich.table import Table
 
@@ -73,19 +73,19 @@ def run(console: Console, folder: Path, waves: int, reviews: int) -> None:
     ):
         alice, *_ = [desk.add(subs, *person) for person in PEOPLE.items()]
         changes = {
-            table: spark.readStream.schema(schema).json(f"{folder}/changes/{table}")
-            for table, schema in FEEDS.items()
+            table: {"format": "json", "path": f"{folder}/changes/{table}"}
+            for table, _ in CATALOG.declared
         }
         console.print("starting Spark's streaming query: the first micro-batch takes a while …")
-        with penstock.JoinPipeline(
-            changes=changes,
+        with penstock.Pipeline(
+            tables=changes,
             subscriptions=subs,
-            sink=penstock.CallableSink(desk.take, arrow=True),
+            sink=penstock.CallableSink(desk.take, arrow=True, explode=False),
             checkpoint=folder / "checkpoint",
             trigger="200 ms",
-            alone=["Reviews"],
-            buckets=4,
+            joins=penstock.JoinOptions(alone=["Reviews"], buckets=4),
             name="stocks-and-reviews",
+            spark=spark,
         ).start() as running:
             market.open()
             for wave in range(waves):

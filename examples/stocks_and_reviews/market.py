@@ -18,10 +18,6 @@ CATALOG = penstock.Catalog.of(
     },
     edges=[("Stocks", "Reviews", "Symbol")],
 )
-FEEDS = {
-    "Stocks": "Symbol string, Sector string, PER double, op string, version long",
-    "Reviews": "Id long, Symbol string, Analyst string, Rating long, op string, version long",
-}
 SYMBOLS = {
     "AMZN": "retail", "EBAY": "retail", "WMT": "retail", "GOOG": "software", "MSFT": "software",
     "ORCL": "software", "INTC": "chips", "NVDA": "chips", "TXN": "chips", "XOM": "energy",
@@ -36,7 +32,7 @@ class Market:
         self._folder, self._rng, self._version = folder, random.Random(seed), 0
         self.stocks: dict[str, dict[str, Any]] = {}
         self.reviews: dict[int, dict[str, Any]] = {}
-        for table in FEEDS:
+        for table, _ in CATALOG.declared:
             (folder / table).mkdir(parents=True)
 
     def open(self) -> None:

@@ -15,13 +15,13 @@
 
     penstock.match(events_df, subs)                       a Spark DataFrame, batch or streaming
     penstock.interest(subs, ["day"]).where(events_df)     less of it to read: only what somebody could want
-    penstock.Pipeline(source=…, subscriptions=…, sink=…, checkpoint=…).start()
     penstock.match_joins({"Stocks": changes_df, …}, subs) what each select-join subscriber lacks
-    penstock.JoinPipeline(changes=…, subscriptions=…, sink=…, checkpoint=…).start()
 
     design = penstock.plan_views(["//news/item[author{val}]", …])    which views are fed from which others
     penstock.match_views(documents_df, design.plan)       documents -> what every view gets of them
-    penstock.ViewPipeline(documents=…, views=…, sink=…, checkpoint=…).start()
+
+    penstock.Pipeline(events=…, tables=…, documents=…, subscriptions=…, sink=…, checkpoint=…).start()
+    penstock.explode(notifications_df)                    what it wrote, one row for each subscriber
 
 This file is the whole public API. Follow one event: `language` reads a filter, `matching` compiles subscriptions into a
 plan and matches events against it, `registry` keeps subscriptions, `pipeline` runs it all on Spark.
@@ -58,11 +58,12 @@ if TYPE_CHECKING:
         ConsoleSink,
         DeltaSink,
         FileSink,
-        JoinPipeline,
+        JoinOptions,
         KafkaSink,
         Pipeline,
         PostgreSQLSink,
-        ViewPipeline,
+        ViewOptions,
+        explode,
         match,
         match_joins,
         match_views,
@@ -87,11 +88,12 @@ __getattr__ = front(
             "ConsoleSink",
             "DeltaSink",
             "FileSink",
-            "JoinPipeline",
+            "JoinOptions",
             "KafkaSink",
             "Pipeline",
             "PostgreSQLSink",
-            "ViewPipeline",
+            "ViewOptions",
+            "explode",
             "match",
             "match_joins",
             "match_views",
@@ -117,7 +119,7 @@ __all__ = [
     "FileSink",
     "FilterError",
     "Interest",
-    "JoinPipeline",
+    "JoinOptions",
     "JoinView",
     "KafkaSink",
     "LeaseError",
@@ -141,8 +143,9 @@ __all__ = [
     "Table",
     "TicketError",
     "UnknownSubscription",
-    "ViewPipeline",
+    "ViewOptions",
     "Wishes",
+    "explode",
     "interest",
     "match",
     "match_joins",

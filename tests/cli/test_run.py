@@ -20,7 +20,7 @@ from penstock.pipeline.metrics import Report
 
 PIPELINE = """
 name: ticks
-source: {format: json, path: FOLDER/in, schema: {symbol: string, price: double}}
+events: {format: json, path: FOLDER/in, schema: {symbol: string, price: double}}
 subscriptions: sqlite:///subs.db
 sink: {format: json, path: FOLDER/out}
 checkpoint: checkpoint
@@ -40,7 +40,9 @@ def pipeline(penstock: Penstock) -> Path:
 
 
 def _notified() -> list[tuple[int, str]]:
-    rows = [r for file in Path("out").glob("batch=*/part-*") for r in read_lines(file.read_text())]
+    rows = [
+        r for file in Path("out").glob("*/batch=*/part-*") for r in read_lines(file.read_text())
+    ]
     return sorted((row["subscription"], row["symbol"]) for row in rows)
 
 
@@ -103,7 +105,7 @@ def test_once_reads_what_is_there_and_ends(spark, penstock: Penstock, pipeline: 
     assert result.exit_code == 0, result.stderr
     assert "batch 0  events 2  matches 1  dead-letters 0  snapshot 1" in result.stderr
     summary = json.loads(result.stdout)
-    assert (summary["events"], summary["matches"]) == (2, 1)
+    assert (summary["published"], summary["notifications"]) == (2, 1)
     assert _notified() == [(1, "A")]
 
 
@@ -152,7 +154,7 @@ def test_a_signal_stops_it_cleanly(penstock: Penstock, pipeline: Path, stop) -> 
         assert line.startswith(f"batch {number}  events "), "".join(screen)
     assert last.endswith(f"0 dead letters in {len(batches)} micro-batches\n"), "".join(screen)
     assert 2 <= len(batches) < files
-    pins = {int(file.stem) for file in Path("checkpoint/penstock/batches").glob("*.json")}
+    pins = {int(file.stem) for file in Path("checkpoint/events/penstock/batches").glob("*.json")}
     assert pins == set(range(len(batches)))  # none was begun that didn't end
 
 

@@ -195,8 +195,10 @@ class FlippedBit(Fault):
         return f"FlippedBit({self.path})"
 
     def prepare(self, world: World) -> None:
-        ours = world.folder / "checkpoint/penstock"
-        files = [path for path in ours.rglob("*") if path.is_file() and path.stat().st_size]
+        ours = [
+            at for folder in world.folder.glob("checkpoint/*/penstock") for at in folder.rglob("*")
+        ]
+        files = [path for path in ours if path.is_file() and path.stat().st_size]
         if not files:  # it is the first life
             return
         self.path = self.rng.choice(sorted(files))
@@ -215,7 +217,7 @@ class FlippedBit(Fault):
     def _write(self, world: World, content: bytes) -> None:
         """A bit flips on the disk: a power cut doesn't undo it."""
         self.path.write_bytes(content)
-        disk_of(world.folder).sync_all(["checkpoint/penstock"])
+        disk_of(world.folder).sync_all(["checkpoint"])
 
 
 def _await_micro_batch(world: World, life: Life) -> None:
@@ -227,5 +229,5 @@ def _await_micro_batch(world: World, life: Life) -> None:
 
 def _last_planned(folder: Path) -> int:
     """The last micro-batch that Spark has planned, -1 if none."""
-    numbers = (path.name for path in (folder / "checkpoint/offsets").glob("[0-9]*"))
+    numbers = (path.name for path in folder.glob("checkpoint/*/offsets/[0-9]*"))
     return max((int(number) for number in numbers), default=-1)

@@ -109,6 +109,10 @@ class DeadlySink:
     def guarantee(self) -> Any:
         return self.sink.guarantee
 
+    @property
+    def explode(self) -> bool:
+        return bool(self.sink.explode)
+
     def check(self, spark: Any, columns: Any) -> None:
         self.sink.check(spark, columns)
 

@@ -42,6 +42,10 @@ class FailingPower:
     def guarantee(self):
         return self.sink.guarantee
 
+    @property
+    def explode(self):
+        return self.sink.explode
+
     def check(self, spark, columns):
         self.sink.check(spark, columns)
 
@@ -74,7 +78,7 @@ def world(spark, tmp_path_factory):
 
     def again(sink):
         source = Source("json", str(folder / "in"), SCHEMA, options={"maxFilesPerTrigger": 1})
-        return pipeline(root, spark, subs, source=source, sink=sink)
+        return pipeline(root, spark, subs, events=source, sink=sink)
 
     sink = FailingPower(FileSink(root / "out"), Disk(root, folder / "vault"))
     with sink.disk.watched():
@@ -90,9 +94,9 @@ def test_every_event_is_delivered_once_whatever_the_disk_kept(world, cut):
     start_again()
     found = delivered(root / "out")
     assert sorted(event for _, event, _ in found) == list(range(FILES * EVENTS))
-    letters = (root / "checkpoint/penstock/dead-letters").glob("batch=*/*.json")
+    letters = (root / "checkpoint/penstock/dead-letters").glob("*/batch=*/*.json")
     assert sum(len(path.read_text().splitlines()) for path in letters) == FILES
-    pins = Pins(root / "checkpoint")
+    pins = Pins(root / "checkpoint/events")
     assert [pins.find(n).batch for n in pins.batches()] == list(range(len(pins.batches())))
 
 
@@ -100,6 +104,7 @@ def test_a_cut_before_anything_was_synced_leaves_a_pipeline_that_starts(world):
     """Spark's files of a query that never got to a micro-batch are there, without content."""
     root, start_again, _ = world
     shutil.rmtree(root / "checkpoint/penstock")
+    shutil.rmtree(root / "checkpoint/events/penstock")
     shutil.rmtree(root / "out")
     for path in (root / "checkpoint").rglob("*"):
         if path.is_file():
@@ -119,6 +124,10 @@ class FailingDisk:
     @property
     def guarantee(self):
         return self.sink.guarantee
+
+    @property
+    def explode(self):
+        return self.sink.explode
 
     def check(self, spark, columns):
         self.sink.check(spark, columns)
@@ -149,7 +158,7 @@ def test_the_same_on_a_real_disk(spark, tmp_path, on_it):
 
     def piped(sink):
         return pipeline(
-            tmp_path, spark, subs, source=source, sink=sink, checkpoint=checkpoint, event_id="id"
+            tmp_path, spark, subs, events=source, sink=sink, checkpoint=checkpoint, event_id="id"
         )
 
     sink = FailingDisk(FileSink(out), disk)

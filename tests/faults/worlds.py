@@ -32,7 +32,7 @@ from tests.views.document_model import Node, embeddings, xml_nodes
 
 import penstock
 from penstock.base.errors import ExpensiveSubscription
-from penstock.pipeline import FileSink, Pipeline, Source, ViewPipeline
+from penstock.pipeline import FileSink, Pipeline, Source
 from penstock.pipeline.pins import Pins
 from penstock.views.pattern_parser import parse_pattern
 from penstock.views.tree_pattern import Returns, TreePattern
@@ -68,7 +68,7 @@ class World(ABC):
         """The records that became dead letters, as they came."""
         return [
             json.loads(line)["raw"]
-            for path in sorted((self.folder / "dead").glob("batch=*/*.json"))
+            for path in sorted((self.folder / "dead").glob("*/batch=*/*.json"))
             for line in path.read_text().splitlines()
         ]
 
@@ -107,7 +107,7 @@ class Filters(World):
     def pipeline(folder: Path, spark: Any, sink: Any, trigger: str) -> Pipeline:
         options = {"maxFilesPerTrigger": 2}
         return Pipeline(
-            source=Source("json", str(folder / "in"), Filters.SCHEMA, options=options),
+            events=Source("json", str(folder / "in"), Filters.SCHEMA, options=options),
             operators=[fragile],
             subscriptions=f"sqlite:///{folder}/subs.db",
             sink=sink,
@@ -149,14 +149,14 @@ class Filters(World):
         failed = sorted(json.loads(raw)["id"] for raw in letters if raw not in self.bad)
         numbers = range(len(self.events))
         assert failed == [n for n in numbers if ends_process(n) or raises(n)]
-        pins = Pins(self.folder / "checkpoint")
+        pins = Pins(self.folder / "checkpoint/events")
         sequences = {pins.find(batch).snapshot.sequence for batch in batches}
         assert len(sequences) > len(batches) // 2, "subscriptions hardly changed"
 
     def replays(self) -> dict[int, int | None]:
         """The micro-batches that were run again, with their events; None: nothing was left to do."""
         lines = (self.folder / "metrics.jsonl").read_text().splitlines()
-        return {m["batch"]: m["events"] for m in map(json.loads, lines) if m["replayed"]}
+        return {m["batch"]: m["published"] for m in map(json.loads, lines) if m["replayed"]}
 
     def _expected(self, batches: dict[int, list[int]]) -> list[tuple[int, int, int]]:
         """(micro-batch, event, subscription) of every notification there should be."""
@@ -171,7 +171,7 @@ class Filters(World):
             text: database.execute(f"SELECT id, file FROM events WHERE {text}").fetchall()
             for text in self.subscribers.texts()
         }
-        pins = Pins(self.folder / "checkpoint")
+        pins = Pins(self.folder / "checkpoint/events")
         found = []
         for batch, files in batches.items():
             pin = pins.find(batch)
@@ -183,7 +183,7 @@ class Filters(World):
 
     def _batches(self) -> dict[int, list[int]]:
         """Which input files Spark read in which micro-batch, by its own logs."""
-        checkpoint = self.folder / "checkpoint"
+        checkpoint = self.folder / "checkpoint/events"
         files: dict[int, list[int]] = {}
         for path in (checkpoint / "sources/0").iterdir():
             if not path.name.startswith("."):
@@ -282,7 +282,7 @@ class Joins(World):
             sid
             for rows in notifications(self.folder / "out").values()
             for row in rows
-            if row["kind"] == "reset"
+            if row["message"]["change"] == "reset"
             for sid in row["subscriptions"]
         )
         return {sid for sid, count in told.items() if count > 1}
@@ -306,15 +306,17 @@ class Views(World):
         super().__init__(folder, seed)
         self.documents: list[str] = []
         self.bad: list[str] = []
+        with penstock.Subscriptions.open(f"sqlite:///{folder}/subs.db") as subs:
+            self.ids = [subs.subscribe("ann", text, lease="forever").id for text in self.TEXTS]
 
     @staticmethod
-    def pipeline(folder: Path, spark: Any, sink: Any, trigger: str) -> ViewPipeline:
+    def pipeline(folder: Path, spark: Any, sink: Any, trigger: str) -> Pipeline:
         documents = spark.readStream.schema("id long, document string").option(
             "maxFilesPerTrigger", 2
         )
-        return ViewPipeline(
+        return Pipeline(
             documents=documents.json(str(folder / "in")),
-            views=penstock.plan_views(list(Views.TEXTS)).plan,
+            subscriptions=f"sqlite:///{folder}/subs.db",
             sink=sink,
             dead_letter=FileSink(folder / "dead", "json"),
             checkpoint=folder / "checkpoint",
@@ -352,7 +354,7 @@ class Views(World):
         expected: Counter[Any] = Counter()
         for number, document in enumerate(self.documents):
             nodes = xml_nodes(document)
-            for view, text in enumerate(self.TEXTS):
+            for view, text in zip(self.ids, self.TEXTS, strict=True):
                 if (document, text) == (EXPLOSIVE_DOCUMENT, EXPLOSIVE_PATTERN):
                     continue
                 for values in _tuples(parse_pattern(text), nodes):
@@ -360,9 +362,9 @@ class Views(World):
         found: Counter[Any] = Counter()
         for rows in notifications(self.folder / "out").values():
             for row in rows:
-                for view in row["views"]:
-                    for values in row["tuples"]:
-                        found[row["id"], view, tuple(values)] += 1
+                for view in row["subscriptions"]:
+                    for values in row["document"]["tuples"]:
+                        found[row["document"]["id"], view, tuple(values)] += 1
         assert found == expected
         assert sorted(self.letters()) == sorted(self.bad)
 

@@ -62,7 +62,7 @@ def main(folder: Path) -> None:
     write_events(folder / "in", "2.json", [tick(3, "B")])
     files.process_available()
     files.stop()
-    (folder / "checkpoint/offsets/2").write_text("")  # as a power cut leaves it
+    (folder / "checkpoint/events/offsets/2").write_text("")  # as a power cut leaves it
     write_events(folder / "in", "3.json", [tick(4, "B")])
     pipeline(folder, spark, subs).start().await_termination(PATIENCE)
 
@@ -120,7 +120,7 @@ def main(folder: Path) -> None:
         matched=matched,
         pairs=pairs,
         files=delivered(folder / "out"),
-        dead=sorted((folder / "checkpoint/penstock/dead-letters").glob("batch=0/*.json")) != [],
+        dead=sorted((folder / "checkpoint/penstock/dead-letters").glob("*/batch=0/*.json")) != [],
         summary=files.metrics.summary(),
         batches=[b.to_dict() for b in files.metrics.batches],
         calls=(folder / "calls.txt").read_text().splitlines(),
@@ -129,7 +129,7 @@ def main(folder: Path) -> None:
         watched=[event for _, event, _ in delivered(folder / "watch/out")],
         watched_dead=[
             json.loads(line)["raw"]
-            for path in (folder / "watch/checkpoint/penstock/dead-letters").glob("batch=*/*.json")
+            for path in (folder / "watch/checkpoint/penstock/dead-letters").glob("*/batch=*/*.json")
             for line in path.read_text().splitlines()
         ],
         in_memory=message_of(in_memory.start),

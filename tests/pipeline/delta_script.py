@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
             )
         )
         return [
-            (b.report.batch, b.report.replayed, b.report.events, b.report.dead_letters)
+            (b.report.batch, b.report.replayed, b.report.published, b.report.dead_letters)
             for b in metrics.batches
         ]
 
@@ -50,7 +50,7 @@ def main(folder: Path) -> None:
     read = spark.read.format("delta")
     tell(
         runs=runs,
-        events=sorted(row.id for row in read.load(str(table)).collect()),
+        events=sorted(row.event.id for row in read.load(str(table)).collect()),
         dead=[row.raw for row in read.load(str(folder / "dead")).collect()],
         versions=spark.sql(f"DESCRIBE HISTORY delta.`{table}`").count(),
     )

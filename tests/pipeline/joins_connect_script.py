@@ -43,7 +43,7 @@ def find_out(folder: Path, spark: SparkSession) -> dict[str, Any]:
             "Reviews", [{"Id": 999, "Symbol": "?", "Rating": 1, "op": "insert", "version": 1}]
         )
         changes = together(spark, folder)
-        running = pipeline(folder, spark, url, changes=changes, trigger="100 ms").start()
+        running = pipeline(folder, spark, url, tables=changes, trigger="100 ms").start()
         running.process_available()
         bob, _ = subs.subscribe("bob", second)
         market.changes(60)
@@ -63,7 +63,7 @@ def find_out(folder: Path, spark: SparkSession) -> dict[str, Any]:
         ],
         "dead": [
             json.loads(line)["reason"]
-            for path in (folder / "checkpoint/penstock/dead-letters").glob("batch=*/*.json")
+            for path in (folder / "checkpoint/penstock/dead-letters").glob("*/batch=*/*.json")
             for line in path.read_text().splitlines()
         ],
         "batch": sorted([table, *ids] for table, ids in kinds),

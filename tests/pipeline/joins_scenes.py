@@ -8,7 +8,7 @@ from typing import Any
 
 import penstock
 from penstock.joins.join_view import JoinView
-from penstock.pipeline import FileSink, JoinPipeline
+from penstock.pipeline import FileSink, JoinOptions, Pipeline
 from penstock.pipeline.joins.notification_rows import messages_of
 
 CATALOG = penstock.Catalog.of(
@@ -93,7 +93,7 @@ def random_text(rng: random.Random) -> str:
     )
 
 
-def pipeline(folder: Path, spark: Any, url: str, **changes: Any) -> JoinPipeline:
+def pipeline(folder: Path, spark: Any, url: str, **changes: Any) -> Pipeline:
     """From JSON files of changes to Parquet files of notifications."""
     frames = {
         "Stocks": spark.readStream.schema(STOCKS)
@@ -104,14 +104,14 @@ def pipeline(folder: Path, spark: Any, url: str, **changes: Any) -> JoinPipeline
         .json(f"{folder}/in/Reviews"),
     }
     settings: dict[str, Any] = {
-        "changes": frames,
+        "tables": frames,
         "subscriptions": url,
         "sink": FileSink(folder / "out"),
         "checkpoint": folder / "checkpoint",
         "trigger": "available-now",
-        "buckets": 4,
+        "joins": JoinOptions(buckets=4),
     }
-    return JoinPipeline(**{**settings, **changes})
+    return Pipeline(**{**settings, **changes})
 
 
 def notifications(folder: Path) -> dict[int, list[dict]]:
@@ -119,7 +119,7 @@ def notifications(folder: Path) -> dict[int, list[dict]]:
     import pyarrow.dataset as ds  # it imports pandas
 
     found: dict[int, list[dict]] = {}
-    for path in sorted(folder.glob("batch=*"), key=lambda p: int(p.name.partition("=")[2])):
+    for path in sorted(folder.glob("*/batch=*"), key=lambda p: int(p.name.partition("=")[2])):
         files = [str(p) for p in path.glob("*.parquet")]
         rows = ds.dataset(files).to_table().to_pylist() if files else []
         found[int(path.name.partition("=")[2])] = rows

@@ -31,9 +31,9 @@ def main(folder: Path, address: str, jars: str) -> None:
 
     def deliver(where: Path, **changes) -> list:
         where.mkdir(exist_ok=True)
-        metrics = run(pipeline(where, spark, subs, source=source, **changes))
+        metrics = run(pipeline(where, spark, subs, events=source, **changes))
         return [
-            (b.report.batch, b.report.replayed, b.report.events, b.report.dead_letters)
+            (b.report.batch, b.report.replayed, b.report.published, b.report.dead_letters)
             for b in metrics.batches
         ]
 
@@ -65,7 +65,7 @@ def main(folder: Path, address: str, jars: str) -> None:
         .selectExpr("cast(key as string)", "cast(value as string)", "headers")
         .collect()
     )
-    letters = (folder / "checkpoint/penstock/dead-letters").glob("batch=*/*.json")
+    letters = (folder / "checkpoint/penstock/dead-letters").glob("*/batch=*/*.json")
     dead = [json.loads(line) for file in letters for line in file.read_text().splitlines()]
     tell(
         alerts=sorted(
@@ -76,10 +76,12 @@ def main(folder: Path, address: str, jars: str) -> None:
         runs=runs,
         delivered=delivered(folder / "out"),
         dead=sorted((d["batch_id"], d["raw"], d["encoding"], d["reason"]) for d in dead),
-        query=query_id(folder / "calls/checkpoint"),
+        query=query_id(folder / "calls/checkpoint/events"),
         call_runs=call_runs,
-        first=[(c["id"], c["subscription"], c["notification_id"]) for c in first],
-        again=[(c["id"], c["subscription"], c["notification_id"]) for c in calls[len(first) :]],
+        first=[(c["event"]["id"], c["subscription"], c["notification_id"]) for c in first],
+        again=[
+            (c["event"]["id"], c["subscription"], c["notification_id"]) for c in calls[len(first) :]
+        ],
     )
     spark.stop()
 

@@ -38,7 +38,7 @@ def pipeline(tmp_path: Path, spark: Any, registry: Any, **changes: Any) -> Pipel
     """A pipeline from JSON files in `in` to Parquet files in `out`, with whatever a test changes."""
     (tmp_path / "in").mkdir(exist_ok=True)
     settings: dict[str, Any] = {
-        "source": Source("json", str(tmp_path / "in"), SCHEMA),
+        "events": Source("json", str(tmp_path / "in"), SCHEMA),
         "subscriptions": registry,
         "sink": FileSink(str(tmp_path / "out")),
         "checkpoint": tmp_path / "checkpoint",
@@ -59,18 +59,22 @@ def delivered(folder: Path) -> list[tuple[int, int, int]]:
     """(batch, event id, subscription) of every notification in a file sink, sorted."""
     import pyarrow.dataset as ds
 
-    files = sorted(str(p) for p in folder.glob("batch=*/*.parquet"))
+    files = sorted(str(p) for p in folder.glob("*/batch=*/*.parquet"))
     if not files:
         return []
     table = ds.dataset(files, partitioning=ds.partitioning(flavor="hive")).to_table()
-    columns = [table[name].to_pylist() for name in ("batch", "id", "subscription")]
-    return sorted(zip(*columns, strict=True))
+    columns = [table[name].to_pylist() for name in ("batch", "event", "subscriptions")]
+    return sorted(
+        (batch, event["id"], subscription)
+        for batch, event, readers in zip(*columns, strict=True)
+        for subscription in readers
+    )
 
 
-def forget_commit(tmp_path, batch):
+def forget_commit(tmp_path, batch, of="events"):
     """Make Spark believe that it crashed before it committed a micro-batch."""
-    (tmp_path / f"checkpoint/commits/{batch}").unlink()
-    (tmp_path / f"checkpoint/commits/.{batch}.crc").unlink(missing_ok=True)
+    (tmp_path / f"checkpoint/{of}/commits/{batch}").unlink()
+    (tmp_path / f"checkpoint/{of}/commits/.{batch}.crc").unlink(missing_ok=True)
 
 
 def market() -> penstock.Subscriptions:

@@ -36,7 +36,7 @@ def good(tmp_path):
         subs.subscribe("alice", "price > 0")
     return {
         "name": "ticks",
-        "source": {
+        "events": {
             "format": "json",
             "path": str(tmp_path / "in"),
             "schema": {"id": "bigint", "symbol": "string", "price": "double"},
@@ -67,7 +67,7 @@ def test_a_right_file_gives_its_pipeline(good, tmp_path):
     path = tmp_path / "pipeline.yaml"
     path.write_text(yaml.safe_dump({**good, **more}))
     config = read_config(path)
-    assert config.source == Source(**{**good["source"], "options": {"maxFilesPerTrigger": "10"}})
+    assert config.events == Source(**{**good["events"], "options": {"maxFilesPerTrigger": "10"}})
     assert (config.sink, config.dead_letter) == (
         FileSink(str(tmp_path / "out")),
         FileSink(str(tmp_path / "dead"), "json"),
@@ -89,7 +89,7 @@ def test_a_pipeline_from_a_file_runs(good, tmp_path, spark):
 def test_everything_that_is_wrong_is_told_at_once(tmp_path):
     wrong = {
         "nmae": "x",
-        "source": {"format": "json", "pth": "in", "schema": {"price": "doble"}},
+        "events": {"format": "json", "pth": "in", "schema": {"price": "doble"}},
         "sink": {"format": "parket", "path": "out"},
         "trigger": "often",
         "engine": "warp",
@@ -100,8 +100,8 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path):
     for expected in (
         "unknown key 'nmae': did you mean 'name'?",
         "missing key 'subscriptions'",
-        "unknown key 'source.pth': did you mean 'source.path'?",
-        "source.schema: attribute 'price': 'doble' is not a type",
+        "unknown key 'events.pth': did you mean 'events.path'?",
+        "events.schema: attribute 'price': 'doble' is not a type",
         "sink.format 'parket': did you mean 'parquet'?",
         "trigger 'often': give an interval like '1 second'",
         "no engine 'warp'",
@@ -116,9 +116,9 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"source": None}, "missing key 'source'"),
-        ({"source": "in/"}, "source is a mapping with a format, not text ('in/')"),
-        ({"source": {"path": "in"}}, "missing key 'source.format'"),
+        ({"events": None}, "there is nothing to read"),
+        ({"events": "in/"}, "events is a mapping with a format, not text ('in/')"),
+        ({"events": {"path": "in"}}, "missing key 'events.format'"),
         ({"sink": {"path": "out"}}, "missing key 'sink.format'"),
         ({"sink": {"format": "parquet"}}, "missing key 'sink.path'"),
         ({"sink": {"format": "console", "rows": -1}}, "sink.rows is a number of rows, not -1"),
@@ -156,27 +156,27 @@ def test_each_mistake_has_its_own_words(good, change, expected):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"path": "nowhere"}, "source.path nowhere: there is no such folder"),
+        ({"path": "nowhere"}, "events.path nowhere: there is no such folder"),
         ({"schema": None}, "source: a json source needs the schema"),
-        ({"schema": 5}, "source.schema is text like"),
-        ({"schema": {}}, "source.schema has no attributes"),
+        ({"schema": 5}, "events.schema is text like"),
+        ({"schema": {}}, "events.schema has no attributes"),
         (
             {"schema": "price doble"},
-            "source.schema: attribute 'price': 'doble' is not a type",
+            "events.schema: attribute 'price': 'doble' is not a type",
         ),
-        ({"schema": "price double, size"}, "source.schema: attribute 'size' has no type"),
-        ({"schema": {"price": {"a": ["int"]}}}, "source.schema:"),
-        ({"options": ["x"]}, "source.options is a mapping, not a list"),
+        ({"schema": "price double, size"}, "events.schema: attribute 'size' has no type"),
+        ({"schema": {"price": {"a": ["int"]}}}, "events.schema:"),
+        ({"options": ["x"]}, "events.options is a mapping, not a list"),
         ({"options": {"multiLine": True}}, "source: one record per line"),
         (
             {"options": {"sep": [","]}},
-            "source.options.sep is text, a number or a boolean, not a list",
+            "events.options.sep is text, a number or a boolean, not a list",
         ),
         ({"record": "xml"}, "source: record is one of json, csv"),
     ],
 )
 def test_each_mistake_in_a_source_has_its_own_words(good, change, expected):
-    (found,) = problems({**good, "source": {**good["source"], **change}})
+    (found,) = problems({**good, "events": {**good["events"], **change}})
     assert found.startswith(expected)
 
 
@@ -215,8 +215,8 @@ def test_the_examples_of_the_documents_satisfy_the_json_schema(text):
         {"sink": {"format": "parket", "path": "out"}},
         {"sink": {"format": "parquet"}},
         {"sink": {"format": "console", "rows": -1}},
-        {"source": {"format": "json", "record": "xml"}},
-        {"source": {"path": "in"}},
+        {"events": {"format": "json", "record": "xml"}},
+        {"events": {"path": "in"}},
         {"spark": {"config": {"a": ["b"]}}},
     ],
 )
@@ -270,8 +270,8 @@ def test_every_sink_can_be_named(good, sink, expected):
 )
 def test_a_schema_may_be_sql(good, ddl):
     """In every form that Spark reads."""
-    config = parse_config({**good, "source": {**good["source"], "schema": ddl}})
-    assert config.source.schema == ddl
+    config = parse_config({**good, "events": {**good["events"], "schema": ddl}})
+    assert config.events.schema == ddl
 
 
 DOUBLING = "a: &a [x, x]\n" + "".join(
@@ -288,7 +288,7 @@ DOUBLING = "a: &a [x, x]\n" + "".join(
             "sink: {format: json}\nname: x\nsink: 5",
             "line 3, column 1: the key 'sink' stands here twice",
         ),
-        ("source: {path: a, path: b}", "line 1, column 19: the key 'path' stands here twice"),
+        ("events: {path: a, path: b}", "line 1, column 19: the key 'path' stands here twice"),
         ("a: " + "[" * 60 + "]" * 60, "nested too deeply, at most 50 levels"),
         ("a: " + "[" * 30_000, "nested too deeply"),
         ("{" * 30_000, "nested too deeply"),
@@ -328,7 +328,7 @@ def test_aliases_that_stay_small_are_read(good, tmp_path):
 )  # fmt: skip
 def test_a_schema_that_is_no_list_of_attributes_is_refused(good, ddl):
     """In words: nothing but a problem of the description comes of it."""
-    good["source"]["schema"] = ddl
+    good["events"]["schema"] = ddl
     found = problems(good)
-    assert any("source.schema" in problem for problem in found), found
+    assert any("events.schema" in problem for problem in found), found
     assert all(len(problem) < 1_000 for problem in found)

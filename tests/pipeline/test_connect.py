@@ -44,7 +44,7 @@ def test_bad_records_become_dead_letters(found):
 
 def test_figures_come_back_from_the_server(found):
     summary = found["summary"]
-    assert (summary["batches"], summary["events"], summary["matches"]) == (2, 3, 3)
+    assert (summary["batches"], summary["published"], summary["notifications"]) == (2, 3, 3)
     assert summary["dead_letters"] == 2
     assert [batch["sequence"] for batch in found["batches"]] == [2, 3]
     assert all(batch["seconds"] > 0 for batch in found["batches"])

@@ -16,6 +16,7 @@ from tests.sizes import PATIENCE
 
 import penstock
 from penstock.base.errors import PipelineError, SchemaError
+from penstock.pipeline import JoinOptions
 from penstock.pipeline.joins.notification_rows import messages_of
 from penstock.pipeline.joins.spread import partition_of, spread_buckets
 
@@ -74,7 +75,7 @@ def test_a_new_subscription_gets_its_content_without_a_change(aftermath):
     told = {number: rows for number, rows in batches.items() if number == last}
     assert Counter(map(tuple, view_of(texts[late], late, told))) == market.result(texts[late])
     assert all(row["subscriptions"] == [late] for row in told[last])
-    assert sum(row["kind"] == "reset" for row in told[last]) == 1
+    assert sum(row["message"]["change"] == "reset" for row in told[last]) == 1
 
 
 def test_who_unsubscribed_hears_nothing_more(aftermath):
@@ -100,7 +101,7 @@ def test_rows_that_are_no_changes_are_dead_letters(aftermath):
     folder, *_ = aftermath
     lines = [
         json.loads(line)
-        for path in (folder / "checkpoint/penstock/dead-letters").glob("batch=*/*.json")
+        for path in (folder / "checkpoint/penstock/dead-letters").glob("*/batch=*/*.json")
         for line in path.read_text().splitlines()
     ]
     assert sorted(line["reason"] for line in lines) == [
@@ -145,14 +146,14 @@ def test_it_survives_the_process_that_watches_the_registry(aftermath, spark):
     url = f"sqlite:///{folder}/subs.db"
     with pipeline(folder, spark, url, trigger="100 ms").start() as running:
         running.process_available()
-        first = running.query
+        first = running.queries["tables"]
         (watcher,) = children_of(spark, "python_streaming_source_runner")
         os.kill(watcher, signal.SIGKILL)
         with penstock.Subscriptions.open(url) as subs:
             text = random_text(random.Random(8))
             texts[subs.subscribe("later", text, lease="forever").id] = text
         market.changes(40)
-        while running.query is first:
+        while running.queries["tables"] is first:
             assert running.is_active
             time.sleep(0.05)
         running.process_available()
@@ -173,7 +174,7 @@ def test_another_number_of_buckets_is_refused(aftermath, spark):
     """The state can't be divided anew; without a number the recorded one is taken."""
     folder, *_ = aftermath
     with pytest.raises(PipelineError, match="other buckets"):
-        pipeline(folder, spark, f"sqlite:///{folder}/subs.db", buckets=8).start()
+        pipeline(folder, spark, f"sqlite:///{folder}/subs.db", joins=JoinOptions(buckets=8)).start()
 
 
 def test_tuples_leave_when_their_window_is_over(spark, tmp_path):
@@ -210,14 +211,13 @@ def test_tuples_leave_when_their_window_is_over(spark, tmp_path):
             table: spark.readStream.schema(schema).json(f"{tmp_path}/{table}")
             for table, schema in schemas.items()
         }
-        penstock.JoinPipeline(
-            changes=frames,
+        penstock.Pipeline(
+            tables=frames,
             subscriptions=url,
             sink=penstock.FileSink(tmp_path / "out"),
             checkpoint=tmp_path / "checkpoint",
             trigger="available-now",
-            windows={"Reviews": ("posted", "60 s")},
-            buckets=2,
+            joins=JoinOptions(windows={"Reviews": ("posted", "60 s")}, buckets=2),
         ).start().await_termination(PATIENCE)
         view = penstock.JoinView(text, catalog)
         for _, told in sorted(notifications(tmp_path / "out").items()):

@@ -218,7 +218,7 @@ def test_rows_that_are_no_changes_become_dead_letters(tmp_path):
     ]
     engine.rng.choice = lambda seq: seq[-1]  # all rows in one batch
     reset, told = engine.run({"S": rows})
-    assert (reset["kind"], told["tuple"]["S"]["id"]) == ("reset", 3)
+    assert (reset["change"], told["tuple"]["S"]["id"]) == ("reset", 3)
     (folder,) = (tmp_path / "letters").iterdir()
     letters = [
         json.loads(line) for f in folder.glob("*.jsonl") for line in f.read_text().splitlines()
@@ -343,7 +343,7 @@ def test_who_comes_back_forgets_what_was_deleted_meanwhile(tmp_path, restarted):
     if restarted:
         scene.engine.publisher = None
         scene.engine.restart()
-    (reset,) = [row for row in scene.run(R={"id": 3, "b": 1, "a": 0}) if row["kind"] == "reset"]
+    (reset,) = [row for row in scene.run(R={"id": 3, "b": 1, "a": 0}) if row["change"] == "reset"]
     assert reset["subscriptions"] == [short]
     for sid in (short, other):
         assert sorted(scene.watchers.result(sid)) == [(2, 1, 0, 1, 0, 0), (3, 1, 0, 1, 0, 0)]
@@ -374,7 +374,7 @@ def test_a_damaged_snapshot_is_made_again(tmp_path, damaged, is_replayed):
         assert scene.engine.run({"R": [row]}) == []
     else:
         scene.engine.publisher = None
-    (reset,) = [row for row in scene.run() if row["kind"] == "reset"]
+    (reset,) = [row for row in scene.run() if row["change"] == "reset"]
     assert reset["subscriptions"] == [*sids, late]
     rows = [(1, 1, 5, 1, 0, 0)] + [(2, 1, 4, 1, 0, 0)] * is_replayed
     for sid in (*sids, late):

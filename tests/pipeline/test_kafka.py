@@ -63,9 +63,9 @@ def test_a_notification_id_tells_the_position_in_the_topic(found):
     """So two equal records have two ids, and each keeps its own in a replay."""
 
     def row(event, subscription, partition, offset):
-        parts = [found["query"], f"at ticks/{partition}/{offset}", str(subscription)]
+        parts = [found["query"], f"at ticks/{partition}/{offset}"]
         digest = hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
-        return [event, subscription, digest[:32]]
+        return [event, subscription, f"{digest[:32]}-{subscription}"]
 
     first = [
         *(row(1, ALICE, 0, 0), row(1, ALICE, 0, 2), row(2, ALICE, 0, 3), row(2, BOB, 0, 3)),
@@ -81,7 +81,9 @@ def test_a_topic_is_a_sink(found):
     wanted = [(1, ALICE), (1, ALICE), (2, ALICE), (2, BOB), (4, BOB), (5, BOB)]
     names = {ALICE: "alice", BOB: "bob"}
     values = [json.loads(value) for _, value, _ in found["alerts"]]
-    assert sorted((value["id"], value["subscription"]) for value in values) == sorted(2 * wanted)
+    assert sorted((value["event"]["id"], value["subscription"]) for value in values) == sorted(
+        2 * wanted
+    )
     for (key, _, headers), value in zip(found["alerts"], values, strict=True):
         assert key == names[value["subscription"]] == value["subscriber"]
         assert headers == [["notification_id", value["notification_id"]]]

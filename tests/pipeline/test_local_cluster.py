@@ -25,7 +25,7 @@ def test_match_is_the_same_as_on_one(found):
 
 def test_a_pipeline_delivers_from_executors_that_read_its_snapshots(found):
     assert sorted(event for _, event, _ in found["delivered"]) == sorted([0, 1, 2, 3] * 2)
-    assert (found["summary"]["events"], found["summary"]["dead_letters"]) == (4, 4)
+    assert (found["summary"]["published"], found["summary"]["dead_letters"]) == (4, 4)
 
 
 def test_covering_is_that_of_one_machine(found):

@@ -24,7 +24,7 @@ from .scenes import market, pipeline, run, tick, write_events
 
 def report(batch: int = 0, **changes) -> Report:
     values = {
-        "events": 10, "matches": 4, "dead_letters": 1, "snapshot": 2, "sequence": 7,
+        "kind": "filter", "published": 10, "notifications": 4, "dead_letters": 1, "snapshot": 2, "sequence": 7,
         "replayed": False, "latency_ms": None, "refused": 0,
     }  # fmt: skip
     return Report(batch=batch, **{**values, **changes})
@@ -47,14 +47,14 @@ def test_a_pipeline_counts_what_passes_through_it(spark, tmp_path):
     assert calls == [3]  # the sink ran once: nothing is matched twice to be counted
     (line,) = [json.loads(line) for line in path.read_text().splitlines()]
     assert line == metrics.last.to_dict()
-    assert {key: line[key] for key in ("batch", "events", "matches", "dead_letters", "sequence")} == {
-        "batch": 0, "events": 3, "matches": 3, "dead_letters": 1, "sequence": 2,
+    assert {key: line[key] for key in ("batch", "published", "notifications", "dead_letters", "sequence")} == {
+        "batch": 0, "published": 3, "notifications": 3, "dead_letters": 1, "sequence": 2,
     }  # fmt: skip
     assert line["snapshot"] >= 1
     assert line["seconds"] > 0
     assert line["rows_per_second"] == pytest.approx(3 / line["seconds"], abs=0.06)
     assert line["latency_ms"]["p50"] == pytest.approx(line["seconds"] * 1000, rel=0.05)
-    assert metrics.summary()["matches"] == 3
+    assert metrics.summary()["notifications"] == 3
 
 
 @pytest.mark.spark
@@ -67,7 +67,7 @@ def test_latency_is_from_the_events_own_time_if_there_is_one(spark, tmp_path):
     write_events(tmp_path / "in", "1.json", events)
     schema = {"id": "bigint", "at": "timestamp", "symbol": "string", "price": "double"}
     source = {"format": "json", "path": str(tmp_path / "in"), "schema": schema}
-    metrics = run(pipeline(tmp_path, spark, subs, source=source, event_time="at"))
+    metrics = run(pipeline(tmp_path, spark, subs, events=source, event_time="at"))
     latency = metrics.last.to_dict()["latency_ms"]
     took = (datetime.now(UTC) - start).total_seconds() * 1000
     assert 50_000 <= latency["p50"] <= 52_000 + took
@@ -85,7 +85,7 @@ def test_two_pipelines_in_one_session_keep_their_figures_apart(spark, tmp_path):
     runs = [pipeline(tmp_path / name, spark, subs, name=name).start() for name in ("a", "b")]
     for running in runs:
         assert running.await_termination(PATIENCE)
-    assert [running.metrics.summary()["events"] for running in runs] == [1, 2]
+    assert [running.metrics.summary()["published"] for running in runs] == [1, 2]
     assert [len(running.metrics.batches) for running in runs] == [1, 1]
 
 
@@ -95,21 +95,21 @@ def test_memory_is_bounded_and_totals_are_not():
         metrics.add(batch(number))
     assert [b.report.batch for b in metrics.batches] == [7, 8, 9]
     summary = metrics.summary()
-    assert (summary["batches"], summary["events"], summary["matches"]) == (10, 100, 40)
-    assert summary["rows_per_second"] == 20.0
+    assert (summary["batches"], summary["published"], summary["notifications"]) == (10, 100, 40)
+    assert summary["kinds"]["filter"]["rows_per_second"] == 20.0
 
 
 def test_no_batches_give_zeros_not_errors():
     summary = Metrics().summary()
     assert summary["batches"] == 0
-    assert summary["latency_ms"] == {"p50": 0.0, "p95": 0.0, "p99": 0.0}
+    assert (summary["notifications"], summary["kinds"]) == (0, {})
 
 
 def test_a_batch_that_the_sink_skipped_counts_nothing():
     metrics = Metrics()
-    metrics.add(batch(events=None, matches=None, dead_letters=None, replayed=True))
-    assert metrics.summary()["events"] == 0
-    assert metrics.last.to_dict()["events"] is None
+    metrics.add(batch(published=None, notifications=None, dead_letters=None, replayed=True))
+    assert metrics.summary()["published"] == 0
+    assert metrics.last.to_dict()["published"] is None
 
 
 def test_a_file_that_cannot_be_written_is_said_once_and_stops_nothing(tmp_path, caplog):
@@ -132,7 +132,7 @@ def test_quantiles_of_many_batches_are_near_those_of_all_their_latencies():
     rng = np.random.default_rng(7)
     samples = [rng.gamma(2.0, 50.0 * (1 + n % 3), size=200 * (1 + n % 5)) for n in range(30)]
     batches = [
-        batch(n, matches=len(s), latency_ms=tuple(np.quantile(s, QUANTILES)))
+        batch(n, notifications=len(s), latency_ms=tuple(np.quantile(s, QUANTILES)))
         for n, s in enumerate(samples)
     ]
     exact = np.quantile(np.concatenate(samples), QUANTILES)
@@ -184,7 +184,7 @@ def test_metrics_can_be_read_while_they_are_written():
     thread.start()
     try:
         for _ in range(100):
-            assert metrics.summary()["events"] % 10 == 0
+            assert metrics.summary()["published"] % 10 == 0
     finally:
         read.set()
         thread.join()

@@ -212,7 +212,7 @@ def test_workers_teach_the_next_micro_batch(spark, tmp_path):
     run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
     write_events(tmp_path / "in", "2.json", events(60))
     run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
-    (folder,) = (tmp_path / "checkpoint" / "penstock" / "snapshots").iterdir()
+    (folder,) = (tmp_path / "checkpoint/events/penstock/snapshots").iterdir()
     learned = latest(SnapshotStore(folder).learned)
     keys = ["score(a, 1) (7)..", "flag(s, 'a') [1]..[1]"]
     true, seen = learned.predicates.get(keys)

@@ -1,6 +1,7 @@
 """A PostgreSQL table as a sink, on a real server: each notification once, whatever is replayed."""
 
 import json
+from functools import partial
 
 import psycopg
 import pytest
@@ -27,12 +28,14 @@ def url():
 def rows_in(url: str, table: str = "notifications") -> list[tuple]:
     with psycopg.connect(url) as connection:
         found = connection.execute(f"SELECT * FROM {table}").fetchall()
-    return sorted(((batch, json.dumps(note), sid, who) for _, sid, who, batch, note in found))
+    return sorted(((batch, json.dumps(note), sid, who) for _, _, sid, who, batch, note in found))
 
 
 def events_in(url: str, table: str) -> list[tuple[int, int, int]]:
     """(batch, event, subscription)"""
-    return [(batch, json.loads(note)["id"], sid) for batch, note, sid, _ in rows_in(url, table)]
+    return [
+        (batch, json.loads(note)["event"]["id"], sid) for batch, note, sid, _ in rows_in(url, table)
+    ]
 
 
 @pytest.fixture
@@ -56,9 +59,10 @@ def test_notifications_are_rows(url, scene):
     folder, table, go = scene
     write_events(folder / "in", "0.json", [{"id": 3, "symbol": "\0é\t\\N", "price": 9}])
     metrics = go()
-    assert metrics.batches[0].report.matches == 4
+    assert metrics.batches[0].report.notifications == 4
     found = [(note, sid, who) for _, note, sid, who in rows_in(url, table)]
-    strange = json.dumps({"id": 3, "symbol": "\0é\t\\N", "price": 9.0})
+    event = {"id": 3, "symbol": "\0é\t\\N", "price": 9.0}
+    strange = json.dumps({"position": None, "event": event})
     assert (strange, 1, "alice") in found
     assert sorted((sid, who) for _, sid, who in found) == [
         (1, "alice"),
@@ -99,7 +103,7 @@ def test_what_was_staged_and_not_committed_is_written_once(url, scene, monkeypat
             go()
     assert rows_in(url, table) == []
     with psycopg.connect(url) as connection:
-        (staged,) = connection.execute(f"SELECT count(*) FROM {table}_stage").fetchone()
+        (staged,) = connection.execute(f"SELECT count(*) FROM {table}_filter").fetchone()
     assert staged == 3
     go()
     assert events_in(url, table) == [(0, 1, 1), (0, 2, 1), (0, 2, 2)]
@@ -118,22 +122,25 @@ def test_a_task_that_runs_again_takes_back_its_rows(url, spark):
     """Spark may run a task twice: the stage has its rows once."""
     sink = PostgreSQLSink(url, "again")
     rows = spark.createDataFrame(
-        [("n1", 1, "alice", 5), ("n2", 2, "bob", 6)],
-        "notification_id string, subscription long, subscriber string, id int",
+        [("n1", "filter", 1, "alice", 5), ("n2", "filter", 2, "bob", 6)],
+        "notification_id string, kind string, subscription long, subscriber string, id int",
     )
     sink.check(spark, rows.columns)
     texts = rows.coalesce(1).selectExpr(
         "notification_id",
+        "kind",
         "cast(subscription as string) subscription",
         "subscriber",
         "'{}' notification",
     )
-    for _ in range(2):
-        texts.mapInArrow(sink._copy, "rows long").collect()
     with psycopg.connect(url) as connection:
-        assert connection.execute("SELECT count(*) FROM again_stage").fetchone() == (2,)
-    assert sink.write(rows, Batch("q", 7))
-    assert not sink.write(rows, Batch("q", 7))
+        sink._make_tables(connection, "again_filter")
+    for _ in range(2):
+        texts.mapInArrow(partial(sink._copy, "again_filter"), "rows long").collect()
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT count(*) FROM again_filter").fetchone() == (2,)
+    assert sink.write(rows, Batch("q", 7, "filter"))
+    assert not sink.write(rows, Batch("q", 7, "filter"))
     assert [(sid, who) for _, _, sid, who in rows_in(url, "again")] == [(1, "alice"), (2, "bob")]
 
 
@@ -162,7 +169,7 @@ def test_in_a_pipeline_file(tmp_path):
     """`format: postgresql` and `format: kafka`; what is wrong with them is said in words."""
     (tmp_path / "subs.db").touch()
     given = {
-        "source": {"format": "rate"},
+        "events": {"format": "rate"},
         "subscriptions": str(tmp_path / "subs.db"),
         "checkpoint": str(tmp_path / "checkpoint"),
         "sink": {"format": "postgresql", "url": "postgresql://u@h/d", "table": "alerts"},

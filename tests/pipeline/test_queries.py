@@ -66,7 +66,7 @@ def test_stop_lets_the_micro_batch_end_and_begins_no_other(spark, tmp_path):
         "options": {"maxFilesPerTrigger": 1},
     }
     running = pipeline(
-        tmp_path, spark, subs, source=source, sink=CallableSink(deliver), trigger="1 ms"
+        tmp_path, spark, subs, events=source, sink=CallableSink(deliver), trigger="1 ms"
     ).start()
     assert in_the_middle.wait(PATIENCE)
     stopping = threading.Thread(target=running.stop, args=(PATIENCE,))
@@ -76,8 +76,8 @@ def test_stop_lets_the_micro_batch_end_and_begins_no_other(spark, tmp_path):
     stopping.join(PATIENCE)
     assert not running.is_active
     assert running.await_termination()  # raises what it failed with
-    begun = {file.stem for file in (tmp_path / "checkpoint/penstock/batches").glob("*.json")}
-    ended = {file.name for file in (tmp_path / "checkpoint/commits").glob("[0-9]*")}
+    begun = {file.stem for file in (tmp_path / "checkpoint/events/penstock/batches").glob("*.json")}
+    ended = {file.name for file in (tmp_path / "checkpoint/events/commits").glob("[0-9]*")}
     assert begun == ended == {"0"}
 
 

@@ -50,9 +50,9 @@ def contents(spark, folder, format_="parquet"):
 @pytest.mark.parametrize("format_", ["parquet", "json"])
 def test_a_replay_of_a_complete_micro_batch_is_skipped(spark, rows, tmp_path, format_):
     sink = FileSink(str(tmp_path), format_)
-    assert sink.write(rows, Batch("q", 0)) is True
-    assert sink.write(rows.where("id = 1"), Batch("q", 1)) is True
-    assert sink.write(rows, Batch("q", 0)) is False
+    assert sink.write(rows, Batch("q", 0, "filter")) is True
+    assert sink.write(rows.where("id = 1"), Batch("q", 1, "filter")) is True
+    assert sink.write(rows, Batch("q", 0, "filter")) is False
     assert contents(spark, tmp_path, format_) == [(0, 1), (0, 2), (1, 1)]
 
 
@@ -60,8 +60,8 @@ def test_a_replay_of_a_complete_micro_batch_is_skipped(spark, rows, tmp_path, fo
 def test_a_replay_writes_a_folder_again_that_is_not_as_it_was(spark, rows, tmp_path, damage):
     """A power cut may leave the folder's name and nothing, or half, of what is in it."""
     sink = FileSink(str(tmp_path))
-    sink.write(rows, Batch("q", 0))
-    part = next((tmp_path / "batch=0").glob("*.parquet"))
+    sink.write(rows, Batch("q", 0, "filter"))
+    part = next((tmp_path / "kind=filter/batch=0").glob("*.parquet"))
     content = part.read_bytes()
     match damage:
         case "cut short":
@@ -71,37 +71,44 @@ def test_a_replay_writes_a_folder_again_that_is_not_as_it_was(spark, rows, tmp_p
         case "lost":
             part.unlink()
         case "no manifest":
-            (tmp_path / "batch=0/_manifest").unlink()
-    assert sink.write(rows, Batch("q", 0)) is True
+            (tmp_path / "kind=filter/batch=0/_manifest").unlink()
+    assert sink.write(rows, Batch("q", 0, "filter")) is True
     assert contents(spark, tmp_path) == [(0, 1), (0, 2)]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["_penstock.json", "batch=0"]
+    assert sorted(p.name for p in (tmp_path / "kind=filter").iterdir()) == [
+        "_penstock.json",
+        "batch=0",
+    ]
 
 
 def test_half_a_micro_batch_is_not_seen_and_its_replay_starts_over(spark, rows, tmp_path):
     broken = rows.selectExpr("raise_error('crash') as id", "subscription")
     sink = FileSink(str(tmp_path))
-    sink.write(rows, Batch("q", 0))
+    sink.write(rows, Batch("q", 0, "filter"))
     with pytest.raises(PySparkException, match="crash"):
-        sink.write(broken, Batch("q", 1))
+        sink.write(broken, Batch("q", 1, "filter"))
     (tmp_path / ".1.0badcafe").mkdir()  # by a killed driver
     assert contents(spark, tmp_path) == [(0, 1), (0, 2)]
-    sink.write(rows, Batch("q", 1))
+    sink.write(rows, Batch("q", 1, "filter"))
     assert contents(spark, tmp_path) == [(0, 1), (0, 2), (1, 1), (1, 2)]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["_penstock.json", "batch=0", "batch=1"]
+    assert sorted(p.name for p in (tmp_path / "kind=filter").iterdir()) == [
+        "_penstock.json",
+        "batch=0",
+        "batch=1",
+    ]
 
 
 def test_in_an_object_store_a_replay_overwrites(spark, rows, tmp_path, monkeypatch):
     monkeypatch.setattr(sinks, "is_remote", lambda path: True)
     sink = FileSink(f"file://{tmp_path}")
-    sink.write(rows, Batch("q", 0))
-    assert sink.write(rows.where("id = 1"), Batch("q", 0)) is True
+    sink.write(rows, Batch("q", 0, "filter"))
+    assert sink.write(rows.where("id = 1"), Batch("q", 0, "filter")) is True
     assert contents(spark, tmp_path) == [(0, 1)]
 
 
 def test_another_pipeline_cannot_overwrite_the_files(rows, tmp_path):
-    FileSink(str(tmp_path)).write(rows, Batch("mine", 0))
+    FileSink(str(tmp_path)).write(rows, Batch("mine", 0, "filter"))
     with pytest.raises(PipelineError, match="belongs to another pipeline"):
-        FileSink(str(tmp_path)).write(rows.limit(0), Batch("yours", 0))
+        FileSink(str(tmp_path)).write(rows.limit(0), Batch("yours", 0, "filter"))
     assert delivered(tmp_path) == [(0, 1, 10), (0, 2, 20)]
 
 
@@ -119,7 +126,7 @@ def test_a_lost_checkpoint_does_not_lead_to_overwritten_notifications(spark, tmp
 def test_a_claim_that_is_not_ours_to_read_is_refused(rows, tmp_path):
     (tmp_path / "_penstock.json").write_text("what?")
     with pytest.raises(PipelineError, match="not a file that Penstock wrote"):
-        FileSink(str(tmp_path)).write(rows, Batch("q", 0))
+        FileSink(str(tmp_path)).write(rows, Batch("q", 0, "filter"))
 
 
 def test_a_claim_in_a_store_that_python_cannot_see_goes_through_spark(spark, tmp_path, monkeypatch):
@@ -141,7 +148,7 @@ def test_a_file_in_place_of_the_folder_is_refused_before_the_start(spark, tmp_pa
 def test_a_column_that_readers_would_confuse_with_the_micro_batch_is_refused(spark, tmp_path):
     source = {"format": "json", "path": str(tmp_path), "schema": "Batch int"}
     with pytest.raises(PipelineError, match="rename the column 'batch'"):
-        pipeline(tmp_path, spark, market(), source=source).start()
+        pipeline(tmp_path, spark, market(), events=source).start()
 
 
 def test_a_format_that_is_not_offered_is_refused():
@@ -152,8 +159,8 @@ def test_a_format_that_is_not_offered_is_refused():
 def test_a_callable_gets_each_notification_as_a_dict_or_each_batch_as_a_table(rows):
     one_by_one: list = []
     tables: list = []
-    CallableSink(one_by_one.append).write(rows, Batch("q", 0))
-    CallableSink(tables.append, arrow=True).write(rows, Batch("q", 0))
+    CallableSink(one_by_one.append).write(rows, Batch("q", 0, "filter"))
+    CallableSink(tables.append, arrow=True).write(rows, Batch("q", 0, "filter"))
     assert sorted(one_by_one, key=lambda r: r["id"]) == [
         {"id": 1, "subscription": 10},
         {"id": 2, "subscription": 20},
@@ -162,7 +169,7 @@ def test_a_callable_gets_each_notification_as_a_dict_or_each_batch_as_a_table(ro
 
 
 def test_the_console_shows_the_first_rows_as_json_and_counts_the_rest(rows, capsys):
-    ConsoleSink(rows=1).write(rows.coalesce(1), Batch("q", 3))
+    ConsoleSink(rows=1).write(rows.coalesce(1), Batch("q", 3, "filter"))
     first, rest = capsys.readouterr().out.splitlines()
     assert json.loads(first) == {"id": 1, "subscription": 10}
     assert rest == "… and 1 more in micro-batch 3"
@@ -184,15 +191,14 @@ class TestNotificationIds:
         (tmp_path / name).mkdir()
         write_events(tmp_path / name / "in", "1.json", [tick(1, price=1), tick(2, price=2)])
         run(pipeline(tmp_path / name, spark, subs, sink=CallableSink(out.append), **changes))
-        assert [list(row)[:3] for row in out] == [
-            ["notification_id", "subscription", "subscriber"]
-        ] * 3
-        return {(row["id"], row["subscription"]): row["notification_id"] for row in out}
+        names = ["notification_id", "kind", "subscription", "subscriber", "position", "event"]
+        assert [list(row) for row in out] == [names] * 3
+        return {(row["event"]["id"], row["subscription"]): row["notification_id"] for row in out}
 
     def test_they_differ_by_event_subscription_and_pipeline(self, tmp_path, spark):
         ids = self.ids(tmp_path, spark, "a", event_id="id")
         assert len(set(ids.values())) == len(ids) == 3
-        assert all(len(i) == 32 for i in ids.values())
+        assert all(i == f"{i[:32]}-{subscription}" for (_, subscription), i in ids.items())
         assert not set(ids.values()) & set(self.ids(tmp_path, spark, "b", event_id="id").values())
 
     @pytest.mark.parametrize("event_id", ["id", None])
@@ -202,4 +208,4 @@ class TestNotificationIds:
         out: list = []
         sink = CallableSink(out.append)
         run(pipeline(tmp_path / "a", spark, market(), sink=sink, event_id=event_id))
-        assert {(r["id"], r["subscription"]): r["notification_id"] for r in out} == first
+        assert {(r["event"]["id"], r["subscription"]): r["notification_id"] for r in out} == first

@@ -220,10 +220,10 @@ def test_bad_records_do_not_stop_the_rest_of_their_batch(spark, tmp_path):
     out: list[dict] = []
     metrics = run(pipeline(tmp_path, spark, subs, sink=CallableSink(out.append)))
     assert sorted(row["id"] for row in out) == [1, 2]
-    assert (metrics.last.report.events, metrics.last.report.dead_letters) == (3, 5)
+    assert (metrics.last.report.published, metrics.last.report.dead_letters) == (3, 5)
     letters = [
         json.loads(line)
-        for file in (tmp_path / "checkpoint/penstock/dead-letters").glob("batch=*/*.json")
+        for file in (tmp_path / "checkpoint/penstock/dead-letters").glob("*/batch=*/*.json")
         for line in file.read_text().splitlines()
     ]
     assert len(letters) == 5
@@ -262,7 +262,7 @@ def test_records_from_a_socket_are_parsed_too(spark, tmp_path):
     )
     changes = {"sink": CallableSink(out.append), "dead_letter": CallableSink(letters.append)}
     with pipeline(
-        tmp_path, spark, subs, source=source, trigger="100 ms", **changes
+        tmp_path, spark, subs, events=source, trigger="100 ms", **changes
     ).start() as running:
         for _ in range(300):
             if len(out) + len(letters) >= 3:
@@ -279,7 +279,7 @@ def test_the_rate_source_needs_no_schema(spark, tmp_path):
     subs.subscribe("alice", "value >= 0")
     out: list[dict] = []
     source = Source("rate-micro-batch", options={"rowsPerBatch": 5, "numPartitions": 1})
-    piped = pipeline(tmp_path, spark, subs, source=source, sink=CallableSink(out.append))
+    piped = pipeline(tmp_path, spark, subs, events=source, sink=CallableSink(out.append))
     run(piped)
     assert {"timestamp", "value"} <= set(out[0])
     assert [row["value"] for row in out[:5]] == [0, 1, 2, 3, 4]
@@ -291,7 +291,7 @@ def test_parquet_files_are_a_source(spark, tmp_path):
     subs.subscribe("alice", "id >= 2 AND price IS NULL")  # the files have no price
     out: list[dict] = []
     source = Source("parquet", str(tmp_path / "in"), "id bigint, symbol string, price double")
-    run(pipeline(tmp_path, spark, subs, source=source, sink=CallableSink(out.append)))
+    run(pipeline(tmp_path, spark, subs, events=source, sink=CallableSink(out.append)))
     assert sorted(row["id"] for row in out) == [2, 3]
 
 

@@ -9,7 +9,7 @@ from tests.sizes import PATIENCE
 
 import penstock
 from penstock.base.errors import PenstockError, PipelineError, RegistryError, SchemaError
-from penstock.pipeline import CallableSink, FileSink, running_costs
+from penstock.pipeline import CallableSink, FileSink, event_batches, running_costs
 from penstock.pipeline import micro_batches as batch
 from penstock.pipeline.pins import Pins
 
@@ -44,7 +44,7 @@ def test_the_pin_of_each_micro_batch_is_on_record(spark, tmp_path):
     write_events(tmp_path / "in", "1.json", [tick(1)])
     before = time.time() * 1e6
     run(pipeline(tmp_path, spark, subs))
-    pin = Pins(tmp_path / "checkpoint").find(0)
+    pin = Pins(tmp_path / "checkpoint/events").find(0)
     assert pin.snapshot.sequence == subs.sequence()
     assert before <= pin.now <= time.time() * 1e6
 
@@ -64,7 +64,7 @@ def test_a_replay_uses_the_pinned_snapshot_and_time_not_todays(spark, tmp_path, 
     again: list = []
     metrics = run(pipeline(tmp_path, spark, subs, sink=CallableSink(again.append)))
     assert again[:1] == first
-    assert [(row["id"], row["subscription"]) for row in again] == [(1, kept.id), (2, 2)]
+    assert [(row["event"]["id"], row["subscription"]) for row in again] == [(1, kept.id), (2, 2)]
     assert [b.report.replayed for b in metrics.batches] == [True, False]
 
 
@@ -77,7 +77,7 @@ def test_a_replay_of_what_the_files_have_runs_nothing(spark, tmp_path):
     metrics = run(pipeline(tmp_path, spark, subs))
     assert delivered(tmp_path / "out") == [(0, 1, 1)]
     report = metrics.last.report
-    assert (report.replayed, report.events, report.matches) == (True, None, None)
+    assert (report.replayed, report.published, report.notifications) == (True, None, None)
 
 
 def test_started_again_it_goes_on_where_it_was(spark, tmp_path):
@@ -100,7 +100,7 @@ def test_available_now_reads_what_is_there_and_ends(spark, tmp_path):
         "schema": "id bigint, price double, symbol string",
         "options": {"maxFilesPerTrigger": 2},
     }
-    metrics = run(pipeline(tmp_path, spark, subs, source=source))
+    metrics = run(pipeline(tmp_path, spark, subs, events=source))
     assert sorted(event for _, event, _ in delivered(tmp_path / "out")) == [0, 1, 2, 3]
     assert metrics.summary()["batches"] == 2
 
@@ -176,7 +176,7 @@ def test_a_lost_snapshot_is_made_again_or_stops_the_replay(spark, tmp_path, chan
     write_events(tmp_path / "in", "1.json", [tick(1)])
     run(pipeline(tmp_path, spark, subs))
     forget_commit(tmp_path, 0)
-    (version,) = (tmp_path / "checkpoint/penstock/snapshots").glob("*/versions/*.json")
+    (version,) = (tmp_path / "checkpoint/events/penstock/snapshots").glob("*/versions/*.json")
     version.unlink()
     again: list = []
     if changed:
@@ -200,7 +200,7 @@ def test_a_sink_that_fails_stops_the_pipeline_with_its_reason_and_loses_nothing(
         run(pipeline(tmp_path, spark, subs, sink=CallableSink(broken)))
     out: list = []
     run(pipeline(tmp_path, spark, subs, sink=CallableSink(out.append)))
-    assert [row["id"] for row in out] == [1]
+    assert [row["event"]["id"] for row in out] == [1]
 
 
 def test_a_streaming_dataframe_is_a_source(spark, tmp_path):
@@ -210,7 +210,7 @@ def test_a_streaming_dataframe_is_a_source(spark, tmp_path):
     schema = "id bigint, symbol string, price double"
     frame = spark.readStream.schema(schema).json(str(tmp_path / "in"))
     frame = frame.selectExpr("id", "concat(symbol, symbol) as symbol", "price")
-    run(pipeline(tmp_path, spark, subs, source=frame))
+    run(pipeline(tmp_path, spark, subs, events=frame))
     assert delivered(tmp_path / "out") == [(0, 1, 1)]
 
 
@@ -221,8 +221,8 @@ def test_columns_of_unusual_names_arrive(spark, tmp_path):
     schema = {"n": "int", "a.b": "int", "c`d": "int", "é è": "int"}
     source = {"format": "json", "path": str(tmp_path / "in"), "schema": schema}
     out: list = []
-    run(pipeline(tmp_path, spark, subs, source=source, sink=CallableSink(out.append)))
-    assert [(row["a.b"], row["c`d"], row["é è"]) for row in out] == [(1, 2, 3)]
+    run(pipeline(tmp_path, spark, subs, events=source, sink=CallableSink(out.append)))
+    assert [row["event"] for row in out] == [{"n": 0, "a.b": 1, "c`d": 2, "é è": 3}]
 
 
 def test_stop_lets_the_micro_batch_end_and_can_be_called_twice(spark, tmp_path):
@@ -231,7 +231,7 @@ def test_stop_lets_the_micro_batch_end_and_can_be_called_twice(spark, tmp_path):
     started: list = []
 
     def slow(row):
-        started.append(row["id"])
+        started.append(row["event"]["id"])
         time.sleep(1)
 
     running = pipeline(tmp_path, spark, subs, trigger="50 ms", sink=CallableSink(slow)).start()
@@ -241,8 +241,8 @@ def test_stop_lets_the_micro_batch_end_and_can_be_called_twice(spark, tmp_path):
     running.stop()
     assert not running.is_active
     assert started == [1, 2]
-    assert (tmp_path / "checkpoint/commits/0").exists()
-    assert running.metrics.summary()["matches"] == 2
+    assert (tmp_path / "checkpoint/events/commits/0").exists()
+    assert running.metrics.summary()["notifications"] == 2
 
 
 def test_await_termination_gives_up_after_its_timeout(spark, tmp_path):
@@ -253,14 +253,14 @@ def test_await_termination_gives_up_after_its_timeout(spark, tmp_path):
 
 def test_old_snapshots_go_but_not_those_still_needed(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(batch, "_PRUNE_EVERY", 1)
-    monkeypatch.setattr(batch, "_SNAPSHOTS_KEPT", 1)
+    monkeypatch.setattr(event_batches, "SNAPSHOTS_KEPT", 1)
     subs = market()
     with pipeline(tmp_path, spark, subs, trigger="50 ms").start() as running:
         for number in range(5):
             subs.subscribe("alice", f"price > {number / 100}")
             write_events(tmp_path / "in", f"{number}.json", [tick(number)])
             running.process_available()
-    versions = (tmp_path / "checkpoint/penstock/snapshots").glob("*/versions/*.json")
+    versions = (tmp_path / "checkpoint/events/penstock/snapshots").glob("*/versions/*.json")
     assert sorted(int(path.stem) for path in versions) == [
         5
     ]  # all before are committed, and on the disk
@@ -268,6 +268,10 @@ def test_old_snapshots_go_but_not_those_still_needed(spark, tmp_path, monkeypatc
     again: list = []
     run(pipeline(tmp_path, spark, subs, sink=CallableSink(again.append)))
     assert [row["subscription"] for row in again] == [1, 2, 3, 4, 5]
+
+
+def _events(schema):
+    return {"format": "json", "path": "/", "schema": schema}
 
 
 @pytest.mark.parametrize(
@@ -280,9 +284,10 @@ def test_old_snapshots_go_but_not_those_still_needed(spark, tmp_path, monkeypatc
         ({"sink": print}, PipelineError, "not a sink"),
         ({"checkpoint": "s3a://bucket/c"}, PipelineError, "mounted file system"),
         ({"subscriptions": "nowhere.db"}, RegistryError, "nowhere.db"),
-        ({"schema": "id int, subscriber string"}, SchemaError, "'subscriber'"),
-        ({"source": {"format": "jsn"}}, PipelineError, "jsn"),
-        ({"schema": "i interval year"}, SchemaError, "interval year"),
+        ({"events": _events("subscribers string")}, SchemaError, "'subscribers'"),
+        ({"events": {"format": "jsn"}}, PipelineError, "jsn"),
+        ({"events": _events("i interval year")}, SchemaError, "interval year"),
+        ({"events": None}, PipelineError, "events, tables or documents"),
     ],
 )
 def test_what_cannot_work_is_refused_before_it_starts(spark, tmp_path, changes, error, named):
@@ -309,11 +314,11 @@ def test_json_notifications_can_be_read_line_by_line(spark, tmp_path):
     run(pipeline(tmp_path, spark, subs, sink=FileSink(str(tmp_path / "out"), "json")))
     (line,) = [
         json.loads(line)
-        for file in (tmp_path / "out").glob("batch=0/*.json")
+        for file in (tmp_path / "out").glob("*/batch=0/*.json")
         for line in file.read_text().splitlines()
     ]
-    assert line["subscriber"] == "alice"
-    assert line["id"] == 1
+    assert line["subscribers"] == ["alice"]
+    assert line["event"]["id"] == 1
 
 
 def test_a_subscription_that_costs_too_much_is_set_aside_while_it_runs(

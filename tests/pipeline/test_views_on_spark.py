@@ -10,11 +10,11 @@ from tests.sizes import PATIENCE
 
 import penstock
 from penstock.base.errors import PipelineError, SchemaError
-from penstock.pipeline import FileSink, delivery
+from penstock.pipeline import CallableSink, FileSink
+from penstock.pipeline.pins import Pins
 from penstock.pipeline.views.graphs_on_spark import graphs_on_spark
 from penstock.pipeline.views.levels import read_levels
 from penstock.pipeline.views.match import match_views
-from penstock.pipeline.views.pipeline import ViewPipeline
 from penstock.views.choosing.capacities import Capacities
 from penstock.views.choosing.configuration import Inputs
 from penstock.views.pattern_parser import parse_pattern
@@ -22,6 +22,8 @@ from penstock.views.plan_file import ViewsPlan
 from penstock.views.rewriting.embedding_graph import rank_views
 from penstock.views.rewriting.flat_patterns import flatten
 from penstock.views.rewriting.graphs import find_embeddings, find_rewritings
+
+from .scenes import forget_commit
 
 TEXTS = (
     "//item{ID}[topic{val}]",
@@ -168,64 +170,119 @@ def test_graphs_of_a_job_are_those_of_one_process(spark, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def streamed(spark, tmp_path_factory):
-    """A pipeline that was run twice: over some documents, and over all of them. It keeps the figures of one batch."""
+    """A pipeline that was run twice: over some documents, and over all of them. A pattern comes in between."""
     folder: Path = tmp_path_factory.mktemp("views")
-    keep_one = pytest.MonkeyPatch()
-    keep_one.setattr(delivery, "LEVELS_KEPT", 1)
+    subs = penstock.Subscriptions()
+    for number, text in enumerate(TEXTS):
+        subs.subscribe(f"reader {number}", text)
+    subs.subscribe("filter", "price > 5")
     names = list(DOCUMENTS)
-    running = None
+    runs = []
     for some in (names[:2], names[2:]):
         lines = [json.dumps({"id": name, "document": DOCUMENTS[name]}) for name in some]
         (folder / "in").mkdir(exist_ok=True)
         (folder / "in" / f"{some[0]}.json").write_text("\n".join(lines))
-        running = pipeline(spark, folder, plan()).start()
-        running.await_termination(PATIENCE)
-    keep_one.undo()
-    return folder, running
+        running = pipeline(spark, folder, subs).start()
+        assert running.await_termination(PATIENCE)
+        runs.append(running)
+        if len(runs) == 1:
+            late, _ = subs.subscribe("late", "//topic[. = 'ACME']{val}")
+    return folder, runs, late
 
 
-def pipeline(spark, folder, views):
-    documents = spark.readStream.schema("id string, document string").json(str(folder / "in"))
-    return ViewPipeline(
-        documents=documents,
-        views=views,
-        sink=FileSink(str(folder / "out"), "json"),
-        checkpoint=folder / "checkpoint",
-        trigger="available-now",
-    )
+def pipeline(spark, folder, subs, **changes):
+    settings = {
+        "documents": {"format": "json", "path": str(folder / "in")},
+        "subscriptions": subs,
+        "sink": FileSink(str(folder / "out"), "json"),
+        "checkpoint": folder / "checkpoint",
+        "trigger": "available-now",
+        "spark": spark,
+    }
+    return penstock.Pipeline(**{**settings, **changes})
 
 
 def test_a_pipeline_delivers_each_document_once(spark, streamed):
-    """Over a restart: every view its tuples, dead letters in their place, figures for each level."""
-    folder, running = streamed
+    """Over a restart: every view its tuples, its readers' names, dead letters in their place, figures of each level."""
+    folder, runs, late = streamed
     rows = spark.read.json(str(folder / "out")).collect()
-    assert found_in(rows) == EXPECTED
+    assert {row.kind for row in rows} == {"tree-pattern"}
     assert len({row.notification_id for row in rows}) == len(rows) > len(EXPECTED)
+    first = {
+        (row.document.id, tuple(n - 1 for n in row.subscriptions)): row.document.tuples
+        for row in rows
+        if late not in row.subscriptions and row.subscriptions != [1]
+    }
+    assert first == EXPECTED
+    for row in rows:
+        if late not in row.subscriptions:
+            assert row.subscribers == [f"reader {n - 1}" for n in row.subscriptions]
     letters = spark.read.json(str(folder / "checkpoint/penstock/dead-letters")).collect()
     assert [letter.raw for letter in letters] == [DOCUMENTS["broken"]]
-    assert [one.documents for one in running.levels(1)] == [3, 3, 3]
+    report = runs[1].metrics.last.report
+    assert (report.published, report.dead_letters, report.notifications) == (3, 1, 9)
+    assert [one["documents"] for one in report.levels] == [3] * len(report.levels)
 
 
-def test_old_figures_go(streamed):
-    """A checkpoint doesn't grow with every micro-batch: those of the first are gone."""
-    folder, running = streamed
-    assert running.levels(0) == ()
-    levels = folder / "checkpoint/penstock/views/levels"
-    assert [path.name for path in levels.iterdir()] == ["1"]
+def test_a_pattern_that_comes_counts_from_the_next_micro_batch(spark, streamed):
+    """It gets nothing of the documents that were there before it."""
+    folder, _, late = streamed
+    rows = penstock.explode(spark.read.json(str(folder / "out"))).collect()
+    mine = [row for row in rows if row.subscription == late]
+    assert [(row.document.id, row.document.tuples, row.subscriber) for row in mine] == [
+        ("d3", [["ACME"]], "late")
+    ]
 
 
-def test_a_checkpoint_keeps_its_plan(spark, streamed):
-    """Another plan could not replay what the first one began."""
-    folder, _ = streamed
-    with pytest.raises(PipelineError, match="start the new plan with a new checkpoint"):
-        pipeline(spark, folder, TEXTS).start()
-    with pytest.raises(PipelineError, match="doesn't follow a registry: give a plan"):
-        pipeline(spark, folder, penstock.Subscriptions()).start()
-    with pytest.raises(PipelineError, match="for those at rest there is match_views"):
-        ViewPipeline(
-            documents=spark.createDataFrame([("a", "b")], "id string, document string"),
-            views=TEXTS,
-            sink=FileSink(str(folder / "out"), "json"),
-            checkpoint=folder / "other",
-        ).start()
-    shutil.rmtree(folder / "other", ignore_errors=True)
+def test_a_replay_uses_the_patterns_of_its_pin(spark, streamed, tmp_path):
+    """A micro-batch that wasn't committed is worked on as it was planned, whatever came or went since."""
+    folder, _, _ = streamed
+    shutil.copytree(folder, tmp_path / "copy")
+    forget_commit(tmp_path / "copy", 1, "documents")
+    before = {
+        row.notification_id
+        for row in spark.read.json(str(folder / "out/kind=tree-pattern/batch=1")).collect()
+    }
+    shutil.rmtree(tmp_path / "copy/out/kind=tree-pattern/batch=1")
+    later = penstock.Subscriptions()
+    again: list = []
+    sink = CallableSink(again.append, explode=False)
+    pins = Pins(tmp_path / "copy/checkpoint/documents")
+    running = pipeline(
+        spark,
+        tmp_path / "copy",
+        later,
+        documents={"format": "json", "path": str(folder / "in")},
+        sink=sink,
+    )
+    assert running.start().await_termination(PATIENCE)
+    assert pins.find(1).snapshot.version == 2
+    assert {row["notification_id"] for row in again} == before
+
+
+def test_what_are_no_documents_is_refused(spark, tmp_path):
+    """Before anything starts, with what to do."""
+    at_rest = spark.createDataFrame([("a", "b")], "id string, document string")
+    subs = penstock.Subscriptions()
+    with pytest.raises(PipelineError, match="streaming"):
+        pipeline(spark, tmp_path, subs, documents=at_rest).start()
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(SchemaError, match="no column 'document'"):
+        pipeline(spark, tmp_path, subs, documents=stream).start()
+    views = penstock.ViewOptions(format="html")
+    with pytest.raises(PipelineError, match="'xml' or 'json'"):
+        pipeline(spark, tmp_path, subs, views=views).start()
+
+
+def test_each_file_of_a_folder_is_a_document(spark, tmp_path):
+    """A source of format binaryFile: the document is its content, and it is called by its path."""
+    (tmp_path / "news").mkdir()
+    (tmp_path / "news/a.xml").write_text("<a><b>5</b></a>")
+    subs = penstock.Subscriptions()
+    subs.subscribe("alice", "//b{val}")
+    out: list = []
+    source = {"format": "binaryFile", "path": str(tmp_path / "news")}
+    piped = pipeline(spark, tmp_path, subs, documents=source, sink=CallableSink(out.append))
+    assert piped.start().await_termination(PATIENCE)
+    assert [(row["subscriber"], row["document"]["tuples"]) for row in out] == [("alice", [["5"]])]
+    assert out[0]["document"]["id"].endswith("news/a.xml")

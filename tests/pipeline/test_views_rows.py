@@ -9,7 +9,7 @@ import pytest
 
 from penstock.pipeline.views import match
 from penstock.pipeline.views import view_rows as rows
-from penstock.pipeline.views.match import PLAN, plan_of_views
+from penstock.pipeline.views.match import PLAN, direct_plan
 from penstock.views import text_columns
 from penstock.views.plan_file import write_plan
 
@@ -22,8 +22,8 @@ def _run(
 ) -> tuple[list[pa.RecordBatch], list[dict[str, str]]]:
     """The batches of a task and its dead letters."""
     if not (folder / PLAN).exists():
-        write_plan(plan_of_views(TEXTS), folder / PLAN)
-    work = match._Work(str(folder / PLAN), "xml", explode, None, str(folder / "letters"))
+        write_plan(direct_plan(TEXTS), folder / PLAN)
+    work = match._FrameWork("xml", None, str(folder / "letters"), str(folder / PLAN), explode)
     kind = pa.binary() if isinstance(documents[0], bytes) else pa.string()
     batch = pa.RecordBatch.from_arrays(
         [pa.array(range(len(documents))), pa.array(documents, kind)], names=["id", "text"]
@@ -85,8 +85,8 @@ def test_dead_letters_keep_bad_bytes(tmp_path: Path) -> None:
 
 def test_strings_that_are_no_text_are_dead_letters(tmp_path: Path) -> None:
     """A column of strings may hold any bytes, on Spark: they end no task."""
-    write_plan(plan_of_views(TEXTS), tmp_path / PLAN)
-    work = match._Work(str(tmp_path / PLAN), "xml", False, None, str(tmp_path / "letters"))
+    write_plan(direct_plan(TEXTS), tmp_path / PLAN)
+    work = match._FrameWork("xml", None, str(tmp_path / "letters"), str(tmp_path / PLAN), False)
     raw = pa.array([b"<a>\xff</a>", b"<a>5</a>"], pa.binary())
     texts = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
     batch = pa.RecordBatch.from_arrays([pa.array([1, 2]), texts], names=["id", "text"])

@@ -22,7 +22,7 @@ from penstock.cli.spark import session
 from penstock.cli.terminal import count, put, put_json, refusals_text, report_errors, say, warn
 
 if TYPE_CHECKING:
-    from penstock.pipeline import BatchMetrics, Metrics, PipelineConfig, RunningPipeline
+    from penstock.pipeline import BatchMetrics, Metrics, PipelineConfig, RunningPipeline, Source
 
 _LOOK = 0.2  # seconds between two looks at the pipeline
 _ROWS = 10  # micro-batches on the screen
@@ -61,7 +61,7 @@ def run(
         ),
     ] = False,
 ) -> None:
-    """Run a pipeline until Ctrl-C or SIGTERM: events from a source, notifications to a sink.
+    """Run a pipeline until Ctrl-C or SIGTERM: what is published in, notifications to a sink.
 
     The whole description is checked before anything starts, and all its
     problems are reported at once. Started again with the same checkpoint folder,
@@ -129,12 +129,17 @@ def _described(config: "PipelineConfig") -> str:
     """The pipeline in a line. The registry is opened for it: if that fails, it does so before Spark starts."""
     from penstock.registry import Subscriptions
 
-    source, sink = config.source, config.sink
-    origin = f"{source.format} {source.path}" if source.path else source.format
+    sink = config.sink
+    sources = [config.events, *(config.tables or {}).values(), config.documents]
+    origin = ", ".join(_origin(source) for source in sources if source is not None)
     target = getattr(sink, "path", None) or type(sink).__name__
     with Subscriptions.open(config.subscriptions, create=False) as subs:
         there = count(len(subs), "subscription")
     return f"{origin} -> {target} ({sink.guarantee}), {there}"
+
+
+def _origin(source: "Source") -> str:
+    return f"{source.format} {source.path}" if source.path else source.format
 
 
 def _check_filters(config: "PipelineConfig") -> None:
@@ -143,9 +148,9 @@ def _check_filters(config: "PipelineConfig") -> None:
     from penstock.pipeline.schema_texts import read_schema
     from penstock.registry import Subscriptions
 
-    if config.source.schema is None:
+    if config.events is None or config.events.schema is None:
         return
-    schema = read_schema(config.source.schema)
+    schema = read_schema(config.events.schema)
     with Subscriptions.open(config.subscriptions, create=False) as subs:
         rows = subs.active()
     operators = operators_of(config.operators).signatures
@@ -213,7 +218,7 @@ class _LiveScreen:
 
     def __enter__(self) -> "_LiveScreen":
         self._live.start()
-        self._live.update("waiting for events …", refresh=True)
+        self._live.update("waiting for something to be published …", refresh=True)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -235,21 +240,34 @@ class _LiveScreen:
 
 def _cells(batch: "BatchMetrics") -> list[tuple[str, str]]:
     values = batch.to_dict()
-    counts = ("events", "matches", "dead_letters")
-    cells = [("batch", f"{values['batch']}{' (replayed)' * values['replayed']}")]
+    counts = ("published", "notifications", "dead_letters")
+    cells = [
+        ("kind", values["kind"]),
+        ("batch", f"{values['batch']}{' (replayed)' * values['replayed']}"),
+    ]
     cells += [(k.replace("_", "-"), "?" if values[k] is None else f"{values[k]:,}") for k in counts]
     cells += [
         ("snapshot", str(values["snapshot"])),
         ("seconds", f"{values['seconds']:.2f}"),
-        ("events/s", f"{values['rows_per_second']:,.1f}"),
+        ("published/s", f"{values['rows_per_second']:,.1f}"),
         ("p50-ms", f"{values['latency_ms']['p50']:,.0f}"),
         ("p99-ms", f"{values['latency_ms']['p99']:,.0f}"),
     ]
     return cells
 
 
+_PUBLISHED = {
+    "filter": ("event", "events"),
+    "select-join": ("change", "changes"),
+    "tree-pattern": ("document", "documents"),
+}
+
+
 def _total(summary: dict[str, Any]) -> str:
-    matches = count(summary["matches"], "match", "matches")
+    published = [
+        count(one["published"], *_PUBLISHED[kind]) for kind, one in summary["kinds"].items()
+    ]
+    sent = count(summary["notifications"], "notification")
     letters = count(summary["dead_letters"], "dead letter")
     batches = count(summary["batches"], "micro-batch", "micro-batches")
-    return f"{count(summary['events'], 'event')}, {matches}, {letters} in {batches}"
+    return f"{', '.join(published) or 'nothing'} published, {sent}, {letters} in {batches}"

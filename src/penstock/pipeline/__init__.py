@@ -1,9 +1,11 @@
 """The data path: the core on Spark, batch and streaming, classic and Connect.
 
 frames          `match`: a DataFrame of events in, the same with their subscriptions out
-streaming       `Pipeline`: a streaming query that follows the registry
-micro_batches   one micro-batch, from events to notifications
-streaming_queries  starting one, and what is in hand once it runs;  outlets: for every kind of pipeline
+streaming       `Pipeline`: streaming queries that follow the registry, one for each of its intakes
+intakes         what a pipeline takes in: events, changes of tables, documents
+micro_batches   one micro-batch, from what was published to notifications;  event_batches: of events
+notification_shape  one row of one shape for all kinds;  reader_names: whom they are for
+streaming_queries  starting one, and what is in hand once it runs;  outlets: where it delivers
 retries         micro-batches that lose workers are delivered again;  revival: queries that lose a source go on
 feedback        what workers have learned of operators;  running_costs: what subscriptions cost while they run
 checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one driver at a time
@@ -15,10 +17,10 @@ metrics         figures, per micro-batch and in all
 config          a pipeline from a YAML file;  config_words: what is wrong with one;  schema_texts: schemas as text
 triggers        when a pipeline looks for new events
 session         a Spark session for one machine
-delivery        a micro-batch whose rows are notifications already;  dead_letter_files: those that workers find
-task_files      what tasks leave for the driver beside their rows;  halving: work that one record fails
-joins/          `match_joins`, `JoinPipeline`: changes of tables in, what each select-join subscriber lacks out
-views/          `match_views`, `ViewPipeline`: documents in, what every view gets out; graphs of views as a job
+dead_letter_files  those that workers find;  task_files: what tasks leave for the driver beside their rows
+halving         work that one record fails
+joins/          `match_joins`, and micro-batches of changes: what each select-join subscriber lacks
+views/          `match_views`, and micro-batches of documents; graphs of views as a job
 interest        what anybody could want, also as a Spark column (interest_column)
 """
 
@@ -29,11 +31,12 @@ from penstock.base.fronts import front
 if TYPE_CHECKING:
     from penstock.pipeline.config import PipelineConfig, read_config
     from penstock.pipeline.frames import match
-    from penstock.pipeline.joins.match import match_joins
+    from penstock.pipeline.intakes import ViewOptions
+    from penstock.pipeline.joins.match import JoinOptions, match_joins
     from penstock.pipeline.joins.notification_rows import messages_of
-    from penstock.pipeline.joins.pipeline import JoinPipeline
     from penstock.pipeline.kafka_sink import KafkaSink
     from penstock.pipeline.metrics import BatchMetrics, Metrics
+    from penstock.pipeline.notification_shape import explode
     from penstock.pipeline.postgresql_sink import PostgreSQLSink
     from penstock.pipeline.session import local_session
     from penstock.pipeline.sinks import (
@@ -50,18 +53,18 @@ if TYPE_CHECKING:
     from penstock.pipeline.streaming import Pipeline, RunningPipeline
     from penstock.pipeline.views.levels import LevelFigures, read_levels
     from penstock.pipeline.views.match import match_views
-    from penstock.pipeline.views.pipeline import RunningViews, ViewPipeline
 
 __getattr__ = front(
     "penstock.pipeline",
     {
         "config": ("PipelineConfig", "read_config"),
         "frames": ("match",),
-        "joins.match": ("match_joins",),
+        "intakes": ("ViewOptions",),
+        "joins.match": ("JoinOptions", "match_joins"),
         "joins.notification_rows": ("messages_of",),
-        "joins.pipeline": ("JoinPipeline",),
         "kafka_sink": ("KafkaSink",),
         "metrics": ("BatchMetrics", "Metrics"),
+        "notification_shape": ("explode",),
         "postgresql_sink": ("PostgreSQLSink",),
         "session": ("local_session",),
         "sinks": (
@@ -78,7 +81,6 @@ __getattr__ = front(
         "streaming": ("Pipeline", "RunningPipeline"),
         "views.levels": ("LevelFigures", "read_levels"),
         "views.match": ("match_views",),
-        "views.pipeline": ("RunningViews", "ViewPipeline"),
     },
 )
 
@@ -91,7 +93,7 @@ __all__ = [
     "ConsoleSink",
     "DeltaSink",
     "FileSink",
-    "JoinPipeline",
+    "JoinOptions",
     "KafkaSink",
     "LevelFigures",
     "Metrics",
@@ -99,10 +101,10 @@ __all__ = [
     "PipelineConfig",
     "PostgreSQLSink",
     "RunningPipeline",
-    "RunningViews",
     "Sink",
     "Source",
-    "ViewPipeline",
+    "ViewOptions",
+    "explode",
     "local_session",
     "match",
     "match_joins",

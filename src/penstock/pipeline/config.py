@@ -1,12 +1,16 @@
 """A pipeline from a YAML file, with the whole file checked before anything starts.
 
-    name: ticks
-    source:
+    name: market
+    subscriptions: sqlite:///subs.db
+    events:
       format: json
       path: ticks/
       schema: {symbol: string, price: double, at: timestamp}
       options: {maxFilesPerTrigger: 10}
-    subscriptions: sqlite:///subs.db
+    tables:
+      Stocks: {format: json, path: stocks/}
+      Reviews: {format: json, path: reviews/}
+    documents: {format: binaryFile, path: news/}
     sink: {format: parquet, path: notifications/}
     checkpoint: checkpoint/
 
@@ -22,7 +26,7 @@ import importlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -47,13 +51,15 @@ from penstock.matching import check_engine
 from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.config_words import REFUSED, describe_kind, problems_of
+from penstock.pipeline.intakes import ViewOptions
+from penstock.pipeline.joins.match import JoinOptions
 from penstock.pipeline.kafka_sink import KafkaSink
 from penstock.pipeline.pins import is_remote, local_path
 from penstock.pipeline.postgresql_sink import PostgreSQLSink
 from penstock.pipeline.schema_texts import read_schema
 from penstock.pipeline.session import local_session
 from penstock.pipeline.sinks import CallableSink, ConsoleSink, DeltaSink, FileSink, Sink
-from penstock.pipeline.sources import RECORDS, Source
+from penstock.pipeline.sources import NEED_SCHEMA, RECORDS, UNKNOWN, Source
 from penstock.pipeline.streaming import Pipeline
 from penstock.pipeline.triggers import trigger_of
 
@@ -187,13 +193,13 @@ class SourcePart(_Part):
     """Where events come from."""
 
     format: Text = Field(json_schema_extra={"examples": [*_LOCAL_FILES, "delta", "kafka"]})
-    """json, csv, parquet, orc, avro, delta: files; kafka, socket, rate; any Spark format"""
+    """json, csv, parquet, orc, avro, delta; binaryFile: a document in each; kafka, socket, rate; any Spark format"""
     path: Text | None = None
     """of files"""
     schema_: Annotated[
         Any, AfterValidator(_check_schema), WithJsonSchema({"type": ["string", "object"]})
     ] = Field(None, alias="schema")
-    """of the events: {symbol: string, price: double}, or 'symbol string, price double'; JSON and CSV need it"""
+    """{symbol: string, price: double}, or 'symbol string, price double'; JSON and CSV events need it"""
     record: Text = Field(RECORDS[0], json_schema_extra={"enum": list(RECORDS)})
     """how the value of a kafka or socket source is written"""
     options: Settings = {}
@@ -216,14 +222,71 @@ class SourcePart(_Part):
         return Source(self.format, self.path, self.schema_, self.record, self.options)
 
 
+class OwnSchemaPart(SourcePart):
+    """Where changes of a table, or documents, come from. What they are like is known, unless a schema is given."""
+
+    def make(self) -> Source:
+        if self.schema_ is not None or self.format not in NEED_SCHEMA:
+            return super().make()
+        return Source(self.format, self.path, UNKNOWN, self.record, self.options)
+
+
+class WindowPart(_Part):
+    """How long tuples of a table stay."""
+
+    column: Text
+    """has the time of a tuple"""
+    length: Text
+    """1 hour, 7 days"""
+
+
+class JoinsPart(_Part):
+    """How changes of tables are written, and how their state is kept."""
+
+    op: Text = JoinOptions.op
+    """the column with insert, update or delete; without it, rows are tuples that are there from now on"""
+    version: Text = JoinOptions.version
+    """that with a number that grows with each change of a tuple"""
+    before: Text = JoinOptions.before_image
+    """that with the tuple as it was: needed if an update changes the key"""
+    windows: dict[str, WindowPart] = {}
+    """by table"""
+    alone: list[Text] | None = None
+    """tables that are selected alone, too; by default all"""
+    buckets: int | None = Field(None, ge=1)
+    """into how many parts the state of each edge is divided"""
+
+    def make(self) -> JoinOptions:
+        windows = {table: (one.column, one.length) for table, one in self.windows.items()}
+        alone = None if self.alone is None else tuple(self.alone)
+        return JoinOptions(self.op, self.version, self.before, windows, alone, self.buckets)
+
+
+class ViewsPart(_Part):
+    """What documents are like."""
+
+    document: Text | None = None
+    """the column with their texts"""
+    id: Text | None = None
+    """that with what they are called"""
+    format: Literal["xml", "json"] = "xml"
+
+    def make(self) -> ViewOptions:
+        return ViewOptions(self.document, self.id, self.format)
+
+
 class FolderSinkPart(_Part):
     """Files in a folder, or a Delta table: exactly once."""
 
     format: Literal["parquet", "json", "delta"]
     path: Annotated[Text, AfterValidator(_check_writable)]
+    explode: bool = False
+    """one row for each subscriber, not one with the list of them"""
 
     def make(self) -> Sink:
-        return DeltaSink(self.path) if self.format == "delta" else FileSink(self.path, self.format)
+        if self.format == "delta":
+            return DeltaSink(self.path, self.explode)
+        return FileSink(self.path, self.format, self.explode)
 
 
 class KafkaSinkPart(_Part):
@@ -307,9 +370,18 @@ class PipelineConfig(_Part):
 
     name: Text | None = None
     """of the query, in Spark's UI and in metrics"""
-    source: Annotated[Source, _made_from(SourcePart)]
     subscriptions: Annotated[Text, AfterValidator(_check_registry)]
     """the registry: sqlite:///subs.db, a file, or postgresql://user@host/database"""
+    events: Annotated[Source, _made_from(SourcePart)] | None = None
+    """where events come from, for filters"""
+    tables: dict[str, Annotated[Source, _made_from(OwnSchemaPart)]] | None = None
+    """where changes of tables come from, for select-joins: by the names of the registry's catalogue"""
+    documents: Annotated[Source, _made_from(OwnSchemaPart)] | None = None
+    """where documents come from, for tree patterns"""
+    joins: Annotated[JoinOptions, _made_from(JoinsPart)] = JoinOptions()
+    """how changes of tables are written"""
+    views: Annotated[ViewOptions, _made_from(ViewsPart)] = ViewOptions()
+    """what documents are like"""
     sink: MadeSink
     """where notifications go"""
     checkpoint: OwnFolder
@@ -339,7 +411,7 @@ class PipelineConfig(_Part):
     @field_validator("event_time", "event_id")
     @classmethod
     def _check_attribute(cls, path: str, info: ValidationInfo) -> str:
-        source = info.data.get("source")  # absent if something is wrong with it
+        source = info.data.get("events")  # absent if something is wrong with it
         if source is None or source.schema is None:
             return path
         schema = read_schema(source.schema)
@@ -348,6 +420,12 @@ class PipelineConfig(_Part):
             suggested = f": did you mean {hint!r}?" if hint else ""
             raise ValueError(f": the events have no attribute {path!r}{suggested}")
         return path
+
+    @model_validator(mode="after")
+    def _check_inputs(self) -> Self:
+        if all(one is None for one in (self.events, self.tables, self.documents)):
+            raise ValueError("there is nothing to read: give events, tables or documents")
+        return self
 
     def session(self) -> SparkSession:
         """The Spark session that the file asks for."""
@@ -361,7 +439,12 @@ class PipelineConfig(_Part):
 
 _PARTS: dict[str, type[_Part]] = {
     "": PipelineConfig,
-    "source": SourcePart,
+    "events": SourcePart,
+    "tables": OwnSchemaPart,
+    "documents": OwnSchemaPart,
+    "joins": JoinsPart,
+    "windows": WindowPart,
+    "views": ViewsPart,
     "spark": SparkPart,
     **dict.fromkeys(("parquet", "json", "delta"), FolderSinkPart),
     "kafka": KafkaSinkPart,
@@ -390,11 +473,11 @@ def read_config(path: str | Path) -> PipelineConfig:
 def parse_config(value: Any) -> PipelineConfig:
     """Check a pipeline description as it comes from YAML or JSON.
 
-    >>> parse_config({"sorce": {}, "sink": {"format": "console"}, "checkpoint": "/tmp/c", "subscriptions": "postgresql://h/d"})
+    >>> parse_config({"evnts": {}, "sink": {"format": "console"}, "subscriptions": "postgresql://h/d"})
     Traceback (most recent call last):
     penstock.base.errors.ConfigError: 2 problems in the pipeline description
-      - unknown key 'sorce': did you mean 'source'?
-      - missing key 'source'
+      - unknown key 'evnts': did you mean 'events'?
+      - missing key 'checkpoint'
     """
     try:
         return PipelineConfig.model_validate(value)

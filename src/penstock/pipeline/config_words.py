@@ -15,7 +15,15 @@ REFUSED = "refused"
 
 _UNKNOWN = ("extra_forbidden", "invalid_key")
 _EXPECTED = {
-    "source": "a mapping with a format",
+    "events": "a mapping with a format",
+    "documents": "a mapping with a format",
+    "tables": "a mapping of tables to sources",
+    "joins": "a mapping",
+    "views": "a mapping",
+    "windows": "a mapping of tables to column and length",
+    "alone": "a list of tables",
+    "buckets": "a number from 1 on",
+    "explode": "true or false",
     "sink": "a mapping with a format",
     "dead_letter": "a mapping with a format",
     "spark": "a mapping with master and config",
@@ -46,10 +54,11 @@ def _sentence(error: ErrorDetails, known: KnownKeys) -> str:
         case "refused":
             return str(error["ctx"]["reason"])
         case "value_error":
-            return f"{where}{error['ctx']['error']}"
+            return f"{where}{error['ctx']['error']}".strip()
         case "extra_forbidden" | "invalid_key":
             prefix = where.removesuffix(place[-1])
-            keys = known[steps[-2] if prefix else ""]
+            part = steps[-2] if prefix else ""
+            keys = known[part if part in known else steps[-3]]  # of a table: those of all tables
             return f"unknown key '{where}': {_hint(place[-1], keys, prefix)}"
         case "missing":
             return f"missing key '{where}'"

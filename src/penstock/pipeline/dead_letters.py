@@ -68,17 +68,11 @@ def dead_letters(frame: DataFrame, records: Records, batch: int, now: int) -> Da
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for part in batches:
-            reasons, raws, encodings = [], [], []
-            for reason, raw in zip(
-                part.column(0).to_pylist(), part.column(1).to_pylist(), strict=True
-            ):
-                text, encoding = readable(raw)
-                raws.append(text)
-                encodings.append(encoding)
-                reasons.append(explain(text, records) if encoding == "utf-8" else reason)
+            pairs = zip(*[column.to_pylist() for column in part.columns], strict=True)
+            letters = [letter_of_record(reason, raw, records) for reason, raw in pairs]
+            columns = zip(*letters, strict=True) if letters else ((), (), ())
             yield pa.record_batch(
-                [pa.array(column, pa.string()) for column in (reasons, raws, encodings)],
-                names=SCHEMA.names,
+                [pa.array(column, pa.string()) for column in columns], names=SCHEMA.names
             )
 
     bad = frame.where(F.col(REASON).isNotNull()).select(REASON, RAW)
@@ -87,6 +81,12 @@ def dead_letters(frame: DataFrame, records: Records, batch: int, now: int) -> Da
         F.lit(batch).cast("bigint").alias("batch_id"),
         F.timestamp_micros(F.lit(now)).alias("time"),
     )
+
+
+def letter_of_record(reason: str, raw: bytes | None, records: Records) -> tuple[str, str, str]:
+    """Why a record isn't what it should be, the record as text, and how it is encoded in that."""
+    text, encoding = readable(raw)
+    return explain(text, records) if encoding == "utf-8" else reason, text, encoding
 
 
 def readable(raw: bytes | None) -> tuple[str, str]:

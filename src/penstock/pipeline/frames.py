@@ -1,7 +1,8 @@
 """`match`: a DataFrame of events in, the same events with their subscriptions out.
 
     events ──▶ mapInArrow ──▶ events + subscriptions: array<bigint>            one row per event
-                          └─▶ events + subscription, subscriber (explode)      one row per pair
+                          ├─▶ events + subscription, subscriber (explode)      one row per pair
+                          └─▶ events + subscriptions, subscribers              one row per event that matches
 
 What travels to the workers is a few dozen bytes: where the snapshot lies, the engine, and the time that leases are
 compared with. Each worker process maps the snapshot into memory once and keeps it. Neither a broadcast variable nor a
@@ -16,6 +17,7 @@ import json
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,16 @@ PAIR = (
     StructField("subscription", LongType(), nullable=False),
     StructField("subscriber", StringType(), nullable=True),
 )
+READERS = (SUBSCRIPTIONS, StructField("subscribers", ArrayType(StringType()), nullable=False))
+
+
+class Form(Enum):
+    """What rows of matches are like: one for each event, for each pair, or for each event that matches, with names."""
+
+    LISTS = "lists"
+    PAIRS = "pairs"
+    READERS = "readers"
+
 
 _PAIRS = 1 << 17  # rows of an output batch, where there is one per pair
 _BYTES = (
@@ -99,7 +111,8 @@ def match(
         raise PipelineError(
             "failures has no place in exploded matches, where an event may have no row: choose one of the two"
         )
-    check_columns(schema, _added(explode, failures))
+    form = Form.PAIRS if explode else Form.LISTS
+    check_columns(schema, _added(form, failures))
     check_strategy(strategy)
     known = operators_of(subscriptions) if operators is None else Operators.of(operators)
     known.portable()
@@ -110,16 +123,14 @@ def match(
     now = None if df.isStreaming else utc_now()
     return match_frame(
         df,
-        MatchWork(
-            ref, now, explode, engine, known.signatures, strategy=strategy, failures=failures
-        ),
+        MatchWork(ref, now, form, engine, known.signatures, strategy=strategy, failures=failures),
     )
 
 
 def match_frame(df: DataFrame, work: "MatchWork") -> DataFrame:
     """`df` with the columns that workers add to it."""
     names = df.schema.names
-    result = StructType([*df.schema.fields, *_added(work.explode, work.failures)])
+    result = StructType([*df.schema.fields, *_added(work.form, work.failures)])
     if any(mark in name for name in names for mark in ".`"):
         # Spark takes such a name for a path when it hands columns to Python: give them by number.
         df = df.toDF(*[f"c{number}" for number in range(len(names))])
@@ -130,9 +141,12 @@ def match_frame(df: DataFrame, work: "MatchWork") -> DataFrame:
     return df.mapInArrow(run, result)
 
 
-def _added(explode: bool, failures: bool) -> tuple[StructField, ...]:
-    if explode:
-        return PAIR
+def _added(form: Form, failures: bool) -> tuple[StructField, ...]:
+    match form:
+        case Form.PAIRS:
+            return PAIR
+        case Form.READERS:
+            return READERS
     return (SUBSCRIPTIONS, FAILURES) if failures else (SUBSCRIPTIONS,)
 
 
@@ -239,7 +253,7 @@ class MatchWork:
 
     ref: SnapshotRef
     now: int | None
-    explode: bool
+    form: Form
     engine: str
     operators: Signatures = NO_OPERATORS
     isolate: bool = False
@@ -283,13 +297,17 @@ class MatchWork:
     def _rows(
         self, matcher: Matcher, events: pa.RecordBatch, found: Matches
     ) -> Iterator[pa.RecordBatch]:
-        if self.explode:
+        if self.form is Form.PAIRS:
             yield from _exploded(events, found, matcher)
+            return
+        if self.form is Form.READERS:
+            if len(found.ids):
+                yield _with_readers(events, found, matcher)
             return
         added = [found.lists()]
         if self.failures:
             added.append(_failure_lists(events.num_rows, found.failures))
-        names = [field.name for field in _added(False, self.failures)]
+        names = [field.name for field in _added(self.form, self.failures)]
         yield _with_columns(events, added, names)
 
 
@@ -298,6 +316,17 @@ def _failure_lists(events: int, failures: Iterable[OperatorFailure]) -> pa.ListA
     for failure in failures:
         lists[failure.event].append(failure_text(failure))
     return pa.array(lists, pa.list_(pa.string()))
+
+
+def _with_readers(events: pa.RecordBatch, found: Matches, matcher: Matcher) -> pa.RecordBatch:
+    """The events that somebody gets, with ids and names of those who do."""
+    matching = np.flatnonzero(np.diff(found.start))
+    ends = pa.array(np.append(found.start[matching], found.start[-1]).astype(np.int32))
+    columns = pa.array(found.ids), matcher.subscribers(found.position)
+    lists = [pa.ListArray.from_arrays(ends, column) for column in columns]
+    if len(matching) < events.num_rows:
+        events = events.take(pa.array(matching))
+    return _with_columns(events, lists, [field.name for field in READERS])
 
 
 def _exploded(events: pa.RecordBatch, found: Matches, matcher: Matcher) -> Iterator[pa.RecordBatch]:

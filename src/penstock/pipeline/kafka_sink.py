@@ -32,6 +32,7 @@ class KafkaSink:
     servers: str
     topic: str
     options: Mapping[str, str] = field(default_factory=dict)
+    explode: ClassVar[bool] = True
     guarantee: ClassVar[str] = AT_LEAST_ONCE
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:

@@ -15,9 +15,9 @@ import json
 import logging
 import os
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,19 @@ KEPT = 1000
 """Micro-batches kept in memory."""
 RING = 64
 """Entries of the ring in which reports travel with Spark Connect."""
+COUNTS = ("published", "notifications", "dead_letters")
+"""What is counted of a micro-batch."""
 _REFUSED_SHOWN = 10
+
+
+Errors = Sequence[tuple[int | None, Exception]]
+"""Subscriptions that were set aside, by id, and why."""
+
+
+IN_PROGRESS = -1
+"""Instead of how many were published: Spark's report on its progress says it."""
+OURS = "penstock_"
+"""What the names of Penstock's own sources begin with: nobody has published what they read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +59,19 @@ class Report:
     """What the function that ran a micro-batch knows. Counts are None if the sink skipped a replay of a batch that it
     had already."""
 
+    kind: str  # of the subscriptions
     batch: int
-    events: int | None
-    matches: int | None
+    published: int | None  # events, changes of tables or documents
+    notifications: int | None
     dead_letters: int | None
     snapshot: int
     sequence: int
     replayed: bool
     latency_ms: tuple[float, ...] | None  # at QUANTILES
-    refused: int  # subscriptions set aside because they don't fit the schema
+    refused: int  # subscriptions set aside because they don't fit
     refusals: tuple[str, ...] = ()  # the first of them
     stale: str | None = None  # why the snapshot is an old one, if the registry couldn't be read
+    levels: tuple[dict[str, Any], ...] = ()  # of views: what each level did (`views.levels`)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -69,6 +83,7 @@ class Report:
         return Report(
             latency_ms=None if latency is None else tuple(latency),
             refusals=tuple(value.pop("refusals")),
+            levels=tuple(value.pop("levels")),
             **value,
         )
 
@@ -80,10 +95,12 @@ class BatchMetrics:
     report: Report
     started: str  # when the trigger began, ISO 8601 UTC
     seconds: float  # how long the trigger took, commit included
+    state_rows: int = 0  # in Spark's state store
+    state_bytes: int = 0  # of the driver's and the workers' memory that it takes
 
     @property
     def rows_per_second(self) -> float:
-        return (self.report.events or 0) / self.seconds if self.seconds else 0.0
+        return (self.report.published or 0) / self.seconds if self.seconds else 0.0
 
     @property
     def quantiles_ms(self) -> tuple[float, ...]:
@@ -99,8 +116,11 @@ class BatchMetrics:
             "seconds": round(self.seconds, 3),
             **values,
             "refusals": list(self.report.refusals),
+            "levels": list(self.report.levels),
             "rows_per_second": round(self.rows_per_second, 1),
             "latency_ms": _percentiles(self.quantiles_ms),
+            "state_rows": self.state_rows,
+            "state_bytes": self.state_bytes,
         }
 
 
@@ -114,8 +134,8 @@ class Metrics:
         self._path = None if path is None else Path(path)
         self._lock = threading.Lock()
         self._batches: deque[BatchMetrics] = deque(maxlen=kept)
-        self._totals = {"batches": 0, "events": 0, "matches": 0, "dead_letters": 0}
-        self._seconds = 0.0
+        self._totals: dict[str, Counter[str]] = {}  # by kind
+        self._seconds: dict[str, float] = {}
         self._failed = False
 
     def add(self, batch: BatchMetrics) -> None:
@@ -123,10 +143,11 @@ class Metrics:
         report = batch.report
         with self._lock:
             self._batches.append(batch)
-            self._totals["batches"] += 1
-            for name in ("events", "matches", "dead_letters"):
-                self._totals[name] += getattr(report, name) or 0
-            self._seconds += batch.seconds
+            totals = self._totals.setdefault(report.kind, Counter())
+            totals["batches"] += 1
+            for name in COUNTS:
+                totals[name] += getattr(report, name) or 0
+            self._seconds[report.kind] = self._seconds.get(report.kind, 0.0) + batch.seconds
             self._append(batch)
 
     @property
@@ -142,17 +163,30 @@ class Metrics:
             return self._batches[-1] if self._batches else None
 
     def summary(self) -> dict[str, Any]:
-        """Totals since the pipeline started, and percentiles of the latency over the batches kept."""
+        """Totals since the pipeline started, of all kinds together, and in `kinds` each by itself."""
         with self._lock:
-            batches, totals, seconds = list(self._batches), dict(self._totals), self._seconds
-        last = batches[-1].report if batches else None
+            kinds = {kind: self._summary_of(kind) for kind in self._totals}
+        counts = ("batches", *COUNTS, "refused")
         return {
-            **totals,
-            "rows_per_second": round(totals["events"] / seconds, 1) if seconds else 0.0,
-            "snapshot": last.snapshot if last else None,
-            "sequence": last.sequence if last else None,
-            "refused": last.refused if last else 0,
+            **{name: sum(kind[name] for kind in kinds.values()) for name in counts},
+            "kinds": kinds,
+        }
+
+    def _summary_of(self, kind: str) -> dict[str, Any]:
+        """One kind: totals, percentiles of the latency over the batches kept, and how it stands now."""
+        batches = [batch for batch in self._batches if batch.report.kind == kind]
+        totals, seconds = self._totals[kind], self._seconds[kind]
+        now = batches[-1] if batches else None
+        return {
+            **{name: totals[name] for name in ("batches", *COUNTS)},
+            "rows_per_second": round(totals["published"] / seconds, 1) if seconds else 0.0,
+            "snapshot": now.report.snapshot if now else None,
+            "sequence": now.report.sequence if now else None,
+            "refused": now.report.refused if now else 0,
+            "refusals": list(now.report.refusals) if now else [],
             "latency_ms": _percentiles(merged_quantiles(batches)),
+            "state_rows": now.state_rows if now else 0,
+            "state_bytes": now.state_bytes if now else 0,
         }
 
     def _append(self, batch: BatchMetrics) -> None:
@@ -169,15 +203,15 @@ class Metrics:
 
 
 def merged_quantiles(batches: Sequence[BatchMetrics]) -> tuple[float, ...]:
-    """The latency of several batches at QUANTILES, from the quantiles of each, weighted by its matches.
+    """The latency of several batches at QUANTILES, from the quantiles of each, weighted by its notifications.
 
     Each batch is taken as a step function between its quantiles: exact at the ends, good to a step between.
 
-    >>> report = Report(0, 9, 9, 0, 1, 1, False, None, 0)
+    >>> report = Report("filter", 0, 9, 9, 0, 1, 1, False, None, 0)
     >>> merged_quantiles([BatchMetrics(report, "", 0.1), BatchMetrics(report, "", 0.3)])[5]
     100.0
     """
-    weighted = [(b.quantiles_ms, max(1, b.report.matches or 0)) for b in batches]
+    weighted = [(b.quantiles_ms, max(1, b.report.notifications or 0)) for b in batches]
     if not weighted:
         return (0.0,) * len(QUANTILES)
     shares = np.diff(QUANTILES, prepend=0.0)
@@ -246,8 +280,20 @@ class Listener(StreamingQueryListener):
             return
         report = self._report(progress.batchId)
         if report is not None:  # None: a trigger that ran no batch
+            if report.published == IN_PROGRESS:
+                read = [s.numInputRows for s in progress.sources if OURS not in s.description]
+                report = replace(report, published=sum(read))
             seconds = progress.durationMs.get("triggerExecution", 0) / 1000
-            self._metrics.add(BatchMetrics(report, progress.timestamp, seconds))
+            states = progress.stateOperators
+            self._metrics.add(
+                BatchMetrics(
+                    report,
+                    progress.timestamp,
+                    seconds,
+                    sum(state.numRowsTotal for state in states),
+                    sum(state.memoryUsedBytes for state in states),
+                )
+            )
 
 
 class LocalReports:
@@ -300,7 +346,7 @@ def _server_session(session: str) -> SparkSession:
     return SparkSession.builder.remote(url).create()
 
 
-def refusals(errors: Sequence[tuple[int | None, Exception]]) -> tuple[str, ...]:
+def refusals(errors: Errors) -> tuple[str, ...]:
     """The first subscriptions that were set aside, in a line each."""
     return tuple(
         f"subscription {sid}: {str(error).splitlines()[0]}"

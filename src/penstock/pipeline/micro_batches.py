@@ -1,17 +1,20 @@
-"""One micro-batch, from events to notifications: what a `Pipeline` does each time Spark has new events.
+"""One micro-batch, from what was published to notifications: what a `Pipeline` does each time Spark has something new.
 
-    pin ──▶ events ─────▶ match ──▶ notifications ──▶ sink
-       └──▶ bad records ──────────▶ dead letters  ──▶ dead-letter sink
+    pin ──▶ events, documents ─▶ match ──▶ notifications ──▶ sink
+       └──▶ bad records ─────────────────▶ dead letters  ──▶ dead-letter sink
 
 1. Find the pin of the batch, or make it: publish a snapshot of the registry as it is now, and write down which, and the
-   time. From here on the batch is a pure function of its events and its pin.
-2. Match, and hand the notifications to the sink, in one job that also counts events, bad records, matches and latency.
-3. If there were bad records, or events that an operator failed on, hand them to the dead-letter sink: a second job,
-   which a batch without them doesn't have. Workers have written those events down (`feedback`): no operator is called
-   twice.
+   time. From here on the batch is a pure function of what was published and its pin.
+2. Match, and hand the notifications to the sink, in one job that also counts records, bad records, notifications and
+   latency.
+3. If there were bad records, or some that matching failed on, hand them to the dead-letter sink: a second job, which a
+   batch without them doesn't have. Workers have written the latter down (`feedback`): nothing is matched twice.
 
 Everything that a crash can interrupt is done again by the replay, and both sinks see to it that doing it again is
-harmless. A subscription that doesn't fit the events is set aside and reported; it doesn't stop the others.
+harmless. A subscription that doesn't fit is set aside and reported; it doesn't stop the others.
+
+What is matched, and with what, is a matter of the kind: `event_batches` has filters, `views.document_batches` tree
+patterns. Changes of tables go through stateful operators of Spark before they come here: `delivery` has those.
 
 The object is picklable: with Spark Connect it runs in a process of the server, and opens the registry by its URL.
 """
@@ -19,47 +22,35 @@ The object is picklable: with Spark Connect it runs in a process of the server, 
 import functools
 import logging
 import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import RegistryError, SnapshotError
-from penstock.language import Schema
-from penstock.language.signatures import Signatures
-from penstock.matching import SnapshotStore
+from penstock.matching import SnapshotRef
 from penstock.matching.subscription_rows import SubscriptionSource
 from penstock.pipeline.dead_letter_files import count_dead_letters, dead_letter_rows
 from penstock.pipeline.dead_letters import Records, dead_letters
-from penstock.pipeline.feedback import (
-    failure_folder,
-    forget_failures,
-    gather_learned,
-    last_run,
-    next_run,
-)
-from penstock.pipeline.frames import PAIR, MatchWork, match_frame, snapshot_store
-from penstock.pipeline.metrics import QUANTILES, Report, Reports, refusals
+from penstock.pipeline.feedback import failure_folder, forget_failures, last_run, next_run
+from penstock.pipeline.metrics import QUANTILES, Errors, Report, Reports, refusals
+from penstock.pipeline.notification_shape import READERS, NotificationShape
+from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.pins import Pin, Pins, query_id
-from penstock.pipeline.running_costs import RunningCosts, cost_folder
-from penstock.pipeline.sinks import Batch, Sink
-from penstock.pipeline.sources import KEY, RAW, REASON
-from penstock.pipeline.sql_names import quote_name
+from penstock.pipeline.sinks import Batch
+from penstock.pipeline.sources import RAW, REASON
 from penstock.registry import Subscriptions
 
 log = logging.getLogger("penstock.pipeline")
 
-NOTIFICATION_ID = StructField("notification_id", StringType(), nullable=False)
-ADDED = (NOTIFICATION_ID, *PAIR)
-"""The columns that a notification has before those of its event."""
-
 UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts if a sink can't tell whether it ran
 _PRUNE_EVERY = 10  # micro-batches
-_SNAPSHOTS_KEPT = 10  # besides those that are still needed
+SNAPSHOTS_KEPT = 10  # besides those that are still needed
 
 
 @dataclass
@@ -70,25 +61,20 @@ class _State:
     refused: int = 0
     refusals: tuple[str, ...] = ()
     stale: str | None = None
-    costs: RunningCosts = field(default_factory=RunningCosts)
+    kept: dict[str, Any] = field(default_factory=dict)  # by a kind, for itself
 
 
-@dataclass
-class MicroBatches:
-    """What is done to each micro-batch of one pipeline; called by Spark with its events and its number."""
+@dataclass(kw_only=True)
+class MicroBatches(ABC):
+    """What is done to each micro-batch of one input; called by Spark with its rows and its number."""
+
+    kind: ClassVar[str]
 
     subscriptions: SubscriptionSource | str  # a registry, or the URL of one
-    schema: StructType
-    sink: Sink
-    dead_letter: Sink
-    checkpoint: str
+    outlet: Outlet
+    shape: NotificationShape
     snapshots: str | None
-    engine: str
-    operators: Signatures
-    strategy: str
     records: Records | None  # None: a source that has no bad records
-    event_time: str | None
-    event_id: str | None
     reports: Reports
     _state: _State = field(default_factory=_State, repr=False)
 
@@ -100,16 +86,19 @@ class MicroBatches:
 
     def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
         """Deliver one; `tried` times it was tried before, and lost a worker."""
-        query = query_id(self.checkpoint)
-        pin, replayed = Pins(self.checkpoint).find_or_make(number, lambda: self._pin(query, number))
+        checkpoint = self.outlet.checkpoint
+        query = query_id(checkpoint)
+        pin, replayed = Pins(checkpoint).find_or_make(number, lambda: self._pin(query, number))
         if replayed:
             self._restore(pin)
-        counted = _Counts(self.event_time)
+        counted = _Counts()
         failures = next_run(failure_folder(pin.snapshot, number))
-        notifications = self._notifications(
-            counted.events(frame), pin, query, failures, isolate=tried > 0
-        )
-        ran = self.sink.write(counted.matches(notifications), Batch(query, number))
+        records = counted.records(frame)
+        if self.records is not None:
+            records = records.where(F.col(REASON).isNull()).drop(REASON, RAW)
+        found = self._match(records, pin, query, failures, isolate=tried > 0)
+        notifications = self.shape.rows(counted.matches(found, self._times()), self.kind)
+        ran = self.outlet.write(notifications, Batch(query, number, self.kind))
         done = utc_now()
         counts = counted.get(ran)
         self._judge_costs(pin, counts)
@@ -123,17 +112,54 @@ class MicroBatches:
         self._report(frame, pin, replayed, counts, done)
         self._prune(query, number)
 
+    # --- what a kind does -----------------------------------------------------------------------
+
+    @abstractmethod
+    def _publish(self, query: str) -> tuple[SnapshotRef, Errors]:
+        """A snapshot of the registry as it is now, and the subscriptions that are not in it."""
+
+    @abstractmethod
+    def _latest(self, query: str) -> SnapshotRef | None:
+        """The last snapshot that was published."""
+
+    @abstractmethod
+    def _restore(self, pin: Pin) -> None:
+        """Make a snapshot again that is damaged since it was pinned, if the registry still allows for it."""
+
+    @abstractmethod
+    def _match(
+        self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
+    ) -> DataFrame:
+        """What somebody is told: ids, lists of readers, and a column of the kind's own.
+
+        Records that fail are left in the folder `failures`. With `isolate`, what may end a worker has a process of its
+        own.
+        """
+
+    @abstractmethod
+    def _prune_snapshots(self, query: str, needed: frozenset[int]) -> None:
+        """Delete old snapshots, but those that are still needed."""
+
+    def _times(self) -> str | None:
+        """The column that says when something was published."""
+        return None
+
+    def _judge_costs(self, pin: Pin, counts: Mapping[str, Any] | None) -> None:  # noqa: B027
+        """Set aside the subscriptions that cost too much."""
+
+    def _figures(self, pin: Pin) -> dict[str, Any]:
+        """What else a report has."""
+        return {}
+
     # --- steps ----------------------------------------------------------------------------------
 
     def _pin(self, query: str, number: int) -> Pin:
         """Pin the registry as it is now; if it can't be reached, or the disk is full, as it was when it last could."""
         self._state.stale = None
-        store = self._store(query)
         try:
-            gather_learned(store)
-            ref, errors = store.publish(self._source(), self._event_schema())
+            ref, errors = self._publish(query)
         except (RegistryError, SnapshotError, OSError) as error:
-            latest = store.latest()
+            latest = self._latest(query)
             if latest is None:
                 raise
             log.warning("micro-batch %d keeps snapshot %d: %s", number, latest.version, error)
@@ -145,44 +171,10 @@ class MicroBatches:
         self._state.refused, self._state.refusals = len(errors), lines
         return Pin(query, number, ref, utc_now())
 
-    def _restore(self, pin: Pin) -> None:
-        """A snapshot that is damaged since it was pinned is made again, if the registry still allows for it."""
-        store = SnapshotStore(pin.snapshot.path, self.engine)
-        if (damage := store.damage(pin.snapshot)) is not None:
-            log.warning("the snapshot of micro-batch %d is compiled again: %s", pin.batch, damage)
-            store.restore(pin.snapshot, self._source(), self._event_schema(), pin.now)
-
-    def _notifications(
-        self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
-    ) -> DataFrame:
-        names = self.schema.names
-        if self.records is not None:
-            frame = frame.where(F.col(REASON).isNull()).drop(REASON, RAW)
-        keyed = frame.withColumn(
-            KEY, event_key(self.schema, self.event_id, frame.columns, pin.batch)
-        )
-        work = MatchWork(
-            pin.snapshot,
-            pin.now,
-            explode=True,
-            engine=self.engine,
-            operators=self.operators,
-            isolate=isolate,
-            strategy=self.strategy,
-            failure_folder=str(failures),
-            costs=cost_folder(pin.snapshot, pin.batch),
-        )
-        parts = [F.lit(query), F.col(KEY), F.col("subscription").cast("string")]
-        return match_frame(keyed, work).select(
-            _digest(parts).alias(NOTIFICATION_ID.name),
-            *[F.col(f.name) for f in PAIR],
-            *[F.col(quote_name(name)) for name in names],
-        )
-
     def _dead_letters(
         self, frame: DataFrame, pin: Pin, query: str, counts: dict[str, Any] | None, failures: Path
     ) -> int:
-        """Deliver bad records and events that operators failed on, in one write; how many of the latter."""
+        """Deliver bad records and those that matching failed on, in one write; how many of the latter."""
         letters: list[DataFrame] = []
         # Not counted: the sink skipped a batch that it had. Whether there were bad records isn't known then.
         if self.records is not None and (counts is None or counts["dead_letters"]):
@@ -192,17 +184,8 @@ class MicroBatches:
             letters.append(dead_letter_rows(frame.sparkSession, [failures], pin.batch, pin.now))
         if letters:
             together = functools.reduce(DataFrame.unionByName, letters)
-            self.dead_letter.write(together, Batch(query, pin.batch))
+            self.outlet.dead_letter.write(together, Batch(query, pin.batch, self.kind))
         return failed
-
-    def _judge_costs(self, pin: Pin, counts: dict[str, Any] | None) -> None:
-        """Set aside the subscriptions that cost too much. If that fails, it is logged, and nothing else happens."""
-        costs = self._state.costs
-        costs.gather(cost_folder(pin.snapshot, pin.batch), counts["events"] if counts else 0)
-        try:
-            costs.judge(self._source())
-        except RegistryError as error:
-            log.warning("micro-batch %d: can't set subscriptions aside: %s", pin.batch, error)
 
     def _report(
         self, frame: DataFrame, pin: Pin, replayed: bool, counts: dict[str, Any] | None, done: int
@@ -212,9 +195,10 @@ class MicroBatches:
             latency = tuple((done - t) / 1000 for t in reversed(counts["times"]))
         counts = counts or {}
         report = Report(
+            kind=self.kind,
             batch=pin.batch,
-            events=counts.get("events"),
-            matches=counts.get("matches"),
+            published=counts.get("published"),
+            notifications=counts.get("notifications"),
             dead_letters=counts.get("dead_letters"),
             snapshot=pin.snapshot.version,
             sequence=pin.snapshot.sequence,
@@ -223,6 +207,7 @@ class MicroBatches:
             refused=self._state.refused,
             refusals=self._state.refusals,
             stale=self._state.stale,
+            **self._figures(pin),
         )
         self.reports.put(frame.sparkSession, report)
 
@@ -230,80 +215,51 @@ class MicroBatches:
         """Delete old pins and snapshots now and then. This batch isn't committed yet; all before it are."""
         if number % _PRUNE_EVERY:
             return
-        pins = Pins(self.checkpoint)
+        pins = Pins(self.outlet.checkpoint)
         pins.prune(committed=number - 1)
-        store = self._store(query)
         in_use = [pins.find(n) for n in pins.batches() if n >= number]
-        store.prune(_SNAPSHOTS_KEPT, frozenset(p.snapshot.version for p in in_use if p is not None))
+        self._prune_snapshots(query, frozenset(p.snapshot.version for p in in_use if p is not None))
 
     # --- what it opens --------------------------------------------------------------------------
 
-    def _source(self) -> SubscriptionSource:
+    def _source(self) -> Any:
+        """The registry."""
         if not isinstance(self.subscriptions, str):
             return self.subscriptions
         if self._state.source is None:
             self._state.source = Subscriptions.open(self.subscriptions, create=False)
         return self._state.source
 
-    def _store(self, query: str) -> SnapshotStore:
+    def _snapshot_folder(self, query: str) -> Path:
         """Snapshots are a pipeline's own: no other could know which of them are still needed."""
-        root = (
-            Path(self.snapshots) / query
-            if self.snapshots
-            else Path(self.checkpoint) / "penstock" / "snapshots"
-        )
-        return snapshot_store(root, self._source(), self._event_schema(), self.engine)
-
-    def _event_schema(self) -> Schema:
-        return Schema.of(self.schema).with_operators(self.operators)
-
-
-def event_key(schema: StructType, event_id: str | None, columns: list[str], batch: int) -> Column:
-    """What identifies an event: its own id, else its place at the source, else its content and micro-batch.
-
-    The last is the same in a replay, but can't tell apart two equal events in one micro-batch.
-    """
-    content = F.concat_ws(
-        "\x1f",
-        F.lit("row"),
-        F.lit(str(batch)),
-        F.to_json(F.struct(*[quote_name(n) for n in schema.names])),
-    )
-    key = _digest([content])
-    if KEY in columns:
-        key = F.coalesce(F.concat(F.lit("at "), F.col(KEY)), key)
-    if event_id is not None:
-        key = F.coalesce(F.concat(F.lit("id "), F.col(event_id).cast("string")), key)
-    return key
-
-
-def _digest(parts: list[Column]) -> Column:
-    """32 hexadecimal digits: 128 bits of a SHA-256."""
-    return F.substring(F.sha2(F.concat_ws("\x1f", *parts), 256), 1, 32)
+        if self.snapshots:
+            return Path(self.snapshots) / query
+        return Path(self.outlet.checkpoint) / "penstock" / "snapshots"
 
 
 class _Counts:
     """Counts a micro-batch while it is written: no second pass over it."""
 
-    def __init__(self, event_time: str | None) -> None:
-        self._event_time = event_time
+    def __init__(self) -> None:
         self._before = Observation()
         self._after = Observation()
 
-    def events(self, frame: DataFrame) -> DataFrame:
+    def records(self, frame: DataFrame) -> DataFrame:
         bad = F.col(REASON).isNotNull() if REASON in frame.columns else F.lit(False)
         return frame.observe(
             self._before,
-            F.count_if(~bad).alias("events"),
+            F.count_if(~bad).alias("published"),
             F.count_if(bad).alias("dead_letters"),
         )
 
-    def matches(self, notifications: DataFrame) -> DataFrame:
-        wanted = [F.count(F.lit(1)).alias("matches")]
-        if self._event_time is not None:
-            micros = F.unix_micros(F.col(self._event_time).try_cast("timestamp"))
+    def matches(self, found: DataFrame, times: str | None) -> DataFrame:
+        """Count readers, not rows, and the latency of what they get."""
+        readers = F.coalesce(F.sum(F.size(READERS[0])), F.lit(0))
+        wanted = [readers.cast("bigint").alias("notifications")]
+        if times is not None:
+            micros = F.unix_micros(F.col(times).try_cast("timestamp"))
             wanted.append(F.percentile_approx(micros, list(QUANTILES), 1000).alias("times"))
-        return notifications.observe(self._after, *wanted)
+        return found.observe(self._after, *wanted)
 
     def get(self, ran: bool | None) -> dict[str, Any] | None:
         """The counts; None if the sink didn't run the batch."""

@@ -1,17 +1,16 @@
-"""Where a pipeline delivers, and how it is started: what the pipelines of all kinds have in common."""
+"""Where a pipeline delivers, and how its queries are started: what all kinds have in common."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.base.errors import PipelineError
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
-from penstock.pipeline.delivery import Delivery
+from penstock.pipeline.notification_shape import NotificationShape, explode
 from penstock.pipeline.pins import local_path
 from penstock.pipeline.retries import Deliver
-from penstock.pipeline.sinks import FileSink, Sink
+from penstock.pipeline.sinks import Batch, FileSink, Sink
 from penstock.pipeline.streaming_queries import StartedQuery, start_query
 from penstock.pipeline.triggers import Trigger, trigger_of
 
@@ -39,21 +38,37 @@ class Outlet:
         letters = dead_letter or FileSink(f"{folder}/penstock/dead-letters", "json")
         return Outlet(sink, letters, folder, trigger_of(trigger), name)
 
-    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
-        """A PipelineError if a sink is none, or can't take rows of these columns."""
-        for sink, taken in ((self.sink, columns), (self.dead_letter, DEAD_LETTER_COLUMNS)):
+    def check(self, spark: SparkSession, shape: NotificationShape) -> None:
+        """A PipelineError if a sink is none, or can't take the notifications."""
+        for sink in (self.sink, self.dead_letter):
             if not isinstance(sink, Sink):
-                raise PipelineError(f"not a sink: {sink!r} (it needs guarantee, check and write)")
-            sink.check(spark, taken)
+                raise PipelineError(
+                    f"not a sink: {sink!r} (it needs guarantee, explode, check and write)"
+                )
+        self.sink.check(spark, shape.columns(explode=self.sink.explode))
+        self.dead_letter.check(spark, DEAD_LETTER_COLUMNS)
+
+    def part(self, name: str, *, alone: bool) -> "Outlet":
+        """The same for one of its inputs, which has a folder of its own in the checkpoint folder.
+
+        A pipeline that has one input alone may go on in a checkpoint folder that was made for that one.
+        """
+        if (Path(self.checkpoint) / "offsets").is_dir():
+            if alone:
+                return self
+            raise PipelineError(
+                f"the checkpoint folder {self.checkpoint} was made by a version of Penstock whose pipelines had one "
+                "input: give another folder to one that has several"
+            )
+        named = None if self.name is None else f"{self.name} {name}"
+        return replace(self, checkpoint=f"{self.checkpoint}/{name}", name=named)
 
     def start(self, frame: DataFrame, deliver: Deliver) -> StartedQuery:
         """Start a query that delivers each micro-batch of a frame."""
         return start_query(frame, deliver, self.checkpoint, self.trigger, self.name)
 
-    def start_delivery(
-        self, notifications: DataFrame, letters: str, levels: str | None = None
-    ) -> StartedQuery:
-        """Start one whose rows are notifications already; `letters` and `levels` as in `Delivery`."""
-        self.check(notifications.sparkSession, notifications.columns)
-        deliver = Delivery(self.sink, self.dead_letter, self.checkpoint, letters, levels)
-        return self.start(notifications, deliver)
+    def write(self, notifications: DataFrame, batch: Batch) -> bool | None:
+        """Give the sink a micro-batch, in rows of the form that it takes; what the sink says of it."""
+        return self.sink.write(
+            explode(notifications) if self.sink.explode else notifications, batch
+        )

@@ -1,14 +1,15 @@
 """A PostgreSQL table as a sink: exactly once, by the number of the micro-batch.
 
-    <table>          notification_id, subscription, subscriber, batch, notification (JSON: the event's columns)
-    <table>_batches  query, batch: the micro-batches that are in the table
-    <table>_stage    what workers have written of the one that runs
+    <table>          notification_id, kind, subscription, subscriber, batch, notification (JSON: what is told)
+    <table>_batches  kind, query, batch: the micro-batches that are in the table
+    <table>_<kind>   what workers have written of the one that runs
 
 Workers copy their rows into the stage, each task in one transaction that first takes back what an earlier try of it has
 left there. One last transaction moves the stage into the table and notes the number: it happens once, or not at all,
 and a replay that finds the number has nothing to do.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,13 +21,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.errors import PipelineError
+from penstock.pipeline.notification_shape import ID, KIND, READER
 from penstock.pipeline.sinks import EXACTLY_ONCE, Batch
 from penstock.pipeline.sql_names import quote_name
 
 if TYPE_CHECKING:
     import psycopg
 
-_NEEDED = ("notification_id", "subscription", "subscriber")
+_NEEDED = (ID, KIND, *READER)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,53}(\.[A-Za-z_][A-Za-z0-9_$]{0,53})?")
 _LOCK = 0x70656E73  # a space of advisory locks of our own
 
@@ -40,6 +42,7 @@ class PostgreSQLSink:
 
     url: str
     table: str = "notifications"
+    explode: ClassVar[bool] = True
     guarantee: ClassVar[str] = EXACTLY_ONCE
 
     def __post_init__(self) -> None:
@@ -62,43 +65,43 @@ class PostgreSQLSink:
             self._make_tables(connection)
 
     def write(self, rows: DataFrame, batch: Batch) -> bool:
+        stage = self._stage(batch.kind)
         with self._connect() as connection:
-            self._make_tables(connection)
+            self._make_tables(connection, stage)
             if self._has(connection, batch):
                 return False
-            connection.execute(f"TRUNCATE {self._stage}")
+            connection.execute(f"TRUNCATE {stage}")
             connection.commit()
             content = [F.col(quote_name(n)) for n in rows.columns if n not in _NEEDED]
             texts = rows.select(
                 *[F.col(name).cast("string").alias(name) for name in _NEEDED],
                 F.to_json(F.struct(*content), {"ignoreNullFields": "false"}).alias("notification"),
             )
-            texts.mapInArrow(self._copy, "rows long").collect()
+            texts.mapInArrow(functools.partial(self._copy, stage), "rows long").collect()
             connection.execute(
-                f"INSERT INTO {self.table} SELECT notification_id, subscription, subscriber, %s, notification "
-                f"FROM {self._stage}",
+                f"INSERT INTO {self.table} SELECT {', '.join(_NEEDED)}, %s, notification FROM {stage}",
                 (batch.id,),
             )
             connection.execute(
-                f"INSERT INTO {self._batches} (query, batch) VALUES (%s, %s)",
-                (batch.query, batch.id),
+                f"INSERT INTO {self._batches} (kind, query, batch) VALUES (%s, %s, %s)",
+                (batch.kind, batch.query, batch.id),
             )
-            connection.execute(f"TRUNCATE {self._stage}")
+            connection.execute(f"TRUNCATE {stage}")
             connection.commit()
         return True
 
     # --- on a worker ----------------------------------------------------------------------------
 
-    def _copy(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _copy(self, stage: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Copy the rows of a task into the stage; how many there were."""
         task = TaskContext.get()
         part = 0 if task is None else task.partitionId()
         count = 0
-        into = f"COPY {self._stage} (part, notification_id, subscription, subscriber, notification) FROM STDIN"
+        into = f"COPY {stage} (part, {', '.join(_NEEDED)}, notification) FROM STDIN"
         with self._connect() as connection, connection.cursor() as cursor:
             # A task that Spark runs twice at once waits here for the other, and then takes its rows back.
             cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, part))
-            cursor.execute(f"DELETE FROM {self._stage} WHERE part = %s", (part,))
+            cursor.execute(f"DELETE FROM {stage} WHERE part = %s", (part,))
             with cursor.copy(into) as copy:
                 for batch in batches:
                     columns = [column.cast(pa.binary()).to_pylist() for column in batch.columns]
@@ -114,9 +117,8 @@ class PostgreSQLSink:
     def _batches(self) -> str:
         return f"{self.table}_batches"
 
-    @property
-    def _stage(self) -> str:
-        return f"{self.table}_stage"
+    def _stage(self, kind: str) -> str:
+        return f"{self.table}_{kind.replace('-', '_')}"
 
     def _connect(self) -> "psycopg.Connection[tuple[object, ...]]":
         try:
@@ -132,20 +134,31 @@ class PostgreSQLSink:
                 f"the PostgreSQL server of the sink can't be reached: {str(error).strip().splitlines()[0]}"
             ) from None
 
-    def _make_tables(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
-        columns = "notification_id TEXT, subscription BIGINT, subscriber TEXT"
+    def _make_tables(
+        self, connection: "psycopg.Connection[tuple[object, ...]]", stage: str | None = None
+    ) -> None:
+        columns = "notification_id TEXT, kind TEXT, subscription BIGINT, subscriber TEXT"
         # JSON, not JSONB, which refuses the NULs that a text of an event may hold.
-        for words in (
+        tables = [
             f"TABLE IF NOT EXISTS {self.table} ({columns}, batch BIGINT, notification JSON)",
-            f"TABLE IF NOT EXISTS {self._batches} (query TEXT, batch BIGINT, PRIMARY KEY (query, batch))",
-            f"UNLOGGED TABLE IF NOT EXISTS {self._stage} (part INT, {columns}, notification JSON)",
-        ):
+            f"TABLE IF NOT EXISTS {self._batches} "
+            "(kind TEXT, query TEXT, batch BIGINT, PRIMARY KEY (query, batch))",
+        ]
+        if stage is not None:
+            tables.append(
+                f"UNLOGGED TABLE IF NOT EXISTS {stage} (part INT, {columns}, notification JSON)"
+            )
+        # Two queries of a pipeline may come here at once, and IF NOT EXISTS isn't proof against that.
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        for words in tables:
             connection.execute(f"CREATE {words}")
         connection.commit()
 
     def _has(self, connection: "psycopg.Connection[tuple[object, ...]]", batch: Batch) -> bool:
         """Whether the micro-batch is there. PipelineError if the table is another pipeline's."""
-        found = connection.execute(f"SELECT query, batch FROM {self._batches} LIMIT 1").fetchone()
+        found = connection.execute(
+            f"SELECT query, batch FROM {self._batches} WHERE kind = %s LIMIT 1", (batch.kind,)
+        ).fetchone()
         if found is not None and found[0] != batch.query:
             raise PipelineError(
                 f"the table {self.table} belongs to another pipeline (or to this one before it lost its checkpoint "

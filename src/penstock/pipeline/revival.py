@@ -60,6 +60,11 @@ class RevivedQuery(RunningQuery):
         """Whether it still runs, or is about to run again."""
         return not self._ended.is_set()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended for good because something went wrong."""
+        return self._ended.is_set() and self._error is not None
+
     def stop(self, timeout: float = 30.0) -> None:
         """Stop after the micro-batch that is being worked on, as every query does."""
         with self._changing:

@@ -1,11 +1,14 @@
 """Where notifications go: one small interface, and its implementations.
 
-A sink gets each micro-batch as a DataFrame and runs it, at most once. It says what it guarantees when a micro-batch is
-replayed after a crash:
+A sink gets each micro-batch as a DataFrame (`notification_shape`) and runs it, at most once. It says what
+it guarantees when a micro-batch is replayed after a crash:
 
 - *exactly once*: a replay is skipped if the batch is there, and replaces what may be there of it. Files, Delta tables.
 - *at least once*: a replay delivers again. Every notification has a `notification_id` made of the pipeline, the event
   and the subscription, the same in the replay, by which a receiver can drop repeats. A callable, the console.
+
+What one event means to a hundred subscribers is one row with a list of them, or a hundred rows (`explode`), as the
+sink says. A list is far less to write.
 
 A sink is a value: picklable and without state of its own, because with Spark Connect it works in another process than
 the one that made it.
@@ -33,15 +36,19 @@ from penstock.pipeline.sealed_folders import is_complete, seal
 EXACTLY_ONCE = "exactly once"
 AT_LEAST_ONCE = "at least once"
 FILE_FORMATS = ("parquet", "json")
-_PARTITION = "batch"
+_PARTITION, _KIND = "batch", "kind"
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Which micro-batch of which pipeline: what a sink needs to recognise a replay."""
+    """Which micro-batch of which query: what a sink needs to recognise a replay.
+
+    A pipeline has a query for each kind of subscription.
+    """
 
     query: str
     id: int
+    kind: str
 
 
 @runtime_checkable
@@ -51,6 +58,11 @@ class Sink(Protocol):
     @property
     def guarantee(self) -> str:
         """`EXACTLY_ONCE` or `AT_LEAST_ONCE`: what holds when a micro-batch is replayed."""
+        ...
+
+    @property
+    def explode(self) -> bool:
+        """Whether it takes one row for each subscriber, not one with the list of them."""
         ...
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
@@ -67,7 +79,10 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class FileSink:
-    """Parquet or JSON files, one folder per micro-batch: `batch=<number>`, which readers see as a column `batch`.
+    """Parquet or JSON files, one folder per kind and micro-batch: `kind=filter/batch=17`, which readers see as columns.
+
+    A row has the list of all who get it; `penstock.explode` makes one for each of them when the files are read. With
+    `explode` they are written so.
 
     A folder is written under a hidden name, synced, and renamed when it is complete, so a reader never sees half a
     batch. `_manifest` in it has the size and the checksum of every file: a replay that finds the folder as that says
@@ -80,6 +95,7 @@ class FileSink:
 
     path: str
     format: str = "parquet"
+    explode: bool = False
     guarantee: ClassVar[str] = EXACTLY_ONCE
 
     def __post_init__(self) -> None:
@@ -93,21 +109,28 @@ class FileSink:
         if _PARTITION in map(str.lower, columns):
             raise PipelineError(
                 f"a file sink keeps each micro-batch in a folder {_PARTITION}=<number>, which readers see as a column: "
-                f"rename the column {_PARTITION!r} of the events"
+                f"rename the column {_PARTITION!r}"
             )
         if is_remote(self.path):
             return
         folder = local_path(self.path, "sink")
         if folder.exists() and not folder.is_dir():
             raise PipelineError(f"sink {self.path} is a file: give a folder")
+        if next(folder.glob(f"{_PARTITION}=*"), None) is not None:
+            raise PipelineError(
+                f"sink {self.path} has notifications of a version of Penstock that wrote them in another form: give "
+                "another folder"
+            )
 
     def write(self, rows: DataFrame, batch: Batch) -> bool:
-        claim(rows.sparkSession, self.path, batch.query)
+        rows = rows.drop(_KIND)  # readers have it from the folder
+        path = f"{self.path}/{_KIND}={batch.kind}"
+        claim(rows.sparkSession, path, batch.query)
         name = f"{_PARTITION}={batch.id}"
-        if is_remote(self.path):
-            rows.write.mode("overwrite").format(self.format).save(f"{self.path}/{name}")
+        if is_remote(path):
+            rows.write.mode("overwrite").format(self.format).save(f"{path}/{name}")
             return True
-        root = local_path(self.path, "sink").absolute()
+        root = local_path(path, "sink").absolute()
         for left in root.glob(f".{batch.id}.*"):  # by a crash
             shutil.rmtree(left)
         if is_complete(root / name):
@@ -136,6 +159,7 @@ class DeltaSink:
     """
 
     path: str
+    explode: bool = False
     guarantee: ClassVar[str] = EXACTLY_ONCE
 
     def __post_init__(self) -> None:
@@ -171,6 +195,7 @@ class ConsoleSink:
     """The first rows of each micro-batch as lines of JSON on standard output, and how many more there are."""
 
     rows: int = 20
+    explode: ClassVar[bool] = True
     guarantee: ClassVar[str] = AT_LEAST_ONCE
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
@@ -190,13 +215,15 @@ class ConsoleSink:
 @dataclass(frozen=True)
 class CallableSink:
     """A Python function, called on the driver with each notification as a dict; with `arrow`, with each micro-batch as
-    an Arrow table. A micro-batch is collected, so it must fit the driver's memory.
+    an Arrow table. A micro-batch is collected, so it must fit the driver's memory. Without `explode` a dict is for all
+    who get it, with the lists `subscriptions` and `subscribers`.
 
     If it raises, the pipeline stops, and the micro-batch is replayed when it is started again.
     """
 
     function: Callable[[Any], object]
     arrow: bool = False
+    explode: bool = True
     guarantee: ClassVar[str] = AT_LEAST_ONCE
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ Because records are lines, `multiLine` isn't offered.
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -39,7 +39,14 @@ KEY = "_penstock_key"  # what identifies the event at its source (Kafka: topic, 
 
 RECORDS = ("json", "csv")
 """How a record can be written."""
+NEED_SCHEMA = ("json", "csv", "parquet", "orc")
+"""Files that need the schema of their records."""
+UNKNOWN = ""
+"""Instead of a schema: whoever reads the source knows it."""
 FILES = ("json", "csv", "parquet", "orc", "avro", "delta")
+WHOLE_FILES = "binaryFile"
+"""A source in which each file is a record: a document."""
+_WHOLE_FILE = "path string, modificationTime timestamp, length bigint, content binary"
 CARRIERS = ("socket", "kafka")
 """Sources that carry records in a `value`."""
 
@@ -81,9 +88,9 @@ class Source:
     def problems(self) -> list[str]:
         """What is wrong with the description, as far as it can be told without Spark."""
         problems = []
-        if self.format in FILES and self.path is None:
+        if self.format in (*FILES, WHOLE_FILES) and self.path is None:
             problems.append(f"a {self.format} source needs a path")
-        if self.format in ("json", "csv", "parquet", "orc") and self.schema is None:
+        if self.format in NEED_SCHEMA and self.schema is None:
             problems.append(
                 f"a {self.format} source needs the schema of its events, like 'symbol string, price double'"
             )
@@ -134,7 +141,9 @@ class Source:
         reader = spark.readStream.format(format_)
         for name, value in self.options.items():
             reader = reader.option(name, value)
-        if self.ddl is not None and format_ in FILES and format_ != "delta":
+        if format_ == WHOLE_FILES:
+            reader = reader.schema(_WHOLE_FILE)
+        elif self.ddl is not None and format_ in FILES and format_ != "delta":
             reader = reader.schema(self.ddl)
         try:
             frame = reader.load() if self.path is None else reader.load(self.path)
@@ -144,11 +153,18 @@ class Source:
             raise PipelineError(_load_problem(self, error)) from error
 
 
-def source_of(value: "Source | Mapping[str, Any] | DataFrame") -> "Source | DataFrame":
-    """A source from what a user gives: a `Source`, a dict of its fields, or a streaming DataFrame."""
+def source_of(
+    value: "Source | Mapping[str, Any] | DataFrame", schema: StructType | None = None
+) -> "Source | DataFrame":
+    """A source from what a user gives: a `Source`, a dict of its fields, or a streaming DataFrame.
+
+    `schema` is that of its records, if they are known without it.
+    """
     if isinstance(value, Source):
-        return value
+        return value if value.schema != UNKNOWN else replace(value, schema=schema)
     if isinstance(value, Mapping):
+        if schema is not None and value.get("format") in NEED_SCHEMA:
+            value = {"schema": schema, **value}
         try:
             return Source(**value)
         except TypeError as error:

@@ -1,78 +1,86 @@
-"""`Pipeline`: events in, notifications out, for as long as it runs.
+"""`Pipeline`: what is published in, notifications out, for as long as it runs.
 
-A pipeline is a description; `start` turns it into a Spark streaming query whose every micro-batch goes through
-`micro_batches.MicroBatches`. It follows the registry: a change takes effect in the next micro-batch.
+A pipeline is a description; `start` turns it into Spark streaming queries, one for each of its inputs (`intakes`). All
+of them follow one registry: a change takes effect in the next micro-batch.
 """
 
+import threading
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.base.errors import PipelineError
-from penstock.matching import check_engine
-from penstock.matching.subscription_rows import SubscriptionSource
-from penstock.operators.define import Operators, OperatorsLike
-from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
-from penstock.pipeline.dead_letters import Records
-from penstock.pipeline.frames import check_columns, operators_of
+from penstock.operators.define import OperatorsLike
+from penstock.operators.strategies import DEFAULT_STRATEGY
+from penstock.pipeline.intakes import (
+    DocumentIntake,
+    EventIntake,
+    EventOptions,
+    Intake,
+    Registry,
+    SourceLike,
+    TableIntake,
+    ViewOptions,
+)
+from penstock.pipeline.joins.match import JoinOptions, catalog_of
 from penstock.pipeline.metrics import ConnectReports, Listener, LocalReports, Metrics, Reports
-from penstock.pipeline.micro_batches import ADDED, MicroBatches
+from penstock.pipeline.notification_shape import NotificationShape
 from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.session import is_connect, local_session
 from penstock.pipeline.sinks import Sink
-from penstock.pipeline.sources import (
-    CARRIERS,
-    REASON,
-    Source,
-    SparkSchema,
-    event_schema,
-    most_values,
-    separator_of,
-    source_of,
-)
-from penstock.pipeline.streaming_queries import RunningQuery, StartedQuery
+from penstock.pipeline.streaming_queries import RunningQuery
 from penstock.registry import Subscriptions
 
 _LAST_WORDS = 60.0  # seconds for a busy Spark to report the last progress of a query that has ended
+_LOOK = 0.05  # seconds between two looks at queries that run side by side
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """Events from a source, matched against a registry that may change meanwhile, into a sink.
+    """What is published, matched against a registry that may change meanwhile, into a sink.
 
-    - `source`: a streaming DataFrame, a `Source`, or a dict of its fields.
-    - `subscriptions`: a registry, or its URL. With Spark Connect it must have a URL.
-    - `sink`: where notifications go: rows of `notification_id`, `subscription`, `subscriber` and the event's columns.
+    - `events`: a streaming DataFrame, a `Source`, or a dict of its fields. Filters are matched with it.
+    - `tables`: changes of tables, by the names of the registry's catalogue, from such sources, or all of them in one
+      streaming DataFrame as `match_joins` takes it. Select-joins get them.
+    - `documents`: XML or JSON, from such a source. Tree patterns get them.
+    - `subscriptions`: a registry, or its URL. Tables, and Spark Connect, need one with a URL.
+    - `sink`: where notifications go (`penstock.pipeline.notification_shape` says what they are like).
     - `checkpoint`: the folder in which it keeps how far it is. Started again with the same one, it goes on from there.
     - `dead_letter`: where bad records go; by default JSON files in the checkpoint folder (`penstock/dead-letters`).
-    - `schema`: that of the events, if the source doesn't have it.
-    - `event_time`, `event_id`: the attributes that tell when an event happened (for the latency) and which it is (for
-      the `notification_id`).
     - `trigger`: `"1 second"`; `"available-now"` ends when everything that is there has been read.
     - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read it.
-    - `operators`: those that filters may call; by default those of the registry. Workers import them by name.
-    - `strategy`: the order in which operators are called.
     - `metrics`: a file to which the figures of each micro-batch are appended as JSON lines.
+
+    Of events: `event_time` and `event_id` are the attributes that tell when an event happened (for the latency) and
+    which it is (for the `notification_id`); `operators` are those that filters may call, by default those of the
+    registry, and workers import them by name; `engine` and `strategy` are how they are matched, and in which order
+    operators are called. `joins` says how changes of tables are written, `views` what documents are like.
     """
 
-    source: Source | Mapping[str, Any] | DataFrame
-    subscriptions: SubscriptionSource | str
+    events: SourceLike | None = None
+    tables: Mapping[str, SourceLike] | DataFrame | None = None
+    documents: SourceLike | None = None
+    subscriptions: Registry
     sink: Sink
     checkpoint: str | Path
     dead_letter: Sink | None = None
-    schema: SparkSchema | None = None
     event_time: str | None = None
     event_id: str | None = None
     trigger: str = "1 second"
     engine: str = "auto"
     operators: OperatorsLike = None
     strategy: str = DEFAULT_STRATEGY
+    joins: JoinOptions = field(default_factory=JoinOptions)
+    views: ViewOptions = field(default_factory=ViewOptions)
     snapshots: str | Path | None = None
     metrics: str | Path | None = None
     name: str | None = None
@@ -81,70 +89,65 @@ class Pipeline:
     def start(self) -> "RunningPipeline":
         """Check everything that can be checked, then start."""
         outlet = Outlet.of(self.sink, self.dead_letter, self.checkpoint, self.trigger, self.name)
-        check_engine(self.engine)
-        check_strategy(self.strategy)
-        operators = self._operators()
-        source = self._source()
-        spark = (
-            source.sparkSession if isinstance(source, DataFrame) else self.spark or local_session()
-        )
-        frame = source if isinstance(source, DataFrame) else source.read(spark)
-        schema = event_schema(frame)
-        self._check(spark, schema)
-        outlet.check(spark, [*(f.name for f in ADDED), *schema.names])
-        reports = _reports(spark)
-        metrics = Metrics(self.metrics)
-        listener = Listener(metrics, lambda batch: reports.take(spark, batch))
-        with ExitStack() as at_the_end:
-            batches = MicroBatches(
-                subscriptions=self._registry(spark, at_the_end),
-                schema=schema,
-                sink=outlet.sink,
-                dead_letter=outlet.dead_letter,
-                checkpoint=outlet.checkpoint,
-                snapshots=None if self.snapshots is None else str(Path(self.snapshots).absolute()),
-                engine=self.engine,
-                operators=operators.signatures,
-                strategy=self.strategy,
-                records=_records(source, frame, schema),
-                event_time=self.event_time,
-                event_id=self.event_id,
-                reports=reports,
-            )
-            spark.streams.addListener(listener)
-            at_the_end.callback(spark.streams.removeListener, listener)
-            started = outlet.start(frame, batches)
-            listener.follow(str(started.query.id))
-            return RunningPipeline(started, metrics, listener, at_the_end.pop_all())
-
-    def _operators(self) -> Operators:
-        """Those given, else the registry's own; workers must be able to import them."""
-        given = self.operators is not None
-        operators = Operators.of(self.operators) if given else operators_of(self.subscriptions)
-        operators.portable()
-        return operators
-
-    def _source(self) -> Source | DataFrame:
-        source = source_of(self.source)
-        if self.schema is not None:
-            if isinstance(source, DataFrame):
-                raise PipelineError("the source is a DataFrame, which has a schema: give no other")
-            source = Source(source.format, source.path, self.schema, source.record, source.options)
-        return source
-
-    def _check(self, spark: SparkSession, schema: StructType) -> None:
-        check_columns(schema, ADDED)
-        for role, path in (("event_time", self.event_time), ("event_id", self.event_id)):
-            if path is not None and not _has(schema, path):
-                names = ", ".join(schema.names)
-                raise PipelineError(f"{role}: the events have no attribute {path!r}, only {names}")
+        spark = self._session()
         if is_connect(spark) and _url(self.subscriptions) is None:
             raise PipelineError(
                 "with Spark Connect a pipeline runs in a process of the server, which can't see an in-memory "
                 "registry: open one by URL (penstock.Subscriptions.open)"
             )
+        intakes = self._intakes(spark)
+        shape = NotificationShape(tuple(intake.told for intake in intakes))
+        outlet.check(spark, shape)
+        metrics = Metrics(self.metrics)
+        with ExitStack() as at_the_end:
+            registry = self._registry(spark, at_the_end)
+            started: dict[str, RunningQuery] = {}
+            try:
+                for intake in intakes:
+                    part = outlet.part(intake.name, alone=len(intakes) == 1)
+                    reports = _reports(spark)
+                    listener = _listen(spark, metrics, reports)
+                    at_the_end.callback(spark.streams.removeListener, listener)
+                    running = started[intake.name] = intake.start(part, shape, registry, reports)
+                    listener.follow(str(running.query.id))
+                    at_the_end.callback(listener.terminated.wait, _LAST_WORDS)
+            except BaseException:
+                for running in started.values():
+                    running.stop()
+                raise
+            return RunningPipeline(started, metrics, at_the_end.pop_all())
 
-    def _registry(self, spark: SparkSession, at_the_end: ExitStack) -> SubscriptionSource | str:
+    def _session(self) -> SparkSession:
+        """That of the DataFrames that are given, else the one that is."""
+        tables = self.tables.values() if isinstance(self.tables, Mapping) else [self.tables]
+        sources = [self.events, self.documents, *tables]
+        frames = (source for source in sources if isinstance(source, DataFrame))
+        found = next((frame.sparkSession for frame in frames), None)
+        return found or self.spark or local_session()
+
+    def _intakes(self, spark: SparkSession) -> list[Intake]:
+        snapshots = None if self.snapshots is None else str(Path(self.snapshots).absolute())
+        found: list[Intake] = []
+        if self.events is not None:
+            options = EventOptions(
+                self.event_time,
+                self.event_id,
+                self.engine,
+                self.operators,
+                self.strategy,
+                snapshots,
+            )
+            found.append(EventIntake.of(self.events, options, self.subscriptions, spark))
+        if self.tables is not None:
+            catalog = catalog_of(self.subscriptions)
+            found.append(TableIntake.of(self.tables, catalog, self.joins, spark))
+        if self.documents is not None:
+            found.append(DocumentIntake.of(self.documents, self.views, snapshots, spark))
+        if not found:
+            raise PipelineError("a pipeline needs something to read: events, tables or documents")
+        return found
+
+    def _registry(self, spark: SparkSession, at_the_end: ExitStack) -> Registry:
         """The registry itself; with Spark Connect, what the server opens it by."""
         if is_connect(spark):
             url = _url(self.subscriptions)
@@ -155,45 +158,95 @@ class Pipeline:
         return self.subscriptions
 
 
-class RunningPipeline(RunningQuery):
-    """A pipeline that was started: its query, its figures, and how to end it. As a context manager it stops itself."""
+class RunningPipeline:
+    """A pipeline that was started: its queries, its figures, and how to end it. As a context manager it stops itself.
+
+    If one of its queries fails, the others are stopped: they go on together when it is started again.
+    """
 
     def __init__(
-        self,
-        started: StartedQuery,
-        metrics: Metrics,
-        listener: Listener,
-        at_the_end: ExitStack,
+        self, running: Mapping[str, RunningQuery], metrics: Metrics, at_the_end: ExitStack
     ) -> None:
-        super().__init__(started)
+        self._running = dict(running)
         self.metrics = metrics
-        self._listener = listener
         self._at_the_end = at_the_end
 
-    def _finish(self) -> None:
-        self._listener.terminated.wait(_LAST_WORDS)
+    @property
+    def queries(self) -> dict[str, StreamingQuery]:
+        """Spark's queries, by what each reads: events, tables, documents."""
+        return {name: running.query for name, running in self._running.items()}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether all that hasn't come to its end still runs."""
+        return any(one.is_active for one in self._running.values()) and not self._failed()
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Stop after the micro-batches that are being worked on. One that takes over `timeout` seconds is broken off,
+        and replayed when the pipeline is started again."""
+        _side_by_side([partial(one.stop, timeout) for one in self._running.values()])
         self._at_the_end.close()
 
-
-def _records(source: Source | DataFrame, frame: DataFrame, schema: StructType) -> Records | None:
-    """How bad records are written; None if the source has none."""
-    if not isinstance(source, Source) or REASON not in frame.columns:
-        return None
-    kind = source.record if source.format in CARRIERS else source.format
-    return Records(kind, schema, separator_of(source.options), most_values(source.options))
-
-
-def _url(subscriptions: SubscriptionSource | str) -> str | None:
-    return subscriptions if isinstance(subscriptions, str) else getattr(subscriptions, "url", None)
-
-
-def _has(schema: StructType, path: str) -> bool:
-    inside: Any = schema
-    for step in path.split("."):
-        if not isinstance(inside, StructType) or step not in inside.names:
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until it ends, or `timeout` seconds; whether it has ended. A `PipelineError` if it failed."""
+        if not self._wait(timeout):
             return False
-        inside = inside[step].dataType
-    return True
+        try:
+            for one in self._running.values():
+                if one.is_active:  # another has failed
+                    one.stop()
+            for one in self._running.values():
+                one.await_termination()
+        finally:
+            self._at_the_end.close()
+        return True
+
+    def _wait(self, timeout: float | None) -> bool:
+        """Wait until it ends or fails; whether it has."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.is_active:
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOOK)
+        return True
+
+    def process_available(self) -> None:
+        """Wait until everything that the sources have at this moment has been delivered: for tests and demos."""
+        for one in self._running.values():
+            one.process_available()
+
+    def _failed(self) -> bool:
+        return any(one.has_failed for one in self._running.values())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _side_by_side(works: list[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=work) for work in works[1:]]
+    for thread in threads:
+        thread.start()
+    works[0]()
+    for thread in threads:
+        thread.join()
+
+
+def _listen(spark: SparkSession, metrics: Metrics, reports: Reports) -> Listener:
+    listener = Listener(metrics, lambda batch: reports.take(spark, batch))
+    spark.streams.addListener(listener)
+    return listener
+
+
+def _url(subscriptions: Registry) -> str | None:
+    return subscriptions if isinstance(subscriptions, str) else getattr(subscriptions, "url", None)
 
 
 def _reports(spark: SparkSession) -> Reports:

@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -144,28 +142,22 @@ def _recover_if_idle(checkpoint: Path) -> None:
 
 
 class RunningQuery:
-    """A pipeline that was started, and how to end it. As a context manager it stops itself."""
+    """A query that was started, and how to end it."""
 
     def __init__(self, started: StartedQuery) -> None:
         self.query = started.query
         self._gate = started.gate
         self._lock = started.lock
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
     @property
     def is_active(self) -> bool:
         """Whether it still runs."""
         return bool(self.query.isActive)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended because something went wrong."""
+        return not self.is_active and self.query.exception() is not None
 
     def stop(self, timeout: float = 30.0) -> None:
         """Stop after the micro-batch that is being worked on. One that takes over `timeout` seconds is broken off, and
@@ -210,12 +202,9 @@ class RunningQuery:
         return PipelineError(f"the pipeline failed: {cause(error)}")
 
     def _end(self) -> None:
+        """It has ended: give back what it held."""
         if self._lock is not None:
             self._lock.release()
-        self._finish()
-
-    def _finish(self) -> None:
-        """It has ended: give back what it held."""
 
 
 def cause(error: Exception) -> str:

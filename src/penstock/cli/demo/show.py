@@ -80,9 +80,9 @@ def run_demo(seconds: int = SECONDS, folder: Path | None = None) -> int:
 
 def _pipeline(spark: SparkSession, subs: penstock.Subscriptions, target: Path) -> Pipeline:
     return Pipeline(
-        source=market.ticks(spark, TICKS_PER_SECOND),
+        events=market.ticks(spark, TICKS_PER_SECOND),
         subscriptions=subs,
-        sink=FileSink(str(target / "notifications")),
+        sink=FileSink(str(target / "notifications"), explode=True),
         checkpoint=target / "checkpoint",
         event_time="traded",
         event_id="tick",
@@ -153,7 +153,7 @@ def _play(
 
 def _look(scene: _Scene, notifications: Path, seen: set[str], begin: float) -> None:
     """Read what newly finished micro-batches have delivered."""
-    for batch in sorted(notifications.glob("batch=*"), key=lambda p: int(p.name[6:])):
+    for batch in sorted(notifications.glob("*/batch=*"), key=lambda p: int(p.name[6:])):
         if batch.name in seen or not (batch / "_SUCCESS").exists():
             continue
         seen.add(batch.name)
@@ -206,8 +206,8 @@ def _figures(pipeline: RunningPipeline) -> dict[str, str]:
         return {"waiting": "for the first micro-batch"}
     last = recent[-1].to_dict()
     seconds = sum(max(batch.seconds, 1.0) for batch in recent)
-    events = sum(batch.report.events or 0 for batch in recent)
-    matches = sum(batch.report.matches or 0 for batch in recent)
+    events = sum(batch.report.published or 0 for batch in recent)
+    matches = sum(batch.report.notifications or 0 for batch in recent)
     latency = last["latency_ms"]
     return {
         "events per second": f"{events / seconds:,.0f}",
@@ -235,10 +235,10 @@ def _picture(scene: _Scene, pipeline: RunningPipeline) -> Group:
         notes.add_row(
             row["subscriber"],
             str(row["subscription"]),
-            row["symbol"],
-            f"{row['price']:,.2f}",
-            f"{row['change']:+.2f}",
-            f"{row['size']:,}",
+            row["event"]["symbol"],
+            f"{row['event']['price']:,.2f}",
+            f"{row['event']['change']:+.2f}",
+            f"{row['event']['size']:,}",
             style=style,
         )
     return Group(
@@ -262,7 +262,8 @@ def _sum_up(
     found = ds.dataset(target / "notifications", partitioning="hive", exclude_invalid_files=True)
     say("")
     say(
-        f"{totals['events']:,} ticks gave {totals['matches']:,} notifications in {totals['batches']} micro-batches"
+        f"{totals['published']:,} ticks gave {totals['notifications']:,} notifications in "
+        f"{totals['batches']} micro-batches"
     )
     say(f"{found.count_rows():,} notifications lie in {_near(target / 'notifications')}")
     say(f"metrics of every micro-batch lie in {_near(target / 'metrics.jsonl')}")
@@ -276,9 +277,8 @@ def _sum_up(
         "tick": "long", "symbol": "string", "sector": "string", "price": "double",
         "change": "double", "size": "long", "traded": "timestamp",
     }  # fmt: skip
-    event = {name: row[name] for name in schema}
     say(f"\nwhy did {row['subscriber']} get the first of them?")
-    say(str(subs.compile(schema).explain(row["subscription"], event)))
+    say(str(subs.compile(schema).explain(row["subscription"], row["event"])))
     sys.stdout.flush()
 
 

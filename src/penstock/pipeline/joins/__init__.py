@@ -1,7 +1,7 @@
 """Select-joins on Spark: begin with `match`.
 
 match              `match_joins`: changes of tables in, what each subscriber lacks out; `differences`: of tables at rest
-pipeline           `JoinPipeline`: the same as a streaming query with a sink
+change_batches     what a pipeline does with each micro-batch of it
 stages             which stages a catalogue has, and what each is keyed by;  `spread`: evenly over Spark's partitions
 change_feed        a change feed's rows on the workers;  `parcels`: the form in which they travel
 tuple_stage        the first stage, by primary key: is this change new, and what did it replace?

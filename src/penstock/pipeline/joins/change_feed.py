@@ -28,9 +28,11 @@ from penstock.base.row_values import row_dict, unreadable_rows
 from penstock.joins.axes import row_keys
 from penstock.joins.catalog import Table
 from penstock.pipeline.dead_letter_files import DeadLetterFile, dead_letter_of, format_dead_letter
+from penstock.pipeline.dead_letters import Records, letter_of_record
 from penstock.pipeline.halving import work_in_halves
 from penstock.pipeline.joins.parcels import buckets_of, concatenate_rows, pack_rows, split_by_bucket
 from penstock.pipeline.joins.stages import Stages
+from penstock.pipeline.sources import RAW, REASON
 from penstock.pipeline.task_files import batch_folder
 
 ORDER, VERSION, DELETED = "_order", "_version", "_deleted"
@@ -68,18 +70,30 @@ class Reader:
     table: str
     feed: Feed
     letters: str | None  # the folder for dead letters
+    records: Records | None = None  # of its source, if that has bad ones
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = [name for name, _ in self.stages.catalog.declared].index(self.table)
         done = 0
         folder = None if self.letters is None else batch_folder(Path(self.letters))
         with DeadLetterFile(folder, self.table) as letters:
-            for batch in batches:
+            for records in batches:
+                batch = records
+                if self.records is not None:
+                    letters.add(self._bad_records(records, self.records))
+                    batch = records.filter(records.column(REASON).is_null())
                 for part, (found, refused) in self._read_in_halves(batch, done):
                     for changes, buckets in found:
                         yield self._parcels(number, changes, buckets)
                     letters.add(refused)
                     done += part.num_rows
+
+    def _bad_records(self, batch: pa.RecordBatch, records: Records) -> Iterator[str]:
+        """Dead letters of the records of a batch that can't be read as changes."""
+        bad = batch.filter(batch.column(REASON).is_valid())
+        for reason, raw in zip(*[bad.column(n).to_pylist() for n in (REASON, RAW)], strict=True):
+            why, text, encoding = letter_of_record(reason, raw, records)
+            yield format_dead_letter(f"{self.table}: {why}", text, encoding)
 
     def _read_in_halves(
         self, batch: pa.RecordBatch, done: int

@@ -49,6 +49,7 @@ Fits = Callable[[Mapping[int, str]], dict[int, str]]
 class _Row(NamedTuple):
     text: str
     end: int  # of its lease
+    subscriber: str
 
 
 class Publisher:
@@ -116,14 +117,15 @@ class Publisher:
         self, sequence: int, come: dict[int, str], gone: set[int], misfits: dict[int, str]
     ) -> Version:
         identity = self._source.identity
+        names = {sid: self._rows[sid].subscriber for sid in come}
         if self._damaged:
             found = self._snapshots.publish_afresh(
-                identity, sequence, come, misfits, list(self._damaged)
+                identity, sequence, come, misfits, list(self._damaged), names
             )
             self._damaged = {}
             return found
         replaced = come.keys() & self._texts.keys()
-        return self._snapshots.publish(identity, sequence, come, gone | replaced, misfits)
+        return self._snapshots.publish(identity, sequence, come, gone | replaced, misfits, names)
 
     def _follow(self, sequence: int) -> tuple[set[int], dict[int, str]]:
         """Read what changed in the registry: its ids, and why some rows can't be read."""
@@ -140,8 +142,9 @@ class Publisher:
         removed |= unreadable.keys()
         for sid in removed:
             self._rows.pop(sid, None)
-        columns = upserts.ids.tolist(), upserts.filters.to_pylist(), upserts.expires.tolist()
-        came = {sid: _Row(text, end) for sid, text, end in zip(*columns, strict=True)}
+        texts, names = upserts.filters.to_pylist(), upserts.subscribers.to_pylist()
+        columns = upserts.ids.tolist(), texts, upserts.expires.tolist(), names
+        came = {sid: _Row(*of_it) for sid, *of_it in zip(*columns, strict=True)}
         self._rows |= came
         return removed | came.keys(), unreadable
 

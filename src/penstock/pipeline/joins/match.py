@@ -11,6 +11,7 @@ all of it: how far the changes were read, the tuples, and with which subscriptio
 import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from penstock.base.durable import create_file, make_folder
 from penstock.base.durations import microseconds
 from penstock.base.errors import PipelineError, SchemaError
 from penstock.joins.catalog import Catalog
+from penstock.matching.subscription_rows import SubscriptionSource
+from penstock.pipeline.dead_letters import Records
 from penstock.pipeline.joins.change_feed import Feed, Reader, Refuser, check_feed
 from penstock.pipeline.joins.following import read_stages
 from penstock.pipeline.joins.notification_rows import explode_notifications, spark_schema
@@ -38,6 +41,7 @@ from penstock.pipeline.joins.spread import by_bucket
 from penstock.pipeline.joins.stages import Stages, Window
 from penstock.pipeline.joins.stateful import SemijoinProcessor, TupleProcessor
 from penstock.pipeline.pins import local_path
+from penstock.pipeline.sources import RAW, REASON
 from penstock.pipeline.sql_names import quote_name
 from penstock.registry import Subscriptions
 
@@ -54,6 +58,22 @@ Windows = Mapping[str, tuple[str, str]]
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _CHANGES_ONLY = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+@dataclass(frozen=True)
+class JoinOptions:
+    """How changes of tables are written, and how their state is kept.
+
+    - `op`, `version`, `before_image`: the columns of a change beside the table's own.
+    - `windows`, `alone`, `buckets`: as in `match_joins`.
+    """
+
+    op: str = "op"
+    version: str = "version"
+    before_image: str = "before"
+    windows: Windows = field(default_factory=dict)
+    alone: Iterable[str] | None = None
+    buckets: int | None = None
 
 
 def match_joins(
@@ -90,24 +110,18 @@ def match_joins(
 
     Streams need a registry with a URL, as a process of Spark's watches it.
     """
-    catalog = _catalog(subscriptions)
-    frames = _by_table(changes, catalog)
+    options = JoinOptions(op, version, before_image, windows or {}, alone, buckets)
+    catalog = catalog_of(subscriptions)
+    frames = split_by_table(changes, catalog)
     streaming = {frame.isStreaming for frame in [*frames.values(), *(before or {}).values()]}
     if len(streaming) != 1:
         raise PipelineError("some of the tables are streams and some aren't: give all as one kind")
-    feed = Feed(op, version, before_image)
-    stages = Stages(
-        catalog,
-        buckets or BUCKETS,
-        _alone(alone, catalog),
-        _windows(windows or {}, catalog),
-        _partitions(frames),
-    )
     if streaming == {False}:
         from penstock.pipeline.joins.differences import compare_versions
 
         if windows:
             raise PipelineError("windows are for streams: leave out what has expired")
+        stages = _stages(frames, catalog, options)
         return compare_versions(frames, before or {}, subscriptions, stages, explode, snapshots)
     if before is not None:
         raise PipelineError("a stream has no tables before it: it starts with empty ones")
@@ -121,50 +135,65 @@ def match_joins(
             "a process of Spark's watches the registry, which can't see one in memory: open one by URL "
             "(penstock.Subscriptions.open)"
         )
-    _check(frames, catalog, feed)
     home = local_path(snapshots, "snapshots").absolute()
-    stages = _recorded(stages, home, keep=buckets is None)
     letters = home / "letters" if dead_letters is None else local_path(dead_letters, "dead_letters")
-    refused = None if isinstance(changes, Mapping) else _of_no_table(changes, frames)
-    return _stream(frames, refused, stages, feed, url, home, str(letters.absolute()), explode)
+    refused = None if isinstance(changes, Mapping) else of_no_table(changes, frames)
+    streams = JoinStreams(frames, catalog, options, {}, refused)
+    return streams.notifications(url, home, str(letters.absolute()), explode)
 
 
-def _stream(
-    frames: Frames,
-    refused: DataFrame | None,
-    stages: Stages,
-    feed: Feed,
-    url: str,
-    home: Path,
-    letters: str,
-    explode: bool,
-) -> DataFrame:
-    spark = next(iter(frames.values())).sparkSession
-    _use_rocks_db(spark)
-    spark.dataSource.register(SelectJoinSource)
-    words = spark.readStream.format(FORMAT).options(**options_of(url, str(home), stages)).load()
-    parcels = []
-    versioned = {}
-    for table, frame in frames.items():
-        own = feed.of(frame.schema)
-        versioned[table] = own.version is not None
-        reader = Reader(stages, table, own, letters)
-        parcels.append(_kept(frame, stages.catalog, table, own).mapInArrow(reader.run, ROW))
-    if refused is not None:
-        parcels.append(refused.mapInArrow(Refuser(tuple(frames), letters).run, ROW))
-    to_buckets = words
-    if stages.windows:
-        on_time = F.col("parcel").cast("string").startswith(WINDOWS)
-        parcels.append(words.where(on_time))
-        to_buckets = words.where(~on_time)
-    plain = json.dumps(stages.to_dict())
-    tuples = by_bucket(functools.reduce(DataFrame.union, parcels), stages).transformWithState(
-        TupleProcessor(plain, str(home), versioned), ROW, "append", "none"
-    )
-    notifications = by_bucket(tuples.union(to_buckets), stages).transformWithState(
-        SemijoinProcessor(plain, str(home), letters), ROW, "append", "none"
-    )
-    return _open_parcels(notifications, stages.catalog, explode)
+@dataclass(frozen=True)
+class JoinStreams:
+    """Streams of changes of tables, by table.
+
+    `records` are the tables whose streams have bad records among them, and how these are written; `refused` are changes
+    of no table, as JSON.
+    """
+
+    frames: Frames
+    catalog: Catalog
+    options: JoinOptions
+    records: Mapping[str, Records]
+    refused: DataFrame | None = None
+
+    def notifications(self, url: str, home: Path, letters: str, explode: bool) -> DataFrame:
+        """The stream of what the select-joins of a registry get of them.
+
+        `home` is the folder of the snapshots, `letters` that of the dead letters.
+        """
+        feed = Feed(self.options.op, self.options.version, self.options.before_image)
+        _check(self.frames, self.catalog, feed)
+        stages = _recorded(
+            _stages(self.frames, self.catalog, self.options),
+            home,
+            keep=self.options.buckets is None,
+        )
+        spark = next(iter(self.frames.values())).sparkSession
+        _use_rocks_db(spark)
+        spark.dataSource.register(SelectJoinSource)
+        words = spark.readStream.format(FORMAT).options(**options_of(url, str(home), stages)).load()
+        parcels = []
+        versioned = {}
+        for table, frame in self.frames.items():
+            own = feed.of(frame.schema)
+            versioned[table] = own.version is not None
+            reader = Reader(stages, table, own, letters, self.records.get(table))
+            parcels.append(_kept(frame, stages.catalog, table, own).mapInArrow(reader.run, ROW))
+        if self.refused is not None:
+            parcels.append(self.refused.mapInArrow(Refuser(tuple(self.frames), letters).run, ROW))
+        to_buckets = words
+        if stages.windows:
+            on_time = F.col("parcel").cast("string").startswith(WINDOWS)
+            parcels.append(words.where(on_time))
+            to_buckets = words.where(~on_time)
+        plain = json.dumps(stages.to_dict())
+        tuples = by_bucket(functools.reduce(DataFrame.union, parcels), stages).transformWithState(
+            TupleProcessor(plain, str(home), versioned), ROW, "append", "none"
+        )
+        found = by_bucket(tuples.union(to_buckets), stages).transformWithState(
+            SemijoinProcessor(plain, str(home), letters), ROW, "append", "none"
+        )
+        return _open_parcels(found, stages.catalog, explode)
 
 
 def _open_parcels(notifications: DataFrame, catalog: Catalog, explode: bool) -> DataFrame:
@@ -183,7 +212,18 @@ def _kept(frame: DataFrame, catalog: Catalog, table: str, feed: Feed) -> DataFra
     """The columns that are looked at."""
     columns = dict(catalog.declared)[table].columns
     beside = [name for name in (feed.op, feed.version, feed.before) if name is not None]
+    beside += [name for name in (REASON, RAW) if name in frame.columns]
     return frame.select(*[F.col(quote_name(name)) for name in (*columns, *beside)])
+
+
+def _stages(frames: Frames, catalog: Catalog, options: JoinOptions) -> Stages:
+    return Stages(
+        catalog,
+        options.buckets or BUCKETS,
+        _alone(options.alone, catalog),
+        _windows(options.windows, catalog),
+        _partitions(frames),
+    )
 
 
 def _partitions(frames: Frames) -> int:
@@ -202,18 +242,21 @@ def _use_rocks_db(spark: SparkSession) -> None:
 # --- what is given ------------------------------------------------------------------------------
 
 
-def _catalog(subscriptions: Subscriptions | str) -> Catalog:
+def catalog_of(subscriptions: SubscriptionSource | str) -> Catalog:
+    """The catalogue of a registry."""
     if isinstance(subscriptions, str):
         with Subscriptions.open(subscriptions, create=False) as opened_:
-            return _catalog(opened_)
-    if subscriptions.catalog is None:
+            return catalog_of(opened_)
+    catalog: Catalog | None = getattr(subscriptions, "catalog", None)
+    if catalog is None:
         raise PipelineError(
             "the registry has no catalogue of tables: Subscriptions.open(…, catalog=penstock.Catalog.of(…))"
         )
-    return subscriptions.catalog
+    return catalog
 
 
-def _by_table(changes: DataFrame | Frames, catalog: Catalog) -> dict[str, DataFrame]:
+def split_by_table(changes: DataFrame | Frames, catalog: Catalog) -> dict[str, DataFrame]:
+    """The changes of each table: given so, or of one DataFrame that has those of all."""
     declared = dict(catalog.declared)
     if isinstance(changes, DataFrame) or not isinstance(changes, Mapping):
         return dict(_taken_apart(changes, declared))
@@ -244,7 +287,7 @@ def _taken_apart(
         yield name, changes.where(F.col("table") == name).select(f"{quote_name(name)}.*", *beside)
 
 
-def _of_no_table(changes: DataFrame, frames: Frames) -> DataFrame:
+def of_no_table(changes: DataFrame, frames: Frames) -> DataFrame:
     """The changes of none of the tables, as JSON."""
     known = F.coalesce(F.col("table").isin(*frames), F.lit(False))
     return changes.where(~known).select(F.to_json(F.struct(*map(quote_name, changes.schema.names))))

@@ -2,12 +2,13 @@
 
     notification_id   the same in a replay
     position          in which order the messages of a micro-batch are applied
-    table, kind       added: hold this tuple; removed: forget that with this key; dropped: forget all that join on this;
+    table, change     added: hold this tuple; removed: forget that with this key; dropped: forget all that join on this;
                       reset: forget everything, of all tables
     attributes        the attributes whose values a removed or dropped message has
     tuple             a struct with a field for each table, of which the message's own is there
     description       what stateless filters see by whom the message is for (`joins.messages`)
-    subscriptions     whom it is for; exploded: `subscription`, one row for each
+    subscriptions     whom it is for, and in `subscribers` their names; exploded: `subscription`, `subscriber`, one row
+                      for each
 
 A reset has neither table, tuple nor description. It is the first message to every subscription that is new in a
 version. Such a one may have been there before: a wrong clock ended its lease, and deletions meanwhile weren't sent.
@@ -46,8 +47,10 @@ from penstock.joins.notifications import Notifications
 from penstock.joins.readers import Readers
 from penstock.joins.semijoin_scheme import SemijoinSender
 from penstock.joins.table_state import TableState
+from penstock.pipeline.notification_shape import ID, MESSAGE, POSITION, READER, READERS
+from penstock.pipeline.reader_names import ReaderNames
 
-ADDED_KIND, REMOVED_KIND, DROPPED_KIND, RESET_KIND = "added", "removed", "dropped", "reset"
+ADDED_CHANGE, REMOVED_CHANGE, DROPPED_CHANGE, RESET_CHANGE = "added", "removed", "dropped", "reset"
 _FORMS = ["base", "exposed", "dropped", "selected"]  # as `joins.messages` numbers them
 _TABLE_BITS, _TURN_BITS = 48, 2
 _ALL = (1 << 64) - 1
@@ -73,23 +76,41 @@ def tuple_type(catalog: Catalog) -> pa.StructType:
 
 def notification_schema(catalog: Catalog, explode: bool = False) -> pa.Schema:
     """The columns of notifications."""
+    types = pa.int64(), pa.string()
     readers = (
-        pa.field("subscription", pa.int64())
+        zip(READER, types, strict=True)
         if explode
-        else pa.field("subscriptions", pa.list_(pa.int64()))
+        else zip(READERS, map(pa.list_, types), strict=True)
     )
     return pa.schema(
         [
-            pa.field("notification_id", pa.string()),
-            pa.field("position", pa.int64()),
-            pa.field("table", pa.string()),
-            pa.field("kind", pa.string()),
-            pa.field("attributes", pa.list_(pa.string())),
-            pa.field("tuple", tuple_type(catalog)),
-            pa.field("description", _DESCRIPTION),
-            readers,
+            pa.field(ID, pa.string()),
+            pa.field(POSITION, pa.int64()),
+            *message_fields(catalog),
+            *[pa.field(name, type_) for name, type_ in readers],
         ]
     )
+
+
+def message_fields(catalog: Catalog) -> list[pa.Field]:
+    """The columns that say what a subscriber is told."""
+    return [
+        pa.field("table", pa.string()),
+        pa.field("change", pa.string()),
+        pa.field("attributes", pa.list_(pa.string())),
+        pa.field("tuple", tuple_type(catalog)),
+        pa.field("description", _DESCRIPTION),
+    ]
+
+
+def _unnamed_schema(catalog: Catalog) -> pa.Schema:
+    """The columns of notifications before the names of subscribers are known."""
+    return pa.schema(list(notification_schema(catalog))[:-1])
+
+
+def with_subscribers(rows: pa.RecordBatch, names: ReaderNames) -> pa.RecordBatch:
+    """Rows with the names of those they are for."""
+    return rows.append_column(READERS[1], names.lists(rows.column(READERS[0])))
 
 
 def spark_schema(catalog: Catalog, explode: bool = False) -> StructType:
@@ -133,7 +154,7 @@ def message_rows(
             _descriptions(part.sender.outside(messages)),
             pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(ids)),
         ]
-        rows = pa.RecordBatch.from_arrays(arrays, schema=notification_schema(catalog))
+        rows = pa.RecordBatch.from_arrays(arrays, schema=_unnamed_schema(catalog))
         found.append(_without_ties(rows) if (messages.form == EXPOSED).any() else rows)
     return pa.concat_batches(found) if found else None
 
@@ -146,10 +167,10 @@ def resets(ids: Iterable[int], catalog: Catalog, name: str) -> pa.RecordBatch | 
     row = {
         "notification_id": f"{name}-{_RESET & _ALL:x}-{readers[0]}",
         "position": _RESET,
-        "kind": RESET_KIND,
+        "change": RESET_CHANGE,
         "subscriptions": readers,
     }
-    return pa.RecordBatch.from_pylist([row], schema=notification_schema(catalog))
+    return pa.RecordBatch.from_pylist([row], schema=_unnamed_schema(catalog))
 
 
 def _in_order(notifications: Notifications) -> list[tuple["_SemijoinPart", Readers]]:
@@ -212,7 +233,7 @@ def _turns(messages: Messages) -> Int64s:
 def _contents(
     messages: Messages, rows: pa.RecordBatch, sender: SemijoinSender, catalog: Catalog
 ) -> list[pa.Array]:
-    """Table, kind, attributes and tuple of each message."""
+    """Table, change, attributes and tuple of each message."""
     base, count = sender.base, len(messages)
     kinds = pa.array(np.where(messages.form == DROPPED, 2, messages.kind))
     of_tables = tuple_type(catalog)
@@ -227,7 +248,7 @@ def _contents(
     attributes = [None, list(catalog.tables[base.name].key), sender.join_attributes]
     return [
         pa.repeat(pa.scalar(base.name, pa.string()), count),
-        pa.array([ADDED_KIND, REMOVED_KIND, DROPPED_KIND]).take(kinds),
+        pa.array([ADDED_CHANGE, REMOVED_CHANGE, DROPPED_CHANGE]).take(kinds),
         pa.array(attributes, pa.list_(pa.string())).take(kinds),
         pa.StructArray.from_arrays(fields, fields=list(of_tables)),
     ]
@@ -245,34 +266,39 @@ def _descriptions(messages: Messages) -> pa.Array:
 
 def explode_notifications(rows: pa.RecordBatch) -> pa.RecordBatch:
     """One row for each message and subscription."""
-    lists = rows.column("subscriptions")
-    counts = np.diff(lists.offsets.to_numpy())
-    where = pa.array(np.repeat(np.arange(rows.num_rows), counts))
-    columns = [rows.column(n).take(where) for n in range(rows.num_columns - 1)]
-    names = [*rows.schema.names[:-1], "subscription"]
-    return pa.RecordBatch.from_arrays([*columns, lists.flatten()], names=names)
+    ids, names = (rows.column(name) for name in READERS)
+    where = np.repeat(np.arange(rows.num_rows), np.diff(ids.offsets.to_numpy()))
+    columns = [rows.column(n).take(pa.array(where)) for n in range(rows.num_columns - 2)]
+    single = ids.flatten()
+    columns[0] = pc.binary_join_element_wise(columns[0], single.cast(pa.string()), "-")
+    return pa.RecordBatch.from_arrays(
+        [*columns, single, names.flatten()], names=[*rows.schema.names[:-2], *READER]
+    )
 
 
 def messages_of(rows: Iterable[Mapping[str, Any]]) -> list[Message]:
     """The messages of one micro-batch, in the order in which a `JoinView` applies them.
 
-    `rows` are notifications as dicts: of Arrow's `to_pylist`, or of Spark's `Row.asDict(recursive=True)`.
+    `rows` are notifications as dicts, of a pipeline or of `match_joins`: Arrow's `to_pylist`, or Spark's
+    `Row.asDict(recursive=True)`.
 
-    >>> row = {"position": 0, "table": "A", "kind": "removed", "attributes": ["k"], "tuple": {"A": {"k": 1, "x": None}}}
-    >>> messages_of([row])
+    >>> told = {"table": "A", "change": "removed", "attributes": ["k"], "tuple": {"A": {"k": 1, "x": None}}}
+    >>> messages_of([{"position": 0, "message": told}])
     [TupleRemoved(table='A', key=(1,))]
     """
-    return [_message(row) for row in sorted(rows, key=lambda row: row["position"])]
+    return [
+        _message(row.get(MESSAGE) or row) for row in sorted(rows, key=lambda row: row[POSITION])
+    ]
 
 
-def _message(row: Mapping[str, Any]) -> Message:
-    if row["kind"] == RESET_KIND:
+def _message(told: Mapping[str, Any]) -> Message:
+    if told["change"] == RESET_CHANGE:
         return ViewReset()
-    table = row["table"]
-    content = row["tuple"][table]
-    if row["kind"] == ADDED_KIND:
+    table = told["table"]
+    content = told["tuple"][table]
+    if told["change"] == ADDED_CHANGE:
         return TupleAdded(table, content)
-    values = tuple(content[name] for name in row["attributes"])
-    if row["kind"] == REMOVED_KIND:
+    values = tuple(content[name] for name in told["attributes"])
+    if told["change"] == REMOVED_CHANGE:
         return TupleRemoved(table, values)
-    return TuplesDropped(table, tuple(row["attributes"]), values)
+    return TuplesDropped(table, tuple(told["attributes"]), values)

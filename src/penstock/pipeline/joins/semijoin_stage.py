@@ -34,7 +34,12 @@ from penstock.language.types import Kind, Scalar, Struct
 from penstock.pipeline.dead_letter_files import dead_letter_of, write_dead_letters
 from penstock.pipeline.joins.change_feed import DELETED
 from penstock.pipeline.joins.logs import BucketLog
-from penstock.pipeline.joins.notification_rows import message_rows, positions_of, resets
+from penstock.pipeline.joins.notification_rows import (
+    message_rows,
+    positions_of,
+    resets,
+    with_subscribers,
+)
 from penstock.pipeline.joins.parcels import (
     bundle_parcels,
     concatenate_rows,
@@ -130,6 +135,13 @@ class StageWork:
         """The subscriptions that came after a version, of all stages."""
         return [sid for sid, one in self._open.subscriptions.items() if one.since > since]
 
+    def reset_newcomers(self, since: int, name: str) -> pa.RecordBatch | None:
+        """What tells the subscriptions that came after a version to forget what they hold."""
+        return self._named(resets(self.newcomers(since), self.stages.catalog, name))
+
+    def _named(self, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
+        return None if rows is None else with_subscribers(rows, self._open.names)
+
     def first_content(self, since: int, content: RowsByTable, name: str) -> pa.RecordBatch | None:
         """What subscriptions that came after a version are sent of a bucket with this content."""
         processor = self._processor_of_newcomers(since)
@@ -138,7 +150,7 @@ class StageWork:
         found = processor.process(self._batches(0, content))
         rows = message_rows(found, None, self.stages.catalog, name)
         processor.restore(self._batches(0, {t: _gone(rows_) for t, rows_ in content.items()}))
-        return rows
+        return self._named(rows)
 
     def _processor_of_newcomers(self, since: int) -> Processor | None:
         asked = since, self._open.version.number
@@ -179,7 +191,7 @@ class StageWork:
         rows = message_rows(found, positions_of(ranks, sequences), self.stages.catalog, name)
         self._note(bucket, changes)
         self._buckets[number] = bucket
-        return rows
+        return self._named(rows)
 
     def compare(
         self, before: RowsByTable, changes: RowsByTable, name: str
@@ -339,7 +351,7 @@ class SemijoinStage:
             letters = work.set_aside(served)
             if letters:
                 write_dead_letters(Path(self._letters), f"subscriptions-{number}", letters)
-            forget = None if number else resets(work.newcomers(served), self._stages.catalog, name)
+            forget = None if number else work.reset_newcomers(served, name)
             if forget is not None:
                 yield forget
         if version is not None and served and version > served and log.head.entries:

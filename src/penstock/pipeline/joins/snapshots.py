@@ -2,7 +2,8 @@
 
     <folder>/
       owner.json               whose subscriptions these are
-      pieces/<version>/         what came and went with a version: ids, texts; ids that went  (`base.array_folders`)
+      pieces/<version>/         what came and went with a version: ids, texts, subscribers; ids that went
+                                (`base.array_folders`)
       versions/0000000012.json  a version: its sequence number, and the pieces that make it up, a full one first
       set_aside/<version>.json  subscriptions that don't fit; a version names the one that holds for it
 
@@ -39,6 +40,7 @@ from penstock.joins.catalog import Catalog
 from penstock.joins.selects import Selects
 from penstock.joins.subscription import SelectJoin
 from penstock.matching.versions import VersionFiles
+from penstock.pipeline.reader_names import ReaderNames
 
 _KEPT = 10  # versions, besides those in use
 _REMEDY = (
@@ -49,10 +51,11 @@ _SET_ASIDE = FileKind({"set_aside": list}, SnapshotError, _REMEDY)
 
 
 class Newcomer(NamedTuple):
-    """A subscription of a version: its text, and the version with which it came."""
+    """A subscription of a version: its text, the version with which it came, and the subscriber's name."""
 
     text: str
     since: int
+    subscriber: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class JoinSnapshots:
     >>> snapshots.publish("my registry", 2, {8: "SELECT * FROM Reviews"}, [7]).number
     2
     >>> snapshots.subscriptions(2)
-    {8: Newcomer(text='SELECT * FROM Reviews', since=2)}
+    {8: Newcomer(text='SELECT * FROM Reviews', since=2, subscriber='')}
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -99,15 +102,16 @@ class JoinSnapshots:
         come: Mapping[int, str],
         gone: Iterable[int],
         set_aside: Mapping[int, str] | None = None,
+        subscribers: Mapping[int, str] | None = None,
     ) -> Version:
         """A new version: the newest, without those that are gone, and with those that come, in this order.
 
-        `set_aside` are those that don't fit, by id, with the reason.
+        `set_aside` are those that don't fit, by id, with the reason; `subscribers` the names of those that come.
         """
         self.claim(identity)
         latest = self.latest()
         number = 1 if latest is None else latest.number + 1
-        added = {sid: Newcomer(text, number) for sid, text in come.items()}
+        added = _newcomers(come, number, subscribers or {})
         removed, pieces = sorted(gone), () if latest is None else latest.pieces
         if latest is None or self._outgrown(latest, len(come) + len(removed)):
             known = {} if latest is None else self.subscriptions(latest.number)
@@ -124,11 +128,12 @@ class JoinSnapshots:
         come: Mapping[int, str],
         set_aside: Mapping[int, str],
         damaged: Iterable[int],
+        subscribers: Mapping[int, str],
     ) -> Version:
         """A new version in which everybody is a newcomer; versions that are damaged have nobody from now on."""
         self.claim(identity)
         number = self._versions.numbers()[-1] + 1
-        self._write_piece(number, {sid: Newcomer(text, number) for sid, text in come.items()}, [])
+        self._write_piece(number, _newcomers(come, number, subscribers), [])
         version = self._write_version(number, sequence, (number,), None, set_aside)
         # Only now: if they were left empty before and this process died, nobody would be sent what it has missed.
         for one in damaged:
@@ -195,12 +200,15 @@ class JoinSnapshots:
         return sum(sizes[1:]) + more > many_changes(sizes[0])
 
     def _write_piece(self, number: int, added: Mapping[int, Newcomer], gone: list[int]) -> None:
-        texts = [newcomer.text.encode() for newcomer in added.values()]
+        texts, ends = _to_bytes(newcomer.text for newcomer in added.values())
+        names, name_ends = _to_bytes(newcomer.subscriber for newcomer in added.values())
         arrays: dict[str, AnyArray] = {
             "ids": np.array(list(added), np.int64),
             "since": np.array([newcomer.since for newcomer in added.values()], np.int64),
-            "texts": np.frombuffer(b"".join(texts), np.uint8),
-            "ends": np.cumsum([0, *map(len, texts)], dtype=np.int64),
+            "texts": texts,
+            "ends": ends,
+            "subscribers": names,
+            "subscriber_ends": name_ends,
             "gone": np.array(gone, np.int64),
         }
         target = self._piece(number)
@@ -286,14 +294,33 @@ def _read_piece(folder: Path) -> tuple[list[int], dict[int, Newcomer]]:
     _, arrays = read_folder(folder, remedy=_REMEDY)
     try:
         gone = arrays["gone"].tolist()
-        data, ends = arrays["texts"].tobytes(), arrays["ends"].tolist()
-        columns = arrays["ids"].tolist(), arrays["since"].tolist(), itertools.pairwise(ends)
-        return gone, {
-            sid: Newcomer(data[a:b].decode(), since)
-            for sid, since, (a, b) in zip(*columns, strict=True)
-        }
+        columns = (
+            arrays["ids"].tolist(),
+            _from_bytes(arrays["texts"], arrays["ends"]),
+            arrays["since"].tolist(),
+            _from_bytes(arrays["subscribers"], arrays["subscriber_ends"]),
+        )
+        return gone, {sid: Newcomer(*of_it) for sid, *of_it in zip(*columns, strict=True)}
     except (KeyError, TypeError, ValueError) as error:
         raise SnapshotError(f"{folder} has no subscriptions ({error!r}): {_REMEDY}") from error
+
+
+def _newcomers(
+    texts: Mapping[int, str], since: int, subscribers: Mapping[int, str]
+) -> dict[int, Newcomer]:
+    return {sid: Newcomer(text, since, subscribers.get(sid, "")) for sid, text in texts.items()}
+
+
+def _to_bytes(texts: Iterable[str]) -> tuple[AnyArray, AnyArray]:
+    """Texts end to end, and where each begins and the last one ends."""
+    found = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, found)], dtype=np.int64)
+    return np.frombuffer(b"".join(found), np.uint8), ends
+
+
+def _from_bytes(data: AnyArray, ends: AnyArray) -> list[str]:
+    whole = data.tobytes()
+    return [whole[a:b].decode() for a, b in itertools.pairwise(ends.tolist())]
 
 
 @functools.lru_cache(maxsize=4)
@@ -319,6 +346,7 @@ class OpenVersion:
     catalog: Catalog
     version: Version = Version(0, 0, ())
     subscriptions: dict[int, Newcomer] = field(default_factory=dict)
+    _names: ReaderNames | None = None
 
     def go_to(self, number: int) -> tuple[list[int], list[int]]:
         """Go to a version; which ids came and which went."""
@@ -333,10 +361,17 @@ class OpenVersion:
                 self.snapshots.add_piece(piece, after)
         else:
             after = self.snapshots.subscriptions(number)
-        self.version, self.subscriptions = target, after
+        self.version, self.subscriptions, self._names = target, after, None
         come = [sid for sid, newcomer in after.items() if before.get(sid) != newcomer]
         gone = [sid for sid, newcomer in before.items() if after.get(sid) != newcomer]
         return come, gone
+
+    @property
+    def names(self) -> ReaderNames:
+        """Who the subscribers are."""
+        if self._names is None:
+            self._names = ReaderNames.of({i: n.subscriber for i, n in self.subscriptions.items()})
+        return self._names
 
     def joins(self, ids: Iterable[int]) -> dict[int, SelectJoin]:
         """What some of them ask for. Those that don't fit the catalogue were left out when it was published."""

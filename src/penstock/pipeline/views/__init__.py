@@ -4,5 +4,6 @@
 - `match`: `match_views`, documents in, every view's tuples out, for DataFrames at rest and for streams;
 - `view_rows`: a level's tuples as rows of a DataFrame;
 - `levels`: what each level did, in figures;
-- `pipeline`: `ViewPipeline`, for as long as it runs.
+- `document_batches`: what a pipeline does with each micro-batch of documents;
+- `snapshots`: the tree patterns in files, by version.
 """

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from penstock.pipeline.task_files import leave, read_task_files
+from penstock.pipeline.task_files import folders_of, leave_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,17 @@ def add_up(figures: Iterable[LevelFigures]) -> tuple[LevelFigures, ...]:
 
 
 def write_levels(folder: Path, figures: Iterable[LevelFigures]) -> None:
-    """On a worker: leave what a task did."""
-    leave(folder, "levels.json", json.dumps([asdict(one) for one in add_up(figures)]))
+    """On a worker: leave what a task did, in the folder of its micro-batch."""
+    leave_in(folder, "levels.json", json.dumps([asdict(one) for one in add_up(figures)]))
 
 
-def read_levels(folder: str | Path, batch: int | None = None) -> tuple[LevelFigures, ...]:
-    """What the levels did in a micro-batch, or in a frame at rest that has been run."""
-    found = [json.loads(text) for text in read_task_files(Path(folder), "*.json", batch)]
+def read_levels(folder: str | Path) -> tuple[LevelFigures, ...]:
+    """What the levels did in a frame at rest that has been run; `folder` is what `match_views` was given."""
+    return levels_in(*folders_of(Path(folder), None))
+
+
+def levels_in(*folders: Path) -> tuple[LevelFigures, ...]:
+    """What the levels did, as tasks have left it in some folders."""
+    files = [path for folder in folders for path in sorted(folder.glob("*.json"))]
+    found = [json.loads(path.read_text("utf-8")) for path in files]
     return add_up(LevelFigures(**one) for some in found for one in some)

@@ -13,17 +13,19 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     LongType,
     StringType,
     StructField,
     StructType,
 )
 
+from penstock.base.arrays import Int64s
 from penstock.base.durable import make_folder
 from penstock.base.errors import PipelineError, SchemaError
 from penstock.base.row_values import row_dict
@@ -33,7 +35,7 @@ from penstock.pipeline.halving import work_in_halves
 from penstock.pipeline.sql_names import quote_name
 from penstock.pipeline.task_files import batch_folder, make_scratch
 from penstock.pipeline.views.levels import LevelFigures, write_levels
-from penstock.pipeline.views.view_rows import explode_views, portions, rows_of
+from penstock.pipeline.views.view_rows import DocumentNames, explode_views, portions, rows_of
 from penstock.registry import Subscriptions
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
 from penstock.views.choosing.configuration import Inputs
@@ -83,23 +85,26 @@ def match_views(
     schema = _schema(documents, document, id, explode)
     place = make_scratch("penstock-views-") if folder is None else Path(folder).absolute()
     make_folder(place)
-    write_plan(plan_of_views(views), place / PLAN)
-    work = _Work(
-        str(place / PLAN),
+    write_plan(_plan_of(views), place / PLAN)
+    work = _FrameWork(
         format,
-        explode,
         None if levels is None else str(Path(levels).absolute()),
         None if dead_letters is None else str(Path(dead_letters).absolute()),
+        str(place / PLAN),
+        explode,
     )
-
-    chosen = documents.select(
-        F.col(quote_name(id)).alias("id"), F.col(quote_name(document)).alias("text")
-    )
-    return chosen.mapInArrow(work.run, schema)
+    return choose_columns(documents, document, id).mapInArrow(work.run, schema)
 
 
-def _schema(documents: DataFrame, document: str, name: str, explode: bool) -> StructType:
-    fields = {field.name: field for field in documents.schema.fields}
+def choose_columns(documents: DataFrame, document: str, name: str, *more: Column) -> DataFrame:
+    """The columns of documents that are looked at: `id`, `text`, and more."""
+    called, text = F.col(quote_name(name)), F.col(quote_name(document))
+    return documents.select(called.alias("id"), text.alias("text"), *more)
+
+
+def id_type(documents: StructType, document: str, name: str) -> DataType:
+    """The type of what documents are called. SchemaError if there are no such columns."""
+    fields = {field.name: field for field in documents.fields}
     for column in (document, name):
         if column not in fields:
             raise SchemaError(
@@ -110,6 +115,10 @@ def _schema(documents: DataFrame, document: str, name: str, explode: bool) -> St
             f"the column {document!r} has no documents in it: it is {fields[document].dataType.simpleString()}, "
             "not string or binary"
         )
+    return fields[name].dataType
+
+
+def _schema(documents: DataFrame, document: str, name: str, explode: bool) -> StructType:
     views = (
         StructField("view", LongType())
         if explode
@@ -118,35 +127,36 @@ def _schema(documents: DataFrame, document: str, name: str, explode: bool) -> St
     return StructType(
         [
             StructField("notification_id", StringType()),
-            StructField("id", fields[name].dataType),
+            StructField("id", id_type(documents.schema, document, name)),
             views,
             StructField("tuples", ArrayType(ArrayType(StringType()))),
         ]
     )
 
 
-def plan_of_views(views: Views) -> ViewsPlan:
+def _plan_of(views: Views) -> ViewsPlan:
     """The plan that is meant; patterns are all fed from the source."""
     if isinstance(views, ViewsPlan):
         return views
     if isinstance(views, (str, Path)):
         return read_plan(views)
-    ids = None
     if isinstance(views, Subscriptions):
         rows = views.patterns.active()
         views.patterns.trees(rows)  # all that are no patterns, in one error
         order = np.argsort(rows.ids)
-        ids = rows.ids[order]
-        texts: tuple[str, ...] = tuple(rows.filters.take(order).to_pylist())
-    else:
-        texts = tuple(views)
-        for text in texts:
-            parse_pattern(text)
+        return direct_plan(rows.filters.take(order).to_pylist(), rows.ids[order])
+    for text in views:
+        parse_pattern(text)
+    return direct_plan(views)
+
+
+def direct_plan(texts: Sequence[str], ids: Int64s | None = None) -> ViewsPlan:
+    """The plan in which all patterns are extracted straight from the documents."""
     count = len(texts)
     straight = Inputs(np.zeros(count + 1, np.int64), np.empty(0, np.int32))
     free = Capacities(np.full(count, UNLIMITED, np.int64), UNLIMITED)
     zero = np.zeros(count)
-    return ViewsPlan(texts, straight, np.arange(count), free, zero, zero, ids=ids)
+    return ViewsPlan(tuple(texts), straight, np.arange(count), free, zero, zero, ids=ids)
 
 
 # --- on a worker --------------------------------------------------------------------------------
@@ -154,34 +164,44 @@ def plan_of_views(views: Views) -> ViewsPlan:
 
 @functools.lru_cache(maxsize=2)
 def _network(path: str, _changed: int) -> Dissemination:
-    plan = read_plan(path)
+    return network_of(read_plan(path))
+
+
+def network_of(plan: ViewsPlan) -> Dissemination:
+    """What computes the views of a plan."""
     return Dissemination([parse_pattern(text) for text in plan.texts], plan.fed, plan.ids)
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What a worker does to the Arrow batches of its partition."""
+class ViewWork:
+    """What a worker does to the Arrow batches of its partition, which have columns `id` and `text`.
 
-    plan: str
+    What each level did is left in the folder `levels`, dead letters in the folder `letters`, if there are such.
+    """
+
     format: str
-    explode: bool
     levels: str | None
-    dead_letters: str | None
+    letters: str | None
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        network = _network(self.plan, Path(self.plan).stat().st_mtime_ns)
+    def work(
+        self, network: Dissemination, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of `view_rows`."""
         figures: list[LevelFigures] = []
-        folder = None if self.dead_letters is None else batch_folder(Path(self.dead_letters))
         most = max(1, _PAIRS // max(1, len(network.fed)))
-        with DeadLetterFile(folder, "views") as letters:
+        with DeadLetterFile(self._place(self.letters), "views") as letters:
             for batch in batches:
                 for some in _portions(batch, most):
                     for part, (levels, bad) in self._levels(network, some):
                         letters.add(bad)
                         figures += [_figures(network, level) for level in levels]
                         yield from self._rows(network, part, levels, letters)
-        if self.levels is not None:
-            write_levels(Path(self.levels), figures)
+        if (folder := self._place(self.levels)) is not None:
+            write_levels(folder, figures)
+
+    def _place(self, folder: str | None) -> Path | None:
+        """Where a task leaves its files."""
+        return None if folder is None else Path(folder)
 
     def _rows(
         self,
@@ -190,11 +210,15 @@ class _Work:
         levels: Iterable[LevelTuples],
         letters: DeadLetterFile,
     ) -> Iterator[pa.RecordBatch]:
+        documents = DocumentNames(batch.column("id"), self._names(batch))
         for level in levels:
             dropped = list(level.dead_letters)
-            for rows in rows_of(network, level, batch.column("id"), dropped):
-                yield from explode_views(rows) if self.explode else (rows,)
+            yield from rows_of(network, level, documents, dropped)
             letters.add(_lost(network, dropped, batch))
+
+    def _names(self, batch: pa.RecordBatch) -> pa.Array:
+        """What notifications are called by."""
+        return batch.column("id").cast(pa.string())
 
     def _levels(
         self, network: Dissemination, batch: pa.RecordBatch
@@ -203,7 +227,7 @@ class _Work:
         read = read_xml if self.format == "xml" else read_json
 
         def work(part: pa.RecordBatch) -> tuple[list[LevelTuples], list[str]]:
-            part.column("id").cast(pa.string())  # what notifications are called by
+            self._names(part)  # fails for an id that is no text
             documents = read(part.column("text"))
             letters = [
                 _letter(f"no {self.format} document: {bad.reason}", part, bad.place)
@@ -215,6 +239,22 @@ class _Work:
             return [], [_letter(f"can't be worked on: {reason}", part, 0)]
 
         return work_in_halves(batch, work, refuse)
+
+
+@dataclass(frozen=True)
+class _FrameWork(ViewWork):
+    """The same for `match_views`."""
+
+    plan: str
+    explode: bool
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        network = _network(self.plan, Path(self.plan).stat().st_mtime_ns)
+        for rows in self.work(network, batches):
+            yield from explode_views(rows) if self.explode else (rows,)
+
+    def _place(self, folder: str | None) -> Path | None:
+        return None if folder is None else batch_folder(Path(folder))
 
 
 def _portions(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:

@@ -33,12 +33,19 @@ class _Piece(NamedTuple):
     size: int
 
 
+class DocumentNames(NamedTuple):
+    """What documents are called, and the texts that their notifications are called by."""
+
+    ids: pa.Array
+    names: pa.Array
+
+
 def rows_of(
-    network: Dissemination, level: LevelTuples, ids: pa.Array, dropped: list[DeadLetter]
+    network: Dissemination, level: LevelTuples, documents: DocumentNames, dropped: list[DeadLetter]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a level, so many at a time that they aren't too large.
 
-    Documents are numbered by their place in `ids`. A row that is too large alone is put to `dropped`.
+    A row that is too large alone is put to `dropped`.
     """
     waiting: list[_Piece] = []
     size = 0
@@ -48,12 +55,12 @@ def rows_of(
         got = tuples_to_deliver(network.fed[place].pattern, tuples)
         for piece in _pieces(place, got, dropped):
             if waiting and size + piece.size > _TOGETHER:
-                yield _batch(network, waiting, ids)
+                yield _batch(network, waiting, documents)
                 waiting, size = [], 0
             waiting.append(piece)
             size += piece.size
     if waiting:
-        yield _batch(network, waiting, ids)
+        yield _batch(network, waiting, documents)
 
 
 def _pieces(place: int, got: pa.RecordBatch, dropped: list[DeadLetter]) -> Iterator[_Piece]:
@@ -96,12 +103,14 @@ def _begins(numbers: Int64s) -> Int64s:
     return np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
 
 
-def _batch(network: Dissemination, pieces: Sequence[_Piece], ids: pa.Array) -> pa.RecordBatch:
-    documents, counts, patterns, widths, cells = [], [], [], [], [pa.array([], pa.string())]
+def _batch(
+    network: Dissemination, pieces: Sequence[_Piece], documents: DocumentNames
+) -> pa.RecordBatch:
+    places, counts, patterns, widths, cells = [], [], [], [], [pa.array([], pa.string())]
     for place, got, _ in pieces:
         numbers = got.column("document").to_numpy()
         begins = _begins(numbers)
-        documents.append(numbers[begins])
+        places.append(numbers[begins])
         counts.append(np.diff(begins, append=len(numbers)))
         patterns.append(np.full(len(begins), place))
         width = got.num_columns - 1
@@ -111,10 +120,11 @@ def _batch(network: Dissemination, pieces: Sequence[_Piece], ids: pa.Array) -> p
     tuples = pa.ListArray.from_arrays(
         _offsets(counts), pa.ListArray.from_arrays(_offsets(widths), pa.concat_arrays(cells))
     )
-    names, views = _views(network, np.concatenate(patterns))
-    called = ids.take(pa.array(np.concatenate(documents)))
+    first, views = _views(network, np.concatenate(patterns))
+    where = pa.array(np.concatenate(places))
+    ids = _notification_ids(documents.names.take(where), first)
     return pa.RecordBatch.from_arrays(
-        [_notification_ids(called, names), called, views, tuples],
+        [ids, documents.ids.take(where), views, tuples],
         names=["notification_id", "id", "views", "tuples"],
     )
 
@@ -130,7 +140,7 @@ def explode_views(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         called = rows.column("id").take(chosen)
         yield pa.RecordBatch.from_arrays(
             [
-                _notification_ids(called, own.to_numpy()),
+                _notification_ids(called.cast(pa.string()), own.to_numpy()),
                 called,
                 own,
                 rows.column("tuples").take(chosen),
@@ -164,12 +174,10 @@ def _views(network: Dissemination, places: Int64s) -> tuple[Int64s, pa.Array]:
     return flat[begins[:-1]], pa.ListArray.from_arrays(pa.array(begins, pa.int32()), pa.array(flat))
 
 
-def _notification_ids(ids: pa.Array, views: Int64s) -> pa.Array:
+def _notification_ids(names: pa.Array, views: Int64s) -> pa.Array:
     import pyarrow.compute as pc
 
-    return pc.binary_join_element_wise(
-        ids.cast(pa.string()), pa.array(views).cast(pa.string()), "-"
-    )
+    return pc.binary_join_element_wise(names, pa.array(views).cast(pa.string()), "-")
 
 
 def _offsets(parts: Sequence[Int64s]) -> pa.Array:

@@ -1,0 +1,323 @@
+"""What a pipeline takes in: events, changes of tables, documents. Each has a query of its own.
+
+    events     ─▶ matched with filters        ─▶ sink        checkpoint/events
+    tables     ─▶ joined for select-joins     ─▶ sink        checkpoint/tables
+    documents  ─▶ extracted for tree patterns ─▶ sink        checkpoint/documents
+
+A query of its own, so that a burst of documents doesn't keep events waiting, and each is replayed alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+
+from penstock.base.errors import PipelineError
+from penstock.joins.catalog import Catalog
+from penstock.matching import check_engine
+from penstock.matching.subscription_rows import SubscriptionSource
+from penstock.operators.define import Operators, OperatorsLike
+from penstock.operators.strategies import check_strategy
+from penstock.pipeline.dead_letters import Records
+from penstock.pipeline.event_batches import EventBatches
+from penstock.pipeline.frames import READERS, check_columns, operators_of
+from penstock.pipeline.joins.change_batches import ChangeBatches
+from penstock.pipeline.joins.match import JoinOptions, JoinStreams, of_no_table, split_by_table
+from penstock.pipeline.joins.notification_rows import message_fields
+from penstock.pipeline.metrics import Reports
+from penstock.pipeline.notification_shape import EVENT, MESSAGE, NotificationShape
+from penstock.pipeline.outlets import Outlet
+from penstock.pipeline.revival import RevivedQuery
+from penstock.pipeline.sources import (
+    CARRIERS,
+    REASON,
+    WHOLE_FILES,
+    Source,
+    event_schema,
+    most_values,
+    separator_of,
+    source_of,
+)
+from penstock.pipeline.streaming_queries import RunningQuery
+from penstock.pipeline.views.document_batches import DocumentBatches, told_of_documents
+from penstock.pipeline.views.match import FORMATS, id_type
+
+SourceLike = Source | Mapping[str, Any] | DataFrame
+Registry = SubscriptionSource | str
+"""A registry, or the URL of one."""
+
+
+class Intake(Protocol):
+    """One of the things that a pipeline takes in, checked."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a pipeline's description."""
+        ...
+
+    @property
+    def told(self) -> StructField:
+        """The column of notifications that it fills."""
+        ...
+
+    def start(
+        self, outlet: Outlet, shape: NotificationShape, registry: Registry, reports: Reports
+    ) -> RunningQuery:
+        """Start its query."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A stream of records, and how the bad ones are written; None if there are none."""
+
+    frame: DataFrame
+    records: Records | None
+
+    @staticmethod
+    def of(source: Source | DataFrame, spark: SparkSession) -> "_Stream":
+        if isinstance(source, DataFrame):
+            return _Stream(source, None)
+        frame = source.read(spark)
+        if REASON not in frame.columns:
+            return _Stream(frame, None)
+        kind = source.record if source.format in CARRIERS else source.format
+        options = source.options
+        schema = event_schema(frame)
+        return _Stream(frame, Records(kind, schema, separator_of(options), most_values(options)))
+
+    @cached_property
+    def schema(self) -> StructType:
+        return event_schema(self.frame)
+
+
+@dataclass(frozen=True)
+class EventOptions:
+    """How events are matched; `Pipeline` says what each is."""
+
+    event_time: str | None
+    event_id: str | None
+    engine: str
+    operators: OperatorsLike
+    strategy: str
+    snapshots: str | None
+
+
+@dataclass(frozen=True)
+class EventIntake:
+    """Events."""
+
+    name: ClassVar[str] = "events"
+
+    stream: _Stream
+    options: EventOptions
+    operators: Operators
+
+    @staticmethod
+    def of(
+        source: SourceLike, options: EventOptions, registry: Registry, spark: SparkSession
+    ) -> "EventIntake":
+        """PipelineError if events can't be matched so."""
+        check_engine(options.engine)
+        check_strategy(options.strategy)
+        given = options.operators is not None
+        operators = Operators.of(options.operators) if given else operators_of(registry)
+        operators.portable()  # workers must be able to import them
+        stream = _Stream.of(source_of(source), spark)
+        check_columns(stream.schema, READERS)
+        for role in ("event_time", "event_id"):
+            path = getattr(options, role)
+            if path is not None and not _has(stream.schema, path):
+                names = ", ".join(stream.schema.names)
+                raise PipelineError(f"{role}: the events have no attribute {path!r}, only {names}")
+        return EventIntake(stream, options, operators)
+
+    @property
+    def told(self) -> StructField:
+        return StructField(EVENT, self.stream.schema)
+
+    def start(
+        self, outlet: Outlet, shape: NotificationShape, registry: Registry, reports: Reports
+    ) -> RunningQuery:
+        batches = EventBatches(
+            subscriptions=registry,
+            outlet=outlet,
+            shape=shape,
+            snapshots=self.options.snapshots,
+            records=self.stream.records,
+            reports=reports,
+            schema=self.stream.schema,
+            engine=self.options.engine,
+            operators=self.operators.signatures,
+            strategy=self.options.strategy,
+            event_time=self.options.event_time,
+            event_id=self.options.event_id,
+        )
+        return RunningQuery(outlet.start(self.stream.frame, batches))
+
+
+@dataclass(frozen=True)
+class TableIntake:
+    """Changes of tables."""
+
+    name: ClassVar[str] = "tables"
+
+    streams: Mapping[str, _Stream]
+    catalog: Catalog
+    options: JoinOptions
+    refused: DataFrame | None = None  # changes of no table
+
+    @staticmethod
+    def of(
+        sources: Mapping[str, SourceLike] | DataFrame,
+        catalog: Catalog,
+        options: JoinOptions,
+        spark: SparkSession,
+    ) -> "TableIntake":
+        """PipelineError if there is no such table."""
+        if isinstance(sources, DataFrame):
+            together = _streaming(sources)
+            frames = split_by_table(together, catalog)
+            streams = {table: _Stream(frame, None) for table, frame in frames.items()}
+            return TableIntake(streams, catalog, options, of_no_table(together, frames))
+        tables = [name for name, _ in catalog.declared]
+        if unknown := sorted(set(sources) - set(tables)):
+            raise PipelineError(f"there is no table {unknown[0]!r}: there are {', '.join(tables)}")
+        streams = {
+            table: _Stream.of(source_of(source, _change_schema(catalog, table, options)), spark)
+            for table, source in sources.items()
+        }
+        return TableIntake(streams, catalog, options)
+
+    @property
+    def told(self) -> StructField:
+        import pyarrow as pa
+
+        return StructField(MESSAGE, from_arrow_schema(pa.schema(message_fields(self.catalog))))
+
+    def start(
+        self, outlet: Outlet, shape: NotificationShape, registry: Registry, reports: Reports
+    ) -> RunningQuery:
+        url = registry if isinstance(registry, str) else getattr(registry, "url", None)
+        if url is None:
+            raise PipelineError(
+                "a process of Spark's watches the registry, which can't see one in memory: open one by URL "
+                "(penstock.Subscriptions.open)"
+            )
+        home = f"{outlet.checkpoint}/penstock/joins"
+        letters = f"{home}/letters"
+        records = {name: one.records for name, one in self.streams.items() if one.records}
+        frames = {name: one.frame for name, one in self.streams.items()}
+        streams = JoinStreams(frames, self.catalog, self.options, records, self.refused)
+        found = streams.notifications(url, Path(home), letters, explode=False)
+        batches = ChangeBatches(outlet, shape, home, letters, reports)
+        return RevivedQuery(outlet.start(_with_message(found, self.told), batches))
+
+
+def _streaming(frame: DataFrame) -> DataFrame:
+    found = source_of(frame)
+    assert isinstance(found, DataFrame), "as it was given"
+    return found
+
+
+def _change_schema(catalog: Catalog, table: str, options: JoinOptions) -> StructType:
+    """What a change of a table is like, if its source doesn't say so."""
+    columns: StructType = from_arrow_schema(dict(catalog.declared)[table].schema.to_arrow())
+    before = StructField(options.before_image, columns)
+    beside = [StructField(options.op, StringType()), StructField(options.version, LongType())]
+    taken = {field.name for field in columns.fields}
+    return StructType(
+        [*columns.fields, *[one for one in (*beside, before) if one.name not in taken]]
+    )
+
+
+def _with_message(found: DataFrame, told: StructField) -> DataFrame:
+    """Notifications with one column that says what a subscriber is told."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    assert isinstance(told.dataType, StructType), "made of fields"
+    names = told.dataType.names
+    rest = [name for name in found.columns if name not in names]
+    return found.select(*rest, F.struct(*names).alias(told.name))
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """What documents are like: the columns with their texts and with what they are called, and "xml" or "json".
+
+    By default these are `document` and `id`; of a source of format `binaryFile`, in which each file is a document,
+    its content and its path.
+    """
+
+    document: str | None = None
+    id: str | None = None
+    format: str = "xml"
+
+
+_DOCUMENT_SCHEMA = StructType(
+    [StructField("id", StringType()), StructField("document", StringType())]
+)
+
+
+@dataclass(frozen=True)
+class DocumentIntake:
+    """Documents."""
+
+    name: ClassVar[str] = "documents"
+
+    stream: _Stream
+    document: str
+    id: str
+    id_type: DataType
+    format: str
+    snapshots: str | None
+
+    @staticmethod
+    def of(
+        given: SourceLike, options: ViewOptions, snapshots: str | None, spark: SparkSession
+    ) -> "DocumentIntake":
+        """PipelineError or SchemaError if these aren't documents."""
+        if options.format not in FORMATS:
+            raise PipelineError(f"documents are 'xml' or 'json', not {options.format!r}")
+        source = source_of(given, _DOCUMENT_SCHEMA)
+        are_files = isinstance(source, Source) and source.format == WHOLE_FILES
+        document = options.document or ("content" if are_files else "document")
+        called = options.id or ("path" if are_files else "id")
+        stream = _Stream.of(source, spark)
+        of_ids = id_type(stream.schema, document, called)
+        return DocumentIntake(stream, document, called, of_ids, options.format, snapshots)
+
+    @property
+    def told(self) -> StructField:
+        return told_of_documents(self.id_type)
+
+    def start(
+        self, outlet: Outlet, shape: NotificationShape, registry: Registry, reports: Reports
+    ) -> RunningQuery:
+        batches = DocumentBatches(
+            subscriptions=registry,
+            outlet=outlet,
+            shape=shape,
+            snapshots=self.snapshots,
+            records=self.stream.records,
+            reports=reports,
+            document=self.document,
+            id=self.id,
+            id_type=self.id_type,
+            format=self.format,
+        )
+        return RunningQuery(outlet.start(self.stream.frame, batches))
+
+
+def _has(schema: StructType, path: str) -> bool:
+    inside: Any = schema
+    for step in path.split("."):
+        if not isinstance(inside, StructType) or step not in inside.names:
+            return False
+        inside = inside[step].dataType
+    return True

@@ -1,0 +1,76 @@
+"""Notifications: one row of one shape, whatever the kind of subscription.
+
+    notification_id   the same in a replay
+    kind              filter, select-join or tree-pattern
+    subscription      whom it is for
+    subscriber        the name that this one subscribed under
+    position          in which order those of a micro-batch are applied; NULL where the order doesn't matter
+    event             of a filter: the event
+    message           of a select-join: the change of its view, `messages_of` reads it
+    document          of a tree pattern: the document's id, and the tuples of the view
+
+A pipeline's notifications have the last three as far as it has such inputs: events, tables, documents. One of them is
+there in each row, and says what the subscriber is told.
+
+What many subscribers are told is one row for all of them, if a sink can take that (`Sink.explode` is false): it has
+the lists `subscriptions` and `subscribers`. `explode` makes one row for each of them.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructField
+
+from penstock.base.errors import PipelineError
+
+ID, KIND, POSITION = "notification_id", "kind", "position"
+READER = ("subscription", "subscriber")
+READERS = ("subscriptions", "subscribers")
+EVENT, MESSAGE, DOCUMENT = "event", "message", "document"
+
+
+@dataclass(frozen=True)
+class NotificationShape:
+    """The columns of a pipeline's notifications; `told` are those that say what a subscriber is told."""
+
+    told: tuple[StructField, ...]
+
+    def columns(self, *, explode: bool) -> list[str]:
+        """Their names, one row for each subscriber or one for all."""
+        return [ID, KIND, *(READER if explode else READERS), POSITION, *[f.name for f in self.told]]
+
+    def rows(self, found: DataFrame, kind: str) -> DataFrame:
+        """Rows of one kind, with its id, its readers, its position if there is one, and what they are told."""
+        position = F.col(POSITION) if POSITION in found.columns else F.lit(None)
+        told = [self._column(field, found) for field in self.told]
+        readers = [F.col(name) for name in READERS]
+        named = [F.col(ID), F.lit(kind).alias(KIND), *readers]
+        return found.select(*named, position.cast("bigint").alias(POSITION), *told)
+
+    def _column(self, field: StructField, found: DataFrame) -> Column:
+        if field.name in found.columns:
+            return F.col(field.name)
+        return F.lit(None).cast(field.dataType).alias(field.name)
+
+
+def explode(notifications: DataFrame) -> DataFrame:
+    """One row for each notification and subscriber, of rows that have the lists of all subscribers.
+
+    Files and Delta tables that a `Pipeline` writes have such lists, unless their sink was made with `explode=True`.
+    """
+    names = notifications.columns
+    if not {ID, *READERS} <= set(names):
+        lacking = ", ".join(name for name in (ID, *READERS) if name not in names)
+        raise PipelineError(f"not notifications with lists of subscribers: they have no {lacking}")
+    rest = [f"`{name}`" for name in names if name not in (ID, KIND, *READERS)]
+    kind = [KIND] if KIND in names else []
+    reader = F.explode(F.arrays_zip(*READERS)).alias("reader")
+    subscription = F.col(f"reader.{READERS[0]}")
+    return notifications.select(ID, *kind, reader, *rest).select(
+        F.concat_ws("-", ID, subscription.cast("string")).alias(ID),
+        *kind,
+        subscription.alias(READER[0]),
+        F.col(f"reader.{READERS[1]}").alias(READER[1]),
+        *rest,
+    )

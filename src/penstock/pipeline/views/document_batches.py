@@ -1,0 +1,136 @@
+"""Micro-batches of documents: the tree patterns of a registry, as views of them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from shutil import rmtree
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
+
+from penstock.base.durations import utc_now
+from penstock.base.errors import SnapshotError
+from penstock.matching import SnapshotRef
+from penstock.pipeline.metrics import Errors
+from penstock.pipeline.micro_batches import SNAPSHOTS_KEPT, MicroBatches, log
+from penstock.pipeline.notification_shape import DOCUMENT, ID, READERS
+from penstock.pipeline.pins import Pin
+from penstock.pipeline.sources import KEY
+from penstock.pipeline.sql_names import quote_name
+from penstock.pipeline.views.levels import levels_in
+from penstock.pipeline.views.match import ViewWork, choose_columns
+from penstock.pipeline.views.snapshots import (
+    ViewPublisher,
+    ViewSnapshots,
+    open_views,
+    plan_patterns,
+    read_patterns,
+)
+from penstock.registry.kinds import TREE_PATTERN
+
+
+@dataclass(kw_only=True)
+class DocumentBatches(MicroBatches):
+    """What is done to each micro-batch of documents."""
+
+    kind: ClassVar[str] = TREE_PATTERN.name
+
+    document: str  # the column with their texts
+    id: str  # and that with what they are called
+    id_type: DataType
+    format: str
+
+    def _publish(self, query: str) -> tuple[SnapshotRef, Errors]:
+        publisher = self._state.kept.get("publisher")
+        if publisher is None:
+            publisher = self._state.kept["publisher"] = ViewPublisher(self._store(query))
+        found: tuple[SnapshotRef, Errors] = publisher.publish(self._source().patterns, utc_now())
+        return found
+
+    def _latest(self, query: str) -> SnapshotRef | None:
+        return self._store(query).latest()
+
+    def _restore(self, pin: Pin) -> None:
+        store = ViewSnapshots(pin.snapshot.path)
+        if (damage := store.damage(pin.snapshot)) is None:
+            return
+        source = self._source().patterns
+        if source.sequence() != pin.snapshot.sequence:
+            raise SnapshotError(
+                f"micro-batch {pin.batch} can't be replayed: {damage}; the registry has changed since"
+            )
+        log.warning("the snapshot of micro-batch %d is made again: %s", pin.batch, damage)
+        patterns, _, _ = read_patterns(source, pin.now)
+        store.restore(pin.snapshot, patterns, plan_patterns(patterns))
+
+    def _match(
+        self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
+    ) -> DataFrame:
+        work = _DocumentWork(self.format, str(_level_folder(pin)), str(failures), pin.snapshot)
+        result = StructType(
+            [
+                StructField(ID, StringType()),
+                StructField(READERS[0], ArrayType(LongType())),
+                StructField(READERS[1], ArrayType(StringType())),
+                told_of_documents(self.id_type),
+            ]
+        )
+        name = self._name(frame, pin, query).alias("name")
+        return choose_columns(frame, self.document, self.id, name).mapInArrow(work.run, result)
+
+    def _name(self, frame: DataFrame, pin: Pin, query: str) -> Column:
+        """What a document's notifications are called by: its place at the source, else its content and micro-batch."""
+        if KEY in frame.columns:
+            place = [F.col(KEY)]
+        else:
+            content = F.sha2(F.col(quote_name(self.document)).cast("binary"), 256)
+            place = [F.lit(str(pin.batch)), F.col(quote_name(self.id)).cast("string"), content]
+        return F.substring(F.sha2(F.concat_ws("\x1f", F.lit(query), *place), 256), 1, 32)
+
+    def _figures(self, pin: Pin) -> dict[str, Any]:
+        folder = _level_folder(pin)
+        found = levels_in(folder)
+        rmtree(folder, ignore_errors=True)
+        return {"levels": tuple(asdict(level) for level in found)}
+
+    def _prune_snapshots(self, query: str, needed: frozenset[int]) -> None:
+        self._store(query).prune(SNAPSHOTS_KEPT, needed)
+
+    def _store(self, query: str) -> ViewSnapshots:
+        return ViewSnapshots(self._snapshot_folder(query))
+
+
+def told_of_documents(id_type: DataType) -> StructField:
+    """What a notification of a tree pattern has."""
+    tuples = StructField("tuples", ArrayType(ArrayType(StringType())))
+    return StructField(DOCUMENT, StructType([StructField("id", id_type), tuples]))
+
+
+def _level_folder(pin: Pin) -> Path:
+    """Where workers leave what levels did in a micro-batch."""
+    return Path(pin.snapshot.path) / "levels" / str(pin.batch)
+
+
+@dataclass(frozen=True)
+class _DocumentWork(ViewWork):
+    """What a worker does; its batches have a column `name` beside `id` and `text`."""
+
+    ref: SnapshotRef
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        network, names = open_views(self.ref)
+        for rows in self.work(network, batches):
+            views = rows.column("views")
+            told = pa.StructArray.from_arrays(
+                [rows.column("id"), rows.column("tuples")], names=["id", "tuples"]
+            )
+            yield pa.RecordBatch.from_arrays(
+                [rows.column(ID), views, names.lists(views), told],
+                names=[ID, *READERS, DOCUMENT],
+            )
+
+    def _names(self, batch: pa.RecordBatch) -> pa.Array:
+        return batch.column("name")
