@@ -23,7 +23,7 @@ def keep(path: str):  # a sink's function runs on the server: what it finds must
     def function(row):
         with open(path, "a") as file:
             file.write(
-                f"{os.getpid()} {row['id']} {row['subscription']} {row['notification_id']}\n"
+                f"{os.getpid()} {row['event']['id']} {row['subscription']} {row['notification_id']}\n"
             )
 
     return function

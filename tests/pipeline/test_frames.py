@@ -12,7 +12,7 @@ from penstock.base.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.matching import SnapshotStore
 from penstock.matching.layers import MOST_PAIRS
 from penstock.pipeline import frames
-from penstock.pipeline.frames import match
+from penstock.pipeline.frames import Form, match
 
 pytestmark = pytest.mark.spark
 
@@ -175,18 +175,18 @@ class TestFanOut:
         registry.load(filters)
         return SnapshotStore(tmp_path).publish(registry, {"price": "double"}).ref
 
-    def run(self, ref, explode, *batches):
-        return frames.MatchWork(ref, None, explode, "auto").run(batches)
+    def run(self, ref, form, *batches):
+        return frames.MatchWork(ref, None, form, "auto").run(batches)
 
     def test_pairs_leave_in_batches_of_bounded_size(self, ref):
         events = pa.record_batch({"price": np.arange(500, dtype=float)})
-        sizes = [batch.num_rows for batch in self.run(ref, True, events)]
+        sizes = [batch.num_rows for batch in self.run(ref, Form.PAIRS, events)]
         assert sum(sizes) == 500 * self.SUBSCRIBERS
         assert max(sizes) <= frames._PAIRS
 
     def test_wide_events_leave_in_smaller_batches(self, ref):
         wide = pa.record_batch({"price": [1.0] * 4, "body": ["x" * 20_000] * 4})
-        sizes = [batch.num_rows for batch in self.run(ref, True, wide)]
+        sizes = [batch.num_rows for batch in self.run(ref, Form.PAIRS, wide)]
         assert sum(sizes) == 4 * self.SUBSCRIBERS
         assert max(sizes) * 20_000 <= frames._BYTES
 
@@ -195,27 +195,27 @@ class TestFanOut:
         bodies = ["x"] * 50 + ["x" * 3_000_000] + ["x"] * 49
         events = pa.record_batch({"price": [1.0] * 100, "body": bodies})
         bytes_, pairs = 0, 0
-        for batch in self.run(ref, True, events):
+        for batch in self.run(ref, Form.PAIRS, events):
             bytes_, pairs = max(bytes_, batch.nbytes), pairs + batch.num_rows
             if pairs > 60 * self.SUBSCRIBERS:
                 break
         assert bytes_ <= 2 * frames._BYTES
 
-    @pytest.mark.parametrize("explode", [False, True])
-    def test_quiet_events_before_do_not_make_parts_larger(self, ref, explode):
+    @pytest.mark.parametrize("form", Form)
+    def test_quiet_events_before_do_not_make_parts_larger(self, ref, form):
         """What a worker holds follows the bound, whatever it has seen before."""
         quiet = pa.record_batch({"price": np.full(20_000, -1.0)})
         loud = pa.record_batch({"price": np.arange(2_000, dtype=float)})
         most = pairs = 0
-        for batch in self.run(ref, explode, quiet, loud):
-            here = batch.num_rows if explode else len(batch["subscriptions"].values)
+        for batch in self.run(ref, form, quiet, loud):
+            here = batch.num_rows if form is Form.PAIRS else len(batch["subscriptions"].values)
             most, pairs = max(most, here), pairs + here
         assert pairs == 2_000 * self.SUBSCRIBERS
-        assert most <= (frames._PAIRS if explode else MOST_PAIRS)
+        assert most <= (frames._PAIRS if form is Form.PAIRS else MOST_PAIRS)
 
     def test_the_slices_of_a_batch_put_together_are_the_batch(self, ref):
         events = pa.record_batch({"price": np.arange(-5000, 5000, dtype=float)})
-        out = pa.Table.from_batches(self.run(ref, False, events, events))
+        out = pa.Table.from_batches(self.run(ref, Form.LISTS, events, events))
         assert out["price"].to_pylist() == events["price"].to_pylist() * 2
         counts = np.diff(out["subscriptions"].combine_chunks().offsets.to_numpy())
         assert set(counts[:5000]) == {0}

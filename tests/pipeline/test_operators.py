@@ -10,6 +10,7 @@ from tests.operators.hostile_operators import days, deadly
 from tests.operators.worlds import WORLD
 
 import penstock
+from penstock.pipeline import Source
 from penstock.base.array_folders import read_folder, write_folder
 from penstock.base.errors import FilterError, OperatorError, PenstockError
 from penstock.matching import SnapshotStore
@@ -20,6 +21,12 @@ from .scenes import delivered, forget_commit, pipeline, run, write_events
 pytestmark = pytest.mark.spark
 
 SCHEMA = {"id": "bigint", "a": "bigint", "b": "bigint", "s": "string"}
+
+
+def ticks_of(folder, schema=SCHEMA):
+    return Source("json", str(folder / "in"), schema)
+
+
 FILTERS = [
     "score(a, 1) > 3",
     "flag(s, 'y') AND picky(a) > 2",
@@ -98,7 +105,7 @@ def test_a_pipeline_delivers_the_rest_and_tells_what_failed(spark, tmp_path):
     """An event that an operator fails on: the others get it, and it is a dead letter, with the reason, once."""
     subs, given = registry(), events(40)
     write_events(tmp_path / "in", "1.json", [*given, "oops"])
-    made = pipeline(tmp_path, spark, subs, schema=SCHEMA)
+    made = pipeline(tmp_path, spark, subs, events=ticks_of(tmp_path))
     metrics = run(made)
     assert pairs(tmp_path) == expected(subs, given)
     found = letters(tmp_path)
@@ -119,7 +126,7 @@ def test_an_event_that_python_has_no_value_for_is_a_dead_letter(spark, tmp_path)
     given = [{"id": n, "a": n, "b": 1, "s": "x", "d": "2020-01-01"} for n in range(8)]
     given[3]["d"] = given[4]["d"] = "+12000-01-01"
     write_events(tmp_path / "in", "1.json", given)
-    run(pipeline(tmp_path, spark, subs, schema=schema))
+    run(pipeline(tmp_path, spark, subs, events=ticks_of(tmp_path, schema)))
     expected = {(n, 1) for n in range(8) if n % 3} | {(n, 3) for n in range(4, 8)}
     expected |= {(n, 2) for n in range(8) if n not in (3, 4)}
     assert set(pairs(tmp_path)) == expected
@@ -158,7 +165,9 @@ def test_what_failed_goes_from_workers_to_the_sink(spark, tmp_path, monkeypatch)
     write_events(tmp_path / "in", "1.json", given)
     home = tmp_path / "[a] {b}*"
     monkeypatch.setattr(Path, "read_text", _refusing(Path.read_text, ".jsonl"))
-    made = pipeline(tmp_path, spark, registry(["fragile(a) > 0"]), schema=SCHEMA, checkpoint=home)
+    made = pipeline(
+        tmp_path, spark, registry(["fragile(a) > 0"]), events=ticks_of(tmp_path), checkpoint=home
+    )
     assert run(made).last.report.dead_letters == 4
     folder = home / "penstock" / "dead-letters"
     lines = [line for f in folder.glob("batch*/*.json") for line in f.open(encoding="utf-8")]
@@ -166,7 +175,7 @@ def test_what_failed_goes_from_workers_to_the_sink(spark, tmp_path, monkeypatch)
 
 
 def _by_id(row):
-    return row["id"]
+    return row["event"]["id"]
 
 
 def _refusing(read_text, suffix):
@@ -182,7 +191,7 @@ def test_an_event_that_ends_its_worker_is_found(spark, tmp_path, caplog):
     subs = registry(["deadly(a) > 0", "a >= 0"], [deadly])
     given = [{"id": n, "a": n, "b": 0, "s": "x"} for n in range(10, 16)]  # 13 is the one
     write_events(tmp_path / "in", "1.json", given)
-    run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
+    run(pipeline(tmp_path, spark, subs, events=ticks_of(tmp_path)))
     assert pairs(tmp_path) == sorted(
         [(n, 1) for n in range(10, 16) if n != 13] + [(n, 2) for n in range(10, 16)]
     )
@@ -198,10 +207,10 @@ def test_a_replay_tells_failures_once(spark, tmp_path):
     """A micro-batch whose commit was lost is replayed: no letter and no notification comes twice."""
     subs, given = registry(), events(40)
     write_events(tmp_path / "in", "1.json", given)
-    run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
+    run(pipeline(tmp_path, spark, subs, events=ticks_of(tmp_path)))
     before = pairs(tmp_path), letters(tmp_path)
     forget_commit(tmp_path, 0)
-    run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
+    run(pipeline(tmp_path, spark, subs, events=ticks_of(tmp_path)))
     assert (pairs(tmp_path), letters(tmp_path)) == before
 
 
@@ -209,9 +218,9 @@ def test_workers_teach_the_next_micro_batch(spark, tmp_path):
     """What a micro-batch saw of operators is known to the next one, and to a pipeline started later."""
     subs = registry(["score(a, 1) > 7", "flag(s, 'a')"])
     write_events(tmp_path / "in", "1.json", events(60))
-    run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
+    run(pipeline(tmp_path, spark, subs, events=ticks_of(tmp_path)))
     write_events(tmp_path / "in", "2.json", events(60))
-    run(pipeline(tmp_path, spark, subs, schema=SCHEMA))
+    run(pipeline(tmp_path, spark, subs, events=ticks_of(tmp_path)))
     (folder,) = (tmp_path / "checkpoint/events/penstock/snapshots").iterdir()
     learned = latest(SnapshotStore(folder).learned)
     keys = ["score(a, 1) (7)..", "flag(s, 'a') [1]..[1]"]
@@ -223,7 +232,7 @@ def test_workers_teach_the_next_micro_batch(spark, tmp_path):
 
 def test_an_unknown_strategy_is_refused_at_once(spark, tmp_path):
     with pytest.raises(PenstockError, match="no strategy 'luck'"):
-        pipeline(tmp_path, spark, registry(), schema=SCHEMA, strategy="luck").start()
+        pipeline(tmp_path, spark, registry(), events=ticks_of(tmp_path), strategy="luck").start()
 
 
 def test_a_pipeline_by_url_has_operators_of_its_own(spark, tmp_path):
@@ -233,5 +242,13 @@ def test_a_pipeline_by_url_has_operators_of_its_own(spark, tmp_path):
         subs.subscribe("ann", "a > 3 AND score(a, 1) > 3")
         wanted = expected(subs, events(20))
     write_events(tmp_path / "in", "1.json", events(20))
-    run(pipeline(tmp_path, spark, url, schema=SCHEMA, operators="tests.operators.worlds:WORLD"))
+    run(
+        pipeline(
+            tmp_path,
+            spark,
+            url,
+            events=ticks_of(tmp_path),
+            operators="tests.operators.worlds:WORLD",
+        )
+    )
     assert pairs(tmp_path) == wanted

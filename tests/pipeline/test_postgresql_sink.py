@@ -146,19 +146,19 @@ def test_a_task_that_runs_again_takes_back_its_rows(url, spark):
 
 def test_what_cant_work_is_refused_before_it_starts(url, spark, tmp_path):
     """A table of another pipeline, a wrong name, no server, rows without a subscriber; no password in a message."""
-    columns = ["notification_id", "subscription", "subscriber"]
+    columns = ["notification_id", "kind", "subscription", "subscriber"]
     sink = PostgreSQLSink(url, "owned")
     sink.check(spark, columns)
     empty = spark.createDataFrame(
-        [], "notification_id string, subscription long, subscriber string, a int"
+        [], "notification_id string, kind string, subscription long, subscriber string, a int"
     )
-    assert sink.write(empty, Batch("one", 0))
+    assert sink.write(empty, Batch("one", 0, "filter"))
     with pytest.raises(PipelineError, match="the table owned belongs to another pipeline"):
-        sink.write(empty, Batch("two", 0))
+        sink.write(empty, Batch("two", 0, "filter"))
     with pytest.raises(PipelineError, match="can't be the sink's table"):
         PostgreSQLSink(url, "a; DROP TABLE owned")
     with pytest.raises(PipelineError, match="these rows have no subscriber"):
-        sink.check(spark, columns[:2])
+        sink.check(spark, columns[:3])
     away = PostgreSQLSink("postgresql://u:secret@127.0.0.1:1/x")
     with pytest.raises(PipelineError, match="can't be reached") as found:
         away.check(spark, columns)

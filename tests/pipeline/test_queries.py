@@ -71,7 +71,7 @@ def test_stop_lets_the_micro_batch_end_and_begins_no_other(spark, tmp_path):
     assert in_the_middle.wait(PATIENCE)
     stopping = threading.Thread(target=running.stop, args=(PATIENCE,))
     stopping.start()
-    assert running._gate._closed.wait(PATIENCE)
+    assert running._running["events"]._gate._closed.wait(PATIENCE)
     go_on.set()
     stopping.join(PATIENCE)
     assert not running.is_active

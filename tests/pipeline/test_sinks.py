@@ -105,11 +105,11 @@ def test_in_an_object_store_a_replay_overwrites(spark, rows, tmp_path, monkeypat
     assert contents(spark, tmp_path) == [(0, 1)]
 
 
-def test_another_pipeline_cannot_overwrite_the_files(rows, tmp_path):
+def test_another_pipeline_cannot_overwrite_the_files(spark, rows, tmp_path):
     FileSink(str(tmp_path)).write(rows, Batch("mine", 0, "filter"))
     with pytest.raises(PipelineError, match="belongs to another pipeline"):
         FileSink(str(tmp_path)).write(rows.limit(0), Batch("yours", 0, "filter"))
-    assert delivered(tmp_path) == [(0, 1, 10), (0, 2, 20)]
+    assert contents(spark, tmp_path) == [(0, 1), (0, 2)]
 
 
 def test_a_lost_checkpoint_does_not_lead_to_overwritten_notifications(spark, tmp_path):
@@ -124,7 +124,8 @@ def test_a_lost_checkpoint_does_not_lead_to_overwritten_notifications(spark, tmp
 
 
 def test_a_claim_that_is_not_ours_to_read_is_refused(rows, tmp_path):
-    (tmp_path / "_penstock.json").write_text("what?")
+    (tmp_path / "kind=filter").mkdir()
+    (tmp_path / "kind=filter/_penstock.json").write_text("what?")
     with pytest.raises(PipelineError, match="not a file that Penstock wrote"):
         FileSink(str(tmp_path)).write(rows, Batch("q", 0, "filter"))
 
@@ -145,10 +146,11 @@ def test_a_file_in_place_of_the_folder_is_refused_before_the_start(spark, tmp_pa
         pipeline(tmp_path, spark, market()).start()
 
 
-def test_a_column_that_readers_would_confuse_with_the_micro_batch_is_refused(spark, tmp_path):
-    source = {"format": "json", "path": str(tmp_path), "schema": "Batch int"}
-    with pytest.raises(PipelineError, match="rename the column 'batch'"):
-        pipeline(tmp_path, spark, market(), events=source).start()
+def test_a_folder_of_an_earlier_version_is_refused_before_the_start(spark, tmp_path):
+    """Its notifications have another form: readers would see both."""
+    (tmp_path / "out/batch=0").mkdir(parents=True)
+    with pytest.raises(PipelineError, match="another form: give another folder"):
+        pipeline(tmp_path, spark, market()).start()
 
 
 def test_a_format_that_is_not_offered_is_refused():

@@ -219,7 +219,7 @@ def test_bad_records_do_not_stop_the_rest_of_their_batch(spark, tmp_path):
     )
     out: list[dict] = []
     metrics = run(pipeline(tmp_path, spark, subs, sink=CallableSink(out.append)))
-    assert sorted(row["id"] for row in out) == [1, 2]
+    assert sorted(row["event"]["id"] for row in out) == [1, 2]
     assert (metrics.last.report.published, metrics.last.report.dead_letters) == (3, 5)
     letters = [
         json.loads(line)
@@ -270,7 +270,7 @@ def test_records_from_a_socket_are_parsed_too(spark, tmp_path):
             assert not running.await_termination(1) or pytest.fail("it ended")
     stop.set()
     server.close()
-    assert sorted(row["id"] for row in out) == [1, 2]
+    assert sorted(row["event"]["id"] for row in out) == [1, 2]
     assert [letter["raw"] for letter in letters] == ["broken"]
 
 
@@ -281,8 +281,8 @@ def test_the_rate_source_needs_no_schema(spark, tmp_path):
     source = Source("rate-micro-batch", options={"rowsPerBatch": 5, "numPartitions": 1})
     piped = pipeline(tmp_path, spark, subs, events=source, sink=CallableSink(out.append))
     run(piped)
-    assert {"timestamp", "value"} <= set(out[0])
-    assert [row["value"] for row in out[:5]] == [0, 1, 2, 3, 4]
+    assert {"timestamp", "value"} == set(out[0]["event"])
+    assert [row["event"]["value"] for row in out[:5]] == [0, 1, 2, 3, 4]
 
 
 def test_parquet_files_are_a_source(spark, tmp_path):
@@ -292,7 +292,7 @@ def test_parquet_files_are_a_source(spark, tmp_path):
     out: list[dict] = []
     source = Source("parquet", str(tmp_path / "in"), "id bigint, symbol string, price double")
     run(pipeline(tmp_path, spark, subs, events=source, sink=CallableSink(out.append)))
-    assert sorted(row["id"] for row in out) == [2, 3]
+    assert sorted(row["event"]["id"] for row in out) == [2, 3]
 
 
 def test_a_source_spark_does_not_have_says_which_package_brings_it(spark):
@@ -339,7 +339,7 @@ def test_a_description_that_cannot_work_is_refused_before_spark_sees_it(fields, 
 def test_a_batch_dataframe_is_no_source(spark, tmp_path):
     with pytest.raises(PipelineError, match=r"penstock\.match"):
         Pipeline(
-            source=spark.range(3),
+            events=spark.range(3),
             subscriptions=market(),
             sink=CallableSink(print),
             checkpoint=tmp_path,

@@ -1,8 +1,10 @@
 """Options that several commands share, and how their texts are read."""
 
+import json
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +12,7 @@ import typer
 from penstock.cli.terminal import read_text
 
 if TYPE_CHECKING:
+    from penstock.joins.catalog import Catalog
     from penstock.language import Schema
     from penstock.operators.define import Operators
 
@@ -61,6 +64,14 @@ SchemaText = Annotated[
         metavar="SCHEMA",
         help="Schema of the events: 'symbol string, price double', "
         '\'{"price": "double"}\', or @FILE.',
+    ),
+]
+CatalogFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--catalog",
+        metavar="FILE",
+        help="The tables that select-joins may name, and along which attributes they are joined, in YAML.",
     ),
 ]
 Master = Annotated[
@@ -136,6 +147,23 @@ def schema_value(text: str, option: str = "--schema") -> str | Mapping[str, Any]
     if not isinstance(value, Mapping):
         raise typer.BadParameter("a schema is a mapping of names to types", param_hint=option)
     return value
+
+
+def read_catalog(path: Path, option: str = "--catalog") -> "Catalog":
+    """The catalogue in a file: tables with schema, key and payload, and edges between them."""
+    from penstock.base.errors import CatalogError
+    from penstock.base.yaml_texts import YamlError, read_yaml
+    from penstock.joins.catalog import Catalog
+
+    try:
+        value = read_yaml(path.read_text(encoding="utf-8"))
+        if not isinstance(value, Mapping) or not isinstance(value.get("tables"), Mapping):
+            raise CatalogError(["it has no tables: expected tables: {Stocks: {schema: …, key: …}}"])
+        return Catalog.from_json(json.dumps(value))
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror or error}", param_hint=option) from None
+    except (YamlError, CatalogError, TypeError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path}: {error}", param_hint=option) from None
 
 
 def schema_of(text: str, option: str = "--schema") -> "Schema":

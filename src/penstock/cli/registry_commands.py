@@ -15,6 +15,7 @@ import typer
 from penstock.cli.options import (
     DEFAULT_REGISTRY,
     AsJson,
+    CatalogFile,
     FilterColumn,
     IdColumn,
     LeaseText,
@@ -23,6 +24,7 @@ from penstock.cli.options import (
     SchemaText,
     SubscriberColumn,
     operators_of,
+    read_catalog,
     schema_of,
 )
 from penstock.cli.terminal import (
@@ -63,28 +65,33 @@ def subscribe(
         str,
         typer.Argument(
             metavar="FILTER",
-            help="Of which events, in SQL, or of which documents, a tree pattern; @FILE, or - for stdin.",
+            help="Of which events: a filter; of which tables: a SELECT; of which documents: a tree pattern. "
+            "@FILE, or - for stdin.",
         ),
     ],
     registry: RegistryUrl = DEFAULT_REGISTRY,
     lease: LeaseText = "1 day",
     schema: SchemaText = None,
+    catalog: CatalogFile = None,
     operators: OperatorsFrom = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a subscription. Prints its id, and its ticket: the only time that it can be seen.
 
     A registry that isn't there yet is made. With --schema it is given the
-    schema of the events, and from then on every filter is checked against it.
+    schema of the events, and from then on every filter is checked against it;
+    with --catalog the tables that select-joins may name.
 
     Examples:
     penstock subscribe alice "symbol = 'GOOG' AND price > 500" --lease "7 days"
     penstock subscribe bob "price > 5" --schema "symbol string, price double"
+    penstock subscribe cleo "SELECT * FROM Stocks WHERE PER > 45" --catalog tables.yaml
+    penstock subscribe dan "//news/item[topic = 'ACME'][author{val}]"
     """
     from penstock.base.errors import ExpensiveSubscription
 
     text = read_text(filter_, "FILTER")
-    opened = _open_or_make(registry, schema, operators)
+    opened = _open_or_make(registry, schema, operators, catalog)
     with opened as subs, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ExpensiveSubscription)
         sid, ticket = subs.subscribe(subscriber, text, lease)
@@ -229,6 +236,7 @@ def load(
     registry: RegistryUrl = DEFAULT_REGISTRY,
     lease: LeaseText = "1 day",
     schema: SchemaText = None,
+    catalog: CatalogFile = None,
     operators: OperatorsFrom = None,
     tickets: Annotated[
         Path | None,
@@ -250,7 +258,10 @@ def load(
     penstock load subscriptions.parquet --lease forever --schema @schema.json
     penstock load subscriptions.jsonl --tickets tickets.jsonl --skip-bad
     """
-    with _open_or_make(registry, schema, operators) as subs, _ticket_file(tickets) as file:
+    with (
+        _open_or_make(registry, schema, operators, catalog) as subs,
+        _ticket_file(tickets) as file,
+    ):
         report = subs.load(
             source,
             id=id_column,
@@ -327,20 +338,23 @@ def _open(url: str, operators: str | None = None) -> "Subscriptions":
     return Subscriptions.open(url, create=False, operators=operators_of(operators))
 
 
-def _open_or_make(url: str, schema: str | None, operators: str | None) -> "Subscriptions":
+def _open_or_make(
+    url: str, schema: str | None, operators: str | None, catalog: Path | None
+) -> "Subscriptions":
     """Open a registry; if there is none, make it and say so: its name may be a slip."""
     from penstock.base.errors import RegistryError
     from penstock.registry import Subscriptions
 
     known = None if schema is None else schema_of(schema)
+    tables = None if catalog is None else read_catalog(catalog)
     callable_ = operators_of(operators)
     try:
         _open(url).close()
     except RegistryError:
-        made = Subscriptions.open(url, known, operators=callable_)
+        made = Subscriptions.open(url, known, catalog=tables, operators=callable_)
         say(f"A new registry: {made!r}"[:-1].replace("<Subscriptions ", ""))
         return made
-    return Subscriptions.open(url, known, operators=callable_)
+    return Subscriptions.open(url, known, catalog=tables, operators=callable_)
 
 
 def _ticket(given: str | None) -> str:

@@ -50,8 +50,15 @@ Errors = Sequence[tuple[int | None, Exception]]
 
 IN_PROGRESS = -1
 """Instead of how many were published: Spark's report on its progress says it."""
-OURS = "penstock_"
-"""What the names of Penstock's own sources begin with: nobody has published what they read."""
+
+
+def is_registry(offset: str) -> bool:
+    """Whether an offset in Spark's log is of the source that watches the registry, not of something published."""
+    try:
+        value = json.loads(offset)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and value.keys() == {"version", "tick"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +262,8 @@ class Listener(StreamingQueryListener):
             self._take(event)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        pass
+        if str(event.id) == self._followed:  # once more (`revival`)
+            self.terminated.clear()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass
@@ -281,7 +289,7 @@ class Listener(StreamingQueryListener):
         report = self._report(progress.batchId)
         if report is not None:  # None: a trigger that ran no batch
             if report.published == IN_PROGRESS:
-                read = [s.numInputRows for s in progress.sources if OURS not in s.description]
+                read = [s.numInputRows for s in progress.sources if not is_registry(s.endOffset)]
                 report = replace(report, published=sum(read))
             seconds = progress.durationMs.get("triggerExecution", 0) / 1000
             states = progress.stateOperators

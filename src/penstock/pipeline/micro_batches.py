@@ -14,7 +14,7 @@ Everything that a crash can interrupt is done again by the replay, and both sink
 harmless. A subscription that doesn't fit is set aside and reported; it doesn't stop the others.
 
 What is matched, and with what, is a matter of the kind: `event_batches` has filters, `views.document_batches` tree
-patterns. Changes of tables go through stateful operators of Spark before they come here: `delivery` has those.
+patterns. Changes of tables go through stateful operators of Spark first: `joins.change_batches` has those.
 
 The object is picklable: with Spark Connect it runs in a process of the server, and opens the registry by its URL.
 """

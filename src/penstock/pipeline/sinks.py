@@ -106,11 +106,6 @@ class FileSink:
             )
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
-        if _PARTITION in map(str.lower, columns):
-            raise PipelineError(
-                f"a file sink keeps each micro-batch in a folder {_PARTITION}=<number>, which readers see as a column: "
-                f"rename the column {_PARTITION!r}"
-            )
         if is_remote(self.path):
             return
         folder = local_path(self.path, "sink")

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.pipeline.dead_letter_files import count_dead_letters, dead_letter_rows
 from penstock.pipeline.joins.snapshots import JoinSnapshots
-from penstock.pipeline.metrics import IN_PROGRESS, Report, Reports, refusals
+from penstock.pipeline.metrics import IN_PROGRESS, Report, Reports, is_registry, refusals
 from penstock.pipeline.micro_batches import UNOBSERVED_AFTER, read_observation
 from penstock.pipeline.notification_shape import ID, READERS, NotificationShape
 from penstock.pipeline.outlets import Outlet
@@ -94,6 +94,5 @@ class _Planned:
 
 def _read_plan(checkpoint: Path, number: int) -> _Planned:
     lines = (checkpoint / "offsets" / str(number)).read_text().splitlines()
-    offsets = [json.loads(line) for line in lines[2:] if line.startswith("{")]
-    versions = [offset["version"] for offset in offsets if offset.keys() == {"version", "tick"}]
+    versions = [json.loads(line)["version"] for line in lines[2:] if is_registry(line)]
     return _Planned(json.loads(lines[1])["batchTimestampMs"] * 1000, max(versions, default=0))

@@ -6,9 +6,10 @@ A row has the columns of its table, and beside them, if the feed has them:
     version   a number that grows with each change of a tuple: late and repeated changes are known by it
     before    a struct with the tuple as it was: only its key is looked at, which an update may change
 
-Without `op` every row is a tuple that is there from now on. A row of which this can't be said (no key, an unknown
-operation, a value that the state can't hold) is a dead letter: workers write those down, one file for each task of a
-micro-batch. Tuples are only let in here, so the stages after this one meet no value that they can't work with.
+Without `op`, or where it is NULL, a row is a tuple that is there from now on. A row of which this can't be said (no
+key, an unknown operation, a value that the state can't hold) is a dead letter: workers write those down, one file for
+each task of a micro-batch. Tuples are only let in here, so the stages after this one meet no value that they can't
+work with.
 """
 
 import json
@@ -82,6 +83,7 @@ class Reader:
                 if self.records is not None:
                     letters.add(self._bad_records(records, self.records))
                     batch = records.filter(records.column(REASON).is_null())
+                    batch = batch.drop_columns([REASON, RAW])
                 for part, (found, refused) in self._read_in_halves(batch, done):
                     for changes, buckets in found:
                         yield self._parcels(number, changes, buckets)
@@ -153,7 +155,7 @@ class Reader:
         given = batch.column(self.feed.op).cast(pa.string())
         plain = pc.utf8_lower(given)
         deleted = pc.fill_null(pc.is_in(plain, pa.array(_DELETE)), False)
-        known = pc.is_in(plain, pa.array([*_PUT, *_DELETE]))
+        known = pc.or_(plain.is_null(), pc.is_in(plain, pa.array([*_PUT, *_DELETE])))
         problems = []
         for n in np.flatnonzero(~known.to_numpy(zero_copy_only=False)).tolist():
             if plain[n].as_py() in _IGNORED:

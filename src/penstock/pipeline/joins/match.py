@@ -64,16 +64,23 @@ _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStorePro
 class JoinOptions:
     """How changes of tables are written, and how their state is kept.
 
-    - `op`, `version`, `before_image`: the columns of a change beside the table's own.
+    - `op`, `version`, `before_image`: the columns of a change beside the table's own; by default `op`, `version` and
+      `before`, as far as the source has them. A JSON or CSV source without a schema has `op`, and the others if they
+      are named here.
     - `windows`, `alone`, `buckets`: as in `match_joins`.
     """
 
     op: str = "op"
-    version: str = "version"
-    before_image: str = "before"
+    version: str | None = None
+    before_image: str | None = None
     windows: Windows = field(default_factory=dict)
     alone: Iterable[str] | None = None
     buckets: int | None = None
+
+    @property
+    def feed(self) -> Feed:
+        """The columns of a change, as far as a source has them."""
+        return Feed(self.op, self.version or "version", self.before_image or "before")
 
 
 def match_joins(
@@ -161,7 +168,7 @@ class JoinStreams:
 
         `home` is the folder of the snapshots, `letters` that of the dead letters.
         """
-        feed = Feed(self.options.op, self.options.version, self.options.before_image)
+        feed = self.options.feed
         _check(self.frames, self.catalog, feed)
         stages = _recorded(
             _stages(self.frames, self.catalog, self.options),
