@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 from tests.sizes import LONG
 from xdist.scheduler import LoadScopeScheduling
@@ -17,8 +17,15 @@ from xdist.scheduler import LoadScopeScheduling
 SHARED = "spark"  # the group of the tests that share one session
 
 # `make test` draws the same examples on every machine, so that it fails only for what has changed; `make test-long`
-# draws others each time. A failure prints how to draw its example again.
-settings.register_profile("penstock", derandomize=LONG == 1, database=None, print_blob=True)
+# draws others each time. A failure prints how to draw its example again. Nothing depends on how long an example takes.
+settings.register_profile(
+    "penstock",
+    derandomize=LONG == 1,
+    database=None,
+    print_blob=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("penstock")
 
 
