@@ -3,7 +3,9 @@
 import functools
 import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,14 +30,26 @@ settings.register_profile(
 )
 settings.load_profile("penstock")
 
+_JAVA_FOLDER = "PENSTOCK_TEST_JAVA_FOLDER"
+"""Where the JVMs of a run keep their temporary files: one that is killed leaves them."""
 
-def pytest_configure() -> None:
+
+def pytest_configure(config: pytest.Config) -> None:
     """Every Spark of the tests has a short life: code that is compiled quickly beats code that runs fast."""
+    if not hasattr(config, "workerinput"):  # the processes of xdist take over its environment
+        os.environ[_JAVA_FOLDER] = tempfile.mkdtemp(prefix="penstock-")  # sockets need short paths
     archive = Path(sys.prefix) / "spark.jsa"  # of tools/classes
     shared = f" -Xlog:disable -XX:SharedArchiveFile={archive}" if archive.exists() else ""
-    os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC{shared}"
+    os.environ["SPARK_SUBMIT_OPTS"] = (
+        f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={os.environ[_JAVA_FOLDER]}{shared}"
+    )
     os.environ["PYSPARK_PYTHON"] = str(Path(__file__).parent / "worker_python")
     os.environ["PENSTOCK_TEST_PYTHON"] = sys.executable
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ[_JAVA_FOLDER], ignore_errors=True)
 
 
 def pytest_report_header() -> str:
