@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,10 +58,14 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest groups come first."""
+    """The longest groups come first, as far as their tests say: what is left at the end is short."""
     groups = {item: group_of(item.nodeid) for item in items}
     slow = {groups[item] for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (groups[item] != SHARED, groups[item] not in slow, groups[item]))
+    sizes = Counter(groups.values())
+    order = {
+        group: (group != SHARED, group not in slow, -size, group) for group, size in sizes.items()
+    }
+    items.sort(key=lambda item: order[groups[item]])
     if LONG > 1:
         tests = {
             getattr(item.obj, "__func__", item.obj): item for item in items if hasattr(item, "obj")
