@@ -23,7 +23,7 @@ stocks-and-reviews: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.stocks_and_reviews $(ARGS)
 
 # A group of tests (see tests/conftest.py) runs in one process, long groups first; lint and bounds checks beside them.
-# Three processes for two cores: a third of the time a test waits for Spark.
+# Three processes for two cores: tests that wait for Spark, or for a clock, leave theirs to another.
 PYTEST = $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --durations=20
 CHECKS = $(VENV)/checks.log
 BESIDE = $(MAKE) --no-print-directory lint test-bounds ARGS=$(1) > $(CHECKS) 2>&1 & checks=$$!; code=0;
@@ -44,15 +44,17 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Compiled once, and not by every process of the tests. The short one first: the archive of classes waits for it.
-kernels: kernels-joins kernels-filters kernels-views
+# Compiled once, and not by every process of the tests; two at a time. Joins and filters share the engines' kernels: filters
+# wait for joins and compile what is left, while views and then the archive of classes take the other core.
+kernels: kernels-joins kernels-views kernels-filters
+kernels-filters: | kernels-joins
 kernels-%: $(READY)
 	@$(BIN)/python tools/kernels $*
 
 # What Spark loads, archived once: every Spark of the tests starts from it.
 CLASSES := $(VENV)/spark.jsa
 classes: $(CLASSES)
-$(CLASSES): $(READY) tools/classes | kernels-joins
+$(CLASSES): $(READY) tools/classes | kernels-joins kernels-views
 	@$(WITH_JAVA) $(BIN)/python tools/classes $@
 
 # Kernels that read outside data, compiled with bounds checks: a wrong index fails instead of reading what lies there.

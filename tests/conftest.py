@@ -3,13 +3,16 @@
 import functools
 import os
 import re
+import shutil
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 from tests.sizes import LONG
 from xdist.scheduler import LoadScopeScheduling
@@ -17,18 +20,37 @@ from xdist.scheduler import LoadScopeScheduling
 SHARED = "spark"  # the group of the tests that share one session
 
 # `make test` draws the same examples on every machine, so that it fails only for what has changed; `make test-long`
-# draws others each time. A failure prints how to draw its example again.
-settings.register_profile("penstock", derandomize=LONG == 1, database=None, print_blob=True)
+# draws others each time. A failure prints how to draw its example again. Nothing depends on how long an example takes.
+settings.register_profile(
+    "penstock",
+    derandomize=LONG == 1,
+    database=None,
+    print_blob=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("penstock")
 
+_JAVA_FOLDER = "PENSTOCK_TEST_JAVA_FOLDER"
+"""Where the JVMs of a run keep their temporary files: one that is killed leaves them."""
 
-def pytest_configure() -> None:
+
+def pytest_configure(config: pytest.Config) -> None:
     """Every Spark of the tests has a short life: code that is compiled quickly beats code that runs fast."""
+    if not hasattr(config, "workerinput"):  # the processes of xdist take over its environment
+        os.environ[_JAVA_FOLDER] = tempfile.mkdtemp(prefix="penstock-")  # sockets need short paths
     archive = Path(sys.prefix) / "spark.jsa"  # of tools/classes
     shared = f" -Xlog:disable -XX:SharedArchiveFile={archive}" if archive.exists() else ""
-    os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC{shared}"
+    os.environ["SPARK_SUBMIT_OPTS"] = (
+        f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={os.environ[_JAVA_FOLDER]}{shared}"
+    )
     os.environ["PYSPARK_PYTHON"] = str(Path(__file__).parent / "worker_python")
     os.environ["PENSTOCK_TEST_PYTHON"] = sys.executable
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ[_JAVA_FOLDER], ignore_errors=True)
 
 
 def pytest_report_header() -> str:
@@ -36,10 +58,14 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest groups come first."""
+    """The longest groups come first, as far as their tests say: what is left at the end is short."""
     groups = {item: group_of(item.nodeid) for item in items}
     slow = {groups[item] for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (groups[item] != SHARED, groups[item] not in slow, groups[item]))
+    sizes = Counter(groups.values())
+    order = {
+        group: (group != SHARED, group not in slow, -size, group) for group, size in sizes.items()
+    }
+    items.sort(key=lambda item: order[groups[item]])
     if LONG > 1:
         tests = {
             getattr(item.obj, "__func__", item.obj): item for item in items if hasattr(item, "obj")

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-START_SECONDS = 60
+START_SECONDS = 600  # however busy the machine is
 INSTALL_SECONDS = 300
 
 

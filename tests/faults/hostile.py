@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.sizes import PATIENCE
+
 from penstock.operators.define import operator
 
 BAD_RECORDS = (
@@ -105,7 +107,7 @@ SPOILED = (
 
 def spoil_rows(database: Path, rows: Iterable[int]) -> None:
     """Another program writes what no subscription is into rows of the registry, into each something else."""
-    with sqlite3.connect(database, timeout=60) as other:
+    with sqlite3.connect(database, timeout=PATIENCE) as other:
         for row, (change, *given) in zip(rows, SPOILED, strict=True):
             other.execute(f"UPDATE penstock_subscriptions SET {change} WHERE id = ?", (*given, row))
     other.close()

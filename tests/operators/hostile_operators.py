@@ -41,7 +41,7 @@ def harm_many(numbers: pa.Array) -> list[int | str]:
     return [harm(n) if n != 29 else "twenty-nine" for n in numbers.to_pylist()]
 
 
-deadly = operator("deadly", timeout="2 s")(harm)
+deadly = operator("deadly", timeout="10 min")(harm)
 isolated = operator("isolated", isolate=True, timeout=None)(harm)
 isolated_briefly = operator("isolated_briefly", isolate=True, timeout="500 ms")(harm)
 isolated_batch = operator(
