@@ -114,12 +114,14 @@ def pipeline(folder: Path, spark: Any, url: str, **changes: Any) -> Pipeline:
     return Pipeline(**{**settings, **changes})
 
 
-def notifications(folder: Path) -> dict[int, list[dict]]:
-    """What is in a file sink, by micro-batch."""
+def notifications(folder: Path, kind: str = "*") -> dict[int, list[dict]]:
+    """What is in a file sink of one kind, by micro-batch."""
     import pyarrow.dataset as ds  # it imports pandas
 
     found: dict[int, list[dict]] = {}
-    for path in sorted(folder.glob("*/batch=*"), key=lambda p: int(p.name.partition("=")[2])):
+    for path in sorted(
+        folder.glob(f"kind={kind}/batch=*"), key=lambda p: int(p.name.partition("=")[2])
+    ):
         files = [str(p) for p in path.glob("*.parquet")]
         rows = ds.dataset(files).to_table().to_pylist() if files else []
         found[int(path.name.partition("=")[2])] = rows

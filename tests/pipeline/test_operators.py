@@ -10,11 +10,11 @@ from tests.operators.hostile_operators import days, deadly
 from tests.operators.worlds import WORLD
 
 import penstock
-from penstock.pipeline import Source
 from penstock.base.array_folders import read_folder, write_folder
 from penstock.base.errors import FilterError, OperatorError, PenstockError
 from penstock.matching import SnapshotStore
 from penstock.operators.learning import latest
+from penstock.pipeline import Source
 
 from .scenes import delivered, forget_commit, pipeline, run, write_events
 
