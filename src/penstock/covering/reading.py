@@ -26,7 +26,7 @@ from penstock.covering.regions import HIDDEN, Box, Region, of_boxes
 from penstock.language.atoms import Bound
 from penstock.language.calls import Path
 from penstock.language.factor_values import factor_values
-from penstock.language.filter_tree import Comparison, Contains, Factor, Pattern
+from penstock.language.filter_tree import MIRRORED, Comparison, Contains, Factor, Pattern
 from penstock.language.normal import SignedTest
 from penstock.language.pools import Column
 from penstock.language.schema import Schema, SchemaLike
@@ -43,7 +43,6 @@ _OUTCOMES = {
     ">=": Values(((0, None),)),
     ">": Values(((1, None),)),
 }
-_MIRRORED = {"<": ">", "<=": ">=", "=": "=", ">=": "<=", ">": "<"}
 
 
 def region(text: str, schema: SchemaLike) -> Region:
@@ -114,7 +113,7 @@ def _hidden(signed: SignedTest, literals: Sequence[tuple[Column, str]]) -> _Test
 def comparison(left: Path, order: str, right: Path, holds: bool) -> _Tests:
     """What `left order right` asks, or its negation: of the order of the two, and of each of them."""
     if right < left:
-        left, order, right = right, _MIRRORED[order], left
+        left, order, right = right, MIRRORED[order], left
     outcomes = _OUTCOMES[order]
     if not holds:
         outcomes = outcomes.complement().intersection(NOT_NULL)
