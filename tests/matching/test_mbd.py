@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from penstock.base.arrays import read_only
 from penstock.language import Schema
 from penstock.matching import FOREVER, Rows, compile_plan
-from penstock.matching.engines import interface
+from penstock.matching.engines import mbd, mbd_blocks
+from penstock.matching.engines.interface import UNBOUNDED, Hits
 from penstock.matching.engines.mbd import MbdEngine
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram
 from penstock.matching.engines.naive import NaiveEngine
@@ -18,7 +19,7 @@ from penstock.matching.predicate_index import number_predicates
 
 from .plans import expected, found, plan_of, random_cells, workloads
 
-CUTS = [2, 5, 40, 300]
+CUTS = [2, 5, 40, 300]  # two narrow attributes, two with wide bands
 STATISTICS, PLAN = ({"order": order} for order in MbdEngine.options["order"])
 
 
@@ -30,10 +31,10 @@ class ByEvent(MbdEngine):
 
 
 class ByBlock(MbdEngine):
-    """In the index of `batch`, whatever the diagram would cost."""
+    """As a block, even if it is of one event."""
 
-    def _block_pays(self, looked_at, events):
-        return True
+    def match(self, cells):
+        return Hits(*self._match_block(cells, UNBOUNDED))
 
 
 WAYS = [MbdEngine, ByEvent, ByBlock]
@@ -100,7 +101,7 @@ def test_many_conjunctions_as_the_naive_engine(kind, events, width):
 
 @pytest.mark.parametrize("kind", WAYS)
 def test_long_chains_that_share_little(kind):
-    """Chains without a branch, over many cells."""
+    """Chains without a branch, longer than what is climbed in one step, over wide bands."""
     cuts = [200] * 12
     rng = np.random.default_rng(5)
     conjunctions = [
@@ -116,7 +117,7 @@ def test_long_chains_that_share_little(kind):
 
 @pytest.mark.parametrize("kind", WAYS)
 def test_events_that_are_all_alike(kind):
-    """One cell for all."""
+    """One cell for all: ranks jump from none to all."""
     conjunctions = [{0: [(k, k + 20)], 1: [(2 * k, 2 * k + 30)]} for k in range(100)]
     plan = plan_of(conjunctions, [200, 200])
     cells = np.full((2, 300), 77, np.int32)
@@ -125,7 +126,7 @@ def test_events_that_are_all_alike(kind):
 
 @pytest.mark.parametrize("kind", WAYS)
 def test_more_matches_than_any_first_guess(kind):
-    """Outputs grow while events are matched."""
+    """Outputs grow in the middle of a climb."""
     conjunctions = [{0: [(0, 3)], 1: [(0, k)]} for k in range(1, 600)]
     plan = plan_of(conjunctions, [1, 300])
     cells = random_cells([1, 300], 300, seed=1)
@@ -136,10 +137,23 @@ def test_more_matches_than_any_first_guess(kind):
 @pytest.mark.parametrize("events", [0, 1, 70])
 def test_plans_with_nothing_in_them(kind, events):
     """No conjunction matches nothing; the one without predicates everything; both alone and beside others."""
+    if kind is ByBlock and not events:
+        events = 1
     for conjunctions in ([], [{}], [{}, {0: [(2, 3)]}]):
         plan = plan_of(conjunctions, [3])
         cells = random_cells([3], events, seed=2)
         assert found(plan, engine_of(plan, kind).match(cells)) == expected(conjunctions, cells)
+
+
+def test_more_events_than_a_block_holds(monkeypatch):
+    """Blocks are cut, and the numbers of their events continue."""
+    monkeypatch.setattr(mbd, "_BLOCK", 100)
+    monkeypatch.setattr(MbdEngine, "_block_pays", lambda *_: True)
+    conjunctions = random_conjunctions(np.random.default_rng(1), 200, CUTS, 0.3)
+    plan = plan_of(conjunctions, CUTS)
+    for events in (101, 250, 301):
+        cells = random_cells(CUTS, events, seed=events)
+        assert found(plan, engine_of(plan).match(cells)) == expected(conjunctions, cells)
 
 
 @pytest.mark.parametrize("kind", WAYS)
@@ -163,13 +177,16 @@ def test_derived_attributes_and_contradictions(kind):
     assert found(plan, hits) == found(plan, naive)
 
 
-def test_events_may_be_matched_in_any_order(monkeypatch):
-    """In a large diagram events that go the same way are matched one after the other, with the same pairs."""
-    conjunctions = random_conjunctions(np.random.default_rng(1), 200, CUTS, 0.3)
+@settings(max_examples=30, deadline=None)
+@given(conjunctions=workloads(CUTS), least=st.sampled_from([1, 10**9]))
+def test_tables_are_a_matter_of_cost_only(conjunctions, least):
+    """With a table for everything, and without any, a block has the same pairs."""
     plan = plan_of(conjunctions, CUTS)
-    cells = random_cells(CUTS, 100, seed=2)
-    monkeypatch.setattr(interface, "_LARGE", 0)
-    assert found(plan, engine_of(plan, ByEvent).match(cells)) == expected(conjunctions, cells)
+    cells = random_cells(CUTS, 150, seed=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mbd_blocks, "_LEAST_USES", least)
+        engine = engine_of(plan, ByBlock)
+    assert found(plan, engine.match(cells)) == expected(conjunctions, cells)
 
 
 def test_the_same_events_give_the_same_pairs_in_the_same_order():
@@ -234,7 +251,7 @@ def test_statistics_put_what_is_shared_at_the_bottom():
 
 
 def test_blocks_are_used_where_they_pay():
-    """Many events that look at many nodes go as a block, a few that look at few don't."""
+    """Many events over a small diagram go as a block, a few over a large one don't; the pairs don't depend on it."""
     conjunctions = random_conjunctions(np.random.default_rng(3), 400, CUTS, 0.5)
     engine = engine_of(plan_of(conjunctions, CUTS))
     assert engine._block_pays(looked_at=300.0, events=4096)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.base.errors import PenstockError
-from penstock.matching.engines import interface
+from penstock.matching.engines import tree
 from penstock.matching.engines.tree import TreeEngine
 from penstock.matching.engines.tree_build import LEAF
 from penstock.matching.engines.tree_grow import LAST, GrowingTree
@@ -199,7 +199,7 @@ def test_events_may_come_in_any_order(monkeypatch):
     conjunctions = all_kinds(300, 2)
     plan = plan_of(conjunctions, CUTS)
     cells = random_cells(CUTS, 100, 2)
-    monkeypatch.setattr(interface, "_LARGE", 0)
+    monkeypatch.setattr(tree, "_LARGE", 0)
     assert found(plan, engine_of(plan).match(cells)) == expected(conjunctions, cells)
 
 

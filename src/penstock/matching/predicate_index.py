@@ -88,6 +88,7 @@ def number_predicates(
         "predicate_low": np.concatenate([low[order], padding]),
         "predicate_high": np.concatenate([high[order], padding]),
         "predicate_groups": _groups(attribute[order], low[order], group[order]),
+        "set_predicate": set_predicate,
     }
     return arrays | _set_ranges(plan, set_predicate, position), rank[number]
 

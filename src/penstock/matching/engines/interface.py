@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-import numpy as np
-
-from penstock.base.arrays import AnyArray, Int32s, Int64s
+from penstock.base.arrays import AnyArray, Int32s
 from penstock.base.errors import PenstockError
 from penstock.matching.plan import Plan
 
@@ -41,24 +39,6 @@ def limit_hits(hits: Hits, most: int) -> Hits:
     if len(hits.event) > most:
         raise TooManyHitsError(f"more than {most:,} conjunctions hold for these events")
     return hits
-
-
-_MANY = 64  # from so many events on it is worth ordering them …
-_LARGE = 1 << 22  # … for an index of so many bytes, which is more than stays in a core's own cache
-
-
-def order_of_ways(cells: Int32s, leading: Int32s, index_bytes: int) -> Int64s | None:
-    """Events that go the same way at first, one after the other: they find the way in the cache. None: as they stand.
-
-    Worth a third of the time with a million subscriptions. Four bits of the cells of four attributes, the `leading`
-    ones, say where an event goes well enough, and sixteen bits are sorted in linear time.
-    """
-    if index_bytes < _LARGE or cells.shape[1] < _MANY:
-        return None
-    way = np.zeros(cells.shape[1], np.uint16)
-    for attribute in leading[:4]:
-        way = way << 4 | (cells[attribute] & 15).astype(np.uint16)
-    return np.argsort(way, kind="stable")
 
 
 class Engine(Protocol):

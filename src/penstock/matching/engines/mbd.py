@@ -2,35 +2,42 @@
 
 Follows mbd §3: predicates get numbers in a global index (`predicate_index`), conjunctions become chains of nodes that
 share what they have in common from the bottom (`mbd_diagram`), and an event is matched in two steps: which predicates
-hold, then which nodes (`mbd_events`). Each is done once per event, however many conjunctions use it. It is strong where
-conjunctions repeat each other's predicates, as equalities over few values do; where nearly every predicate is used
-once, there is little to share.
+hold, then which nodes. Each is done once per event, or once per block of events, however many conjunctions use it. It
+is strong where conjunctions repeat each other's predicates, as equalities over few values do; where nearly every
+predicate is used once, there is little to share.
 
-Many events at a time may cost less in the index of `batch`, which this engine has beside the diagram. The first few
-events are matched in the diagram, and the number of nodes that they had to look at tells what the rest would cost. The
-work is counted, not timed, so the choice depends on nothing but plan and events.
+Two ways of evaluation, and the cheaper one is taken:
 
-Not the diagram for a block of events, with a word of bits for 64 of them at each node: for 5 values that took half as
-long with 100,000 subscriptions and a third more with a million, for 10 values as long as the index.
+    event by event (`mbd_events`)     from the predicates that hold upwards, only through nodes that are true
+    a block (`mbd_blocks`)            64 events at a time, only through nodes that are true for one of them
+
+The first few events are matched one by one, and the number of nodes that they had to look at tells what the rest would
+cost. The work is counted, not timed, so the choice depends on nothing but plan and events.
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 
-from penstock.base.arrays import AnyArray, Int32s
-from penstock.matching.engines.batch import BatchEngine
-from penstock.matching.engines.interface import UNBOUNDED, Hits, limit_hits, order_of_ways
+from penstock.base.arrays import AnyArray, Int32s, read_only
+from penstock.matching.engines.entries import PlanConjunctions
+from penstock.matching.engines.interface import UNBOUNDED, Hits, limit_hits
+from penstock.matching.engines.mbd_blocks import Lowest, build_lowest, match_block
 from penstock.matching.engines.mbd_diagram import Diagram, build_diagram
 from penstock.matching.engines.mbd_events import match_events
 from penstock.matching.plan import Plan
-from penstock.matching.predicate_index import ATTRIBUTE, WORD, PredicateIndex, number_predicates
+from penstock.matching.predicate_index import WORD, PredicateIndex, number_predicates
 
+_BLOCK = 10_240  # events at most: past these, tables outgrow the cache
 _PROBED = 2  # events whose cost is counted
-# Nanoseconds, roughly, of an event in the diagram: for a node looked at, a word of predicates, a group of them.
+
+# Nanoseconds, roughly. Event by event: for a node looked at, a word of predicates, a group of them. In a block: to
+# begin, for an attribute, for a predicate, for a node, and for each 64 events of a node.
 _NODE, _WORD, _GROUP = 4.0, 3.0, 10.0
-_CONJUNCTION = 85.0  # of a block in the index, for each conjunction
+_BLOCK_START, _BLOCK_ATTRIBUTE, _BLOCK_PREDICATE = 50_000.0, 1_500.0, 5.0
+_BLOCK_NODE, _BLOCK_WORD = 15.0, 0.35
 
 
 class MbdEngine:
@@ -40,42 +47,65 @@ class MbdEngine:
     options: ClassVar[Mapping[str, tuple[str, ...]]] = {"order": ("statistics", "plan")}
 
     def __init__(self, plan: Plan, index: Mapping[str, AnyArray]) -> None:
-        self._blocks = BatchEngine(plan, index)
         self._index = PredicateIndex.of(index)
+        self._set_predicate = read_only(index["set_predicate"])
         self._diagram = Diagram.of(index)
         self._arrays = (*self._index, *self._diagram)
-        self._leading = np.array(list(dict.fromkeys(self._index.groups[:, ATTRIBUTE])), np.int32)
-        self._block_cost = _CONJUNCTION * plan.conjunctions
+        self._lowest = Lowest.of(index)
+        self._conjunctions = PlanConjunctions.of(plan)
+        self._last = plan.last_cells
+        self._longest = int(np.diff(plan.conjunction_start).max(initial=0))
 
     @staticmethod
     def build(plan: Plan, options: Mapping[str, str]) -> dict[str, AnyArray]:
         index, number = number_predicates(plan, by_statistics=options["order"] == "statistics")
         words = len(index["predicate_high"]) // WORD
         index |= build_diagram(plan.conjunction_start, number, words)
-        return index | BatchEngine.build(plan, {})
+        return index | build_lowest(plan, Diagram.of(index), number)
 
     def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
-        events = cells.shape[1]
-        probed = cells[:, :_PROBED]
-        event, found, looked_at = self._by_event(probed, most)
-        if events > _PROBED:
-            if self._block_pays(looked_at / _PROBED, events):
-                return self._blocks.match(cells, most)
-            order = order_of_ways(cells, self._leading, sum(a.nbytes for a in self._diagram))
-            event, found, _ = self._by_event(cells if order is None else cells[:, order], most)
-            if order is not None:
-                event = order[event].astype(np.int32)
-        return limit_hits(Hits(event, found), most)
+        return limit_hits(self._hits(cells, most), most)
 
-    def _by_event(self, cells: Int32s, most: int) -> tuple[Int32s, Int32s, int]:
-        """Event and conjunction of every hit, and how many nodes were looked at."""
-        found: tuple[Int32s, Int32s, int] = match_events(
-            np.ascontiguousarray(cells), most, *self._arrays
+    def _hits(self, cells: Int32s, most: int) -> Hits:
+        events = cells.shape[1]
+        probed = min(events, _PROBED)
+        event, found, looked_at = match_events(cells, 0, probed, most, *self._arrays)
+        if probed == events:
+            return Hits(event, found)
+        if not self._block_pays(looked_at / probed, events):
+            rest_event, rest, _ = match_events(cells, probed, events, most, *self._arrays)
+            return Hits(np.concatenate([event, rest_event]), np.concatenate([found, rest]))
+        blocks = -(-events // _BLOCK)
+        if blocks == 1:
+            return Hits(*self._match_block(cells, most))
+        bounds = [events * i // blocks for i in range(blocks + 1)]
+        hits = [
+            self._match_block(np.ascontiguousarray(cells[:, first:past]), most)
+            for first, past in pairwise(bounds)
+        ]
+        return Hits(
+            np.concatenate([e + np.int32(b) for (e, _), b in zip(hits, bounds, strict=False)]),
+            np.concatenate([found for _, found in hits]),
         )
-        return found
+
+    def _match_block(self, cells: Int32s, most: int) -> tuple[Int32s, Int32s]:
+        return match_block(
+            cells,
+            self._index,
+            self._set_predicate,
+            self._diagram,
+            self._lowest,
+            self._conjunctions,
+            self._last,
+            self._longest,
+            most,
+        )
 
     def _block_pays(self, looked_at: float, events: int) -> bool:
         """Is a block cheaper, if an event looks at so many nodes?"""
+        predicates = len(self._index.high)
         groups = len(self._index.groups) + len(self._index.range_groups)
-        words = len(self._index.high) / WORD
-        return events * (_NODE * looked_at + _WORD * words + _GROUP * groups) > self._block_cost
+        by_event = _NODE * looked_at + _WORD * predicates / WORD + _GROUP * groups
+        start = _BLOCK_START + _BLOCK_ATTRIBUTE * len(self._last) + _BLOCK_PREDICATE * predicates
+        reached = min(len(self._diagram.predicate), events * looked_at)
+        return events * by_event > start + reached * (_BLOCK_NODE + _BLOCK_WORD * events / WORD)

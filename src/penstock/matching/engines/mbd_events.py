@@ -20,6 +20,8 @@ from penstock.matching.predicate_index import WORD, PredicateIndex, mark_holding
 @kernel
 def match_events(
     cells: Int32s,
+    first: int,
+    past: int,
     most: int,
     low: Int32s,
     high: Int32s,
@@ -31,7 +33,7 @@ def match_events(
     output: Int32s,
     lowest: Int32s,
 ) -> tuple[Int32s, Int32s, int]:
-    """The pairs of event and conjunction, and how many nodes were looked at.
+    """The pairs of event and conjunction for the events first .. past, and how many nodes were looked at.
 
     Stops before an event once there are more than `most` pairs.
 
@@ -43,7 +45,7 @@ def match_events(
     true = np.empty(1024, np.int32)
     event, found = np.empty(256, np.int32), np.empty(256, np.int32)
     count = looked_at = 0
-    for e in range(cells.shape[1]):
+    for e in range(first, past):
         if count > most:
             break
         holds[:] = np.uint64(0)

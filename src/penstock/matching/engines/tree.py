@@ -33,7 +33,7 @@ import numpy as np
 
 from penstock.base.arrays import AnyArray, Int32s, read_only
 from penstock.base.errors import PenstockError
-from penstock.matching.engines.interface import UNBOUNDED, Hits, limit_hits, order_of_ways
+from penstock.matching.engines.interface import UNBOUNDED, Hits, limit_hits
 from penstock.matching.engines.tree_build import FEW, LEAF, build, rules_of
 from penstock.matching.engines.tree_items import FIELDS, HIGH, LOW, OF, RAW, Items, set_keys
 from penstock.matching.engines.tree_match import match
@@ -49,6 +49,8 @@ from penstock.matching.engines.tree_words import (
 from penstock.matching.plan import Plan
 
 _COPIES = 8  # a set of at most so many points has an edge for each
+_MANY = 64  # from so many events on it is worth ordering them …
+_LARGE = 1 << 22  # … in a tree of so many bytes, which is more than stays in a core's own cache
 _IN_ORDER = read_only(np.empty(0, np.int32))
 
 
@@ -66,7 +68,8 @@ class TreeEngine:
     def __init__(self, plan: Plan, index: Mapping[str, AnyArray]) -> None:
         self._words = read_only(index["words"])
         self._sets = _sets(plan)
-        self._leading = index["sequence"]
+        self._leading = index["sequence"][:4]
+        self._is_large = self._words.nbytes >= _LARGE
 
     @staticmethod
     def build(plan: Plan, options: Mapping[str, str]) -> dict[str, AnyArray]:
@@ -93,15 +96,26 @@ class TreeEngine:
         return {"words": words[: state[END]].copy(), "sequence": sequence}
 
     def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
-        ways = order_of_ways(cells, self._leading, self._words.nbytes)
-        order = _IN_ORDER if ways is None else read_only(ways.astype(np.int32))
-        event, conjunction, *_ = match(self._words, self._sets, cells, order, most)
+        event, conjunction, *_ = match(self._words, self._sets, cells, self._order(cells), most)
         return limit_hits(Hits(event, conjunction), most)
 
     def effort(self, cells: Int32s) -> dict[str, int]:
         """What matching these events takes: nodes visited, edges searched for, conjunctions verified."""
         _, _, *counts = match(self._words, self._sets, cells, _IN_ORDER, UNBOUNDED)
         return dict(zip(("nodes", "searches", "verified"), counts, strict=True))
+
+    def _order(self, cells: Int32s) -> Int32s:
+        """Events that go the same way at first, one after the other: they find the way in the cache.
+
+        Worth a third of the time with a million subscriptions. Four bits of the cells of four attributes say where an
+        event goes well enough, and sixteen bits are sorted in linear time.
+        """
+        if not self._is_large or cells.shape[1] < _MANY:
+            return _IN_ORDER
+        way = np.zeros(cells.shape[1], np.uint16)
+        for attribute in self._leading:
+            way = way << 4 | (cells[attribute] & 15).astype(np.uint16)
+        return read_only(np.argsort(way, kind="stable").astype(np.int32))
 
 
 def _sets(plan: Plan) -> Sets:
