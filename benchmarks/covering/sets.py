@@ -22,8 +22,8 @@ import pyarrow as pa
 from penstock.base.arrays import Int64s
 from penstock.covering.distributions import Statistics
 from penstock.covering.regions import Box, Region
-from penstock.covering.values import Values
 from penstock.language import Schema
+from penstock.language.values import Values
 from penstock.matching import FOREVER, Plan, Rows, compile_plan
 
 ATTRIBUTES = 20

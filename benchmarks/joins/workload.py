@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.base.arrays import Int64s
-from penstock.covering.values import Values
 from penstock.joins.catalog import Catalog
 from penstock.joins.changes import ChangeBatch
 from penstock.joins.subscription import JoinEdge, SelectJoin, Side
+from penstock.language.values import Values
 
 DOMAIN = 100_000  # values of selection attributes are 0 to this
 Random = np.random.Generator

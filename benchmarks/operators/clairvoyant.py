@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.base.arrays import Bools, Int32s, Int64s
 from penstock.base.jit import kernel
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Chains, Estimates
 from penstock.operators.strategies.block import index
 
 
@@ -21,7 +21,7 @@ def shown(chains: Chains, truth: Bools) -> Int64s:
     >>> shown(chains, np.array([[True, False, False, True], [False, True, False, False]])).tolist()
     [2, 3]
     """
-    at = index(chains, Odds(np.ones(chains.predicates), np.ones(chains.invocations)))
+    at = index(chains, Estimates(np.ones(chains.predicates), np.ones(chains.invocations)))
     rows = [_shown(row, at.start, at.predicate, at.user_start, at.user) for row in truth]
     return np.array(rows, np.int64)
 

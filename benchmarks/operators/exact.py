@@ -13,20 +13,20 @@ from benchmarks.operators.rounds import play
 from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
 from penstock.base.errors import PenstockError
 from penstock.base.jit import kernel
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Chains, Estimates
 from penstock.operators.strategies.interface import Strategy
 
 MOST = 12  # predicates: half a million states
 
 
-def optimal_cost(chains: Chains, odds: Odds) -> float:
+def optimal_cost(chains: Chains, estimates: Estimates) -> float:
     """The expected cost of the best strategy there is.
 
     Two chains share a predicate that is true half the time, and have one of their own: try the shared one first.
 
     >>> from benchmarks.operators.chain_lists import chains_of
     >>> chains = chains_of([[0, 1], [0, 2]], decides=[1, 1, 1])
-    >>> optimal_cost(chains, Odds(np.array([0.5, 0.5, 0.5]), np.ones(3)))
+    >>> optimal_cost(chains, Estimates(np.array([0.5, 0.5, 0.5]), np.ones(3)))
     2.0
     """
     if chains.predicates > MOST or len(chains.rival):
@@ -35,16 +35,20 @@ def optimal_cost(chains: Chains, odds: Odds) -> float:
             f"{chains.predicates} predicates and {len(chains.rival)} rivals: draw a smaller instance"
         )
     return float(
-        _optimal(chains.start, chains.predicate, chains.invocation_start, odds.true, odds.cost)
+        _optimal(
+            chains.start, chains.predicate, chains.invocation_start, estimates.true, estimates.cost
+        )
     )
 
 
-def expected_cost(strategy: type[Strategy], chains: Chains, odds: Odds) -> tuple[float, float]:
+def expected_cost(
+    strategy: type[Strategy], chains: Chains, estimates: Estimates
+) -> tuple[float, float]:
     """What a strategy is expected to evaluate, and what that costs, over all that events can be."""
     many = chains.predicates
     truth: Bools = (np.arange(1 << many)[:, None] >> np.arange(many)) & 1 == 1
-    chance = np.where(truth, odds.true, 1.0 - odds.true).prod(axis=1)
-    played = play(strategy(chains, odds), chains, truth, odds.cost)
+    chance = np.where(truth, estimates.true, 1.0 - estimates.true).prod(axis=1)
+    played = play(strategy(chains, estimates), chains, truth, estimates.cost)
     return float(chance @ played.evaluations), float(chance @ played.cost)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.workloads.draws import Draws, Floats, zipf
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Chains, Estimates
 
 SHORTEST = 3  # predicates in a subscription
 MATCH = 0.002  # of the subscriptions match an event
@@ -62,14 +62,14 @@ class Instance:
 
     recipe: Recipe
     chains: Chains
-    odds: Odds
+    estimates: Estimates
 
     def events(self, count: int, first: int = 0) -> npt.NDArray[np.bool_]:
         """Which predicates are true of which event: the same for ever, in whatever portions they are drawn."""
         truth = np.empty((count, self.chains.predicates), np.bool_)
         for e in range(count):
             draws = Draws(self.recipe.seed, 5, first + e)
-            truth[e] = draws.uniform(self.chains.predicates) < self.odds.true
+            truth[e] = draws.uniform(self.chains.predicates) < self.estimates.true
         return truth
 
 
@@ -93,12 +93,12 @@ def draw(recipe: Recipe) -> Instance:
     no_rivals = np.zeros(recipe.subscriptions + 1, np.int32)
     chains = Chains(start, predicate, one_each, no_rivals, np.zeros(0, np.int32))
     shape = _selectivities(recipe, weights)
-    return Instance(recipe, chains, Odds(_scaled(chains, shape), _costs(recipe)))
+    return Instance(recipe, chains, Estimates(_scaled(chains, shape), _costs(recipe)))
 
 
 def expected_matches(instance: Instance) -> float:
     """How many subscriptions an event matches on average."""
-    return float(_products(instance.chains, instance.odds.true).sum())
+    return float(_products(instance.chains, instance.estimates.true).sum())
 
 
 def _different(draws: Draws, weights: Floats, rows: int, count: int) -> npt.NDArray[np.int64]:

@@ -58,13 +58,13 @@ def set_ups(step: Step = unseen) -> list[SetUp]:
     found: list[SetUp] = []
     for popularity, recipe in LARGE.items():
         instance = draw(recipe)
-        at = index(instance.chains, instance.odds)
+        at = index(instance.chains, instance.estimates)
         arrays = [getattr(at, name) for name in at._fields]
         for name, strategy in STRATEGIES.items():
             step(f"{NAME}: {name}, {popularity}")
             strategy(*_small(instance))  # compiles kernels
             began = time.perf_counter()
-            strategy(instance.chains, instance.odds)
+            strategy(instance.chains, instance.estimates)
             seconds = time.perf_counter() - began
             found.append(
                 SetUp(
@@ -86,7 +86,7 @@ def bounds(events: int, step: Step = unseen) -> list[Variant]:
     for popularity, recipe in SMALL.items():
         instance = draw(recipe)
         truth = instance.events(events)
-        at = index(instance.chains, instance.odds)
+        at = index(instance.chains, instance.estimates)
         base = 0.0
         for neighbours in (len(instance.chains), *_BOUNDS):
             is_all = neighbours == len(instance.chains)
@@ -95,7 +95,9 @@ def bounds(events: int, step: Step = unseen) -> list[Variant]:
             began = time.perf_counter()
             order = order_chains(at, nodes(at), neighbours)
             seconds = time.perf_counter() - began
-            mean = _mean(SubOrder(instance.chains, instance.odds, order), instance.chains, truth)
+            mean = _mean(
+                SubOrder(instance.chains, instance.estimates, order), instance.chains, truth
+            )
             base = mean if is_all else base
             found.append(Variant(popularity, name, mean, mean / base, seconds))
     return found
@@ -114,7 +116,9 @@ def drifts(events: int, step: Step = unseen) -> list[Variant]:
             for c in range(many)
         ]
         ones = [1] * recipe.predicates
-        linked = LinkedChains(chains_of([c.tolist() for c in lists[:kept]], ones), instance.odds)
+        linked = LinkedChains(
+            chains_of([c.tolist() for c in lists[:kept]], ones), instance.estimates
+        )
         began = time.perf_counter()
         for chain in lists[kept:]:
             linked.insert(chain.tolist())
@@ -123,7 +127,7 @@ def drifts(events: int, step: Step = unseen) -> list[Variant]:
             linked.delete(number)
         chains = linked.chains()
         truth = instance.events(events)
-        fresh = _mean(SubOrder(chains, instance.odds), chains, truth)
+        fresh = _mean(SubOrder(chains, instance.estimates), chains, truth)
         mean = _mean(linked.strategy(), chains, truth)
         found += [
             Variant(popularity, "ordered at once", fresh, 1.0, 0.0),
@@ -144,4 +148,4 @@ def _mean(strategy: Strategy, chains: Chains, truth: Bools) -> float:
 
 def _small(instance: Instance) -> Any:
     few = draw(Recipe(10, 20))
-    return few.chains, few.odds
+    return few.chains, few.estimates

@@ -24,13 +24,13 @@ class Played:
 def play(strategy: Strategy, chains: Chains, truth: Bools, cost: Float64s) -> Played:
     """Every event needs every chain; `truth` has a row per event and a column per predicate.
 
-    >>> from penstock.operators.chains import Odds
+    >>> from penstock.operators.chains import Estimates
     >>> from penstock.operators.strategies import STRATEGIES
     >>> from benchmarks.operators.chain_lists import chains_of
     >>> chains = chains_of([[0, 1], [1, 2]], decides=[1, 1, 1])
-    >>> odds = Odds(np.array([0.5, 0.1, 0.5]), np.ones(3))
+    >>> estimates = Estimates(np.array([0.5, 0.1, 0.5]), np.ones(3))
     >>> truth = np.array([[True, False, True], [True, True, True]])
-    >>> play(STRATEGIES["sub-order"](chains, odds), chains, truth, odds.cost).evaluations.tolist()
+    >>> play(STRATEGIES["sub-order"](chains, estimates), chains, truth, estimates.cost).evaluations.tolist()
     [1, 3]
     """
     events, many = len(truth), len(chains)

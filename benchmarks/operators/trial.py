@@ -121,13 +121,13 @@ class _Run:
 
 
 def _decide(name: str, instance: Instance, events: int) -> _Run:
-    chains, odds = instance.chains, instance.odds
+    chains, estimates = instance.chains, instance.estimates
     began = time.perf_counter()
-    strategy = STRATEGIES[name](chains, odds)
+    strategy = STRATEGIES[name](chains, estimates)
     ordered = time.perf_counter() - began
     block = max(1, min(events, _ROOM // bytes_per_event(chains)))
     played = [
-        play(strategy, chains, instance.events(min(block, events - first), first), odds.cost)
+        play(strategy, chains, instance.events(min(block, events - first), first), estimates.cost)
         for first in range(0, events, block)
     ]
     return _Run(

@@ -46,7 +46,7 @@ def test_as_many_match_as_should(selectivity: str, exponent: float) -> None:
     """0.2 % of the subscriptions on average, however selectivities are drawn."""
     instance = draw(replace(SMALL, selectivity=selectivity, exponent=exponent))
     assert expected_matches(instance) == pytest.approx(MATCH * SMALL.subscriptions, rel=0.01)
-    assert ((instance.odds.true >= 0) & (instance.odds.true <= 1)).all()
+    assert ((instance.estimates.true >= 0) & (instance.estimates.true <= 1)).all()
 
 
 @given(

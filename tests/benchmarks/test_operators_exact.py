@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from benchmarks.operators.chain_lists import chains_of
 from benchmarks.operators.exact import expected_cost, optimal_cost
 from penstock.base.errors import PenstockError
-from penstock.operators.chains import Odds
+from penstock.operators.chains import Estimates
 from penstock.operators.strategies import STRATEGIES
 
 PREDICATES = 5
@@ -42,7 +42,9 @@ def brute(lists, true, cost, known=()) -> float:
 @settings(deadline=None, max_examples=30)
 def test_the_optimum(lists, true, cost) -> None:
     """It is what trying all decision trees gives."""
-    found = optimal_cost(chains_of(lists, [1] * PREDICATES), Odds(np.array(true), np.array(cost)))
+    found = optimal_cost(
+        chains_of(lists, [1] * PREDICATES), Estimates(np.array(true), np.array(cost))
+    )
     assert found == pytest.approx(brute(lists[:], true, cost))
 
 
@@ -51,17 +53,22 @@ def test_the_optimum(lists, true, cost) -> None:
 @settings(deadline=None)
 def test_nobody_is_below_the_optimum(name, lists, true, cost) -> None:
     """On any instance, with any costs."""
-    flat, odds = chains_of(lists, [1] * PREDICATES), Odds(np.array(true), np.array(cost))
-    assert expected_cost(STRATEGIES[name], flat, odds)[1] >= optimal_cost(flat, odds) - 1e-9
+    flat, estimates = chains_of(lists, [1] * PREDICATES), Estimates(np.array(true), np.array(cost))
+    assert (
+        expected_cost(STRATEGIES[name], flat, estimates)[1] >= optimal_cost(flat, estimates) - 1e-9
+    )
 
 
 @given(chains, chances)
 @settings(deadline=None)
 def test_sequential_keeps_its_guarantee(lists, true) -> None:
     """Theorem 2: at most d times the optimum, d being the length of the longest chain."""
-    flat, odds = chains_of(lists, [1] * PREDICATES), Odds(np.array(true), np.ones(PREDICATES))
-    evaluations, _ = expected_cost(STRATEGIES["sequential"], flat, odds)
-    assert evaluations <= max(map(len, lists)) * optimal_cost(flat, odds) + 1e-9
+    flat, estimates = (
+        chains_of(lists, [1] * PREDICATES),
+        Estimates(np.array(true), np.ones(PREDICATES)),
+    )
+    evaluations, _ = expected_cost(STRATEGIES["sequential"], flat, estimates)
+    assert evaluations <= max(map(len, lists)) * optimal_cost(flat, estimates) + 1e-9
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=4, unique=True), chances, costs)
@@ -69,15 +76,20 @@ def test_sequential_keeps_its_guarantee(lists, true) -> None:
 @pytest.mark.parametrize("name", ["sub-order", "adaptive"])
 def test_one_chain_is_evaluated_at_the_optimum(name, chain, true, cost) -> None:
     """With nothing shared, the order is the known best one: by cost / (1 - selectivity)."""
-    flat, odds = chains_of([chain], [1] * PREDICATES), Odds(np.array(true), np.array(cost))
-    assert expected_cost(STRATEGIES[name], flat, odds)[1] == pytest.approx(optimal_cost(flat, odds))
+    flat, estimates = (
+        chains_of([chain], [1] * PREDICATES),
+        Estimates(np.array(true), np.array(cost)),
+    )
+    assert expected_cost(STRATEGIES[name], flat, estimates)[1] == pytest.approx(
+        optimal_cost(flat, estimates)
+    )
 
 
 def test_one_invocation_for_two_predicates() -> None:
     """It is paid once, whatever it decides."""
     flat = chains_of([[0], [1], [0, 2]], decides=[2, 1])
-    odds = Odds(np.array([0.5, 0.5, 0.5]), np.array([1.0, 1.0]))
-    assert optimal_cost(flat, odds) == pytest.approx(1.5)
+    estimates = Estimates(np.array([0.5, 0.5, 0.5]), np.array([1.0, 1.0]))
+    assert optimal_cost(flat, estimates) == pytest.approx(1.5)
 
 
 def test_too_large() -> None:
@@ -85,4 +97,4 @@ def test_too_large() -> None:
     many = 13
     flat = chains_of([[p] for p in range(many)], [1] * many)
     with pytest.raises(PenstockError, match="at most 12 predicates"):
-        optimal_cost(flat, Odds(np.ones(many), np.ones(many)))
+        optimal_cost(flat, Estimates(np.ones(many), np.ones(many)))

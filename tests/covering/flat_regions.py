@@ -5,7 +5,7 @@ import itertools
 import hypothesis.strategies as st
 
 from penstock.covering.regions import Region
-from penstock.covering.values import Values
+from penstock.language.values import Values
 
 # Two attributes of integers, one of strings: as many values as there are events to try.
 NUMBERS = [None, 0, 1, 2, 3, 4]

@@ -9,7 +9,7 @@ import numpy as np
 from penstock.covering.distributions import Seen, Statistics
 from penstock.covering.regions import Region
 from penstock.covering.routing_table import Merger, RoutingTable
-from penstock.covering.values import Values
+from penstock.language.values import Values
 
 from .flat_regions import DOMAINS, EVENTS, REGIONS, SINGLE, absorbed, matches
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from penstock.covering.boxes import BoxStore, region_includes
 from penstock.covering.coordinates import Coordinates
 from penstock.covering.regions import Region
-from penstock.covering.values import Values
+from penstock.language.values import Values
 
 from .flat_regions import EVENTS, REGIONS, includes, matches
 from .region_algebra import covers

@@ -12,8 +12,8 @@ from penstock.covering.from_plan import PlanBoxes, plan_boxes
 from penstock.covering.interest.projection import cell_values
 from penstock.covering.reading import ORDER, region
 from penstock.covering.regions import HIDDEN, Region, of_boxes
-from penstock.covering.values import Values, any_of
 from penstock.language import Schema
+from penstock.language.values import Values, any_of
 from penstock.matching import FOREVER, Rows, compile_plan
 
 from .small_world import FILTERS, SCHEMA, inside, matched

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from penstock.covering import frontier as module
 from penstock.covering.frontier import Added, Frontier
 from penstock.covering.regions import Region
-from penstock.covering.values import Values
+from penstock.language.values import Values
 
 from .flat_regions import EVENTS, REGIONS, frontier_by_definition, includes, matches
 

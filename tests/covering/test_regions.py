@@ -28,8 +28,8 @@ from penstock.covering.regions import (
     hull,
     is_disjoint,
 )
-from penstock.covering.values import EVERYTHING, Values
 from penstock.language import Schema
+from penstock.language.values import EVERYTHING, Values
 from penstock.operators.define import Operators, operator
 
 

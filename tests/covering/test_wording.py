@@ -17,10 +17,10 @@ from penstock.covering.interest.wording import (
     word_values,
 )
 from penstock.covering.reading import region
-from penstock.covering.values import EVERYTHING, NOT_NULL, Values, any_of
 from penstock.language.key_lines import line_of
 from penstock.language.literals import DAY, INT64_MAX, INT64_MIN, double_key, wide_key
 from penstock.language.schema import Schema
+from penstock.language.values import EVERYTHING, NOT_NULL, Values, any_of
 
 # Keys that filters can have: what they compare with, and the keys beside that.
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False).map(double_key)

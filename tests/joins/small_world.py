@@ -13,7 +13,6 @@ from tests.joins.tuple_changes import TupleChange
 
 from benchmarks.baselines.joins.results import JoinAdded, JoinMessage, JoinRemoved
 from penstock.covering.reading import region
-from penstock.covering.values import Values
 from penstock.joins.axes import has_coordinates
 from penstock.joins.catalog import Catalog, Table
 from penstock.joins.messages import (
@@ -24,6 +23,7 @@ from penstock.joins.messages import (
 )
 from penstock.joins.subscription import JoinEdge, SelectJoin, Side
 from penstock.language.literals import double_key
+from penstock.language.values import Values
 
 TYPES = {"int": "BIGINT", "string": "VARCHAR", "double": "DOUBLE"}
 WORDS = ["", "a", "ab", "b", "ba", "c", "ca"]

@@ -111,8 +111,8 @@ def test_many_constants_between_two_others():
         ):
             sent(processor, change)
             database.apply(change)
-    from penstock.covering.values import Values
     from penstock.joins.subscription import SelectJoin, Side
+    from penstock.language.values import Values
 
     empty = 0
     for n in range(90):

@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.covering.values import Values
 from penstock.joins.catalog import Catalog, Table
 from penstock.joins.changes import ChangeBatch
 from penstock.joins.messages import ADDED, DROPPED
 from penstock.joins.processor import Processor
 from penstock.joins.subscription import SelectJoin, Side
+from penstock.language.values import Values
 
 CATALOG = Catalog.of(
     {

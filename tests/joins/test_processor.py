@@ -12,11 +12,11 @@ from tests.joins.small_world import (
 from tests.joins.tuple_changes import TupleChange, sent, subscribe
 
 from penstock.base.errors import PenstockError, SchemaError
-from penstock.covering.values import Values
 from penstock.joins.join_view import JoinView
 from penstock.joins.processor import Processor
 from penstock.joins.selects import read_select
 from penstock.joins.subscription import SelectJoin, Side
+from penstock.language.values import Values
 
 BINARY = WORLDS["binary"]
 

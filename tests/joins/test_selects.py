@@ -13,9 +13,9 @@ from tests.steps import steps
 
 from penstock import Catalog, FilterError, Table
 from penstock.covering.reading import region
-from penstock.covering.values import Values
 from penstock.joins.selects import Selects, is_select, read_select, warnings_of_join
 from penstock.joins.subscription import JoinEdge, SelectJoin, Side
+from penstock.language.values import Values
 
 GOLDEN = Path(__file__).with_name("select_errors.txt")
 ON_SYMBOL = JoinEdge("Stocks", "Reviews", (("Symbol", "Symbol"),))

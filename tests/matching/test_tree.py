@@ -23,9 +23,7 @@ PLAIN = DEFAULTS | {"collapse": "no", "tails": "no", "factoring": "0"}
 OPTIONS = [
     *(DEFAULTS | {name: v} for name, values in TreeEngine.options.items() for v in values[1:]),
     PLAIN,
-    PLAIN | {"successors": "yes"},
     PLAIN | {"collapse": "yes"},
-    PLAIN | {"collapse": "yes", "successors": "yes"},
     DEFAULTS,
 ]
 NAMES = [
@@ -287,14 +285,6 @@ def test_factoring_saves_effort_for_a_bounded_number_of_copies():
     plan = plan_of(rare, [5] * 20)
     arrays = [TreeEngine.build(plan, DEFAULTS | {"factoring": f}) for f in ("0", "auto")]
     assert np.array_equal(arrays[0]["words"], arrays[1]["words"])
-
-
-def test_successors_save_searches():
-    """The twin beside a result edge isn't searched for what the edge knows."""
-    conjunctions = equalities(3_000, attributes=20)
-    without, with_links = (effort_of(conjunctions, [5] * 20, successors=s) for s in ("no", "yes"))
-    assert with_links["nodes"] == without["nodes"]
-    assert with_links["searches"] < 0.9 * without["searches"]
 
 
 def test_the_order_is_worth_more_than_the_numbers():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.operators import learned as learned_module
 from penstock.operators.learned import WINDOW, Learned, Tally, gather, latest, publish
-from penstock.operators.learning import HALF_LIFE, PRIOR_EVENTS, Estimates
+from penstock.operators.learning import HALF_LIFE, PRIOR_EVENTS, Estimator
 
 KEYS = ["crowd > 50", "crowd > 100", "in_area"]
 START = np.array([0, 2, 3], np.int32)
@@ -20,8 +20,8 @@ CALLS = ["crowd(image)", "in_area(location)"]
 HINTS = np.array([0.02, 0.001])
 
 
-def estimates(prior: Learned | None = None) -> Estimates:
-    return Estimates(KEYS, START, CALLS, HINTS, prior or Learned.empty())
+def estimator(prior: Learned | None = None) -> Estimator:
+    return Estimator(KEYS, START, CALLS, HINTS, prior or Learned.empty())
 
 
 def observed(true: float, events: float, key: str = "crowd > 50") -> Learned:
@@ -36,27 +36,27 @@ def observed(true: float, events: float, key: str = "crowd > 50") -> Learned:
 
 def test_nothing_known_is_one_half_and_the_hint():
     """The prior."""
-    odds = estimates().odds()
-    assert odds.true.tolist() == [0.5, 0.5, 0.5]
-    assert odds.cost.tolist() == HINTS.tolist()
+    estimates = estimator().estimates()
+    assert estimates.true.tolist() == [0.5, 0.5, 0.5]
+    assert estimates.cost.tolist() == HINTS.tolist()
 
 
 def test_estimates_approach_what_is_observed():
     """Each predicate its own share, each invocation its own cost."""
     rng = np.random.default_rng(1)
-    found = estimates()
+    found = estimator()
     for _ in range(400):
         found.observe(0, 10, 10 * 0.05, rng.binomial(10, [0.2, 0.05]))
-    odds = found.odds()
-    assert odds.true == pytest.approx([0.2, 0.05, 0.5], abs=0.06)
-    assert odds.cost == pytest.approx([0.05, 0.001], rel=0.02)
+    estimates = found.estimates()
+    assert estimates.true == pytest.approx([0.2, 0.05, 0.5], abs=0.06)
+    assert estimates.cost == pytest.approx([0.05, 0.001], rel=0.02)
 
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.floats(0, 1)), min_size=1, max_size=30))
 @settings(deadline=None, max_examples=50)
 def test_an_estimate_is_the_decaying_average_of_events_one_by_one(steps: list[tuple[int, float]]):
     """Whatever the sizes of the sub-batches: of each, its true events spread evenly."""
-    found = estimates()
+    found = estimator()
     true = seen = 0.0
     for rows, share in steps:
         held = round(rows * share)
@@ -66,52 +66,52 @@ def test_an_estimate_is_the_decaying_average_of_events_one_by_one(steps: list[tu
             seen = seen * (1 - 1 / WINDOW) + 1
     kept = 0.5 ** (sum(rows for rows, _ in steps) / (HALF_LIFE * 2))
     expected = (true * kept + 0.5 * PRIOR_EVENTS) / (seen * kept + PRIOR_EVENTS)
-    assert found.odds().true[2] == pytest.approx(expected)
+    assert found.estimates().true[2] == pytest.approx(expected)
 
 
 def test_no_estimate_is_ever_certain():
     """0 and 1 would never be looked at again."""
-    found = estimates()
+    found = estimator()
     for _ in range(1000):
         found.observe(0, 100, 0.0, np.array([100, 0]))
-    true = found.odds().true
+    true = found.estimates().true
     assert 0.99 < true[0] < 1
     assert 0 < true[1] < 0.01
 
 
 def test_a_change_is_followed_within_a_window():
     """A predicate that was always true, and no longer is."""
-    found = estimates()
+    found = estimator()
     found.observe(1, 100_000, 0.0, np.array([100_000]))
-    assert found.odds().true[2] > 0.99
+    assert found.estimates().true[2] > 0.99
     found.observe(1, int(WINDOW), 0.0, np.array([0]))
-    assert found.odds().true[2] < 0.4
+    assert found.estimates().true[2] < 0.4
 
 
 def test_what_isnt_evaluated_any_more_fades():
     """Back to one half, so that it is tried again one day."""
-    found = estimates()
+    found = estimator()
     found.observe(0, 1000, 0.0, np.array([0, 0]))
-    before = found.odds().true[0]
+    before = found.estimates().true[0]
     for _ in range(40):
         found.observe(1, int(HALF_LIFE), 0.0, np.array([0]))
-        after = found.odds().true[0]
+        after = found.estimates().true[0]
     assert before < 0.01
     assert after > 0.4
-    assert found.odds().true[2] < 0.01
+    assert found.estimates().true[2] < 0.01
 
 
 def test_no_rows_are_no_news():
     """Nor a division by zero."""
-    found = estimates()
+    found = estimator()
     found.observe(0, 0, 0.0, np.array([0, 0]))
-    assert found.odds().true.tolist() == [0.5, 0.5, 0.5]
+    assert found.estimates().true.tolist() == [0.5, 0.5, 0.5]
     assert not found.delta()
 
 
 def test_a_delta_is_what_was_observed_since_the_last():
     """Plain sums, of what was evaluated only."""
-    found = estimates()
+    found = estimator()
     found.observe(0, 10, 1.0, np.array([3, 1]))
     found.observe(0, 10, 2.0, np.array([4, 0]))
     delta = found.delta()
@@ -125,27 +125,27 @@ def test_a_delta_is_what_was_observed_since_the_last():
 
 def test_what_is_known_elsewhere_is_the_start():
     """By key: other plans number their predicates differently."""
-    source = estimates()
+    source = estimator()
     source.observe(0, 500, 50.0, np.array([50, 5]))
     learned = Learned.empty().combine(source.delta())
-    other = Estimates(
+    other = Estimator(
         ["in_area", "crowd > 50"], START[:2] * 1, ["crowd(image)"], HINTS[:1], learned
     )
-    odds = other.odds()
-    assert odds.true[0] == 0.5
-    assert odds.true[1] == pytest.approx(0.1, abs=0.01)
-    assert odds.cost[0] == pytest.approx(0.1, rel=0.01)
-    fresh = estimates()
+    estimates = other.estimates()
+    assert estimates.true[0] == 0.5
+    assert estimates.true[1] == pytest.approx(0.1, abs=0.01)
+    assert estimates.cost[0] == pytest.approx(0.1, rel=0.01)
+    fresh = estimator()
     fresh.learn(learned)
-    assert fresh.odds().true[1] == pytest.approx(0.01, abs=0.005)
+    assert fresh.estimates().true[1] == pytest.approx(0.01, abs=0.005)
 
 
 def test_evidence_of_a_huge_prior_is_capped():
     """However much was seen before, a window of new events turns the estimate."""
-    found = estimates(observed(1e9, 1e9))
-    assert found.odds().true[0] > 0.99
+    found = estimator(observed(1e9, 1e9))
+    assert found.estimates().true[0] > 0.99
     found.observe(0, 2 * int(WINDOW), 0.0, np.array([0, 0]))
-    assert found.odds().true[0] < 0.2
+    assert found.estimates().true[0] < 0.2
 
 
 # --- what is known -----------------------------------------------------------------------------

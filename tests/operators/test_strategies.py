@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.operators.chain_lists import chains_of
 from penstock.base.errors import PenstockError
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Chains, Estimates
 from penstock.operators.strategies import DEFAULT_STRATEGY, STRATEGIES, bytes_per_event, strategy
 
 every = pytest.mark.parametrize("name", list(STRATEGIES))
@@ -17,7 +17,7 @@ every = pytest.mark.parametrize("name", list(STRATEGIES))
 
 @dataclass(frozen=True)
 class Scene:
-    """Chains, odds, which chains each event needs, and what is true of it."""
+    """Chains, estimates, which chains each event needs, and what is true of it."""
 
     chains: list[list[int]]
     decides: list[int]
@@ -33,8 +33,8 @@ class Scene:
     def flat(self) -> Chains:
         return chains_of(self.chains, self.decides, self.rivals)
 
-    def odds(self) -> Odds:
-        return Odds(np.array(self.true), np.array(self.cost))
+    def estimates(self) -> Estimates:
+        return Estimates(np.array(self.true), np.array(self.cost))
 
 
 @st.composite
@@ -102,7 +102,7 @@ def play(scene: Scene, name: str, *, strictly: bool) -> Played:
     chains = scene.flat()
     start = np.concatenate([[0], np.cumsum([len(n) for n in scene.needs])]).astype(np.int64)
     needed = np.array([c for n in scene.needs for c in n], np.int32)
-    rounds = strategy(name)(chains, scene.odds()).begin(start, needed)
+    rounds = strategy(name)(chains, scene.estimates()).begin(start, needed)
     known = [Known(scene, e) for e in range(len(scene.needs))]
     played = Played([], 0, [])
     while True:
@@ -155,9 +155,9 @@ def test_an_event_at_a_time_or_all_at_once(name: str) -> None:
     chains = chains_of(
         [rng.choice(40, rng.integers(1, 6), replace=False).tolist() for _ in range(200)], [1] * 40
     )
-    odds = Odds(rng.uniform(0, 0.6, 40), rng.uniform(0.5, 2, 40))
-    truth = rng.uniform(size=(9, 40)) < odds.true
-    one = strategy(name)(chains, odds)
+    estimates = Estimates(rng.uniform(0, 0.6, 40), rng.uniform(0.5, 2, 40))
+    truth = rng.uniform(size=(9, 40)) < estimates.true
+    one = strategy(name)(chains, estimates)
     together = asked(one, truth, range(9))
     assert together == {p for e in range(9) for p in asked(one, truth, [e])}
 
@@ -204,10 +204,10 @@ def test_rivals_of_a_true_chain_cost_nothing(name: str) -> None:
 
 @every
 def test_odds_may_be_wrong(name: str) -> None:
-    """Odds that are no odds (learned from a damaged file, say) cost evaluations, not matches."""
+    """Estimates that are no estimates (learned from a damaged file, say) cost evaluations, not matches."""
     chains = chains_of([[0, 1], [1, 2]], [1, 1, 1])
-    odds = Odds(np.array([np.nan, -3.0, np.inf]), np.array([np.nan, 0.0, -1.0]))
-    rounds = strategy(name)(chains, odds).begin(np.array([0, 2]), np.array([0, 1], np.int32))
+    estimates = Estimates(np.array([np.nan, -3.0, np.inf]), np.array([np.nan, 0.0, -1.0]))
+    rounds = strategy(name)(chains, estimates).begin(np.array([0, 2]), np.array([0, 1], np.int32))
     while len(asked := rounds.ask()[0]):
         rounds.tell(np.ones(len(asked), np.bool_))  # an answer for each: a round may ask several
     assert rounds.true_chains()[1].tolist() == [0, 1]
@@ -217,7 +217,7 @@ def test_odds_may_be_wrong(name: str) -> None:
 def test_no_events(name: str) -> None:
     """A block may be empty."""
     chains = chains_of([[0]], [1])
-    rounds = strategy(name)(chains, Odds(np.ones(1), np.ones(1))).begin(
+    rounds = strategy(name)(chains, Estimates(np.ones(1), np.ones(1))).begin(
         np.zeros(1, np.int64), np.zeros(0, np.int32)
     )
     assert len(rounds.ask()[0]) == 0
@@ -274,7 +274,7 @@ def test_bytes_per_event(name: str) -> None:
 
     rng = np.random.default_rng(3)
     chains = chains_of([rng.choice(900, 3, replace=False).tolist() for _ in range(2000)], [1] * 900)
-    one = strategy(name)(chains, Odds(np.full(900, 0.3), np.ones(900)))
+    one = strategy(name)(chains, Estimates(np.full(900, 0.3), np.ones(900)))
     events = 200
     start = np.arange(events + 1, dtype=np.int64) * 2000
     needed = np.tile(np.arange(2000, dtype=np.int32), events)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.operators.chain_lists import chains_of
 from benchmarks.operators.rounds import play
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Chains, Estimates
 from penstock.operators.strategies.block import index
 from penstock.operators.strategies.chain_order import nodes, order_chains, saving
 from penstock.operators.strategies.sub_order import SubOrder
@@ -24,12 +24,12 @@ def every_truth(many: int) -> np.ndarray:
     return np.array(list(itertools.product([False, True], repeat=many)))
 
 
-def expected(chains: Chains, odds: Odds, order: list[int]) -> float:
+def expected(chains: Chains, estimates: Estimates, order: list[int]) -> float:
     """What chains cost in an order, over all that can be."""
     truth = every_truth(PREDICATES)
-    chance = np.where(truth, odds.true, 1 - odds.true).prod(axis=1)
-    one = SubOrder(chains, odds, np.array(order, np.int32))
-    return float(chance @ play(one, chains, truth, odds.cost).cost)
+    chance = np.where(truth, estimates.true, 1 - estimates.true).prod(axis=1)
+    one = SubOrder(chains, estimates, np.array(order, np.int32))
+    return float(chance @ play(one, chains, truth, estimates.cost).cost)
 
 
 @given(chain, chain, chances, costs)
@@ -37,10 +37,10 @@ def expected(chains: Chains, odds: Odds, order: list[int]) -> float:
 def test_the_cost_difference_of_two_chains(u, v, true, cost) -> None:
     """Section 4.2.4: the formula for k links is what the two orders really differ by, costs included."""
     chains = chains_of([u, v], [1] * PREDICATES)
-    odds = Odds(np.array(true), np.array(cost))
-    at = index(chains, odds)
+    estimates = Estimates(np.array(true), np.array(cost))
+    at = index(chains, estimates)
     gain = saving(0, 1, at._replace(predicate=nodes(at).predicate))
-    real = expected(chains, odds, [1, 0]) - expected(chains, odds, [0, 1])
+    real = expected(chains, estimates, [1, 0]) - expected(chains, estimates, [0, 1])
     assert gain == pytest.approx(real, abs=1e-9)
 
 
@@ -48,7 +48,7 @@ def test_the_cost_difference_of_two_chains(u, v, true, cost) -> None:
 @settings(deadline=None)
 def test_an_order_has_every_chain_once(chains, true, cost) -> None:
     """Whatever edges are chosen, they make paths: no chain is lost or doubled."""
-    at = index(chains_of(chains, [1] * PREDICATES), Odds(np.array(true), np.array(cost)))
+    at = index(chains_of(chains, [1] * PREDICATES), Estimates(np.array(true), np.array(cost)))
     assert sorted(order_chains(at, nodes(at)).tolist()) == list(range(len(chains)))
 
 
@@ -56,7 +56,7 @@ def test_an_order_has_every_chain_once(chains, true, cost) -> None:
 @settings(deadline=None)
 def test_one_chain_is_in_its_best_order(predicates, true, cost) -> None:
     """By cost / (1 - selectivity) no permutation of a single chain is cheaper."""
-    at = index(chains_of([predicates], [1] * PREDICATES), Odds(np.array(true), np.array(cost)))
+    at = index(chains_of([predicates], [1] * PREDICATES), Estimates(np.array(true), np.array(cost)))
     found = nodes(at)
 
     def alone(order) -> float:
@@ -73,5 +73,5 @@ def test_one_chain_is_in_its_best_order(predicates, true, cost) -> None:
 def test_the_chain_that_reaches_the_link_goes_first() -> None:
     """Chain 1 begins with the shared predicate, chain 0 comes to it last: 1 is evaluated first."""
     chains = chains_of([[0, 1, 2], [2, 3]], [1] * 4)
-    at = index(chains, Odds(np.array([0.1, 0.2, 0.3, 0.9]), np.ones(4)))
+    at = index(chains, Estimates(np.array([0.1, 0.2, 0.3, 0.9]), np.ones(4)))
     assert order_chains(at, nodes(at)).tolist() == [1, 0]

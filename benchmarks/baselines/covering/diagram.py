@@ -67,8 +67,8 @@ from penstock.base.arrays import Int32s, Int64s
 from penstock.base.errors import PenstockError
 from penstock.base.labels import Key
 from penstock.covering.regions import HIDDEN, Box, Region, of_boxes
-from penstock.covering.values import Values
 from penstock.language.calls import Path
+from penstock.language.values import Values
 
 __all__ = ["MOST_PREDICATES", "Diagram", "DiagramStats", "Group", "Relation", "TooManyPredicates"]
 

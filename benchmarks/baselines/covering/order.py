@@ -19,7 +19,7 @@ from penstock.language.calls import Path
 def order_by_statistics(regions: Iterable[Region]) -> list[Path]:
     """Attributes from the least often to the most often asked for the same.
 
-    >>> from penstock.covering.values import Values
+    >>> from penstock.language.values import Values
     >>> one, two = Values(((1, 2),)), Values(((2, 3),))
     >>> boxes = [((("day",), one), (("price",), one)), ((("day",), one), (("price",), two)), ((("qty",), one),)]
     >>> order_by_statistics([Region((box,)) for box in boxes])

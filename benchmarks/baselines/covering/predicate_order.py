@@ -28,7 +28,7 @@ import numpy as np
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.base.labels import Key
-from penstock.covering.values import Values
+from penstock.language.values import Values
 
 _NULL, _FIRST = 0, 1  # cells
 

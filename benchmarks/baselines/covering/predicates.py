@@ -25,8 +25,8 @@ from benchmarks.baselines.covering.dependencies import Dependencies
 from benchmarks.baselines.covering.predicate_order import PredicateOrder
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.labels import Key
-from penstock.covering.values import EVERYTHING, Values
 from penstock.language.calls import Path
+from penstock.language.values import EVERYTHING, Values
 
 _NONE = np.empty(0, np.int32)
 _KEPT = 1_000_000  # variables in the kept answers of one attribute

@@ -28,8 +28,8 @@ from benchmarks.baselines.covering.nodes import (
 )
 from penstock.base.arrays import Int32s
 from penstock.base.jit import kernel
-from penstock.covering.values import Values
 from penstock.language.calls import Path
+from penstock.language.values import Values
 
 Id = TypeVar("Id", bound=Hashable)
 

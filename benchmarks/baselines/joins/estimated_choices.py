@@ -44,7 +44,7 @@ class Choices:
 class EstimatedChoices(Choices):
     """How the ranges of each table are used. `exactly`: always, never, or, None, when it is estimated to be cheaper.
 
-    >>> from penstock.covering.values import Values
+    >>> from penstock.language.values import Values
     >>> point, half = Values(((3, 4),)), Values(((3, None),))
     >>> EstimatedChoices(favourites={"R": ("a",)}).attribute(Side("R", (("a", half), ("b", point))))
     'a'

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.operators.chain_lists import chains_of
 from penstock.base.errors import PenstockError
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Chains, Estimates
 from penstock.operators.strategies.block import freeze, index
 from penstock.operators.strategies.chain_order import (
     NEIGHBOURS,
@@ -31,10 +31,10 @@ _END = -1  # before the first chain, and after the last
 
 
 class LinkedChains:
-    """Chains over the predicates of some odds, each predicate an invocation of its own.
+    """Chains over the predicates of some estimates, each predicate an invocation of its own.
 
-    >>> odds = Odds(np.array([0.1, 0.5, 0.6]), np.ones(3))
-    >>> linked = LinkedChains(chains_of([[1, 2]], decides=[1, 1, 1]), odds)
+    >>> estimates = Estimates(np.array([0.1, 0.5, 0.6]), np.ones(3))
+    >>> linked = LinkedChains(chains_of([[1, 2]], decides=[1, 1, 1]), estimates)
     >>> linked.insert([0, 2])
     1
     >>> linked.order()
@@ -44,15 +44,15 @@ class LinkedChains:
     [1]
     """
 
-    def __init__(self, chains: Chains, odds: Odds) -> None:
+    def __init__(self, chains: Chains, estimates: Estimates) -> None:
         if chains.invocations != chains.predicates or len(chains.rival):
             raise PenstockError(
                 "linked chains are kept for invocations of one predicate and without rivals, as in the paper: "
                 "order others with SubOrder"
             )
-        at = index(chains, odds)
+        at = index(chains, estimates)
         found = nodes(at)
-        self._odds = odds
+        self._odds = estimates
         self._index = at
         self._price = prices(at)
         self._uses = np.diff(at.user_start)

@@ -28,6 +28,16 @@ def offsets(lengths: npt.ArrayLike) -> Int64s:
     return result
 
 
+def runs(starts: Int64s | Int32s, lengths: Int64s) -> Int64s:
+    """The numbers start .. start + length of each run, end to end.
+
+    >>> runs(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    shift = np.repeat(starts - offsets(lengths)[:-1], lengths)
+    return np.arange(len(shift), dtype=np.int64) + shift
+
+
 def read_only(array: AnyArray) -> AnyArray:
     """A view that can't be written to, as mapped arrays are: kernels are compiled for one kind of array only."""
     view = array.view(np.ndarray)

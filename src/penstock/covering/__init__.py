@@ -1,6 +1,6 @@
 """Which subscription covers which: keeping the set of subscriptions as small as it can be.
 
-    values, regions    a filter as the set of events that it matches, exactly: a union of boxes
+    regions            a filter as the set of events that it matches, exactly: a union of boxes
     reading            a filter's text as its region
     distributions      what events are like, and how likely one is in a region
     boxes, cover_index many regions in flat arrays (coordinates), and a search for those that include one, or lie in it

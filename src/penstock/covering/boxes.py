@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.arrays import Bools, Int32s, Int64s, UInt64s, offsets
+from penstock.base.arrays import Bools, Int32s, Int64s, UInt64s, offsets, runs
 from penstock.base.jit import kernel
 
 NULL = -(2**63)
@@ -186,12 +186,6 @@ class BoxStore:
         tests = np.flatnonzero(self.boxes.attribute[: self._tests] == attribute)
         sets = self.boxes.several[tests]
         return tests, items_of(self.boxes.set_start, sets[sets >= 0])[1]
-
-
-def runs(starts: Int64s, lengths: Int64s) -> Int64s:
-    """The numbers start .. start + length of every run, end to end."""
-    shift = np.repeat(starts - offsets(lengths)[:-1], lengths)
-    return np.arange(len(shift), dtype=np.int64) + shift
 
 
 def items_of(start: Int64s, chosen: Int64s | Int32s) -> tuple[Int64s, Int64s]:

@@ -21,7 +21,7 @@ from penstock.covering.coordinates import Coordinates
 from penstock.covering.distributions import Statistics
 from penstock.covering.merge_pool import MergePool
 from penstock.covering.regions import Box, Budget, OutOfBudgetError, Region, hull, pieces_outside
-from penstock.covering.values import Values
+from penstock.language.values import Values
 
 _MOST = 256  # boxes of plain ranges; each costs time for every two boxes that might be merged
 

@@ -20,8 +20,8 @@ from penstock.base.arrays import Int64s
 from penstock.base.labels import Key, Labels, NoRoomError
 from penstock.covering.boxes import HIGHEST, LOWEST, NULL, Boxes, Flat, Test
 from penstock.covering.regions import Box, Region
-from penstock.covering.values import Values
 from penstock.language.calls import Path
+from penstock.language.values import Values
 
 
 class Moved(NamedTuple):

@@ -28,11 +28,11 @@ from penstock.base.columns import descend
 from penstock.base.errors import PenstockError, SchemaError
 from penstock.base.labels import Key
 from penstock.covering.regions import Box, Budget, OutOfBudgetError, Region, pieces_outside
-from penstock.covering.values import Values
 from penstock.language.calls import Path
 from penstock.language.literals import INT64_MAX, double_key
 from penstock.language.schema import Attribute, Schema, SchemaLike
 from penstock.language.types import Kind, Scalar, arrow_type
+from penstock.language.values import Values
 from penstock.matching.domains import ByteStrings, key_column
 from penstock.matching.events import event_value
 from penstock.matching.filled_cells import text_at

@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Int32s, Int64s, offsets
+from penstock.base.arrays import Bools, Int32s, Int64s, offsets, runs
 from penstock.base.jit import kernel
-from penstock.covering.boxes import NULL, Boxes, Test, items_of, masks, runs
+from penstock.covering.boxes import NULL, Boxes, Test, items_of, masks
 from penstock.covering.reading import TEST, comparison
 from penstock.language.calls import Path
 from penstock.matching.derived import FALSE, TRUE, AttributeTest, PatternTest

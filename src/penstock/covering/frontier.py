@@ -58,7 +58,7 @@ class Frontier(Generic[Id]):
     """Subscriptions by id, and which of them the others are covered by.
 
     >>> from penstock.covering.regions import Region
-    >>> from penstock.covering.values import Values
+    >>> from penstock.language.values import Values
     >>> def above(price: int) -> Region:
     ...     return Region((((("price",), Values(((price + 1, None),))),),))
     >>> frontier: Frontier[str] = Frontier()

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets, runs
 from penstock.base.jit import kernel
 from penstock.covering.boxes import (
     HIGHEST,
@@ -33,7 +33,6 @@ from penstock.covering.boxes import (
     grouped,
     items_of,
     last_of,
-    runs,
 )
 
 MOST_RANGES = 1_024

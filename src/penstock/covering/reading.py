@@ -1,9 +1,7 @@
 """A filter's text -> its region.
 
 Comparisons, BETWEEN, IN, LIKE with a prefix, IS [NOT] NULL, IS [NOT] DISTINCT FROM and their negations are sets of
-values, exactly: contradictions vanish (`i > 5 AND i < 6` too, of integers), and equal sets are equal objects. For
-that, ends of intervals are canonical: where a type's keys begin or end there is None, and an end at a key that no value
-has is moved up to the next that one has (between the negative doubles and 0.0, past the last string with a prefix).
+values, exactly (`language.factor_values`): contradictions vanish, and equal sets are equal objects.
 
 What is no set of values becomes a hidden attribute of its own, with the name of the test:
 
@@ -21,20 +19,19 @@ are taken to have 18 digits, or 38 if their type has more than 18, since that is
 decimal(5,2) isn't known to be always true.
 """
 
-import functools
 from collections.abc import Sequence
 from operator import itemgetter
 
 from penstock.covering.regions import HIDDEN, Box, Region, of_boxes
-from penstock.covering.values import EVERYTHING, NOT_NULL, NOTHING, Values, all_of
 from penstock.language.atoms import Bound
 from penstock.language.calls import Path
-from penstock.language.filter_tree import Comparison, Contains, Factor, Pattern
-from penstock.language.key_lines import line_of, past_prefix
+from penstock.language.factor_values import factor_values
+from penstock.language.filter_tree import MIRRORED, Comparison, Contains, Factor, Pattern
 from penstock.language.normal import SignedTest
-from penstock.language.pools import Column, PoolKey
+from penstock.language.pools import Column
 from penstock.language.schema import Schema, SchemaLike
 from penstock.language.shapes import Shapes
+from penstock.language.values import EVERYTHING, NOT_NULL, NOTHING, Values, all_of
 
 _Tests = tuple[tuple[Path, Values], ...]
 TEST, ORDER = HIDDEN + "test", HIDDEN + "order"  # first steps of the paths of hidden attributes
@@ -46,9 +43,6 @@ _OUTCOMES = {
     ">=": Values(((0, None),)),
     ">": Values(((1, None),)),
 }
-# Characters of a literal, and literals of an IN list, beyond which they aren't remembered.
-_LONG, _MANY = 100, 16
-_MIRRORED = {"<": ">", "<=": ">=", "=": "=", ">=": "<=", ">": "<"}
 
 
 def region(text: str, schema: SchemaLike) -> Region:
@@ -80,7 +74,7 @@ def _box(conjunction: Sequence[Bound]) -> Box | None:
     tests: _Tests
     for term, literals in conjunction:
         if isinstance(term, Factor):
-            tests = ((term.attribute.path, _values(term, literals)),)
+            tests = ((term.attribute.path, factor_values(term, literals)),)
         else:
             tests = _hidden(term, literals)
         for path, values in tests:
@@ -95,35 +89,6 @@ def _box(conjunction: Sequence[Bound]) -> Box | None:
     return tuple(
         sorted((test for test in asked.items() if test[1] != EVERYTHING), key=itemgetter(0))
     )
-
-
-def _values(factor: Factor, literals: Sequence[tuple[Column, str]]) -> Values:
-    """What a factor accepts."""
-    is_short = len(literals) <= _MANY and all(len(text) <= _LONG for _, text in literals)
-    find = _known if is_short else _piece
-    pieces = [
-        find(column.pool, piece.order, text)
-        for piece, (column, text) in zip(factor.pieces, literals, strict=True)
-    ]
-    if len(pieces) == 1 and not (factor.negated or factor.null):
-        return pieces[0]
-    intervals = [interval for values in pieces for interval in values.intervals]
-    values = Values.of(intervals, factor.null)
-    return Values(values.complement().intervals, factor.null) if factor.negated else values
-
-
-def _piece(pool: PoolKey, order: str, text: str) -> Values:
-    """The values that compare in this way with a literal."""
-    line = line_of(pool.type)
-    if order == "prefix":
-        found = line.clip(text.encode(), past_prefix(text))
-    else:
-        found = line.interval(order, *pool.convert_one(text))
-    return Values(() if found is None else (found,))
-
-
-# The same predicates come again and again. And of one and the same object no test of inclusion is needed.
-_known = functools.lru_cache(maxsize=50_000)(_piece)
 
 
 # --- tests that are no sets of values ----------------------------------------------------------
@@ -148,7 +113,7 @@ def _hidden(signed: SignedTest, literals: Sequence[tuple[Column, str]]) -> _Test
 def comparison(left: Path, order: str, right: Path, holds: bool) -> _Tests:
     """What `left order right` asks, or its negation: of the order of the two, and of each of them."""
     if right < left:
-        left, order, right = right, _MIRRORED[order], left
+        left, order, right = right, MIRRORED[order], left
     outcomes = _OUTCOMES[order]
     if not holds:
         outcomes = outcomes.complement().intersection(NOT_NULL)

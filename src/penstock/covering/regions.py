@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from penstock.base.errors import PenstockError
-from penstock.covering.values import EVERYTHING, Values, any_of
 from penstock.language.calls import Path
+from penstock.language.values import EVERYTHING, Values, any_of
 
 Box = tuple[tuple[Path, Values], ...]
 """Ascending by path; none of the values is EVERYTHING or empty."""

@@ -29,9 +29,9 @@ import pyarrow as pa
 from penstock.base.arrays import Int64s
 from penstock.base.errors import SchemaError
 from penstock.base.labels import Key, Labels, NoRoomError
-from penstock.covering.values import Values
 from penstock.joins.catalog import Table
 from penstock.language.types import Scalar, Type
+from penstock.language.values import Values
 from penstock.matching.domains import ByteStrings, has_text_keys, key_column
 
 NOWHERE = -(2**63)

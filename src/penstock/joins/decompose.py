@@ -17,8 +17,8 @@ same one after a restart, relies on subscribers holding the same.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.covering.values import Values
 from penstock.joins.subscription import JoinEdge, SelectJoin, Side
+from penstock.language.values import Values
 
 SemijoinCosts = Mapping[tuple[str, JoinEdge], float]
 """What a semijoin costs, for each base table and edge."""

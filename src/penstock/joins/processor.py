@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from penstock.base.errors import PenstockError, UnknownSubscription
-from penstock.covering.values import Values
 from penstock.joins.axes import Axis
 from penstock.joins.catalog import Catalog
 from penstock.joins.changes import ChangeBatch
@@ -21,6 +20,7 @@ from penstock.joins.notifications import Notifications, Part
 from penstock.joins.semijoin_scheme import SemijoinScheme
 from penstock.joins.subscription import SelectJoin
 from penstock.joins.table_state import JoinKeys, TableState
+from penstock.language.values import Values
 
 
 class Processor:

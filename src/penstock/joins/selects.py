@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from penstock.base.errors import FilterError
 from penstock.covering.reading import region_of
 from penstock.covering.regions import HIDDEN, Region, boxes_meet
-from penstock.covering.values import Values
 from penstock.joins.axes import has_coordinates
 from penstock.joins.catalog import Catalog
 from penstock.joins.from_clause import Place
@@ -33,6 +32,7 @@ from penstock.joins.subscription import NEVER, SelectJoin, Side
 from penstock.language.lifting import ShapeKey, lift, slots_of
 from penstock.language.operands import SlotNeededError
 from penstock.language.shapes import Shapes
+from penstock.language.values import Values
 
 SELECT_PATTERN = r"^[ \t\r\n\f\v]*(?i:select)(?:[ \t\r\n\f\v*/-]|$)"
 """How the text of a select begins, and no filter's; a pattern for Python's expressions and for Arrow's."""

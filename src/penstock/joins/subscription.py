@@ -21,7 +21,7 @@ Invariants, which `joins.selects` sees to:
 
 from dataclasses import dataclass
 
-from penstock.covering.values import Values
+from penstock.language.values import Values
 
 NEVER = "FALSE"
 """The residual of a side that no tuple satisfies."""

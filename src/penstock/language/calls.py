@@ -13,8 +13,9 @@ have been answered. So the normal form, the cells and the plan need no new kind 
 Everything here is canonical: equal predicates are equal objects, whatever the filters call their variables.
 """
 
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -26,6 +27,17 @@ Path = tuple[str, ...]
 """Of an attribute: the names that lead to it, from the column inwards."""
 # Of a literal; decimals, dates and timestamps as text in their ISO form.
 Value = bool | int | float | str
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""What the orders of comparisons mean, of values that compare as SQL's do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +172,18 @@ def event_paths(asked: Asked | Condition) -> list[Path]:
     if isinstance(asked, Joint):
         parts: list[Call | Condition] = [*asked.calls, *asked.conditions]
         return [path for part in parts for path in event_paths(part)]
-    found: list[Path] = []
-    pending: list[Operand | None] = [asked.right, asked.left]
+    return [operand.path for operand in simple_operands(asked) if isinstance(operand, Given)]
+
+
+def simple_operands(condition: Condition) -> Iterator[Variable | Given | Fixed]:
+    """What a condition compares and computes with, from left to right."""
+    pending: list[Operand | None] = [condition.right, condition.left]
     while pending:
         operand = pending.pop()
-        if isinstance(operand, Given):
-            found.append(operand.path)
-        elif isinstance(operand, Arithmetic):
+        if isinstance(operand, Arithmetic):
             pending += [operand.right, operand.left]
-    return found
+        elif operand is not None:
+            yield operand
 
 
 # --- as SQL ------------------------------------------------------------------------------------

@@ -7,16 +7,16 @@ reads conditions on variables.
 """
 
 import itertools
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, cast
+from typing import cast
 
 from sqlglot import exp
 
 from penstock.base.errors import FilterError
 from penstock.language import patterns
+from penstock.language.calls import COMPARISONS
 from penstock.language.constraints import Constraints, has_double, with_doubles
 from penstock.language.filter_tree import (
     MIRRORED,
@@ -66,14 +66,6 @@ _ARGUMENTS = frozenset(
 )
 _PREDICATES = (*_ORDERS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Like, exp.Is,
                exp.ArrayContains)  # fmt: skip
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def parse(text: str, schema: Schema, slots: Mapping[int, int] | None = None) -> Tree:
@@ -380,7 +372,7 @@ class _Conditions(Operands):
             raise FilterError(self.text, "a number can't be compared with a string", *span)
         if isinstance(x, float) or isinstance(y, float):
             x, y = float(x), float(y)
-        return Constant(_COMPARE[order](x, y), span)
+        return Constant(bool(COMPARISONS[order](x, y)), span)
 
     def value(self, literal: Literal) -> Decimal | float | str:
         sign = -1 if literal.negative else 1

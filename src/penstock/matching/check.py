@@ -2,19 +2,22 @@
 
 A subscription that every event must be tested against costs as much as thousands that an index finds. A warning says
 so, in words, before it is added. It says what a plan of this one subscription would show, but no plan is made (see
-`filter_cells`).
+`filter_values`).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.base.arrays import Int64s
 from penstock.base.errors import FilterError
+from penstock.language.calls import CALL, Path
 from penstock.language.conjunctions import Progress
 from penstock.language.schema import Schema
 from penstock.language.shapes import Filters, Shapes
 from penstock.language.signatures import NO_OPERATORS, Signatures
+from penstock.language.values import Values
 from penstock.matching.costs import cost_of, costs_of
-from penstock.matching.filter_cells import FilterCells
+from penstock.matching.filter_values import AskedValues, read_conjunctions
 
 MANY_CONJUNCTIONS = 64
 MANY_TESTS = 24
@@ -50,9 +53,9 @@ def examine(
     >>> examine("price > 5 AND name LIKE '%x%'").cost
     1
     """
-    cells = FilterCells.of(text, Shapes.under(schema, operators))
-    cost = cost_of(cells.terms())
-    return Examined(_warnings(cells) + warnings_of_cost(cost), cost)
+    read, asked = read_conjunctions(text, Shapes.under(schema, operators))
+    cost = cost_of([term for term, _ in conjunction] for conjunction in read)
+    return Examined(_warnings(asked) + warnings_of_cost(cost), cost)
 
 
 def warnings_of_cost(cost: int) -> list[str]:
@@ -86,11 +89,11 @@ def examine_many(
     return grouped.errors, costs_of(grouped, len(texts))
 
 
-def _warnings(cells: FilterCells) -> list[str]:
-    conjunctions = set(cells.conjunctions(exact=True))
+def _warnings(asked: Sequence[AskedValues]) -> list[str]:
+    conjunctions = {(frozenset(values.items()), tests) for values, tests in asked}
     if not conjunctions:
         return ["never matches: its conditions contradict each other"]
-    if frozenset() in conjunctions:
+    if (frozenset(), frozenset()) in conjunctions:
         return ["matches every event"]
     warnings = []
     if len(conjunctions) > MANY_CONJUNCTIONS:
@@ -98,8 +101,10 @@ def _warnings(cells: FilterCells) -> list[str]:
             f"is a disjunction of {len(conjunctions)} conjunctions, each of which is matched for itself: "
             "IN lists and several subscriptions are cheaper"
         )
-    tested = [tests for tests in conjunctions if not any(map(cells.indexable, tests))]
-    if any(any(map(cells.is_asked, tests)) for tests in tested):
+    tested = [
+        values for values, _ in conjunctions if not any(_is_indexable(*one) for one in values)
+    ]
+    if any(path[0] == CALL for values in tested for path, _ in values):
         warnings.append(
             "calls an operator for every event: beside it, a predicate that an index can use "
             "(an equality, a range or a prefix) would spare most of the calls"
@@ -110,3 +115,11 @@ def _warnings(cells: FilterCells) -> list[str]:
             "every event is tested against it"
         )
     return warnings
+
+
+def _is_indexable(path: Path, values: Values) -> bool:
+    """Whether values leave out a whole side of those that there are; NULL lies below them all."""
+    if path[0] == CALL or not values.intervals:
+        return path[0] != CALL
+    (start, _), (_, end) = values.intervals[0], values.intervals[-1]
+    return end is not None or (start is not None and not values.null)

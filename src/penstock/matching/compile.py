@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.base.arrays import Int32s, Int64s, offsets
+from penstock.base.arrays import Int32s, Int64s, offsets, runs
 from penstock.base.errors import FilterError
 from penstock.language.calls import Path
 from penstock.language.conjunctions import Conjunctions, Progress
@@ -51,7 +51,7 @@ from penstock.matching.intersect import (
 )
 from penstock.matching.operator_tests import separate_operators
 from penstock.matching.plan import Plan
-from penstock.matching.sharing import CellTests, runs, share, without_tautologies
+from penstock.matching.sharing import CellTests, share, without_tautologies
 from penstock.matching.subscription_rows import FOREVER, Rows
 
 Errors = list[tuple[int, FilterError]]

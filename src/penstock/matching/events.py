@@ -23,9 +23,9 @@ def event_batch(event: Mapping[str, Any], schema: Schema, columns: Iterable[str]
     >>> schema = Schema.of({"price": "double", "at": "timestamp"})
     >>> event_batch({"price": 5, "at": "2024-01-01T00:00:00Z"}, schema, ["price"]).to_pylist()
     [{'price': 5.0}]
-    >>> event_batch({"price": "dear"}, schema, ["price"])
+    >>> event_batch({"price": "high"}, schema, ["price"])
     Traceback (most recent call last):
-    penstock.base.errors.SchemaError: attribute 'price': expected double, found 'dear'
+    penstock.base.errors.SchemaError: attribute 'price': expected double, found 'high'
     """
     if not isinstance(event, Mapping):
         raise SchemaError(f"an event is a mapping of attributes to values, not {event!r}")

@@ -106,7 +106,7 @@ class LeafTruths:
             invocation = str(call.invocation)
             true, seconds = estimate(plan.predicate_keys()[predicate], invocation)
             if seconds is None:
-                seconds = float(stage.odds.cost[plan.number[call.invocation]])
+                seconds = float(stage.estimates.cost[plan.number[call.invocation]])
             costs[n] = invocation, true, seconds, call.invocation.operator
         ranks = sorted({(s / max(1e-9, 1 - t), i) for i, t, s, _ in costs.values()})
         order = list(dict.fromkeys(invocation for _, invocation in ranks))

@@ -31,9 +31,10 @@ from penstock.base.labels import HIGHEST, LOWEST, NULL, Labels, NoRoomError
 from penstock.language.calls import Path
 from penstock.language.schema import Schema, SchemaLike
 from penstock.language.shapes import Shapes
+from penstock.language.values import Values
 from penstock.matching.compile import compile_plan
 from penstock.matching.engines.tree_grow import GrowingTree
-from penstock.matching.filter_cells import FilterCells
+from penstock.matching.filter_values import AskedValues, read_conjunctions
 from penstock.matching.layers import Layer, merge_matches
 from penstock.matching.matcher import Matcher
 from penstock.matching.plan import Plan
@@ -70,9 +71,9 @@ class _Growing:
     boxes: dict[int, list[int]] = field(default_factory=dict)  # subscription -> boxes
     numbers: Any = field(default_factory=itertools.count)
 
-    def add(self, sid: int, cells: FilterCells) -> bool:
+    def add(self, sid: int, asked: Sequence[AskedValues]) -> bool:
         """Put a filter into the tree; False if it can't hold it."""
-        boxes = self._boxes_of(cells)
+        boxes = self._boxes_of(asked)
         if boxes is None:
             return False
         numbers = self.boxes.setdefault(sid, [])
@@ -98,27 +99,23 @@ class _Growing:
             cells[n, 0] = NULL if key is None else labels.of(key)
         return {self.owner[number] for number in self.tree.match(cells).tolist()}
 
-    def _boxes_of(self, cells: FilterCells) -> list["_Box"] | None:
+    def _boxes_of(self, asked: Sequence[AskedValues]) -> list["_Box"] | None:
         """The filter as a union of boxes: for each attribute a range of labels."""
         boxes: list[_Box] = []
-        for tests in cells.conjunctions():
-            ranges: dict[Path, list[tuple[int, int]]] = {}
-            for path, bits in tests:
-                if path is None or not self._knows(path):
-                    return None
-                ranges[path] = _ranges(bits)
-            if math.prod(map(len, ranges.values())) > _MOST_BOXES:
+        for values, tests in asked:
+            if tests or not all(map(self._knows, values)):
                 return None
-            for chosen in itertools.product(*ranges.values()):
-                box = {}
-                for path, (low, high) in zip(ranges, chosen, strict=True):
-                    number = self.attribute[path]
-                    try:
-                        bounds = label_range(self.labels[number], cells.cuts(path), low, high)
-                    except NoRoomError:
-                        return None
-                    box[number] = bounds
-                boxes.append(box)
+            if math.prod(len(v.intervals) + v.null for v in values.values()) > _MOST_BOXES:
+                return None
+            try:
+                ranges = {
+                    self.attribute[path]: _label_ranges(self.labels[self.attribute[path]], v)
+                    for path, v in values.items()
+                }
+            except NoRoomError:
+                return None
+            chosen = itertools.product(*ranges.values())
+            boxes += [dict(zip(ranges, box, strict=True)) for box in chosen]
         return boxes
 
     def _knows(self, path: Path) -> bool:
@@ -145,39 +142,20 @@ def _columns(box: _Box) -> tuple[Int32s, Int64s, Int64s]:
     )
 
 
-def _ranges(bits: int) -> list[tuple[int, int]]:
-    """The runs of ones of a set of cells."""
-    found: list[tuple[int, int]] = []
-    first = 0
-    while bits:
-        zeros = (bits & -bits).bit_length() - 1
-        bits >>= zeros
-        ones = (~bits & (bits + 1)).bit_length() - 1
-        found.append((first + zeros, first + zeros + ones - 1))
-        bits >>= ones
-        first += zeros + ones
-    return found
-
-
-def label_range(
-    labels: Labels, cuts: Sequence[int | bytes], low: int, high: int
-) -> tuple[int, int]:
-    """Labels of the cells low .. high among a filter's own cuts: even cells are cuts, odd ones lie between them."""
-    if low == 0:
-        first = NULL
-    elif low == 1:
-        first = LOWEST
-    else:
-        first = labels.add(cuts[(low - 2) // 2]) + low % 2
-    if high == 0:
-        last = NULL
-    elif high % 2 == 0:
-        last = labels.add(cuts[(high - 2) // 2])
-    elif high == 2 * len(cuts) + 1:
-        last = HIGHEST
-    else:
-        last = labels.add(cuts[(high - 1) // 2]) - 1
-    return first, last
+def _label_ranges(labels: Labels, values: Values) -> list[tuple[int, int]]:
+    """Values as ranges of labels; NULL and the lowest values are one range."""
+    ranges = [
+        (
+            LOWEST if start is None else labels.add(start),
+            HIGHEST if end is None else labels.add(end) - 1,
+        )
+        for start, end in values.intervals
+    ]
+    if values.null and ranges and ranges[0][0] == LOWEST:
+        ranges[0] = NULL, ranges[0][1]
+    elif values.null:
+        ranges.insert(0, (NULL, NULL))
+    return ranges
 
 
 class LiveMatcher:
@@ -216,10 +194,10 @@ class LiveMatcher:
 
     def add(self, sid: int, text: str, subscriber: str = "", expires: int = FOREVER) -> None:
         """Add a subscription, or replace the one of this id. FilterError if it doesn't fit the schema."""
-        cells = FilterCells.of(text, self._shapes)
+        _, asked = read_conjunctions(text, self._shapes)
         with self._lock:
             self._state.take_out(sid)
-            self._state.put(LiveSubscription(sid, subscriber, text, expires), cells)
+            self._state.put(LiveSubscription(sid, subscriber, text, expires), asked)
         self._compact_if_many()
 
     def remove(self, sid: int) -> None:
@@ -359,17 +337,17 @@ class _State:
     odd: set[int] = field(default_factory=set)
     kept_odd: _Kept | None = None
     kept_added: _Kept | None = None
-    log: list[tuple[int, tuple[LiveSubscription, FilterCells] | None]] | None = None
+    log: list[tuple[int, tuple[LiveSubscription, list[AskedValues]] | None]] | None = None
 
-    def put(self, subscription: LiveSubscription, cells: FilterCells) -> None:
+    def put(self, subscription: LiveSubscription, asked: list[AskedValues]) -> None:
         sid = subscription.sid
         self.added[sid] = subscription
         self.kept_added = None
-        if not self.growing.add(sid, cells):
+        if not self.growing.add(sid, asked):
             self.odd.add(sid)
             self.kept_odd = None
         if self.log is not None:
-            self.log.append((sid, (subscription, cells)))
+            self.log.append((sid, (subscription, asked)))
 
     def take_out(self, sid: int) -> bool:
         """Take a subscription out, wherever it is; False if it is nowhere."""

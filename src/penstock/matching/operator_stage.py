@@ -30,11 +30,11 @@ from penstock.language.types import Kind, Scalar
 from penstock.matching.domains import Domain
 from penstock.matching.operator_plan import OperatorPlan
 from penstock.operators.answers import Answers
-from penstock.operators.chains import Odds
+from penstock.operators.chains import Estimates
 from penstock.operators.define import Operators
 from penstock.operators.invoke import Health, Invoker
 from penstock.operators.joints import fits, holds
-from penstock.operators.learning import Estimates, Learned
+from penstock.operators.learning import Estimator, Learned
 from penstock.operators.strategies import strategy
 
 _FAILED = -1  # the cell of a failed call: no predicate accepts it
@@ -84,14 +84,14 @@ class OperatorStage:
         self._lock = threading.Lock()
         self.answers = _AnswerCells.of_plan(plan)
         self.joined = _joined(plan)
-        self.estimates = Estimates(
+        self.estimator = Estimator(
             plan.predicate_keys(),
             plan.chains.invocation_start,
             [str(invocation) for invocation in plan.invocations],
             _cost_hints(plan),
             Learned.empty() if learned is None else learned,
         )
-        self._put_in_order(self.estimates.odds())
+        self._put_in_order(self.estimator.estimates())
 
     def decide(self, batch: pa.RecordBatch, start: Int64s, chains: Int32s) -> Decided:
         """Decide the chains that each event of a batch needs, ascending from start[e] to start[e + 1]."""
@@ -102,20 +102,20 @@ class OperatorStage:
     def learn(self, learned: Learned) -> None:
         """Take over what others have learned."""
         with self._lock:
-            self.estimates.learn(learned)
+            self.estimator.learn(learned)
 
     def take_learned(self) -> Learned:
         """What was learned since this was last asked."""
         with self._lock:
-            return self.estimates.delta()
+            return self.estimator.delta()
 
     def estimate(self, predicate: str, invocation: str) -> tuple[float, float | None]:
         """How often a predicate is expected to be true and what its invocation costs, by their keys; of one that isn't
         known here, half and None."""
         p, i = self._predicate_number.get(predicate), self._invocation_number.get(invocation)
         return (
-            0.5 if p is None else float(self.odds.true[p]),
-            None if i is None else float(self.odds.cost[i]),
+            0.5 if p is None else float(self.estimates.true[p]),
+            None if i is None else float(self.estimates.cost[i]),
         )
 
     @functools.cached_property
@@ -130,19 +130,19 @@ class OperatorStage:
         """Make a new order when what is expected has moved, but spend little time on making orders."""
         if time.monotonic() - self._made < _ORDERING * self._took:
             return
-        odds = self.estimates.odds()
-        if _moved(self.odds, odds):
-            self._put_in_order(odds)
+        estimates = self.estimator.estimates()
+        if _moved(self.estimates, estimates):
+            self._put_in_order(estimates)
 
-    def _put_in_order(self, odds: Odds) -> None:
+    def _put_in_order(self, estimates: Estimates) -> None:
         began = time.monotonic()
-        self.odds = odds
-        self._order = self._kind(self.plan.chains, odds)
+        self.estimates = estimates
+        self._order = self._kind(self.plan.chains, estimates)
         self._made = time.monotonic()
         self._took = self._made - began
 
 
-def _moved(before: Odds, after: Odds) -> bool:
+def _moved(before: Estimates, after: Estimates) -> bool:
     pairs = (
         (before.true, after.true),
         (1 - before.true, 1 - after.true),
@@ -216,7 +216,7 @@ class _Block:
             return None if bound is None else self._fits(asked, number, int(events[place]), bound)
 
         truth = stage.answers[number].truth(answers, fitting)
-        stage.estimates.observe(number, len(events), answers.seconds, truth.sum(axis=0))
+        stage.estimator.observe(number, len(events), answers.seconds, truth.sum(axis=0))
         return truth.reshape(-1)
 
     def _fits(self, asked: Asked, number: int, event: int, bound: AnswerTuples) -> bool | None:

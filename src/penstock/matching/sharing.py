@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets, runs
 from penstock.base.jit import kernel
 from penstock.matching.invariants import check_alike, check_cells, check_starts, check_within
 
@@ -180,13 +180,6 @@ def _arranged(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from:
         order, owner, start, place, kept, attribute, low, high, digest
     )
     return _Arranged(predicates, start, place, kept, first, fan_start, fan)
-
-
-def runs(starts: Int64s, lengths: Int64s) -> Int64s:
-    """The numbers start .. start + length of each run, end to end."""
-    total = int(lengths.sum())
-    shift = np.repeat(starts - offsets(lengths)[:-1], lengths)
-    return np.arange(total, dtype=np.int64) + shift
 
 
 def without_tautologies(tests: CellTests, last_cells: Int64s) -> CellTests:

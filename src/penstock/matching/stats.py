@@ -20,7 +20,7 @@ _TEXTS = ("subscribers.", "filters.")  # kept for people, never touched by a mat
 
 
 @dataclass(frozen=True, slots=True)
-class PredicateOdds:
+class PredicateEstimate:
     """What is expected of a predicate that an operator decides: how often it is true, and the seconds that costs."""
 
     predicate: str
@@ -40,7 +40,7 @@ class OperatorSummary:
     invocations: int
     predicates: int
     calls: Mapping[str, OperatorStats]
-    predicates_known: tuple[PredicateOdds, ...]
+    predicates_known: tuple[PredicateEstimate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,9 @@ def _sharing(plan: "Plan") -> int:
 
 
 def _summary(stage: "OperatorStage") -> OperatorSummary:
-    chains, odds = stage.plan.chains, stage.odds
+    chains, estimates = stage.plan.chains, stage.estimates
     uses = np.bincount(chains.predicate, minlength=chains.predicates)
-    cost = np.repeat(odds.cost, np.diff(chains.invocation_start))
+    cost = np.repeat(estimates.cost, np.diff(chains.invocation_start))
     shown = np.argsort(-cost * uses, kind="stable")[:_SHOWN]
     keys = stage.plan.predicate_keys()
     return OperatorSummary(
@@ -136,6 +136,7 @@ def _summary(stage: "OperatorStage") -> OperatorSummary:
         predicates=chains.predicates,
         calls=stage.invoker.stats(),
         predicates_known=tuple(
-            PredicateOdds(keys[p], round(float(odds.true[p]), 4), float(cost[p])) for p in shown
+            PredicateEstimate(keys[p], round(float(estimates.true[p]), 4), float(cost[p]))
+            for p in shown
         ),
     )

@@ -42,7 +42,7 @@ class Breaker:
         self._pause = 0.0
         self._opened = 0.0
         self._since = 0.0  # when it last went from closed to open
-        self._told_since = ""
+        self._open_since = ""
         self._open = False
         self._trial = False
         self._reason = ""
@@ -64,8 +64,8 @@ class Breaker:
             if held is None:
                 self._trial = True
                 return None
-            return f"circuit open since {self._told_since}: {held}"
-        return f"circuit open since {self._told_since}, after: {self._reason}"
+            return f"circuit open since {self._open_since}: {held}"
+        return f"circuit open since {self._open_since}, after: {self._reason}"
 
     def record_success(self) -> None:
         """A call was answered."""
@@ -100,7 +100,7 @@ class Breaker:
         self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
         self._opened = self._clock()
         if not again:
-            self._since, self._told_since = self._opened, _told(self._time_of_day())
+            self._since, self._open_since = self._opened, _moment_text(self._time_of_day())
         _log.warning(
             "operator %s: circuit %s after %d failed calls in a row, no calls for %.0f s; the last: %s",
             self.name,
@@ -111,5 +111,5 @@ class Breaker:
         )
 
 
-def _told(moment: float) -> str:
+def _moment_text(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

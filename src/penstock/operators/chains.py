@@ -41,7 +41,7 @@ class Chains:
 
 
 @dataclass(frozen=True, slots=True)
-class Odds:
+class Estimates:
     """What is expected: how often each predicate is true, and what each invocation costs, in seconds."""
 
     true: Float64s

@@ -22,10 +22,10 @@ import numpy as np
 
 from penstock.base.arrays import Float64s, Int32s, Int64s
 from penstock.base.jit import kernel
-from penstock.operators.chains import Odds
+from penstock.operators.chains import Estimates
 from penstock.operators.learned import WINDOW, Learned, Tally, gather, latest, publish
 
-__all__ = ["Estimates", "Learned", "gather", "latest", "publish"]
+__all__ = ["Estimator", "Learned", "gather", "latest", "publish"]
 
 PRIOR_TRUE = 0.5
 PRIOR_EVENTS = 2.0
@@ -44,14 +44,14 @@ class _Sums(NamedTuple):
     new_rows: Float64s
 
 
-class Estimates:
+class Estimator:
     """What is expected of the predicates and invocations of one plan.
 
     >>> one = np.array([0, 1], np.int32)
-    >>> estimates = Estimates(["crowd(image) > 50"], one, ["crowd(image)"], np.array([0.02]), Learned.empty())
-    >>> estimates.observe(0, rows=8, seconds=0.8, true=np.array([2]))
-    >>> odds = estimates.odds()
-    >>> float(odds.true[0].round(2)), float(odds.cost[0].round(3))
+    >>> estimator = Estimator(["crowd(image) > 50"], one, ["crowd(image)"], np.array([0.02]), Learned.empty())
+    >>> estimator.observe(0, rows=8, seconds=0.8, true=np.array([2]))
+    >>> found = estimator.estimates()
+    >>> float(found.true[0].round(2)), float(found.cost[0].round(3))
     (0.3, 0.084)
     """
 
@@ -86,11 +86,11 @@ class Estimates:
             self._since += rows
             _observe(invocation, rows, seconds, true, self._start, self._sums)
 
-    def odds(self) -> Odds:
+    def estimates(self) -> Estimates:
         """What is expected now."""
         self._fade()
         sums = self._sums
-        return Odds(
+        return Estimates(
             (sums.true + PRIOR_TRUE * PRIOR_EVENTS) / (sums.seen + PRIOR_EVENTS),
             (sums.seconds + self._hints * PRIOR_EVENTS) / (sums.rows + PRIOR_EVENTS),
         )

@@ -15,7 +15,17 @@ from datetime import date, datetime
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
-from penstock.language.calls import Arithmetic, Condition, Fixed, Given, Operand, Path, Variable
+from penstock.language.calls import (
+    COMPARISONS,
+    Arithmetic,
+    Condition,
+    Fixed,
+    Given,
+    Operand,
+    Path,
+    Variable,
+    simple_operands,
+)
 from penstock.operators.arguments import constant, in_utc, midnight
 
 VariableValues = Sequence[Any]  # the value of each variable, by number
@@ -40,7 +50,7 @@ def truth_of(condition: Condition) -> ConditionTest:
     if condition.order == "not null":
         return lambda row, event: left(row, event) is not None
     assert condition.right is not None, condition
-    right, order = term_of(condition.right), _ORDERS[condition.order]
+    right, order = term_of(condition.right), COMPARISONS[condition.order]
 
     def test(row: VariableValues, event: Event) -> bool:
         a, b = left(row, event), right(row, event)
@@ -86,25 +96,7 @@ def term_of(operand: Operand) -> TermFunction:
 
 def variables_of(condition: Condition) -> frozenset[int]:
     """The variables that a condition mentions."""
-    found: set[int] = set()
-    pending: list[Operand | None] = [condition.left, condition.right]
-    while pending:
-        operand = pending.pop()
-        if isinstance(operand, Variable):
-            found.add(operand.number)
-        elif isinstance(operand, Arithmetic):
-            pending += [operand.left, operand.right]
-    return frozenset(found)
-
-
-_ORDERS: dict[str, _Function] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+    return frozenset(o.number for o in simple_operands(condition) if isinstance(o, Variable))
 
 
 def _comparable(a: Any, b: Any) -> tuple[Any, Any]:

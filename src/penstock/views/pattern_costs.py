@@ -15,11 +15,11 @@ import numpy as np
 from penstock.base.arrays import Int64s
 from penstock.base.errors import FilterError
 from penstock.matching import Examined
+from penstock.matching.check import MANY_TESTS
 from penstock.views.pattern_parser import parse_pattern, parse_patterns
 from penstock.views.tree_pattern import ANY, TreePattern
 
 EVERY_NODE = 4
-MANY_TESTS = 24
 
 
 def cost_of_pattern(pattern: TreePattern) -> int:

@@ -18,16 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.covering.interest.wording import ZERO, ColumnCondition, End, Range
-from penstock.language.calls import Path
+from penstock.language.calls import COMPARISONS, Path
 from penstock.language.types import Kind, Scalar
 
 ArrowConjunction = list[tuple[Any, str, Any]]
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    ">=": operator.ge,
-    ">": operator.gt,
-    "<=": operator.le,
-    "<": operator.lt,
-}
 
 
 def expression(
@@ -70,7 +64,7 @@ def _asked(condition: ColumnCondition, nan: bool, schema: pa.Schema | None) -> A
     found += [column == pa.scalar(value) for value in condition.points]
     for low, high in condition.ranges:
         ends = [
-            _COMPARE[end.sign(is_low)](column, typed(end.value))
+            COMPARISONS[end.sign(is_low)](column, typed(end.value))
             for end, is_low in ((low, True), (high, False))
             if end is not None and typed(end.value) is not None
         ]

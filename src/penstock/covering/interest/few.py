@@ -32,8 +32,8 @@ from penstock.covering.interest.pairs import decode_box, groups_of, merge
 from penstock.covering.interest.projection import PlacedColumn, Projection, Ranges
 from penstock.covering.interest.wording import MOST_POINTS
 from penstock.covering.regions import Box
-from penstock.covering.values import EVERYTHING, Values
 from penstock.language.calls import Path
+from penstock.language.values import EVERYTHING, Values
 
 _WINDOW = 32
 _FRONTIER = 50_000  # boxes whose frontier is found within a second or so

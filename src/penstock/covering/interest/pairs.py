@@ -22,7 +22,7 @@ from penstock.covering.interest.packing import PlaceChances, empty_hulls, span, 
 from penstock.covering.interest.projection import NOWHERE, PlacedColumn, Projection, Ranges
 from penstock.covering.interest.wording import MOST_POINTS
 from penstock.covering.regions import Box
-from penstock.covering.values import EVERYTHING, Values
+from penstock.language.values import EVERYTHING, Values
 
 _SHORT = 10  # points of a list that Spark pushes down one by one
 _TINY = 1e-9

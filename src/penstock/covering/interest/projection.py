@@ -27,11 +27,11 @@ from penstock.base.jit import kernel
 from penstock.base.labels import Key
 from penstock.covering.boxes import NULL, Boxes
 from penstock.covering.distributions import ASSUMED_NULL, Distribution, Seen, Uniform
-from penstock.covering.values import Values
 from penstock.language.calls import Path
 from penstock.language.key_lines import Line, line_of
 from penstock.language.literals import INT64_MAX
 from penstock.language.types import Scalar
+from penstock.language.values import Values
 from penstock.matching.domains import ByteStrings, Domain
 from penstock.matching.filled_cells import filled_cells, is_text, next_text, text_at
 

@@ -29,10 +29,10 @@ import numpy as np
 from penstock.base.labels import Key
 from penstock.covering.distributions import key_double
 from penstock.covering.regions import Box
-from penstock.covering.values import Values
 from penstock.language.calls import Path
 from penstock.language.key_lines import line_of, past_prefix
 from penstock.language.types import Kind, Scalar, Type
+from penstock.language.values import Values
 
 MOST_POINTS = 32
 """Of an IN list."""

@@ -1,6 +1,6 @@
 """The engines by name. All give the same rows; `auto` picks one by the shape of the plan.
 
-An engine is named with its options, if any: `tree`, `tree:collapse=no`, `tree:collapse=no,successors=no`.
+An engine is named with its options, if any: `tree`, `tree:collapse=no`, `tree:collapse=no,tails=no`.
 """
 
 from collections.abc import Mapping

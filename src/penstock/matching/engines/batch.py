@@ -200,9 +200,9 @@ def _match(
             break
         a = slots.access[n]
         if not ranked[a]:
-            _rank(cells[a], rank[base[a] : base[a + 1]])
+            rank_cells(cells[a], rank[base[a] : base[a + 1]])
             ranked[a] = True
-        _order(cells[a], rank[base[a] : base[a + 1]], perm)
+        order_by_cell(cells[a], rank[base[a] : base[a + 1]], perm)
         first_group, past_group = slots.group_start[n], slots.group_start[n + 1]
         most_work = entries.group_start[past_group] - entries.group_start[first_group]
         if most_work > len(work):
@@ -229,7 +229,7 @@ def _match(
                 slot = (s - slots.start[n]) * (_BANDS + 1) * words
                 slot_of[b] = slot
                 if not ranked[b]:
-                    _rank(cells[b], rank[base[b] : base[b + 1]])
+                    rank_cells(cells[b], rank[base[b] : base[b + 1]])
                     ranked[b] = True
                 _prefixes(
                     cells[b],
@@ -249,7 +249,7 @@ def _match(
 
 
 @kernel
-def _rank(cells: Int32s, ranks: Int32s) -> None:
+def rank_cells(cells: Int32s, ranks: Int32s) -> None:
     """For every cell the number of events in cells below it."""
     for e in range(len(cells)):
         ranks[cells[e] + 1] += 1
@@ -258,7 +258,7 @@ def _rank(cells: Int32s, ranks: Int32s) -> None:
 
 
 @kernel
-def _order(cells: Int32s, ranks: Int32s, perm: Int32s) -> None:
+def order_by_cell(cells: Int32s, ranks: Int32s, perm: Int32s) -> None:
     """The events by their cell. `ranks` is used as a set of counters and restored."""
     for e in range(len(cells)):
         perm[ranks[cells[e]]] = e

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s, offsets, read_only
+from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s, offsets, read_only, runs
 from penstock.base.jit import kernel
 from penstock.matching.derived import UNKNOWN, DerivedAttributes, PlainTest
 from penstock.matching.engines.interface import Hits, TooManyHitsError
@@ -100,18 +100,13 @@ def _without(plan: Plan, conjunction: Int64s, lazy: Bools, eager: Bools) -> Cell
     """The tests of the conjunctions that aren't lazy; derived attributes are numbered anew."""
     coded = plan.predicate_attribute
     is_set = coded < 0
-    set_ = np.where(is_set, ~coded, 0)
+    sets = ~coded[is_set]
     ranges = np.ones(len(coded), np.int64)
-    if is_set.any():
-        ranges[is_set] = np.diff(plan.set_start)[set_[is_set]]
-    place = np.repeat(np.arange(len(coded)), ranges)
-    within = np.arange(len(place)) - np.repeat(offsets(ranges)[:-1], ranges)
-    low, high = plan.predicate_low[place], plan.predicate_high[place]
-    if is_set.any():
-        several = is_set[place]
-        at = plan.set_start[set_[place[several]]] + within[several]
-        low, high = low.copy(), high.copy()
-        low[several], high[several] = plan.set_low[at], plan.set_high[at]
+    ranges[is_set] = np.diff(plan.set_start)[sets]
+    low, high = np.repeat(plan.predicate_low, ranges), np.repeat(plan.predicate_high, ranges)
+    in_set = np.repeat(is_set, ranges)
+    at = runs(plan.set_start[sets], ranges[is_set])
+    low[in_set], high[in_set] = plan.set_low[at], plan.set_high[at]
     domains = len(plan.domains)
     number = np.concatenate([np.arange(domains), domains + np.cumsum(eager) - 1])
     attribute = number[plan.tested_attribute]
@@ -161,11 +156,9 @@ class Gate:
         """The conjunctions of the plan, given those of the core; TooManyHitsError if there are more than `most`."""
         start, fan = self.core.fan_start, self.core.fan_subscription
         lengths = (start[1:] - start[:-1])[hits.conjunction].astype(np.int64)
-        total = int(lengths.sum())
-        if total > most:
+        if int(lengths.sum()) > most:
             raise TooManyHitsError(f"more than {most:,} conjunctions may hold for these events")
-        first = np.repeat(start[hits.conjunction] - offsets(lengths)[:-1], lengths)
-        return Hits(np.repeat(hits.event, lengths), fan[np.arange(total) + first])
+        return Hits(np.repeat(hits.event, lengths), fan[runs(start[hits.conjunction], lengths)])
 
     def is_open(self, hits: Hits) -> bool:
         """Whether something is left to test of the candidates."""

@@ -22,6 +22,7 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from penstock.base.arrays import AnyArray, Int32s, Int64s, UInt64s, read_only
 from penstock.base.jit import kernel
+from penstock.matching.engines.batch import order_by_cell
 from penstock.matching.engines.entries import PlanConjunctions
 from penstock.matching.engines.mbd_diagram import TRUE, Diagram
 from penstock.matching.engines.mbd_tables import (
@@ -29,7 +30,6 @@ from penstock.matching.engines.mbd_tables import (
     TABLE,
     Block,
     fill_table,
-    order_events,
     prepare_block,
     rank_events,
     ranks_of_cells,
@@ -164,7 +164,7 @@ def match_block(
     count = events if diagram.output[TRUE] >= 0 else 0
     for n in range(len(lowest.attribute)):
         a, first, past = lowest.attribute[n], lowest.first[n], lowest.first[n + 1]
-        order_events(cells, ranks, a, order)
+        order_by_cell(cells[a], ranks.table[ranks.base[a] : ranks.base[a + 1]], order)
         cell_ranks = ranks_of_cells(ranks, a, last[a])
         in_runs = _events_in_runs(diagram.predicate[first:past], block.known, cell_ranks, events)
         block.filled[:] = False

@@ -21,14 +21,13 @@ import numpy.typing as npt
 
 from penstock.base.arrays import Bools, Int32s, Int64s, UInt64s
 from penstock.base.jit import kernel
+from penstock.matching.engines.batch import rank_cells
 from penstock.matching.engines.entries import PlanConjunctions
 from penstock.matching.predicate_index import ATTRIBUTE, FIRST, PAST, PredicateIndex
 
 UInt16s = npt.NDArray[np.uint16]
 
 BANDS = 64
-_BUCKETS = 8192
-_DIGIT = 11  # bits by which events are sorted at a time
 
 TABLE, RUN = range(2)  # columns of `Block.known`
 
@@ -52,17 +51,10 @@ class Block(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """Events by cell. Of attribute a, table[base[a] + x] are in a bucket below x; a bucket is 2 ** shift[a] cells.
-
-    Where that is more than one cell, the events in order are order[large[a]], and their cells in_order[large[a]].
-    """
+    """Events by cell: of attribute a, table[base[a] + x] are in a cell below x, up to one past the last cell."""
 
     base: Int64s
-    shift: Int64s
     table: Int32s
-    large: Int64s
-    order: Int32s
-    in_order: Int32s
 
 
 @kernel
@@ -179,11 +171,9 @@ def _find_runs(
         for i in range(first, past):
             run[i] = low[i] << 16 | (high[i] + 1)
     else:
-        below, up_to = np.empty(past - first, np.int32), np.empty(past - first, np.int32)
-        _rank(low[first:past], 0, ranks, a, below)
-        _rank(high[first:past], 1, ranks, a, up_to)
+        below = ranks.table[ranks.base[a] : ranks.base[a + 1]]
         for i in range(first, past):
-            run[i] = below[i - first] << 16 | up_to[i - first]
+            run[i] = below[low[i]] << 16 | below[high[i] + 1]
 
 
 # --- ranks ----------------------------------------------------------------------------------------
@@ -192,62 +182,13 @@ def _find_runs(
 @kernel
 def rank_events(cells: Int32s, last: Int64s) -> Ranks:
     """Rank the events of a block; `last` are the last cells of the attributes."""
-    attributes, events = cells.shape
-    base, shift = np.zeros(attributes + 1, np.int64), np.zeros(attributes, np.int64)
-    large = np.full(attributes, -1, np.int64)
-    count = 0
-    for a in range(attributes):
-        while last[a] >> shift[a] >= _BUCKETS:
-            shift[a] += 1
-        base[a + 1] = base[a] + (last[a] >> shift[a]) + 3
-        if shift[a]:
-            large[a] = count
-            count += 1
+    base = np.zeros(len(last) + 1, np.int64)
+    for a in range(len(last)):
+        base[a + 1] = base[a] + last[a] + 2
     table = np.zeros(base[-1], np.int32)
-    order, in_order = np.empty((count, events), np.int32), np.empty((count, events), np.int32)
-    for a in range(attributes):
-        buckets = table[base[a] : base[a + 1]]
-        for e in range(events):
-            buckets[(cells[a, e] >> shift[a]) + 1] += 1
-        for x in range(1, len(buckets)):
-            buckets[x] += buckets[x - 1]
-        if shift[a]:
-            _sort(cells[a], shift[a], buckets.copy(), order[large[a]])
-            for j in range(events):
-                in_order[large[a], j] = cells[a, order[large[a], j]]
-    return Ranks(base, shift, table, large, order, in_order)
-
-
-@kernel
-def _sort(cells: Int32s, shift: int, places: Int32s, order: Int32s) -> None:
-    """The events by their cell, digit by digit, the last of which is the bucket, whose places are known."""
-    before = np.arange(len(cells))
-    for digit in range(0, shift, _DIGIT):
-        starts = np.zeros((1 << _DIGIT) + 1, np.int64)
-        for e in range(len(cells)):
-            starts[((cells[e] >> digit) & ((1 << _DIGIT) - 1)) + 1] += 1
-        for x in range(1 << _DIGIT):
-            starts[x + 1] += starts[x]
-        after = np.empty_like(before)
-        for j in range(len(before)):
-            x = (cells[before[j]] >> digit) & ((1 << _DIGIT) - 1)
-            after[starts[x]] = before[j]
-            starts[x] += 1
-        before = after
-    for j in range(len(before)):
-        x = cells[before[j]] >> shift
-        order[places[x]] = before[j]
-        places[x] += 1
-
-
-@kernel
-def order_events(cells: Int32s, ranks: Ranks, a: int, order: Int32s) -> None:
-    """The events by their cell of attribute a."""
-    if ranks.shift[a]:
-        order[:] = ranks.order[ranks.large[a]]
-    else:
-        places = ranks.table[ranks.base[a] : ranks.base[a + 1]].copy()
-        _sort(cells[a], 0, places, order)
+    for a in range(len(last)):
+        rank_cells(cells[a], table[base[a] : base[a + 1]])
+    return Ranks(base, table)
 
 
 @kernel
@@ -258,35 +199,8 @@ def ranks_of_cells(ranks: Ranks, a: int, last_cell: int) -> Int32s:
 
 
 @kernel
-def _rank(cells: Int32s, plus: int, ranks: Ranks, a: int, out: Int32s) -> None:
-    """For each of these cells, plus so many: how many events have a lower cell of attribute a.
-
-    For many at a time: a call for each would copy the descriptions of five arrays.
-    """
-    base, shift, row = ranks.base[a], ranks.shift[a], ranks.large[a]
-    table, in_order = ranks.table, ranks.in_order
-    if not shift:
-        for i in range(len(cells)):
-            out[i] = table[base + cells[i] + plus]
-    else:
-        for i in range(len(cells)):
-            cell = np.int64(cells[i]) + plus
-            bucket = base + (cell >> shift)
-            low, high = table[bucket], table[bucket + 1]
-            while low < high:
-                middle = (low + high) >> 1
-                if in_order[row, middle] < cell:
-                    low = middle + 1
-                else:
-                    high = middle
-            out[i] = low
-
-
-@kernel
 def _rank_of_events(cells: Int32s, ranks: Ranks, a: int, narrow: bool, out: UInt16s) -> None:
     """The rank of every event; of a narrow attribute, its cell."""
-    rank = cells[a].copy()
-    if not narrow:
-        _rank(cells[a], 0, ranks, a, rank)
     for e in range(len(out)):
-        out[e] = rank[e]
+        cell = cells[a, e]
+        out[e] = cell if narrow else ranks.table[ranks.base[a] + cell]

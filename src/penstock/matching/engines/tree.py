@@ -11,7 +11,6 @@ order:
     tree_order        which attribute is tested first, and which are factored out
     tree_build        a tree from many conjunctions
     tree_match        the matches of events
-    tree_successors   the same with precomputed successors
     tree_change       inserting and removing a conjunction
     tree_grow         a tree that changes
 
@@ -21,7 +20,6 @@ The optimisations of tree §5, and one of ours, can be switched off to see what 
     tails        few conjunctions are a leaf, which verifies what is left of them; without, each predicate that can have
                  an edge is tested by a node
     factoring    separate trees for the values of at most so many index attributes; `auto`: while copies are few
-    successors   a result edge knows what the don't-care edge beside it would find out
     order        what separates best is tested first, or attributes as they are numbered
 
 Departures: similar ranges share an edge (`tree_words`), and leaves verify. In tree §3 each range has an edge and each
@@ -40,12 +38,9 @@ from penstock.matching.engines.tree_build import FEW, LEAF, build, rules_of
 from penstock.matching.engines.tree_items import FIELDS, HIGH, LOW, OF, RAW, Items, set_keys
 from penstock.matching.engines.tree_match import match
 from penstock.matching.engines.tree_order import as_given, by_worth, index_attributes, statistics
-from penstock.matching.engines.tree_successors import LINKED, link, match_linked
 from penstock.matching.engines.tree_words import (
     END,
     ROOT,
-    STRIDE,
-    UNLINKED,
     Sets,
     empty_state,
     empty_words,
@@ -68,20 +63,17 @@ class TreeEngine:
         "collapse": ("yes", "no"),
         "tails": ("yes", "no"),
         "factoring": ("auto", "0", "1", "2"),
-        "successors": ("no", "yes"),
     }
 
     def __init__(self, plan: Plan, index: Mapping[str, AnyArray]) -> None:
         self._words = read_only(index["words"])
         self._sets = _sets(plan)
-        self._match = match_linked if self._words[STRIDE] == LINKED else match
         self._leading = index["sequence"][:4]
         self._is_large = self._words.nbytes >= _LARGE
 
     @staticmethod
     def build(plan: Plan, options: Mapping[str, str]) -> dict[str, AnyArray]:
-        linked = options["successors"] == "yes"
-        words = empty_words(np.int32, LINKED if linked else UNLINKED, plan.attributes)
+        words = empty_words(np.int32, plan.attributes)
         if plan.last_cells.max(initial=0) >= 1 << last_level(words):
             raise PenstockError("an attribute has more cells than a tree has keys: over a billion")
         sets = _sets(plan)
@@ -101,18 +93,15 @@ class TreeEngine:
         )
         state = empty_state(exact=True)
         words = build(words, state, ROOT, items, np.zeros(plan.attributes, np.int8), rules, sets)
-        if linked:
-            link(words)
         return {"words": words[: state[END]].copy(), "sequence": sequence}
 
     def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:
-        order = self._order(cells)
-        event, conjunction, *_ = self._match(self._words, self._sets, cells, order, most)
+        event, conjunction, *_ = match(self._words, self._sets, cells, self._order(cells), most)
         return limit_hits(Hits(event, conjunction), most)
 
     def effort(self, cells: Int32s) -> dict[str, int]:
         """What matching these events takes: nodes visited, edges searched for, conjunctions verified."""
-        _, _, *counts = self._match(self._words, self._sets, cells, _IN_ORDER, UNBOUNDED)
+        _, _, *counts = match(self._words, self._sets, cells, _IN_ORDER, UNBOUNDED)
         return dict(zip(("nodes", "searches", "verified"), counts, strict=True))
 
     def _order(self, cells: Int32s) -> Int32s:

@@ -42,9 +42,9 @@ from penstock.matching.engines.tree_words import (
     BITS,
     EDGES,
     ROOT,
+    SLOT,
     SLOTS,
     STAR,
-    STRIDE,
     Words,
     add_edge,
     clear_node,
@@ -81,7 +81,7 @@ def insert(words: Words, state: Int64s, item: Items) -> tuple[Words, int, Int8s]
             slot = node + STAR
             continue
         key = item.predicates[p, KEY]
-        edge = slot_of(words, node, words[node + BITS], words[STRIDE], key)
+        edge = slot_of(words, node, words[node + BITS], key)
         if words[edge] == 0:
             if 4 * (words[node + EDGES] + 1) > 3 << words[node + BITS]:
                 words, node = _with_more_slots(words, state, slot)
@@ -109,11 +109,11 @@ def _set_keys(predicates: Words, top_level: int) -> None:
 def _with_more_slots(words: Words, state: Int64s, slot: int) -> tuple[Words, int]:
     """Move a node to where it has twice the slots."""
     old = words[slot]
-    bits, stride = words[old + BITS], words[STRIDE]
+    bits = words[old + BITS]
     words, node = node_room(words, state, bits + 1)
     clear_node(words, node, words[old + ATTRIBUTE], bits + 1)
     words[node + STAR] = words[old + STAR]
-    for edge in range(old + SLOTS, old + SLOTS + (stride << bits), stride):
+    for edge in range(old + SLOTS, old + SLOTS + (SLOT << bits), SLOT):
         if words[edge] != 0:
             words[add_edge(words, node, words[edge]) + 1] = words[edge + 1]
     free_node(words, state, old)
@@ -192,7 +192,7 @@ def remove(words: Words, state: Int64s, item: Items) -> bool:
         slot = node + STAR
         if p >= 0:
             key = item.predicates[p, KEY]
-            slot = slot_of(words, node, words[node + BITS], words[STRIDE], key)
+            slot = slot_of(words, node, words[node + BITS], key)
             if words[slot] == 0:
                 return False
             slot += 1
@@ -261,19 +261,19 @@ def _take_from_leaf(words: Words, state: Int64s, leaf: int, number: int) -> bool
 @kernel
 def _take_edge(words: Words, node: int, slot: int) -> None:
     """Empty a slot, and move those after it that would no longer be found."""
-    bits, stride = words[node + BITS], words[STRIDE]
+    bits = words[node + BITS]
     mask = (1 << bits) - 1
-    hole = (slot - node - SLOTS) // stride
+    hole = (slot - node - SLOTS) // SLOT
     place = hole
     while True:
         place = (place + 1) & mask
-        other = node + SLOTS + place * stride
+        other = node + SLOTS + place * SLOT
         if words[other] == 0:
             break
         # It may move into the hole unless the place that it wants lies after the hole.
         if ((place - scatter_key(words[other], bits)) & mask) >= ((place - hole) & mask):
-            empty = node + SLOTS + hole * stride
+            empty = node + SLOTS + hole * SLOT
             words[empty], words[empty + 1] = words[other], words[other + 1]
             hole = place
-    words[node + SLOTS + hole * stride] = 0
+    words[node + SLOTS + hole * SLOT] = 0
     words[node + EDGES] -= 1

@@ -24,7 +24,6 @@ from penstock.matching.engines.tree_match import match
 from penstock.matching.engines.tree_words import (
     END,
     ROOT,
-    UNLINKED,
     Sets,
     Words,
     empty_state,
@@ -124,7 +123,7 @@ class GrowingTree:
             np.concatenate([nothing, *self._predicates.values()]),
         )
         attributes = int(items.predicates[:, OF].max(initial=-1)) + 1
-        self._words = empty_words(np.int64, UNLINKED, attributes)
+        self._words = empty_words(np.int64, attributes)
         self._state = empty_state(exact=False)
         self._build(ROOT, items, np.zeros(attributes, np.int8))
         # Should even a new tree be loose, then not every change shall build another.

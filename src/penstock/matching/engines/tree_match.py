@@ -27,7 +27,6 @@ from penstock.matching.engines.tree_words import (
     LEVELS,
     ROOT,
     STAR,
-    STRIDE,
     Sets,
     Words,
     key_of,
@@ -83,12 +82,12 @@ def match(
 @kernel
 def _follow(words: Words, node: int, cell: int, stack: Int64s, pending: int) -> tuple[int, int]:
     """Put the children that an event goes to onto the stack; the new height of it, and how many edges were sought."""
-    bits, stride = words[node + BITS] & BITS_MASK, words[STRIDE]
+    bits = words[node + BITS] & BITS_MASK
     levels, star = words[node + LEVELS], words[node + STAR]
     top_level = last_level(words)
     searches = 0
     if levels & 1:
-        slot = slot_of(words, node, bits, stride, key_of(cell, 0, top_level))
+        slot = slot_of(words, node, bits, key_of(cell, 0, top_level))
         searches += 1
         if words[slot] != 0:
             stack[pending] = words[slot + 1]
@@ -103,7 +102,7 @@ def _follow(words: Words, node: int, cell: int, stack: Int64s, pending: int) -> 
         levels &= levels - 1
         unit = key_of(cell, level, top_level)
         for key in range(max(unit - BEFORE, key_of(0, level, top_level)), unit + 1):
-            slot = slot_of(words, node, bits, stride, key)
+            slot = slot_of(words, node, bits, key)
             searches += 1
             if words[slot] != 0:
                 stack[pending] = words[slot + 1]

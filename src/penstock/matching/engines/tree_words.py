@@ -2,7 +2,7 @@
 
     pointer   0: nothing; p > 0: the node at p; p < 0: the leaf at -p
     node      attribute, don't-care pointer, levels, bits, edges, then 2**bits slots
-    slot      key, pointer (, link: see `tree_successors`); an open hash table, where a key of 0 is an empty slot
+    slot      key, pointer; an open hash table, where a key of 0 is an empty slot
     leaf      see `tree_leaves`
 
 A node and its edges lie side by side: a visit costs a cache line or two, where an array per field would cost one each.
@@ -37,11 +37,10 @@ Words = npt.NDArray[Any]  # int32 or int64
 
 # The first words of the array.
 ROOT = 1  # the pointer to the root
-STRIDE = 2  # words of a slot
-ATTRIBUTES = 3  # more than the number of any attribute in the tree
-FIRST = 4
+ATTRIBUTES = 2  # more than the number of any attribute in the tree
+FIRST = 3
 
-UNLINKED = 2  # words of a slot with a key and a pointer
+SLOT = 2  # words of a slot
 
 ATTRIBUTE, STAR, LEVELS, BITS, EDGES, SLOTS = range(6)  # of a node
 EXCLUSIVE = 64  # added to `bits`: a result edge is followed instead of the don't-care edge
@@ -64,10 +63,10 @@ class Sets(NamedTuple):
     high: Words
 
 
-def empty_words(dtype: type, stride: int, attributes: int) -> Words:
+def empty_words(dtype: type, attributes: int) -> Words:
     """An array with nothing in the tree."""
     words: Words = np.zeros(1024, dtype)
-    words[STRIDE], words[ATTRIBUTES] = stride, attributes
+    words[ATTRIBUTES] = attributes
     return words
 
 
@@ -142,13 +141,13 @@ def bits_for(edges: int) -> int:
 
 
 @kernel
-def slot_of(words: Words, node: int, bits: int, stride: int, key: int) -> int:
+def slot_of(words: Words, node: int, bits: int, key: int) -> int:
     """The slot that has a key, or the empty one where it would stand."""
     place = scatter_key(key, bits)
-    slot = node + SLOTS + place * stride
+    slot = node + SLOTS + place * SLOT
     while words[slot] != key and words[slot] != 0:
         place = (place + 1) & ((1 << bits) - 1)
-        slot = node + SLOTS + place * stride
+        slot = node + SLOTS + place * SLOT
     return slot
 
 
@@ -160,15 +159,14 @@ def clear_node(words: Words, node: int, attribute: int, bits: int) -> None:
     words[node + LEVELS] = 0
     words[node + BITS] = bits
     words[node + EDGES] = 0
-    for i in range(node + SLOTS, node + SLOTS + (words[STRIDE] << (bits & BITS_MASK))):
+    for i in range(node + SLOTS, node + SLOTS + (SLOT << (bits & BITS_MASK))):
         words[i] = 0
 
 
 @kernel
 def add_edge(words: Words, node: int, key: int) -> int:
     """A slot for a new key; there must be room. The pointer is the caller's to set."""
-    bits, stride = words[node + BITS] & BITS_MASK, words[STRIDE]
-    slot = slot_of(words, node, bits, stride, key)
+    slot = slot_of(words, node, words[node + BITS] & BITS_MASK, key)
     words[slot] = key
     words[slot + 1] = 0
     words[node + EDGES] += 1
@@ -189,7 +187,7 @@ def copy_words(source: Words, first: int, target: Words, place: int, count: int)
 @kernel
 def node_room(words: Words, state: Int64s, bits: int) -> tuple[Words, int]:
     """Words for a node with 2**bits slots, and the array, which may have moved."""
-    return _room(words, state, SLOTS + (words[STRIDE] << bits), NODE_LISTS + bits)
+    return _room(words, state, SLOTS + (SLOT << bits), NODE_LISTS + bits)
 
 
 @kernel
@@ -205,7 +203,7 @@ def leaf_room(words: Words, state: Int64s, size: int) -> tuple[Words, int]:
 def free_node(words: Words, state: Int64s, node: int) -> None:
     """Give the words of a node back."""
     bits = words[node + BITS] & BITS_MASK
-    _free(words, state, node, SLOTS + (words[STRIDE] << bits), NODE_LISTS + bits)
+    _free(words, state, node, SLOTS + (SLOT << bits), NODE_LISTS + bits)
 
 
 @kernel

@@ -41,7 +41,7 @@ import numpy as np
 
 from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
 from penstock.base.jit import kernel
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Chains, Estimates
 from penstock.operators.strategies.block import (
     FALSE,
     BlockState,
@@ -98,8 +98,8 @@ class Adaptive:
 
     name: ClassVar[str] = "adaptive"
 
-    def __init__(self, chains: Chains, odds: Odds) -> None:
-        self._index = index(chains, odds)
+    def __init__(self, chains: Chains, estimates: Estimates) -> None:
+        self._index = index(chains, estimates)
         self._parts = parts_of(chains, self._index)
         self._rivals = freeze(chains.rival_start), freeze(chains.rival)
 

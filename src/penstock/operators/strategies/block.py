@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from penstock.base.arrays import AnyArray, Bools, Float64s, Int8s, Int32s, Int64s, offsets
 from penstock.base.jit import kernel
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Chains, Estimates
 
 UNKNOWN, TRUE, FALSE = 0, 1, 2  # of a predicate; of a chain, UNKNOWN is undecided
 
@@ -46,14 +46,14 @@ class Index(NamedTuple):
         return len(self.start) - 1
 
 
-def index(chains: Chains, odds: Odds) -> Index:
+def index(chains: Chains, estimates: Estimates) -> Index:
     """Look-ups for chains; estimates out of range are replaced by the nearest possible ones."""
     user_start, user = inverted(chains.start, chains.predicate, chains.predicates)
     above_start, above = inverted(chains.rival_start, chains.rival, len(chains))
     decides = chains.invocation_start
     owner = np.repeat(np.arange(chains.invocations, dtype=np.int32), np.diff(decides))
-    true = np.clip(np.nan_to_num(odds.true, nan=0.5), 0.0, 1.0)
-    cost = np.clip(np.nan_to_num(odds.cost, nan=_CHEAPEST), _CHEAPEST, 1e9)
+    true = np.clip(np.nan_to_num(estimates.true, nan=0.5), 0.0, 1.0)
+    cost = np.clip(np.nan_to_num(estimates.cost, nan=_CHEAPEST), _CHEAPEST, 1e9)
     found: tuple[AnyArray, ...] = (
         chains.start, chains.predicate, decides, owner, user_start, user, above_start, above, true, cost
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from typing import ClassVar, Protocol
 
 from penstock.base.arrays import Bools, Int32s, Int64s
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Chains, Estimates
 
 
 class Rounds(Protocol):
@@ -29,7 +29,7 @@ class Strategy(Protocol):
 
     name: ClassVar[str]
 
-    def __init__(self, chains: Chains, odds: Odds) -> None: ...
+    def __init__(self, chains: Chains, estimates: Estimates) -> None: ...
 
     def begin(self, start: Int64s, chains: Int32s) -> Rounds:
         """Evaluate events of which event e needs chains[start[e]:start[e + 1]], ascending.

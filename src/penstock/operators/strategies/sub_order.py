@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.jit import kernel
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Chains, Estimates
 from penstock.operators.strategies.block import UNKNOWN, chain_state, freeze, index, is_needed
 from penstock.operators.strategies.chain_order import nodes, order_chains
 from penstock.operators.strategies.interface import Rounds
@@ -24,8 +24,8 @@ class SubOrder:
 
     name: ClassVar[str] = "sub-order"
 
-    def __init__(self, chains: Chains, odds: Odds, order: Int32s | None = None) -> None:
-        at = index(chains, odds)
+    def __init__(self, chains: Chains, estimates: Estimates, order: Int32s | None = None) -> None:
+        at = index(chains, estimates)
         found = nodes(at)
         self.order = freeze(order_chains(at, found) if order is None else order)
         self._index = at._replace(predicate=found.predicate)

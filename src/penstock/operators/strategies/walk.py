@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.base.arrays import Int32s, Int64s
-from penstock.operators.chains import Chains, Odds
+from penstock.operators.chains import Chains, Estimates
 from penstock.operators.strategies.block import BlockState, Index, Known, freeze, index
 from penstock.operators.strategies.interface import Rounds
 
@@ -61,8 +61,8 @@ class Walk(BlockState):
 class InGivenOrder:
     """A strategy that visits the chains of every event as they stand."""
 
-    def __init__(self, chains: Chains, odds: Odds) -> None:
-        self._index = index(chains, odds)
+    def __init__(self, chains: Chains, estimates: Estimates) -> None:
+        self._index = index(chains, estimates)
 
     @staticmethod
     def advance(events: Int32s, standing: Standing) -> Int32s:

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from penstock.base.arrays import Bools, Int64s, offsets
+from penstock.base.arrays import Bools, Int64s, offsets, runs
 from penstock.base.errors import PenstockError
-from penstock.covering.boxes import runs
 from penstock.views.choosing.program import Program, loads, total
 
 _AT_ONCE = 20_000  # columns up to which presolving takes no time worth speaking of

@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Int32s, Int64s, UInt64s, offsets, read_only
+from penstock.base.arrays import Int32s, Int64s, UInt64s, offsets, read_only, runs
 from penstock.base.jit import kernel
-from penstock.covering.boxes import runs
 from penstock.views.rewriting.flat_patterns import FlatPatterns
 
 

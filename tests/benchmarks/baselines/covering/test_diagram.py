@@ -15,7 +15,7 @@ from benchmarks.baselines.covering.diagram import Diagram, Group, Relation, TooM
 from benchmarks.baselines.covering.order import order_by_statistics, random_order
 from penstock.covering.reading import region
 from penstock.covering.regions import HIDDEN, Region, TooManyBoxes, covers_box
-from penstock.covering.values import Values
+from penstock.language.values import Values
 
 PATHS = [(name,) for name in VALUES]
 REGIONS = FILTERS.map(lambda text: region(text, SCHEMA))

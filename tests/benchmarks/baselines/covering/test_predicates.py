@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from benchmarks.baselines.covering import predicates as module
 from benchmarks.baselines.covering.predicates import PredicateIndex
-from penstock.covering.values import EVERYTHING, NOTHING, Values
+from penstock.language.values import EVERYTHING, NOTHING, Values
 
 NUMBERS = [-1, 0, 1, 2, 3, 4, 5, 6]
 TEXTS = [b"", b"a", b"a\0", b"b"]

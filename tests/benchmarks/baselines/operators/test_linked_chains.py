@@ -11,7 +11,7 @@ from benchmarks.baselines.operators.linked_chains import LinkedChains
 from benchmarks.operators.chain_lists import chains_of
 from benchmarks.operators.rounds import play
 from penstock.base.errors import PenstockError
-from penstock.operators.chains import Odds
+from penstock.operators.chains import Estimates
 
 PREDICATES = 6
 chances = st.lists(st.floats(0.0, 1.0), min_size=PREDICATES, max_size=PREDICATES)
@@ -24,8 +24,8 @@ changes = st.lists(st.one_of(chain, st.integers(0, 30)), max_size=25)
 @settings(deadline=None)
 def test_chains_come_and_go(chains, changes, true, cost) -> None:
     """After any inserts and deletes the order has the live chains, each once, and sub-order finds what is true."""
-    odds = Odds(np.array(true), np.array(cost))
-    linked = LinkedChains(chains_of(chains, [1] * PREDICATES), odds)
+    estimates = Estimates(np.array(true), np.array(cost))
+    linked = LinkedChains(chains_of(chains, [1] * PREDICATES), estimates)
     live = dict(enumerate(chains))
     for change in changes:
         if isinstance(change, list):
@@ -38,7 +38,7 @@ def test_chains_come_and_go(chains, changes, true, cost) -> None:
                 linked.delete(change)
     assert sorted(linked.order()) == sorted(live)
     truth = np.array(list(itertools.product([False, True], repeat=PREDICATES)))
-    played = play(linked.strategy(), linked.chains(), truth, odds.cost)
+    played = play(linked.strategy(), linked.chains(), truth, estimates.cost)
     assert played.matches.tolist() == [
         sum(all(row[p] for p in c) for c in live.values()) for row in truth
     ]
@@ -46,8 +46,8 @@ def test_chains_come_and_go(chains, changes, true, cost) -> None:
 
 def test_a_new_chain_goes_where_it_saves_most() -> None:
     """Right before the chain that shares its first predicate further down, though another stands first."""
-    odds = Odds(np.array([0.1, 0.2, 0.3, 0.4, 0.05]), np.ones(5))
-    linked = LinkedChains(chains_of([[4], [0, 1, 2]], [1] * 5), odds)
+    estimates = Estimates(np.array([0.1, 0.2, 0.3, 0.4, 0.05]), np.ones(5))
+    linked = LinkedChains(chains_of([[4], [0, 1, 2]], [1] * 5), estimates)
     before = linked.order()
     new = linked.insert([2, 3])
     after = linked.order()
@@ -58,7 +58,7 @@ def test_a_new_chain_goes_where_it_saves_most() -> None:
 @pytest.mark.parametrize("predicates", [[0, 0], [-1], [9]])
 def test_no_such_chain(predicates: list[int]) -> None:
     """A predicate that doesn't exist, or stands twice, is refused and changes nothing."""
-    linked = LinkedChains(chains_of([[0]], [1]), Odds(np.ones(1), np.ones(1)))
+    linked = LinkedChains(chains_of([[0]], [1]), Estimates(np.ones(1), np.ones(1)))
     with pytest.raises(PenstockError, match="different predicates from 0 to 0"):
         linked.insert(predicates)
     assert linked.order() == [0]

@@ -1,8 +1,9 @@
 """Some values of one attribute, whatever its type: intervals of keys, and perhaps NULL.
 
 Keys are those of `language.literals`, integers or bytes that order as the values do. Where the keys of a type begin and
-end there is None instead of a key (`reading` sees to that): of a boolean, `b` is from 1 on, `NOT b` is below 1, and the
-two together are everything but NULL. So the algebra needs no types: a complement is what is left of one endless line.
+end there is None instead of a key (`factor_values` sees to that): of a boolean, `b` is from 1 on, `NOT b` is below 1,
+and the two together are everything but NULL. So the algebra needs no types: a complement is what is left of one endless
+line.
 
 Each operation is one walk along both lists of intervals; inclusion is a search for each interval of the smaller one.
 """

@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
 
-from penstock.covering.values import EVERYTHING, NOT_NULL, NOTHING, Values, all_of, any_of
+from penstock.language.values import EVERYTHING, NOT_NULL, NOTHING, Values, all_of, any_of
 
 # Cuts are 0 to 6; an end None reaches to the outermost of these.
 KEYS = range(-1, 8)
