@@ -1,7 +1,8 @@
 """Select-joins: from changing tables to just the tuples that each subscriber lacks.
 
     catalog, subscription       tables and their edges; what a select-join asks for
-    selects                     a select's text as that: select_shapes, select_syntax, from_clause, join_edges
+    selects                     selects' texts as that, many by columns: select_shapes (select_syntax, from_clause,
+                                join_edges), select_sides
     changes, table_state        what happens to tables, and their state; runs, axes: their indexes
     processor                   subscriptions and changes in, notifications out: read this first
     semijoin_scheme             subscriptions as semijoins, and what their messages say

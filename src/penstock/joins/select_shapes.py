@@ -21,6 +21,7 @@ from penstock.joins.from_clause import Equality, Place, Scope, read_from
 from penstock.joins.join_edges import allowed_edges, check_edges, equal_columns
 from penstock.joins.select_syntax import check_words, columns_of, identifiers, span_of
 from penstock.joins.subscription import JoinEdge
+from penstock.language.filter_tree import Factor
 from penstock.language.normal import Conjunction, normal_form
 from penstock.language.operands import SlotNeededError
 from penstock.language.parser import check_condition
@@ -41,12 +42,35 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class LiteralComparison:
+    """A column of a table that is compared with a literal."""
+
+    attribute: str
+    order: str
+    column: Column
+
+    def texts(self, lifted: Sequence[Sequence[str]]) -> list[str]:
+        """The literal in each of several selects."""
+        return [self.column.text(one) for one in lifted]
+
+
+@dataclass(frozen=True, slots=True)
 class Conjunct:
-    """A condition on one table: its normal form and its literals; and its text, in which literals have slots."""
+    """A condition on one table: its normal form and its literals; and its text, in which literals have slots.
+
+    If all that it asks is how columns compare with literals, `comparisons` are these; else there are none.
+    """
 
     conjunctions: tuple[Conjunction, ...]
     literals: tuple[Column, ...]
     pieces: tuple[str, ...]  # at odd places the number of a slot
+    comparisons: tuple[LiteralComparison, ...]
+
+    @property
+    def names(self) -> set[str]:
+        """The columns that it may have ranges for."""
+        terms = (term for conjunction in self.conjunctions for term in conjunction)
+        return {term.attribute.path[0] for term in terms if isinstance(term, Factor)}
 
     def region(self, lifted: Sequence[str]) -> Region:
         """ValueError if a literal is none."""
@@ -172,7 +196,22 @@ def _conjunct(
     _mark(node, slots)
     sql = node.sql(dialect=DIALECT, comments=False)
     literals = literals_of(term for conjunction in conjunctions for term in conjunction)
-    return Conjunct(conjunctions, literals, tuple(sql.split(_SLOT)))
+    return Conjunct(conjunctions, literals, tuple(sql.split(_SLOT)), _comparisons(conjunctions))
+
+
+def _comparisons(conjunctions: Sequence[Conjunction]) -> tuple[LiteralComparison, ...]:
+    """What `Conjunct.comparisons` are."""
+    if len(conjunctions) != 1:
+        return ()
+    found: list[LiteralComparison] = []
+    for term in conjunctions[0]:
+        if not isinstance(term, Factor) or term.negated or term.null or len(term.pieces) != 1:
+            return ()
+        path, (column,) = term.attribute.path, literals_of([term])
+        if len(path) > 1:
+            return ()
+        found.append(LiteralComparison(path[0], term.pieces[0].order, column))
+    return tuple(found)
 
 
 def _bare(column: exp.Expr, attribute: str, fields: list[exp.Identifier]) -> exp.Expr:
