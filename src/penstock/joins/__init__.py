@@ -12,7 +12,7 @@
     stabbing, rectangles        ranges in clusters, and an index of rectangles; rectangle_tree: how it is searched
     messages, notifications     what is sent, described so that stateless filters can route it; readers: whom it is for
     conditions                  what else a subscription asks of one table
-    join_view, held             the subscriber's side: notifications in, the rows of the join out
+    join_view, held             the subscriber's side: notifications in, the rows of the join out; view_file: kept
 
 It imports the language, matching and covering, and no Spark.
 """

@@ -10,17 +10,22 @@ came or went: hash lookups, no scan. The rows themselves aren't kept.
 
 Messages are those of `messages`. The same message twice changes nothing, and a notification with a bad message is
 refused as a whole.
+
+A subscriber that starts again loads what it saved (`view_file`), and goes on with the messages after its position. One
+that has lost them needs no protocol of its own to get all of its view again: it is sent what a newcomer is, a
+`ViewReset` and then each tuple that it must hold.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.base.errors import SchemaError
+from penstock.base.errors import FilterError, SchemaError
 from penstock.joins.catalog import Catalog
-from penstock.joins.held import ComparedKey, Held, HeldRow
+from penstock.joins.held import ComparedKey, Held, HeldRow, column_type
 from penstock.joins.messages import (
     Message,
     TupleAdded,
@@ -28,10 +33,9 @@ from penstock.joins.messages import (
     TuplesDropped,
     ViewReset,
 )
-from penstock.joins.select_shapes import Output
 from penstock.joins.selects import Select, read_select
 from penstock.joins.subscription import SelectJoin
-from penstock.language.types import Type, Unusable, arrow_type
+from penstock.joins.view_file import SavedView, damage, read_view, write_view
 
 ResultRow = tuple[Any, ...]
 """A row of the result: its values, in the order of the columns."""
@@ -102,23 +106,29 @@ class JoinView:
             for side in join.sides
         }
         self._routes = {table: _route(join, table) for table in join.tables}
-        self._types = [_type(catalog, column) for column in self.select.columns]
+        types = [catalog.tables[c.table].type(c.attribute) for c in self.select.columns]
+        self._types = [None if type_ is None else column_type(type_) for type_ in types]
+        self.position: Any = None
+        """How far messages were applied, as whoever applied them said."""
 
     @property
     def columns(self) -> list[str]:
         """The names of the result's columns, as SELECT * has them: a name may be there twice."""
         return [column.name for column in self.select.columns]
 
-    def apply(self, notification: Message | Iterable[Message]) -> RowChanges:
+    def apply(self, notification: Message | Iterable[Message], position: Any = None) -> RowChanges:
         """Apply the messages of a notification; what of the result they changed together.
 
-        SchemaError if a message doesn't fit the subscription; then nothing has changed.
+        `position` says how far that is: an offset, the number of a micro-batch, anything that JSON can say. It is saved
+        with the view. SchemaError if a message doesn't fit the subscription; then nothing has changed.
         """
         messages = [notification] if isinstance(notification, Message) else list(notification)
         steps = [self._read(message) for message in messages]
         changes = _Net()
         for step in steps:
             self._take(step, changes)
+        if position is not None:
+            self.position = position
         return changes.row_changes()
 
     def rows(self) -> pa.Table:
@@ -143,6 +153,44 @@ class JoinView:
     def held(self) -> dict[str, int]:
         """How many tuples of each table the view holds."""
         return {name: len(held.tuples) for name, held in self._held.items()}
+
+    # --- from one process to the next ----------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write what the view holds, and its position, into a file: all of it, or the file stays as it was."""
+        tables = {name: held.to_arrow() for name, held in self._held.items()}
+        write_view(Path(path), SavedView(self.select.text, self.position, tables))
+
+    @staticmethod
+    def load(
+        path: str | Path, subscription: str | Select | Subscribed, catalog: Catalog
+    ) -> "JoinView":
+        """The view that was saved: go on with what comes after its `position`.
+
+        What comes before it may be applied again, too, in order: that ends where it was. SnapshotError if the file is
+        damaged, or of another select or catalogue; FileNotFoundError if there is none.
+
+        >>> import tempfile
+        >>> from penstock.joins.catalog import Table
+        >>> catalog = Catalog.of({"A": Table({"x": "int"}, key="x")})
+        >>> view = JoinView("SELECT * FROM A WHERE x > 5", catalog)
+        >>> changes = view.apply([TupleAdded("A", {"x": 7})], position={"batch": 3})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     view.save(f"{folder}/mine")
+        ...     again = JoinView.load(f"{folder}/mine", "SELECT * FROM A WHERE x > 5", catalog)
+        >>> list(again), again.position
+        ([(7,)], {'batch': 3})
+        """
+        view, saved = JoinView(subscription, catalog), read_view(Path(path))
+        try:
+            if read_select(saved.select, catalog).join != view.select.join:
+                raise damage(Path(path), f"it is of another select, {saved.select!r}")
+            for name, held in view._held.items():
+                held.fill(saved.tables[name])
+        except (FilterError, SchemaError) as error:
+            raise damage(Path(path), f"it is of another catalogue ({error})") from error
+        view.position = saved.position
+        return view
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -320,12 +368,3 @@ def _joined_on(join: SelectJoin, table: str) -> set[tuple[str, ...]]:
     return left | {
         tuple(b for _, b in edge.attributes) for edge in join.edges if edge.right == table
     }
-
-
-def _type(catalog: Catalog, column: Output) -> pa.DataType | None:
-    """The Arrow type of a column; None where Arrow is to see for itself."""
-    type_: Type | None = catalog.tables[column.table].type(column.attribute)
-    if isinstance(type_, Unusable):
-        return pa.binary() if type_.name in ("binary", "varbinary") else None
-    assert type_ is not None
-    return arrow_type(type_)
