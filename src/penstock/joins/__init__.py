@@ -13,6 +13,7 @@
     messages, notifications     what is sent, described so that stateless filters can route it; readers: whom it is for
     conditions                  what else a subscription asks of one table
     join_view, held             the subscriber's side: notifications in, the rows of the join out; view_file: kept
+    explain                     why tuples are in a result, or aren't
 
 It imports the language, matching and covering, and no Spark.
 """

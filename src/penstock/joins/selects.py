@@ -17,7 +17,6 @@ once (see `language.shapes`), and the literals of all selects of a shape are rea
 """
 
 import functools
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -38,7 +37,6 @@ from penstock.language.shapes import Shapes
 SELECT_PATTERN = r"^[ \t\r\n\f\v]*(?i:select)(?:[ \t\r\n\f\v*/-]|$)"
 """How the text of a select begins, and no filter's; a pattern for Python's expressions and for Arrow's."""
 
-_SELECT = re.compile(SELECT_PATTERN.replace("$", r"\Z"))
 _CACHED_SHAPES = 20_000
 _LONG = 4_096  # characters: a longer text isn't cached
 _EXACT_ERRORS = 1_000  # refused selects that are read once more each, for a position of their own
@@ -51,15 +49,6 @@ class Select:
     text: str
     join: SelectJoin
     columns: tuple[Output, ...]
-
-
-def is_select(text: str) -> bool:
-    """Whether a subscription's text is meant as a select: no filter begins with that word.
-
-    >>> is_select("SELECT * FROM Stocks"), is_select("selected = 5"), is_select("select.price > 5")
-    (True, False, False)
-    """
-    return _SELECT.match(text) is not None
 
 
 def read_select(text: str, catalog: Catalog) -> Select:
