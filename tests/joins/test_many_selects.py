@@ -48,6 +48,7 @@ LITERALS: dict[str, list[str]] = {
     "p.q": ["1", "2"],
     "body": ["'long'", "''"],
 }
+ORDERS = ["<", "<=", "=", ">=", ">"]
 FORMS = [
     "{c} {order} {a}",
     "{a} {order} {c}",
@@ -81,7 +82,7 @@ MISTAKES = [
 def _condition(random: Random) -> str:
     column = random.choice(list(LITERALS))
     a, b = (random.choice(LITERALS[column]) for _ in range(2))
-    order = random.choice(["<", "<=", "=", ">=", ">"])
+    order = random.choice(ORDERS)
     return random.choice(FORMS).format(c=column, order=order, a=a, b=b)
 
 
@@ -105,28 +106,46 @@ def _texts(random: Random) -> list[str]:
     return found
 
 
-def _alone(text: str) -> Select | str:
+def _alone(selects: Selects, text: str) -> Select | str:
     try:
-        return Selects(CATALOG).one(text)
+        return selects.one(text)
     except FilterError as error:
         return str(error)
 
 
-@settings(deadline=None, max_examples=60)
-@given(random=st.randoms(use_true_random=False))
-def test_many_selects_are_what_each_is_alone(random: Random) -> None:
-    """Of all types, at the ends of what they hold, with literals that are none, and shapes that are nearly the same."""
-    texts = _texts(random)
+def _check(texts: list[str]) -> None:
+    """Read selects together, and then each by itself."""
     found, errors = Selects(CATALOG).many(texts)
     together: list[Select | str | None] = list(found)
     for row, error in errors:
         assert together[row] is None
         together[row] = str(error)
+    alone = Selects(CATALOG)
     for text, one in zip(texts, together, strict=True):
-        assert one == _alone(text), text
+        assert one == _alone(alone, text), text
 
 
-@settings(deadline=None, max_examples=20)
+@pytest.mark.parametrize("column", LITERALS)
+def test_every_comparison_with_every_literal_is_what_it_is_alone(column: str) -> None:
+    """Of all types, at the ends of what they hold, and with literals that are none."""
+    pairs = [(a, b) for a in LITERALS[column] for b in (a, LITERALS[column][0])]
+    conditions = [
+        form.format(c=column, order=order, a=a, b=b)
+        for form in FORMS
+        for order in (ORDERS if "{order}" in form else [""])
+        for a, b in pairs
+    ]
+    _check([f"SELECT * FROM A JOIN B USING (k) WHERE {condition}" for condition in conditions])
+
+
+@settings(deadline=None, max_examples=25)
+@given(random=st.randoms(use_true_random=False))
+def test_many_selects_are_what_each_is_alone(random: Random) -> None:
+    """Several conditions at once, on one attribute, too; shapes that are nearly the same, and mistakes."""
+    _check(_texts(random))
+
+
+@settings(deadline=None, max_examples=8)
 @given(random=st.randoms(use_true_random=False))
 def test_many_selects_cost_what_each_costs(random: Random) -> None:
     """A select that is refused costs nothing."""
@@ -163,4 +182,4 @@ def test_a_literal_that_is_none_is_refused_beside_a_contradiction() -> None:
     assert (one, [row for row, _ in errors]) == (None, [0])
     assert two is not None
     assert two.join.never_matches
-    assert "soon" in _alone(text)  # type: ignore[operator]
+    assert "soon" in _alone(Selects(CATALOG), text)  # type: ignore[operator]
