@@ -16,8 +16,9 @@ that has lost them needs no protocol of its own to get all of its view again: it
 `ViewReset` and then each tuple that it must hold.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -126,7 +127,7 @@ class JoinView:
         steps = [self._read(message) for message in messages]
         changes = _Net()
         for step in steps:
-            self._take(step, changes)
+            step(changes)
         if position is not None:
             self.position = position
         return changes.row_changes()
@@ -195,19 +196,21 @@ class JoinView:
     # --- messages ------------------------------------------------------------------------------
 
     def _read(self, message: Message) -> "_Step":
-        """A message, checked and with keys as they are compared."""
+        """What a message does, once it is checked and its keys are as they are compared."""
         match message:
             case TupleAdded(table, given):
                 held = self._of(table)
                 row = held.read(given)
-                return _Put(table, held.key(row), row if held.accepts(row) else None)
+                return partial(self._put, held, held.key(row), row if held.accepts(row) else None)
             case TupleRemoved(table, key):
-                return _Put(table, self._of(table).key_of(key), None)
+                held = self._of(table)
+                return partial(self._put, held, held.key_of(key), None)
             case TuplesDropped(table, attributes, values):
-                found = self._of(table).values_of(attributes, values)
-                return _Forget(table, tuple(attributes), found)
+                held = self._of(table)
+                found = held.values_of(attributes, values)
+                return partial(self._forget, held, tuple(attributes), found)
             case ViewReset():
-                return message
+                return self._forget_everything
         raise SchemaError(f"{message!r} is no message of a select-join")
 
     def _of(self, table: str) -> Held:
@@ -219,17 +222,12 @@ class JoinView:
             )
         return held
 
-    def _take(self, step: "_Step", changes: "_Net") -> None:
-        match step:
-            case _Put(table, key, row):
-                if row is None or self._held[table].tuples.get(key) != row:
-                    self._replace(table, key, row, changes)
-            case _Forget(table, attributes, values):
-                if values is not None:
-                    for key in self._held[table].find(attributes, values):
-                        self._replace(table, key, None, changes)
-            case ViewReset():
-                self._forget_everything(changes)
+    def _forget(
+        self, held: Held, attributes: tuple[str, ...], values: ComparedKey | None, changes: "_Net"
+    ) -> None:
+        """Forget the tuples with these values; None: there are none."""
+        for key in held.find(attributes, values) if values is not None else ():
+            self._put(held, key, None, changes)
 
     def _forget_everything(self, changes: "_Net") -> None:
         first = self.select.join.tables[0]
@@ -239,16 +237,18 @@ class JoinView:
         for held in self._held.values():
             held.clear()
 
-    def _replace(self, table: str, key: ComparedKey, row: HeldRow | None, changes: "_Net") -> None:
-        held = self._held[table]
+    def _put(self, held: Held, key: ComparedKey, row: HeldRow | None, changes: "_Net") -> None:
+        """Hold a tuple instead of the one with its key; None: hold none."""
         old = held.tuples.get(key)
+        if old == row:
+            return
         if old is not None:
-            for tuples in self._rows_with(table, key, old):
+            for tuples in self._rows_with(held.name, key, old):
                 changes.remove(self._identity(tuples), self._shown(tuples))
             held.drop(key)
         if row is not None:
             held.put(key, row)
-            for tuples in self._rows_with(table, key, row):
+            for tuples in self._rows_with(held.name, key, row):
                 changes.add(self._identity(tuples), self._shown(tuples))
 
     # --- the join ------------------------------------------------------------------------------
@@ -288,21 +288,7 @@ class JoinView:
         return tuple(tuples[column.table][1][column.attribute] for column in self.select.columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Put:
-    table: str
-    key: ComparedKey
-    row: HeldRow | None  # None: it isn't to be held
-
-
-@dataclass(frozen=True, slots=True)
-class _Forget:
-    table: str
-    attributes: tuple[str, ...]
-    values: ComparedKey | None
-
-
-_Step = _Put | _Forget | ViewReset
+_Step = Callable[["_Net"], None]  # what a message does
 
 
 class _Net:
@@ -353,7 +339,7 @@ def _route(join: SelectJoin, start: str) -> list[_Stop]:
 
 
 def _links(
-    join: SelectJoin, table: str, reached: list[str]
+    join: SelectJoin, table: str, reached: Sequence[str]
 ) -> Iterator[tuple[tuple[str, ...], str, tuple[str, ...]]]:
     for edge in join.edges:
         left, right = zip(*edge.attributes, strict=True)
@@ -364,7 +350,4 @@ def _links(
 
 
 def _joined_on(join: SelectJoin, table: str) -> set[tuple[str, ...]]:
-    left = {tuple(a for a, _ in edge.attributes) for edge in join.edges if edge.left == table}
-    return left | {
-        tuple(b for _, b in edge.attributes) for edge in join.edges if edge.right == table
-    }
+    return {own for own, _, _ in _links(join, table, join.tables)}

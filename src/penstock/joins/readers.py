@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Int8s, Int32s, Int64s
+from penstock.base.arrays import Bools, Int8s, Int32s, Int64s, grown, offsets
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
 from penstock.joins.messages import BASE, DROPPED, EXPOSED, SELECTED, Messages
@@ -272,8 +272,7 @@ class Readers(NamedTuple):
 
     def keep(self, keep: Bools) -> "Readers":
         """Those of the numbers that are to be kept."""
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep)])
-        return Readers(before[self.start], self.numbers[keep])
+        return Readers(offsets(keep)[self.start], self.numbers[keep])
 
 
 @kernel
@@ -306,8 +305,7 @@ def _in_turn(reading: _Reading, chains: RectangleChains, start: Int64s) -> Int64
 
 def _turns(messages: Messages) -> Int64s:
     """An order in which messages that differ in their coordinates a only follow each other, ascending, mostly."""
-    points = np.concatenate([np.zeros(1, np.int64), np.cumsum(messages.x * 31 + messages.y * 17)])
-    sums = points[messages.start[1:]] - points[messages.start[:-1]]
+    sums = np.diff(offsets(messages.x * 31 + messages.y * 17)[messages.start])
     return np.lexsort((messages.a, sums, messages.above, messages.below, messages.c, messages.form))
 
 
@@ -330,6 +328,5 @@ def readers(rectangles: Rectangles, messages: Messages) -> Readers:
         first = _read_all(rectangles.tree, rectangles.chains.head, flat, reading, first)
         if first == count:
             break
-        room = np.empty(len(reading.found), np.int32)
-        reading = reading._replace(found=np.concatenate([reading.found, room]))
+        reading = reading._replace(found=grown(reading.found, len(reading.found) + 1))
     return Readers(start, _in_turn(reading, rectangles.chains, start))
