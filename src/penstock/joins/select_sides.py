@@ -198,10 +198,8 @@ def _number_ranges(
     pool = Pool(texts=list(texts))
     unreadable = pool.convert(comparison.column.pool)
     assert pool.bounds is not None
-    lo, hi, over = pool.bounds.lo, pool.bounds.hi, pool.bounds.over
-    fine = (np.minimum(lo, hi) > LOWEST) & (np.maximum(lo, hi) < HIGHEST)
-    if over is not None:
-        fine &= over == 0
+    lo, hi = pool.bounds.lo, pool.bounds.hi
+    fine = (np.minimum(lo, hi) > LOWEST) & (np.maximum(lo, hi) < HIGHEST)  # so not `over` either
     fine[[one.position for one in unreadable]] = False
     lo, after = np.where(fine, lo, 0), np.where(fine, hi, 0) + 1
     line, order = line_of(comparison.column.pool.type), comparison.order
