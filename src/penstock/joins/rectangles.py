@@ -285,11 +285,6 @@ class Rectangles:
         """Forget a subscription."""
         _remove(self.tree, self._used, self._free, subscription, self.chains)
 
-    def of(self, subscription: int) -> Int64s:
-        """The rectangle of a subscription."""
-        found: Int64s = self.tree.corners[self.chains.rectangle[subscription]]
-        return found
-
     def _reserve(self, more: int, numbers: int) -> None:
         """Room for more rectangles, and for subscriptions up to a number."""
         # A cut leaves something on either side: at worst each rectangle cuts a leaf.

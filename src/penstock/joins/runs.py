@@ -147,9 +147,6 @@ class Runs:
         """What kernels work on."""
         return RunArrays(self.start, self.length, self.values, self.tuples)
 
-    def __len__(self) -> int:
-        return int(self.length.sum())
-
     def run(self, key: int) -> tuple[Int64s, Int64s]:
         """The coordinates and the places of the tuples with a join key."""
         if key >= len(self.start):
