@@ -1,5 +1,6 @@
 """Many selects are read by columns, and nobody can tell: each is what it is alone, or refused with the same words."""
 
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -10,6 +11,7 @@ from penstock import Catalog, FilterError, Table
 from penstock.joins.select_costs import examine_select, examine_selects
 from penstock.joins.selects import Select, Selects
 
+pytestmark = pytest.mark.usefixtures("columns_always")
 CATALOG = Catalog.of(
     {
         "A": Table(
@@ -77,6 +79,14 @@ MISTAKES = [
     (" > ", " > -"),
     ("'", "E'"),
 ]
+
+
+@pytest.fixture(scope="module")
+def columns_always() -> Iterator[None]:
+    """A few selects of a shape are read by columns, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("penstock.joins.selects._FEW", 1)
+        yield
 
 
 def _condition(random: Random) -> str:

@@ -39,6 +39,7 @@ SELECT_PATTERN = r"^[ \t\r\n\f\v]*(?i:select)(?:[ \t\r\n\f\v*/-]|$)"
 
 _CACHED_SHAPES = 20_000
 _LONG = 4_096  # characters: a longer text isn't cached
+_FEW = 16  # selects of a shape, from which on columns pay
 _EXACT_ERRORS = 1_000  # refused selects that are read once more each, for a position of their own
 
 
@@ -154,7 +155,7 @@ class Selects:
         found: list[Select | None] = [None] * len(texts)
         for key, group in groups.items():
             shape = self._shape(key, group.texts[0])
-            if isinstance(shape, SelectShape):
+            if isinstance(shape, SelectShape) and len(group.rows) >= _FEW:
                 for row, select in zip(group.rows, self._fill(shape, group), strict=True):
                     found[row] = select
         return found
