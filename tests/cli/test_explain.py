@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Penstock, write_lines
 
+from penstock import Catalog, Subscriptions, Table
 from penstock.cli.explain import guess
 
 GOOG = '{"symbol": "GOOG", "price": 550}'
@@ -93,6 +94,33 @@ def test_an_error_is_exit_code_2(penstock: Penstock, words: tuple[str, ...], sai
     assert result.exit_code == 2
     assert said in result.stderr
     assert result.stdout == ""
+
+
+def test_a_select_join_and_a_tuple_of_each_table(penstock: Penstock) -> None:
+    """In the words of filters; a select can be tried, too, and without a catalogue it can't be read."""
+    tables = {
+        "Stocks": Table({"Symbol": "string", "PER": "double"}, key="Symbol"),
+        "Reviews": Table({"Id": "int", "Symbol": "string", "Rating": "int"}, key="Id"),
+    }
+    catalog = Catalog.of(tables, [("Stocks", "Reviews", "Symbol")])
+    text = "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER > 45 AND Rating >= 6"
+    with Subscriptions.open("sqlite:///joins.db", catalog=catalog) as subs:
+        subs.subscribe("alice", text)
+    tuples = '{"Stocks": {"Symbol": "A", "PER": 44}, "Reviews": {"Symbol": "A", "Rating": 6}}'
+    result = penstock("explain", "-s", "sqlite:///joins.db", "--id", "1", "--event", tuples)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "subscription 1 does not match",
+        f"  {text}",
+        "  ✓ Stocks.Symbol = Reviews.Symbol  holds: Stocks.Symbol is 'A', Reviews.Symbol is 'A'",
+        "  ✗ Stocks.PER > 45  fails: Stocks.PER is 44",
+        "  ✓ Reviews.Rating >= 6  holds: Reviews.Rating is 6",
+    ]
+    other = ("--filter", "SELECT * FROM Reviews WHERE Rating < 7", "--event", tuples)
+    assert penstock("explain", "-s", "sqlite:///joins.db", *other).exit_code == 0
+    penstock("subscribe", "alice", "price > 5")
+    result = penstock("explain", *other)
+    assert (result.exit_code, "has none" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -82,13 +82,15 @@ def filter_text(
 
 def filters_of(scheme: SemijoinScheme, group: Semijoins) -> dict[int, str]:
     """The subscriptions of a group as stateless filters over its messages."""
-    found, table = {}, group.form.base
-    for number in np.flatnonzero(group.rectangles.chains.rectangle >= 0).tolist():
+    found, table, rectangles = {}, group.form.base, group.rectangles
+    for number in np.flatnonzero(rectangles.chains.rectangle >= 0).tolist():
         condition = scheme._conditions.get((number, table))
         residual = "TRUE"
         if condition is not None and condition.residual is not None:
             residual = scheme._residuals[table]._texts[condition.residual]
-        found[number] = filter_text(group.rectangles.of(number), condition, residual)
+        found[number] = filter_text(
+            rectangles.tree.corners[rectangles.chains.rectangle[number]], condition, residual
+        )
     return found
 
 

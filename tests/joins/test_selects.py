@@ -13,9 +13,10 @@ from tests.steps import steps
 
 from penstock import Catalog, FilterError, Table
 from penstock.covering.reading import region
-from penstock.joins.selects import Selects, is_select, read_select, warnings_of_join
+from penstock.joins.selects import Selects, read_select, warnings_of_join
 from penstock.joins.subscription import JoinEdge, SelectJoin, Side
 from penstock.language.values import Values
+from penstock.registry.kinds import SELECT_JOIN
 
 GOLDEN = Path(__file__).with_name("select_errors.txt")
 ON_SYMBOL = JoinEdge("Stocks", "Reviews", (("Symbol", "Symbol"),))
@@ -258,8 +259,12 @@ def test_a_table_with_a_payload_is_a_join() -> None:
 
 def test_selects_are_told_from_filters_by_their_first_word() -> None:
     """Which no filter begins with."""
-    assert all(map(is_select, ["select * from a", "\n SELECT*FROM a", "SELECT", "select/**/1"]))
-    assert not any(map(is_select, ["selected", "select.a > 5", '"select" = 1', "selecté = 1", ""]))
+    assert all(
+        map(SELECT_JOIN.has, ["select * from a", "\n SELECT*FROM a", "SELECT", "select/**/1"])
+    )
+    assert not any(
+        map(SELECT_JOIN.has, ["selected", "select.a > 5", '"select" = 1', "selecté = 1", ""])
+    )
 
 
 # --- hostile -----------------------------------------------------------------------------------

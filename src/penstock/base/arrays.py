@@ -38,6 +38,19 @@ def runs(starts: Int64s | Int32s, lengths: Int64s) -> Int64s:
     return np.arange(len(shift), dtype=np.int64) + shift
 
 
+def grown(array: AnyArray, size: int, fill: int = 0) -> AnyArray:
+    """The array, or one at least twice as long that begins with it, if it is to have room for so many.
+
+    >>> grown(np.array([7]), 3, fill=-1).tolist()
+    [7, -1, -1]
+    """
+    if size <= len(array):
+        return array
+    larger = np.full((max(size, 2 * len(array)), *array.shape[1:]), fill, array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
 def read_only(array: AnyArray) -> AnyArray:
     """A view that can't be written to, as mapped arrays are: kernels are compiled for one kind of array only."""
     view = array.view(np.ndarray)

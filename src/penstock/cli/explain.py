@@ -23,6 +23,7 @@ from penstock.cli.options import (
 from penstock.cli.terminal import REFUSED, USAGE, put_json, read_text, report_errors, visible
 
 if TYPE_CHECKING:
+    from penstock.joins.catalog import Catalog
     from penstock.language import Schema
     from penstock.language.signatures import Signatures
     from penstock.matching import Explanation
@@ -34,7 +35,13 @@ _MARKS = {True: "green", False: "red", None: "yellow"}
 @report_errors(errors=USAGE)
 def explain(
     event: Annotated[
-        str, typer.Option("--event", "-e", metavar="JSON", help="The event; @FILE, or - for stdin.")
+        str,
+        typer.Option(
+            "--event",
+            "-e",
+            metavar="JSON",
+            help="The event; of a select-join a tuple of each table, by name. @FILE, or - for stdin.",
+        ),
     ],
     sid: Annotated[
         int | None, typer.Option("--id", metavar="ID", help="The subscription.", show_default=False)
@@ -60,11 +67,14 @@ def explain(
     Examples:
     penstock explain --id 7 --event '{"symbol": "GOOG", "price": 5}'
     penstock explain --filter "price > 5 AND symbol LIKE 'G%'" --event @e.json
+    penstock explain --id 8 --event '{"Stocks": {"PER": 5}, "Reviews": {}}'
     """
     from penstock.base.durations import utc_now
+    from penstock.joins.explain import explain_select
     from penstock.matching import FOREVER
     from penstock.matching.explain import explain as explanation_of
     from penstock.registry.incoming import SourceColumns
+    from penstock.registry.kinds import SELECT_JOIN
 
     if (sid is None) == (filter_ is None):
         raise typer.BadParameter("give one of --id and --filter", param_hint="--id")
@@ -80,9 +90,13 @@ def explain(
     else:
         text, ends, kept = _find_in_registry(subscriptions, sid or 0)
         given = given or kept
-    known = given or guess(text, value, callable_.signatures)
-    known = known.with_operators(callable_.signatures)
-    explanation = explanation_of(sid or 0, text, known, value, ends, utc_now(), callable_)
+    if SELECT_JOIN.has(text):
+        tables = _catalog(subscriptions)
+        explanation = explain_select(text, tables, value, sid or 0, ends, utc_now())
+    else:
+        known = given or guess(text, value, callable_.signatures)
+        known = known.with_operators(callable_.signatures)
+        explanation = explanation_of(sid or 0, text, known, value, ends, utc_now(), callable_)
     if as_json:
         shown = explanation.to_dict()
         put_json(shown if sid is not None else {**shown, "subscription": None})
@@ -190,6 +204,21 @@ def _find_in_registry(url: str, sid: int) -> "tuple[str, int, Schema | None]":
         if found.expires is not None:
             ends = (found.expires - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
         return found.filter, ends, subs.schema
+
+
+def _catalog(url: str) -> "Catalog":
+    """The tables that the registry's select-joins are over."""
+    from penstock.base.errors import RegistryError
+    from penstock.registry import Subscriptions
+
+    if is_file(url):
+        raise RegistryError(
+            f"a select needs a catalogue of tables, and {url} is a file: name a registry"
+        )
+    with Subscriptions.open(url, create=False) as subs:
+        if subs.catalog is None:
+            raise RegistryError(f"a select needs a catalogue of tables, and {url} has none")
+        return subs.catalog
 
 
 def _show(explanation: "Explanation", name: str) -> None:

@@ -141,14 +141,11 @@ class Catalog:
     @functools.cached_property
     def _parts(self) -> dict[str, tuple[tuple[str, tuple[str, ...]], ...]]:
         return {
-            name: tuple((part, table.columns) for part, table in self._parts_of(name))
+            name: tuple(
+                (p, self.tables[p].columns) for p in (name, name + PAYLOAD) if p in self.tables
+            )
             for name, _ in self.declared
         }
-
-    def _parts_of(self, name: str) -> Iterator[tuple[str, Table]]:
-        for part in (name, name + PAYLOAD):
-            if part in self.tables:
-                yield part, self.tables[part]
 
     def parts(self, table: str, row: Mapping[str, Any]) -> tuple[tuple[str, dict[str, Any]], ...]:
         """A tuple of a declared table as tuples of the core's tables: itself, and its payload if it has one.
@@ -194,10 +191,7 @@ class Catalog:
                 name: {**table, "schema": _schema(table["schema"])}
                 for name, table in found["tables"].items()
             }
-            edges = [
-                (left, right, attributes if isinstance(attributes, str) else _pairs(attributes))
-                for left, right, attributes in found.get("edges", [])
-            ]
+            edges = [(left, right, joined) for left, right, joined in found.get("edges", [])]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CatalogError([f"not a catalogue in JSON: {error!r}"]) from None
         return Catalog.of(tables, edges)

@@ -11,17 +11,20 @@ A tuple that doesn't satisfy the subscription's conditions on the table isn't he
 sender may leave some conditions to the subscriber (joins §C).
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+
+import pyarrow as pa
 
 from penstock.base.errors import SchemaError
 from penstock.joins.catalog import Table
 from penstock.joins.subscription import NEVER, Side
 from penstock.language.literals import wide_key
 from penstock.language.schema import Schema
-from penstock.language.types import Kind, Scalar, Type, Unusable
+from penstock.language.types import Kind, Scalar, Type, Unusable, arrow_type
 from penstock.matching.events import event_value
 from penstock.matching.single import key_reader
 
@@ -124,12 +127,49 @@ class Held:
         for index in self._indexes.values():
             index.clear()
 
+    def to_arrow(self) -> pa.Table:
+        """All tuples."""
+        rows = list(self.tuples.values())
+        fields = self._table.schema.root.fields
+        arrays = [_column(name, type_, [row[name] for row in rows]) for name, type_ in fields]
+        return pa.Table.from_arrays(arrays, names=[name for name, _ in fields])
+
+    def fill(self, tuples: pa.Table) -> None:
+        """Hold what `to_arrow` gave, and nothing else. SchemaError if it isn't of this table."""
+        columns = list(self._table.columns)
+        if tuples.column_names != columns:
+            raise SchemaError(
+                f"table {self.name!r} has the columns {columns}, not {tuples.column_names}"
+            )
+        self.clear()
+        for given in tuples.to_pylist():
+            row = self.read(given)
+            self.put(self.key(row), row)
+
     def find(self, attributes: tuple[str, ...], values: ComparedKey) -> list[ComparedKey]:
         """The keys of the tuples with these values, as they are compared."""
         index = self._indexes.get(attributes)
         if index is not None:
             return list(index.get(values, ()))
         return [k for k, row in self.tuples.items() if self.values(attributes, row) == values]
+
+
+def column_type(type_: Type) -> pa.DataType | None:
+    """The Arrow type of a column; None where Arrow is to see for itself."""
+    if isinstance(type_, Unusable):
+        return pa.binary() if type_.name in ("binary", "varbinary") else None
+    return arrow_type(type_)
+
+
+def _column(name: str, type_: Type, values: list[Any]) -> pa.Array:
+    """A column of values; SchemaError if Arrow would make others of them."""
+    try:
+        found = pa.array(values, column_type(type_))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SchemaError(f"Arrow has no values like those of {name!r}: {error}") from error
+    if isinstance(type_, Unusable) and found.to_pylist() != values:
+        raise SchemaError(f"Arrow has no values like those of {name!r}, which is {type_}")
+    return found
 
 
 def _named(table: str, names: Sequence[str], values: Sequence[Any]) -> Mapping[str, Any]:
@@ -173,6 +213,8 @@ def _value(given: Any, type_: Type, name: str) -> Any:
     value = event_value(given, type_, name)
     if isinstance(value, Decimal) and not value.is_finite():
         raise SchemaError(f"attribute {name!r}: expected {type_}, found {given!r}")
+    if isinstance(value, float) and value != value:
+        return math.nan  # one and the same, so that equal tuples are equal
     if isinstance(value, int) and type_ == Scalar(Kind.TIMESTAMP):  # it came as text
         return _EPOCH + timedelta(microseconds=value)
     if isinstance(value, datetime) and value.tzinfo is None:

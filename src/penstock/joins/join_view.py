@@ -10,17 +10,23 @@ came or went: hash lookups, no scan. The rows themselves aren't kept.
 
 Messages are those of `messages`. The same message twice changes nothing, and a notification with a bad message is
 refused as a whole.
+
+A subscriber that starts again loads what it saved (`view_file`), and goes on with the messages after its position. One
+that has lost them needs no protocol of its own to get all of its view again: it is sent what a newcomer is, a
+`ViewReset` and then each tuple that it must hold.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.base.errors import SchemaError
+from penstock.base.errors import FilterError, SchemaError
 from penstock.joins.catalog import Catalog
-from penstock.joins.held import ComparedKey, Held, HeldRow
+from penstock.joins.held import ComparedKey, Held, HeldRow, column_type
 from penstock.joins.messages import (
     Message,
     TupleAdded,
@@ -28,10 +34,9 @@ from penstock.joins.messages import (
     TuplesDropped,
     ViewReset,
 )
-from penstock.joins.select_shapes import Output
 from penstock.joins.selects import Select, read_select
 from penstock.joins.subscription import SelectJoin
-from penstock.language.types import Type, Unusable, arrow_type
+from penstock.joins.view_file import SavedView, damage, read_view, write_view
 
 ResultRow = tuple[Any, ...]
 """A row of the result: its values, in the order of the columns."""
@@ -102,23 +107,29 @@ class JoinView:
             for side in join.sides
         }
         self._routes = {table: _route(join, table) for table in join.tables}
-        self._types = [_type(catalog, column) for column in self.select.columns]
+        types = [catalog.tables[c.table].type(c.attribute) for c in self.select.columns]
+        self._types = [None if type_ is None else column_type(type_) for type_ in types]
+        self.position: Any = None
+        """How far messages were applied, as whoever applied them said."""
 
     @property
     def columns(self) -> list[str]:
         """The names of the result's columns, as SELECT * has them: a name may be there twice."""
         return [column.name for column in self.select.columns]
 
-    def apply(self, notification: Message | Iterable[Message]) -> RowChanges:
+    def apply(self, notification: Message | Iterable[Message], position: Any = None) -> RowChanges:
         """Apply the messages of a notification; what of the result they changed together.
 
-        SchemaError if a message doesn't fit the subscription; then nothing has changed.
+        `position` says how far that is: an offset, the number of a micro-batch, anything that JSON can say. It is saved
+        with the view. SchemaError if a message doesn't fit the subscription; then nothing has changed.
         """
         messages = [notification] if isinstance(notification, Message) else list(notification)
         steps = [self._read(message) for message in messages]
         changes = _Net()
         for step in steps:
-            self._take(step, changes)
+            step(changes)
+        if position is not None:
+            self.position = position
         return changes.row_changes()
 
     def rows(self) -> pa.Table:
@@ -144,22 +155,62 @@ class JoinView:
         """How many tuples of each table the view holds."""
         return {name: len(held.tuples) for name, held in self._held.items()}
 
+    # --- from one process to the next ----------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write what the view holds, and its position, into a file: all of it, or the file stays as it was."""
+        tables = {name: held.to_arrow() for name, held in self._held.items()}
+        write_view(Path(path), SavedView(self.select.text, self.position, tables))
+
+    @staticmethod
+    def load(
+        path: str | Path, subscription: str | Select | Subscribed, catalog: Catalog
+    ) -> "JoinView":
+        """The view that was saved: go on with what comes after its `position`.
+
+        What comes before it may be applied again, too, in order: that ends where it was. SnapshotError if the file is
+        damaged, or of another select or catalogue; FileNotFoundError if there is none.
+
+        >>> import tempfile
+        >>> from penstock.joins.catalog import Table
+        >>> catalog = Catalog.of({"A": Table({"x": "int"}, key="x")})
+        >>> view = JoinView("SELECT * FROM A WHERE x > 5", catalog)
+        >>> changes = view.apply([TupleAdded("A", {"x": 7})], position={"batch": 3})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     view.save(f"{folder}/mine")
+        ...     again = JoinView.load(f"{folder}/mine", "SELECT * FROM A WHERE x > 5", catalog)
+        >>> list(again), again.position
+        ([(7,)], {'batch': 3})
+        """
+        view, saved = JoinView(subscription, catalog), read_view(Path(path))
+        try:
+            if read_select(saved.select, catalog).join != view.select.join:
+                raise damage(Path(path), f"it is of another select, {saved.select!r}")
+            for name, held in view._held.items():
+                held.fill(saved.tables[name])
+        except (FilterError, SchemaError) as error:
+            raise damage(Path(path), f"it is of another catalogue ({error})") from error
+        view.position = saved.position
+        return view
+
     # --- messages ------------------------------------------------------------------------------
 
     def _read(self, message: Message) -> "_Step":
-        """A message, checked and with keys as they are compared."""
+        """What a message does, once it is checked and its keys are as they are compared."""
         match message:
             case TupleAdded(table, given):
                 held = self._of(table)
                 row = held.read(given)
-                return _Put(table, held.key(row), row if held.accepts(row) else None)
+                return partial(self._put, held, held.key(row), row if held.accepts(row) else None)
             case TupleRemoved(table, key):
-                return _Put(table, self._of(table).key_of(key), None)
+                held = self._of(table)
+                return partial(self._put, held, held.key_of(key), None)
             case TuplesDropped(table, attributes, values):
-                found = self._of(table).values_of(attributes, values)
-                return _Forget(table, tuple(attributes), found)
+                held = self._of(table)
+                found = held.values_of(attributes, values)
+                return partial(self._forget, held, tuple(attributes), found)
             case ViewReset():
-                return message
+                return self._forget_everything
         raise SchemaError(f"{message!r} is no message of a select-join")
 
     def _of(self, table: str) -> Held:
@@ -171,17 +222,12 @@ class JoinView:
             )
         return held
 
-    def _take(self, step: "_Step", changes: "_Net") -> None:
-        match step:
-            case _Put(table, key, row):
-                if row is None or self._held[table].tuples.get(key) != row:
-                    self._replace(table, key, row, changes)
-            case _Forget(table, attributes, values):
-                if values is not None:
-                    for key in self._held[table].find(attributes, values):
-                        self._replace(table, key, None, changes)
-            case ViewReset():
-                self._forget_everything(changes)
+    def _forget(
+        self, held: Held, attributes: tuple[str, ...], values: ComparedKey | None, changes: "_Net"
+    ) -> None:
+        """Forget the tuples with these values; None: there are none."""
+        for key in held.find(attributes, values) if values is not None else ():
+            self._put(held, key, None, changes)
 
     def _forget_everything(self, changes: "_Net") -> None:
         first = self.select.join.tables[0]
@@ -191,16 +237,18 @@ class JoinView:
         for held in self._held.values():
             held.clear()
 
-    def _replace(self, table: str, key: ComparedKey, row: HeldRow | None, changes: "_Net") -> None:
-        held = self._held[table]
+    def _put(self, held: Held, key: ComparedKey, row: HeldRow | None, changes: "_Net") -> None:
+        """Hold a tuple instead of the one with its key; None: hold none."""
         old = held.tuples.get(key)
+        if old == row:
+            return
         if old is not None:
-            for tuples in self._rows_with(table, key, old):
+            for tuples in self._rows_with(held.name, key, old):
                 changes.remove(self._identity(tuples), self._shown(tuples))
             held.drop(key)
         if row is not None:
             held.put(key, row)
-            for tuples in self._rows_with(table, key, row):
+            for tuples in self._rows_with(held.name, key, row):
                 changes.add(self._identity(tuples), self._shown(tuples))
 
     # --- the join ------------------------------------------------------------------------------
@@ -240,21 +288,7 @@ class JoinView:
         return tuple(tuples[column.table][1][column.attribute] for column in self.select.columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Put:
-    table: str
-    key: ComparedKey
-    row: HeldRow | None  # None: it isn't to be held
-
-
-@dataclass(frozen=True, slots=True)
-class _Forget:
-    table: str
-    attributes: tuple[str, ...]
-    values: ComparedKey | None
-
-
-_Step = _Put | _Forget | ViewReset
+_Step = Callable[["_Net"], None]  # what a message does
 
 
 class _Net:
@@ -305,7 +339,7 @@ def _route(join: SelectJoin, start: str) -> list[_Stop]:
 
 
 def _links(
-    join: SelectJoin, table: str, reached: list[str]
+    join: SelectJoin, table: str, reached: Sequence[str]
 ) -> Iterator[tuple[tuple[str, ...], str, tuple[str, ...]]]:
     for edge in join.edges:
         left, right = zip(*edge.attributes, strict=True)
@@ -316,16 +350,4 @@ def _links(
 
 
 def _joined_on(join: SelectJoin, table: str) -> set[tuple[str, ...]]:
-    left = {tuple(a for a, _ in edge.attributes) for edge in join.edges if edge.left == table}
-    return left | {
-        tuple(b for _, b in edge.attributes) for edge in join.edges if edge.right == table
-    }
-
-
-def _type(catalog: Catalog, column: Output) -> pa.DataType | None:
-    """The Arrow type of a column; None where Arrow is to see for itself."""
-    type_: Type | None = catalog.tables[column.table].type(column.attribute)
-    if isinstance(type_, Unusable):
-        return pa.binary() if type_.name in ("binary", "varbinary") else None
-    assert type_ is not None
-    return arrow_type(type_)
+    return {own for own, _, _ in _links(join, table, join.tables)}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from penstock.base.arrays import grown
 from penstock.base.errors import PenstockError, UnknownSubscription
 from penstock.joins.axes import Axis
 from penstock.joins.catalog import Catalog
@@ -107,8 +108,7 @@ class Processor:
 
     def _number(self, sid: int) -> int:
         number = self._free.pop() if self._free else len(self._numbers)
-        if number >= len(self._ids):
-            self._ids = np.concatenate([self._ids, np.full(len(self._ids), -1, np.int64)])
+        self._ids = grown(self._ids, number + 1, -1)
         self._numbers[sid] = number
         self._ids[number] = sid
         return number

@@ -8,19 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Int8s, Int32s, Int64s
+from penstock.base.arrays import Bools, Int8s, Int32s, Int64s, grown, offsets
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
 from penstock.joins.messages import BASE, DROPPED, EXPOSED, SELECTED, Messages
-from penstock.joins.rectangle_tree import (
-    MANY,
-    STACK,
-    RectangleTree,
-    all_inside,
-    is_inside,
-    meets,
-)
+from penstock.joins.rectangle_tree import MANY, RectangleTree, Stairs, all_inside, all_touched
 from penstock.joins.rectangles import RectangleChains, Rectangles
+from penstock.joins.runs import first_at_least
 
 _FEW = 4  # messages that are alike are searched for one by one
 _WORTH = 1024  # rectangles that a message less to search for is worth
@@ -57,64 +51,13 @@ def _open_box(box: Int64s, form: int, c: int, below: int, above: int) -> None:
 
 
 @kernel
-def _stairs(x: Int64s, y: Int64s, steps: Int64s) -> None:
-    """The points of a message, by x, each with the lowest y of those that don't lie before it.
-
-    A rectangle from `low` to `high` is touched by a point if low <= x and y <= high. Of the first step with low <= x it
-    suffices to ask whether y <= high.
-    """
+def _stairs(dimension: int, x: Int64s, y: Int64s) -> Stairs:
+    """The points of a message as stairs."""
     order = np.argsort(x)
-    lowest = BEYOND
-    for p in range(len(x) - 1, -1, -1):
-        lowest = min(lowest, y[order[p]])
-        steps[p, 0], steps[p, 1] = x[order[p]], lowest
-
-
-@kernel
-def _touches(steps: Int64s, low: int, high: int) -> bool:
-    """Whether some point touches what goes from low to high."""
-    begin, end = 0, len(steps)
-    while begin < end:
-        middle = (begin + end) // 2
-        if steps[middle, 0] < low:
-            begin = middle + 1
-        else:
-            end = middle
-    return bool(begin < len(steps) and steps[begin, 1] <= high)
-
-
-@kernel
-def _all_touched(
-    tree: RectangleTree, box: Int64s, steps: Int64s, d: int, out: Int32s, most: int
-) -> int:
-    """The rectangles in a box that are touched in dimensions d and d + 1; as `all_inside`, past `most` it may stop."""
-    left, right, living = tree.left, tree.right, tree.living
-    bounds, buckets, corners = tree.bounds, tree.buckets, tree.corners
-    at = 0
-    stack = np.empty(STACK, np.int32)
-    stack[0] = 0
-    height = 1
-    while height:
-        height -= 1
-        node = stack[height]
-        if living[node] == 0 or not meets(bounds, node, box):
-            continue
-        if not _touches(steps, bounds[node, d], bounds[node, d + 5]):
-            continue
-        if left[node] >= 0:
-            stack[height] = left[node]
-            stack[height + 1] = right[node]
-            height += 2
-            continue
-        for i in range(living[node]):
-            r = buckets[right[node], i]
-            if is_inside(corners, r, box) and _touches(steps, corners[r, d], corners[r, d + 1]):
-                if at < len(out):
-                    out[at] = r
-                at += 1
-                if at > most:
-                    return int(at)
-    return int(at)
+    lowest = y[order]
+    for p in range(len(x) - 2, -1, -1):
+        lowest[p] = min(lowest[p], lowest[p + 1])
+    return Stairs(dimension, x[order], lowest)
 
 
 @kernel
@@ -126,9 +69,8 @@ def _search(
     if form in (EXPOSED, SELECTED):
         return int(all_inside(tree, box, out, 0, most))
     begin, end = messages.start[i], messages.start[i + 1]
-    steps = np.empty((end - begin, 2), np.int64)
-    _stairs(messages.x[begin:end], messages.y[begin:end], steps)
-    return int(_all_touched(tree, box, steps, 2 if form == BASE else 0, out, most))
+    stairs = _stairs(2 if form == BASE else 0, messages.x[begin:end], messages.y[begin:end])
+    return int(all_touched(tree, box, stairs, out, 0, most))
 
 
 @kernel
@@ -157,37 +99,22 @@ def _run_end(messages: MessageArrays, turn: Int64s, k: int) -> int:
 
 
 @kernel
-def _first_at_least(a: Int64s, run: Int64s, value: int) -> int:
-    """The first message of a run, which is ascending in a, whose coordinate is at least a value."""
-    low, high = 0, len(run)
-    while low < high:
-        middle = (low + high) // 2
-        if a[run[middle]] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def _share_out(
-    corners: Int64s, a: Int64s, run: Int64s, shared: Int32s, out: Int32s, ends: Int64s
-) -> int:
-    """Give each message of a run those of the rectangles that span its coordinate; how many, or too many for `out`.
+def _share_out(corners: Int64s, a: Int64s, shared: Int32s, out: Int32s, ends: Int64s) -> int:
+    """Give each of the ascending coordinates a those rectangles that span it; how many, or too many for `out`.
 
     A rectangle is read by neighbours: two searches among the messages find them, however many they are.
     """
-    places = np.zeros(len(run) + 1, np.int64)
+    places = np.zeros(len(a) + 1, np.int64)
     spans = np.empty((len(shared), 2), np.int32)
     for q in range(len(shared)):
-        spans[q, 0] = _first_at_least(a, run, corners[shared[q], 0])
-        spans[q, 1] = _first_at_least(a, run, corners[shared[q], 1] + 1)
+        spans[q, 0] = first_at_least(a, 0, len(a), corners[shared[q], 0])
+        spans[q, 1] = first_at_least(a, 0, len(a), corners[shared[q], 1] + 1)
         if spans[q, 0] < spans[q, 1]:
             places[spans[q, 0]] += 1
             places[spans[q, 1]] -= 1
     last = 0
     count = 0
-    for j in range(len(run)):
+    for j in range(len(a)):
         count += places[j]
         places[j] = last
         last += count
@@ -237,8 +164,8 @@ def _read_all(
                 count = _search(tree, box, messages, i, shared, most)
                 if count <= most:
                     _sort_by_subscription(shared[:count], head)
-                    run, places = turn[k:end], ends[k:end]
-                    more = _share_out(tree.corners, a, run, shared[:count], found[at:], places)
+                    alike, places = a[turn[k:end]], ends[k:end]
+                    more = _share_out(tree.corners, alike, shared[:count], found[at:], places)
                     if at + more > len(found):
                         return int(k)
                     for j in range(len(places)):
@@ -272,8 +199,7 @@ class Readers(NamedTuple):
 
     def keep(self, keep: Bools) -> "Readers":
         """Those of the numbers that are to be kept."""
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep)])
-        return Readers(before[self.start], self.numbers[keep])
+        return Readers(offsets(keep)[self.start], self.numbers[keep])
 
 
 @kernel
@@ -306,8 +232,7 @@ def _in_turn(reading: _Reading, chains: RectangleChains, start: Int64s) -> Int64
 
 def _turns(messages: Messages) -> Int64s:
     """An order in which messages that differ in their coordinates a only follow each other, ascending, mostly."""
-    points = np.concatenate([np.zeros(1, np.int64), np.cumsum(messages.x * 31 + messages.y * 17)])
-    sums = points[messages.start[1:]] - points[messages.start[:-1]]
+    sums = np.diff(offsets(messages.x * 31 + messages.y * 17)[messages.start])
     return np.lexsort((messages.a, sums, messages.above, messages.below, messages.c, messages.form))
 
 
@@ -330,6 +255,5 @@ def readers(rectangles: Rectangles, messages: Messages) -> Readers:
         first = _read_all(rectangles.tree, rectangles.chains.head, flat, reading, first)
         if first == count:
             break
-        room = np.empty(len(reading.found), np.int32)
-        reading = reading._replace(found=np.concatenate([reading.found, room]))
+        reading = reading._replace(found=grown(reading.found, len(reading.found) + 1))
     return Readers(start, _in_turn(reading, rectangles.chains, start))

@@ -17,6 +17,7 @@ import numpy as np
 
 from penstock.base.arrays import Int32s, Int64s
 from penstock.base.jit import kernel
+from penstock.joins.runs import first_at_least
 
 STACK = 512  # deeper than any tree (`rectangles.MOST_DEPTH`)
 MANY = 1 << 62
@@ -97,14 +98,41 @@ def any_inside(tree: RectangleTree, box: Int64s) -> bool:
     return False
 
 
+class Stairs(NamedTuple):
+    """Points of which a range is touched by one if it begins by x and ends at y or later; none: all ranges are.
+
+    They ascend by x, each with the lowest y of those that don't lie before it: of the first with an x at or after where
+    the range begins, it suffices to look at y. The range is A or C, which begins at this dimension.
+    """
+
+    dimension: int
+    x: Int64s
+    y: Int64s
+
+
+@kernel
+def _touches(stairs: Stairs, low: int, high: int) -> bool:
+    at = first_at_least(stairs.x, 0, len(stairs.x), low)
+    return bool(len(stairs.x) == 0 or (at < len(stairs.x) and stairs.y[at] <= high))
+
+
 @kernel
 def all_inside(tree: RectangleTree, box: Int64s, out: Int32s, at: int, most: int = MANY) -> int:
     """Write the rectangles in a box to `out` from `at` on; where they end.
 
     Past the end of `out` they are only counted, and past `most` not even that.
     """
+    nowhere = np.empty(0, np.int64)
+    return all_touched(tree, box, Stairs(0, nowhere, nowhere), out, at, most)
+
+
+@kernel
+def all_touched(
+    tree: RectangleTree, box: Int64s, stairs: Stairs, out: Int32s, at: int, most: int
+) -> int:
+    """As `all_inside`, of those that stairs touch."""
     left, right, living = tree.left, tree.right, tree.living
-    bounds, buckets, corners = tree.bounds, tree.buckets, tree.corners
+    bounds, buckets, corners, d = tree.bounds, tree.buckets, tree.corners, stairs.dimension
     stack = np.empty(STACK, np.int32)
     stack[0] = 0
     height = 1
@@ -112,6 +140,8 @@ def all_inside(tree: RectangleTree, box: Int64s, out: Int32s, at: int, most: int
         height -= 1
         node = stack[height]
         if living[node] == 0 or not meets(bounds, node, box):
+            continue
+        if not _touches(stairs, bounds[node, d], bounds[node, d + 5]):
             continue
         if left[node] >= 0:
             stack[height] = left[node]
@@ -121,7 +151,7 @@ def all_inside(tree: RectangleTree, box: Int64s, out: Int32s, at: int, most: int
         bucket = right[node]
         for i in range(living[node]):
             r = buckets[bucket, i]
-            if is_inside(corners, r, box):
+            if is_inside(corners, r, box) and _touches(stairs, corners[r, d], corners[r, d + 1]):
                 if at < len(out):
                     out[at] = r
                 at += 1

@@ -13,11 +13,12 @@ joins §3.1.1 has an R-tree of two dimensions in each cluster. One tree for all 
 on C, which there choose the clusters, are part of the box here. `stabbing` says what that costs.
 """
 
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import AnyArray, Int32s, Int64s
+from penstock.base.arrays import AnyArray, Int32s, Int64s, grown
 from penstock.base.jit import kernel
 from penstock.joins.rectangle_tree import RectangleTree
 
@@ -284,22 +285,16 @@ class Rectangles:
         """Forget a subscription."""
         _remove(self.tree, self._used, self._free, subscription, self.chains)
 
-    def of(self, subscription: int) -> Int64s:
-        """The rectangle of a subscription."""
-        found: Int64s = self.tree.corners[self.chains.rectangle[subscription]]
-        return found
-
     def _reserve(self, more: int, numbers: int) -> None:
         """Room for more rectangles, and for subscriptions up to a number."""
         # A cut leaves something on either side: at worst each rectangle cuts a leaf.
         nodes, buckets, rectangles = self._used[:3].tolist()
         sizes = [nodes + 2 * more] * 7 + [buckets + more, rectangles + more]
         arrays: tuple[AnyArray, ...] = self.tree
-        self.tree = RectangleTree(*map(_grown, arrays, sizes))
-        self.chains = RectangleChains(
-            *map(_grown, self.chains, [rectangles + more, *[numbers] * 3])
-        )
-        self._free = _grown(self._free, rectangles + more)
+        self.tree = RectangleTree(*map(grown, arrays, sizes, repeat(-1)))
+        sizes = [rectangles + more, *[numbers] * 3]
+        self.chains = RectangleChains(*map(grown, self.chains, sizes, repeat(-1)))
+        self._free = grown(self._free, rectangles + more)
 
     def _rebuild(self) -> None:
         subscriptions = np.flatnonzero(self.chains.rectangle >= 0)
@@ -308,12 +303,3 @@ class Rectangles:
         fresh.add(subscriptions, corners)
         self.__dict__.update(fresh.__dict__)
         self._used[_DEPTH] = 0
-
-
-def _grown(array: AnyArray, size: int) -> AnyArray:
-    """The array, or a larger one that begins with it; what is new is -1."""
-    if size <= len(array):
-        return array
-    larger = np.full((max(size, 2 * len(array)), *array.shape[1:]), -1, array.dtype)
-    larger[: len(array)] = array
-    return larger

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int64s, grown
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
 
@@ -147,9 +147,6 @@ class Runs:
         """What kernels work on."""
         return RunArrays(self.start, self.length, self.values, self.tuples)
 
-    def __len__(self) -> int:
-        return int(self.length.sum())
-
     def run(self, key: int) -> tuple[Int64s, Int64s]:
         """The coordinates and the places of the tuples with a join key."""
         if key >= len(self.start):
@@ -190,10 +187,8 @@ class Runs:
 
     def cover(self, keys: int) -> None:
         """Have a run, perhaps an empty one, for every join key below this one."""
-        if keys > len(self.start):
-            more = np.zeros(max(keys, 2 * len(self.start)) - len(self.start), np.int64)
-            for name in ("start", "length", "_room"):
-                setattr(self, name, np.concatenate([getattr(self, name), more]))
+        self.start, self.length = grown(self.start, keys), grown(self.length, keys)
+        self._room = grown(self._room, keys)
 
     def _pack(self) -> None:
         """All runs into a new pool without holes, each with its room, and room for as much again."""

@@ -1,11 +1,14 @@
 """What a select-join can cost: the tests of its residuals, which are filters of changes (`matching.costs`)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import numpy as np
+
+from penstock.base.arrays import Int64s
 from penstock.base.errors import FilterError
 from penstock.joins.catalog import Catalog
 from penstock.joins.selects import Select, Selects, read_select, warnings_of_join
-from penstock.matching import Examined, examine
+from penstock.matching import Examined, examine, examine_many
 from penstock.matching.check import warnings_of_cost
 
 
@@ -25,31 +28,44 @@ def examine_select(text: str, catalog: Catalog | None) -> Examined:
     if catalog is None:
         raise _no_catalog(text)
     select = read_select(text, catalog)
-    cost = _cost(select, catalog)
+    cost = sum(
+        examine(residual, catalog.tables[table].schema).cost
+        for table, residuals in _residuals([select]).items()
+        for _, residual in residuals
+    )
     return Examined(warnings_of_join(select.join) + warnings_of_cost(cost), cost)
 
 
 def examine_selects(
     texts: Sequence[str], catalog: Catalog | None
-) -> tuple[list[tuple[int, FilterError]], list[int]]:
+) -> tuple[list[tuple[int, FilterError]], Int64s]:
     """Check many selects: the errors by position, and the cost of each.
 
     >>> [str(error.reason) for _, error in examine_selects(["SELECT * FROM A"], None)[0]]
     ['a select needs a catalogue of tables, and the registry has none']
     """
     if catalog is None:
-        return [(row, _no_catalog(text)) for row, text in enumerate(texts)], [0] * len(texts)
+        errors = [(row, _no_catalog(text)) for row, text in enumerate(texts)]
+        return errors, np.zeros(len(texts), np.int64)
     found, errors = Selects.under(catalog).many(texts)
-    return errors, [0 if select is None else _cost(select, catalog) for select in found]
+    costs = np.zeros(len(texts), np.int64)
+    for table, residuals in _residuals(found).items():
+        rows, conditions = zip(*residuals, strict=True)
+        _, mine = examine_many(conditions, catalog.tables[table].schema)
+        np.add.at(costs, list(rows), mine)
+    return errors, costs
 
 
-def _cost(select: Select, catalog: Catalog) -> int:
-    """The cost of a select: that of its residuals, which are filters of their tables' changes.
+def _residuals(selects: Iterable[Select | None]) -> dict[str, list[tuple[int, str]]]:
+    """The residuals of many selects by table, each with the select's place.
 
-    A range of the same table doesn't spare their tests: all residuals of a table are matched together.
+    They are filters of their tables' changes, and what they cost is what a select costs. A range of the same table
+    doesn't spare their tests: all residuals of a table are matched together.
     """
-    return sum(
-        examine(side.residual, catalog.tables[side.table].schema).cost
-        for side in select.join.sides
-        if side.residual is not None and not select.join.never_matches
-    )
+    found: dict[str, list[tuple[int, str]]] = {}
+    for row, select in enumerate(selects):
+        if select is not None and not select.join.never_matches:
+            for side in select.join.sides:
+                if side.residual is not None:
+                    found.setdefault(side.table, []).append((row, side.residual))
+    return found

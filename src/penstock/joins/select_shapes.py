@@ -21,6 +21,7 @@ from penstock.joins.from_clause import Equality, Place, Scope, read_from
 from penstock.joins.join_edges import allowed_edges, check_edges, equal_columns
 from penstock.joins.select_syntax import check_words, columns_of, identifiers, span_of
 from penstock.joins.subscription import JoinEdge
+from penstock.language.filter_tree import Factor
 from penstock.language.normal import Conjunction, normal_form
 from penstock.language.operands import SlotNeededError
 from penstock.language.parser import check_condition
@@ -41,12 +42,35 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class LiteralComparison:
+    """A column of a table that is compared with a literal."""
+
+    attribute: str
+    order: str
+    column: Column
+
+    def texts(self, lifted: Sequence[Sequence[str]]) -> list[str]:
+        """The literal in each of several selects."""
+        return [self.column.text(one) for one in lifted]
+
+
+@dataclass(frozen=True, slots=True)
 class Conjunct:
-    """A condition on one table: its normal form and its literals; and its text, in which literals have slots."""
+    """A condition on one table: its normal form and its literals; and its text, in which literals have slots.
+
+    If all that it asks is how columns compare with literals, `comparisons` are these; else there are none.
+    """
 
     conjunctions: tuple[Conjunction, ...]
     literals: tuple[Column, ...]
     pieces: tuple[str, ...]  # at odd places the number of a slot
+    comparisons: tuple[LiteralComparison, ...]
+
+    @property
+    def names(self) -> set[str]:
+        """The columns that it may have ranges for."""
+        terms = (term for conjunction in self.conjunctions for term in conjunction)
+        return {term.attribute.path[0] for term in terms if isinstance(term, Factor)}
 
     def region(self, lifted: Sequence[str]) -> Region:
         """ValueError if a literal is none."""
@@ -73,19 +97,14 @@ class SelectShape:
 
 def read_shape(text: str, catalog: Catalog, slots: dict[int, int]) -> SelectShape:
     """Read a select, some of whose literals have slots, by their place in the text. FilterError if it isn't one."""
-    check_words(text)
-    tree = syntax(text, exp.Select)
-    scope, conditions = read_from(text, tree, catalog)
-    if tree.args.get("where"):
-        conditions.append(tree.args["where"].this)
+    scope, nodes = _read_clauses(text, catalog)
     parts = [part for part in catalog.tables if part.removesuffix(PAYLOAD) in scope.spans]
     asked: dict[str, list[Conjunct]] = {part: [] for part in parts}
     used: set[int] = set()
-    for condition in conditions:
-        for node in _conjuncts(condition):
-            table = _table_of(scope, node)
-            if table is not None:
-                asked[table].append(_conjunct(scope, table, node, slots, used))
+    for node in nodes:
+        table = _table_of(scope, node)
+        if table is not None:
+            asked[table].append(_conjunct(scope, table, node, slots, used))
     if used != set(slots.values()):
         raise SlotNeededError  # something was lifted that is no literal of a condition
     classes = equal_columns(scope, parts)
@@ -97,6 +116,28 @@ def read_shape(text: str, catalog: Catalog, slots: dict[int, int]) -> SelectShap
         classes.several(),
         tuple(Output(seen.name, *seen.places[0]) for seen in scope.columns),
     )
+
+
+def read_conditions(text: str, catalog: Catalog) -> list[str]:
+    """The conditions of a select on one table each, as conditions on tuples by table: `Stocks.PER > 45`."""
+    scope, nodes = _read_clauses(text, catalog)
+    found: list[str] = []
+    for node in nodes:
+        table = _table_of(scope, node)
+        if table is not None:
+            qualified = _with_columns(scope, table, node, table.removesuffix(PAYLOAD))
+            found.append(qualified.sql(dialect=DIALECT, comments=False))
+    return found
+
+
+def _read_clauses(text: str, catalog: Catalog) -> tuple[Scope, list[exp.Expr]]:
+    """What FROM says, and the conjuncts of ON and WHERE."""
+    check_words(text)
+    tree = syntax(text, exp.Select)
+    scope, conditions = read_from(text, tree, catalog)
+    if tree.args.get("where"):
+        conditions.append(tree.args["where"].this)
+    return scope, [node for condition in conditions for node in _conjuncts(condition)]
 
 
 def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
@@ -155,16 +196,7 @@ def _conjunct(
     scope: Scope, table: str, node: exp.Expr, slots: dict[int, int], used: set[int]
 ) -> Conjunct:
     """A conjunct on one table, its columns without that table's name."""
-    node = node.copy()
-    for column in list(columns_of(node)):
-        found = scope.find(column)
-        assert found is not None
-        attribute = next(attribute for part, attribute in found[0] if part == table)
-        bare = _bare(column, attribute, found[1])
-        if column is node:
-            node = bare
-        else:
-            column.replace(bare)
+    node = _with_columns(scope, table, node)
     schema = scope.catalog.tables[table].schema
     tree, mine = check_condition(scope.text, without_parentheses(node.copy()), schema, slots)
     conjunctions = normal_form(scope.text, tree)
@@ -172,25 +204,64 @@ def _conjunct(
     _mark(node, slots)
     sql = node.sql(dialect=DIALECT, comments=False)
     literals = literals_of(term for conjunction in conjunctions for term in conjunction)
-    return Conjunct(conjunctions, literals, tuple(sql.split(_SLOT)))
+    return Conjunct(conjunctions, literals, tuple(sql.split(_SLOT)), _comparisons(conjunctions))
 
 
-def _bare(column: exp.Expr, attribute: str, fields: list[exp.Identifier]) -> exp.Expr:
-    """A column without its table, where it stands."""
+def _comparisons(conjunctions: Sequence[Conjunction]) -> tuple[LiteralComparison, ...]:
+    """What `Conjunct.comparisons` are."""
+    if len(conjunctions) != 1:
+        return ()
+    found: list[LiteralComparison] = []
+    for term in conjunctions[0]:
+        if not isinstance(term, Factor) or term.negated or term.null or len(term.pieces) != 1:
+            return ()
+        path, (column,) = term.attribute.path, literals_of([term])
+        if len(path) > 1:
+            return ()
+        found.append(LiteralComparison(path[0], term.pieces[0].order, column))
+    return tuple(found)
+
+
+def _with_columns(
+    scope: Scope, table: str, node: exp.Expr, qualifier: str | None = None
+) -> exp.Expr:
+    """A conjunct on one table with the names of its columns as the catalogue has them, behind a qualifier or bare."""
+    node = node.copy()
+    for column in list(columns_of(node)):
+        found = scope.find(column)
+        assert found is not None
+        attribute = next(attribute for part, attribute in found[0] if part == table)
+        named = _named(column, attribute, found[1], qualifier)
+        if column is node:
+            node = named
+        else:
+            column.replace(named)
+    return node
+
+
+def _named(
+    column: exp.Expr, attribute: str, fields: list[exp.Identifier], qualifier: str | None
+) -> exp.Expr:
+    """A column by its name, where it stands."""
     steps = identifiers(column)
     own = steps[len(steps) - len(fields) - 1]
-    first = exp.Identifier(this=attribute, quoted=own.quoted or not _is_plain(attribute))
+    first = _identifier(attribute, own.quoted)
     first.meta.update(own.meta)
     if "start" in steps[0].meta:
         first.meta["start"] = steps[0].meta["start"]
-    found: exp.Expr = exp.Column(this=first)
+    table = None if qualifier is None else _identifier(qualifier)
+    found: exp.Expr = exp.Column(this=first, table=table)
     for identifier in fields:
         found = exp.Dot(this=found, expression=identifier.copy())
     return found
 
 
+def _identifier(name: str, quoted: bool = False) -> exp.Identifier:
+    return exp.Identifier(this=name, quoted=quoted or not is_plain(name))
+
+
 @functools.lru_cache(maxsize=10_000)
-def _is_plain(name: str) -> bool:
+def is_plain(name: str) -> bool:
     """Whether a name needs no quotes wherever it stands."""
     if not name.isascii() or not name.isidentifier():
         return False

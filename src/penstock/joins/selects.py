@@ -12,24 +12,24 @@ the reason, and what to write instead.
 Which edges are meant is decided by what is equal, not by how it is spelt: `a JOIN b USING (x) JOIN c USING (x)` is a
 join along b — c where the catalogue allows only that. An equality that doesn't follow from allowed edges is refused.
 
-Like filters, selects come in numbers and differ in their literals, so each text without its literals, its *shape*, is
-read once (see `language.shapes`).
+Like filters, selects come in numbers and differ in their literals. Each text without its literals, its *shape*, is read
+once (see `language.shapes`), and the literals of all selects of a shape are read together (`select_sides`).
 """
 
 import functools
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from penstock.base.errors import FilterError
-from penstock.covering.reading import region_of
-from penstock.covering.regions import HIDDEN, Region, boxes_meet
-from penstock.joins.axes import has_coordinates
 from penstock.joins.catalog import Catalog
 from penstock.joins.from_clause import Place
-from penstock.joins.select_shapes import Conjunct, Output, SelectShape, read_shape
+from penstock.joins.select_shapes import Output, SelectShape, read_shape
+from penstock.joins.select_sides import SideReader
 from penstock.joins.subscription import NEVER, SelectJoin, Side
 from penstock.language.lifting import ShapeKey, lift, slots_of
+from penstock.language.long_texts import without_collections
 from penstock.language.operands import SlotNeededError
 from penstock.language.shapes import Shapes
 from penstock.language.values import Values
@@ -37,11 +37,9 @@ from penstock.language.values import Values
 SELECT_PATTERN = r"^[ \t\r\n\f\v]*(?i:select)(?:[ \t\r\n\f\v*/-]|$)"
 """How the text of a select begins, and no filter's; a pattern for Python's expressions and for Arrow's."""
 
-_SELECT = re.compile(SELECT_PATTERN.replace("$", r"\Z"))
 _CACHED_SHAPES = 20_000
-_LONG = (
-    4_096  # characters: a longer condition is read again as a filter, a longer text isn't cached
-)
+_LONG = 4_096  # characters: a longer text isn't cached
+_FEW = 16  # selects of a shape, from which on columns pay
 _EXACT_ERRORS = 1_000  # refused selects that are read once more each, for a position of their own
 
 
@@ -52,15 +50,6 @@ class Select:
     text: str
     join: SelectJoin
     columns: tuple[Output, ...]
-
-
-def is_select(text: str) -> bool:
-    """Whether a subscription's text is meant as a select: no filter begins with that word.
-
-    >>> is_select("SELECT * FROM Stocks"), is_select("selected = 5"), is_select("select.price > 5")
-    (True, False, False)
-    """
-    return _SELECT.match(text) is not None
 
 
 def read_select(text: str, catalog: Catalog) -> Select:
@@ -107,7 +96,9 @@ class Selects:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self._filters = {name: Shapes(table.schema) for name, table in catalog.tables.items()}
+        self._sides = {
+            name: SideReader(name, Shapes(table.schema)) for name, table in catalog.tables.items()
+        }
         self._shapes: dict[ShapeKey, SelectShape | FilterError | None] = {}
 
     @staticmethod
@@ -130,7 +121,7 @@ class Selects:
     def many(
         self, texts: Sequence[str | None]
     ) -> tuple[list[Select | None], list[tuple[int, FilterError]]]:
-        """Read many selects: None for each that isn't one, and the errors by position.
+        """Read many selects, by columns: None for each that isn't one, and the errors by position.
 
         >>> from penstock.joins.catalog import Table
         >>> selects = Selects(Catalog.of({"A": Table({"x": "int"}, key="x")}))
@@ -138,21 +129,45 @@ class Selects:
         >>> found[0].join.sides[0].ranges, [row for row, _ in errors]
         ((('x', Values(intervals=((6, None),), null=False)),), [1])
         """
-        found: list[Select | None] = []
+        with without_collections():  # it would look at all that is read again and again
+            found = self._by_columns(texts)
         errors: list[tuple[int, FilterError]] = []
         for row, text in enumerate(texts):
-            select = None
-            try:
-                if text is None:
-                    raise FilterError("", "the select is NULL")
-                known = self._shapes.get(lift(text)[0]) if len(errors) >= _EXACT_ERRORS else None
-                if isinstance(known, FilterError):
-                    raise FilterError(text, known.reason)
-                select = self.one(text)
-            except FilterError as error:
-                errors.append((row, error))
-            found.append(select)
+            if found[row] is None:
+                try:
+                    found[row] = self._left_over(text, len(errors) < _EXACT_ERRORS)
+                except FilterError as error:
+                    errors.append((row, error))
         return found, errors
+
+    def _by_columns(self, texts: Sequence[str | None]) -> list[Select | None]:
+        """What can be read by columns; None for each that must be read alone."""
+        groups: dict[ShapeKey, _Group] = {}
+        for row, text in enumerate(texts):
+            if text is not None:
+                key, lifted = lift(text)
+                group = groups.get(key)
+                if group is None:
+                    group = groups[key] = _Group()
+                group.rows.append(row)
+                group.texts.append(text)
+                group.lifted.append(lifted)
+        found: list[Select | None] = [None] * len(texts)
+        for key, group in groups.items():
+            shape = self._shape(key, group.texts[0])
+            if isinstance(shape, SelectShape) and len(group.rows) >= _FEW:
+                for row, select in zip(group.rows, self._fill(shape, group), strict=True):
+                    found[row] = select
+        return found
+
+    def _left_over(self, text: str | None, exact: bool) -> Select:
+        """Read a select that wasn't read by columns. If its error need not be exact, its shape's will do."""
+        if text is None:
+            raise FilterError("", "the select is NULL")
+        known = None if exact else self._shapes.get(lift(text)[0])
+        if isinstance(known, FilterError):
+            raise FilterError(text, known.reason)
+        return self.one(text)
 
     def _shape(self, key: ShapeKey, text: str) -> SelectShape | FilterError | None:
         """None if selects of this shape can't share one reading."""
@@ -181,63 +196,40 @@ class Selects:
                     raise FilterError(text, str(error), *column.literal.span) from None
         return self._filled(text, shape, ())
 
-    # --- from a shape to a select --------------------------------------------------------------
+    # --- from a shape to selects ---------------------------------------------------------------
 
     def _filled(self, text: str, shape: SelectShape, lifted: Sequence[str]) -> Select:
-        sides = [self._side(text, table, conjuncts, lifted) for table, conjuncts in shape.sides]
-        if _contradict(sides, shape.classes):
-            sides[0] = Side(sides[0].table, (), NEVER)
-        return Select(text, SelectJoin(tuple(sides), shape.edges), shape.columns)
+        try:
+            sides = [self._sides[t].one_side(conjuncts, lifted) for t, conjuncts in shape.sides]
+        except FilterError as error:  # of a condition
+            raise FilterError(text, error.reason, hint=error.hint) from None
+        return _select(text, shape, sides, shape.classes)
 
-    def _side(
-        self, text: str, table: str, conjuncts: Sequence[Conjunct], lifted: Sequence[str]
-    ) -> Side:
-        ranges: dict[str, Values] = {}
-        residual: list[tuple[str, Region]] = []
-        for conjunct in conjuncts:
-            region = conjunct.region(lifted)
-            boxes = region.boxes
-            if not boxes:
-                return Side(table, (), NEVER)
-            if len(boxes) > 1 or not all(map(_is_range, boxes[0])):
-                residual.append((conjunct.text(lifted), region))
-                continue
-            for (attribute,), values in boxes[0]:
-                known = ranges.get(attribute)
-                ranges[attribute] = values if known is None else values.intersection(known)
-        if any(values.is_empty for values in ranges.values()):
-            return Side(table, (), NEVER)
-        side = Side(table, tuple(sorted(ranges.items(), key=lambda r: r[0])), None)
-        return self._with_residual(text, side, residual) if residual else side
-
-    def _with_residual(self, text: str, side: Side, residual: list[tuple[str, Region]]) -> Side:
-        condition, rest = residual[0]
-        if len(residual) > 1 or len(condition) > _LONG:
-            condition = " AND ".join(f"({one})" for one, _ in residual)
-            try:  # together they may be more than a filter can be
-                rest = region_of(self._filters[side.table].one(condition))
-            except FilterError as error:
-                raise FilterError(
-                    text,
-                    f"the conditions on {side.table!r} together: {error.reason}",
-                    hint=error.hint,
-                ) from None
-        box = tuple(((attribute,), values) for attribute, values in side.ranges)
-        if not any(boxes_meet(box, other) for other in rest.boxes):
-            return Side(side.table, (), NEVER)
-        return Side(side.table, side.ranges, condition)
+    def _fill(self, shape: SelectShape, group: "_Group") -> Iterator[Select | None]:
+        """The selects of a group; None for one that must be read alone."""
+        read = [self._sides[t].many_sides(conj, group.lifted) for t, conj in shape.sides]
+        sure = np.logical_and.reduce([fine for _, fine in read]).tolist()
+        asked = {(t, name) for t, conjuncts in shape.sides for c in conjuncts for name in c.names}
+        classes = [places for places in shape.classes if len(asked.intersection(places)) > 1]
+        for is_sure, text, *sides in zip(sure, group.texts, *(s for s, _ in read), strict=True):
+            yield _select(text, shape, sides, classes) if is_sure else None
 
 
-def _is_range(test: tuple[tuple[str, ...], Values]) -> bool:
-    """Whether a test of a box is one interval of a column, whose ends have coordinates."""
-    path, values = test
-    return (
-        len(path) == 1
-        and not path[0].startswith(HIDDEN)
-        and len(values.intervals) == 1
-        and not values.null
-        and has_coordinates(values)
-    )
+@dataclass(slots=True)
+class _Group:
+    """Selects of one shape: where they stand, their texts and their literals."""
+
+    rows: list[int] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    lifted: list[tuple[str, ...]] = field(default_factory=list)
+
+
+def _select(
+    text: str, shape: SelectShape, sides: list[Side], classes: Sequence[Sequence[Place]]
+) -> Select:
+    if classes and _contradict(sides, classes):
+        sides[0] = Side(sides[0].table, (), NEVER)
+    return Select(text, SelectJoin(tuple(sides), shape.edges), shape.columns)
 
 
 def _contradict(sides: Sequence[Side], classes: Sequence[Sequence[Place]]) -> bool:

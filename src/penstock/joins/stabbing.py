@@ -21,7 +21,7 @@ inside takes 0.8 µs with 100K and 1.3 µs with 1M of them, and 6 and 30 µs if 
 
 import numpy as np
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int64s, grown
 from penstock.base.jit import kernel
 
 
@@ -88,9 +88,5 @@ class Clusters:
         self._order = np.insert(kept, np.searchsorted(self._last[kept], self._last[come]), come)
 
     def _reserve(self, size: int) -> None:
-        if size <= len(self._alive):
-            return
-        more = max(size, 2 * len(self._alive)) - len(self._alive)
-        self._first = np.concatenate([self._first, np.zeros(more, np.int64)])
-        self._last = np.concatenate([self._last, np.zeros(more, np.int64)])
-        self._alive = np.concatenate([self._alive, np.zeros(more, np.bool_)])
+        self._first, self._last = grown(self._first, size), grown(self._last, size)
+        self._alive = grown(self._alive, size)

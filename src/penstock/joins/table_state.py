@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int64s, grown
 from penstock.base.errors import SchemaError
 from penstock.base.row_values import unreadable_rows
 from penstock.joins.axes import NULL, Axis, key_tuples, row_keys
@@ -72,8 +72,7 @@ class JoinKeys:
 
     def count(self, come: Int64s, gone: Int64s, named: Int64s) -> None:
         """Count tuples that came and went. Of all that were named, numbers that no tuple has are free again."""
-        if len(self._keys) > len(self._tuples):
-            self._tuples = _grown(self._tuples, 2 * len(self._keys), 0)
+        self._tuples = grown(self._tuples, len(self._keys))
         np.add.at(self._tuples, come[come >= 0], 1)
         np.subtract.at(self._tuples, gone[gone >= 0], 1)
         touched = np.unique(np.concatenate([named, gone]))
@@ -287,15 +286,7 @@ class TableState:
         return place
 
     def _grow(self) -> None:
-        room = len(self._columns[None])
-        if len(self.rows) <= room:
-            return
-        size = max(len(self.rows), 2 * room)
-        self._columns = {name: _grown(column, size, NULL) for name, column in self._columns.items()}
-        self._keys = {edge: _grown(column, size, -1) for edge, column in self._keys.items()}
-
-
-def _grown(column: Int64s, size: int, fill: int) -> Int64s:
-    larger = np.full(size, fill, np.int64)
-    larger[: len(column)] = column
-    return larger
+        size = len(self.rows)
+        if size > len(self._columns[None]):
+            self._columns = {name: grown(c, size, NULL) for name, c in self._columns.items()}
+            self._keys = {edge: grown(c, size, -1) for edge, c in self._keys.items()}

@@ -20,7 +20,7 @@ _LONG, _MANY = 100, 16
 def factor_values(factor: Factor, literals: Sequence[tuple[Column, str]]) -> Values:
     """What a factor accepts, given its literals as they are written. ValueError if one of them is none."""
     is_short = len(literals) <= _MANY and all(len(text) <= _LONG for _, text in literals)
-    find = _known if is_short else _piece
+    find = _known if is_short else literal_values
     pieces = [
         find(column.pool, piece.order, text)
         for piece, (column, text) in zip(factor.pieces, literals, strict=True)
@@ -32,7 +32,7 @@ def factor_values(factor: Factor, literals: Sequence[tuple[Column, str]]) -> Val
     return Values(values.complement().intervals, factor.null) if factor.negated else values
 
 
-def _piece(pool: PoolKey, order: str, text: str) -> Values:
+def literal_values(pool: PoolKey, order: str, text: str) -> Values:
     """The values that compare in this way with a literal."""
     line = line_of(pool.type)
     if order == "prefix":
@@ -43,4 +43,4 @@ def _piece(pool: PoolKey, order: str, text: str) -> Values:
 
 
 # The same predicates come again and again. And of one and the same object no test of inclusion is needed.
-_known = functools.lru_cache(maxsize=50_000)(_piece)
+_known = functools.lru_cache(maxsize=50_000)(literal_values)
