@@ -43,8 +43,7 @@ DOORS = ["penstock", "penstock.__main__", "penstock.operators.library"]
 
 WAITING = {
     "penstock.covering.routing_table": "brokers keep one for each link",
-    "penstock.views.choosing.increments": "the document stage follows the registry with it",
-    "penstock.views.pattern_text": "a registry tells tree patterns apart by their text",
+    "penstock.views.live_views": "the document stage follows the registry with it",
 }
 """Modules that no user reaches yet, and the part that is going to: what they import is reached through them."""
 

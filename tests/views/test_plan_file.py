@@ -22,7 +22,7 @@ def plans(draw) -> tuple[Problem, Configuration, ViewsPlan]:
     _, chosen = draw(st.sampled_from(list(configurations(problem))[:100]))
     configuration = Configuration(np.array(chosen, np.int64))
     count = len(chosen)
-    texts = draw(st.lists(st.text(max_size=8), min_size=count, max_size=count))
+    texts = draw(st.lists(st.text(max_size=8), min_size=count, max_size=count, unique=True))
     site = draw(st.lists(st.integers(0, 9), min_size=count, max_size=count))
     notes = {"bound": draw(st.floats(0, 1e9)), "said": draw(st.text(max_size=5)), "none": None}
     graph, costs, capacities = problem
@@ -72,6 +72,25 @@ def small() -> ViewsPlan:
         np.array([0.5, 0.25, 0.125]),
         {"bound": 5.5},
     )
+
+
+def test_rows_with_equal_texts_are_one_view_that_counts_once(tmp_path):
+    """Of two rows the nearer to the source: the other one is no load, and takes no place."""
+    fed = Inputs(np.array([0, 0, 1, 2, 3]), np.array([0, 0, 0], np.int32))
+    zero = np.zeros(4)
+    twice = ViewsPlan(
+        ("//a", "//a[b]", "//a[b]", "//a"),
+        fed,
+        np.arange(4),
+        Capacities(np.ones(4, np.int64), 1),
+        zero,
+        zero,
+    )
+    assert twice.once.tolist() == [True, True, False, False]
+    assert twice.load.tolist() == [1, 0, 0, 0]
+    assert twice.from_source == 1
+    write_plan(twice, tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json").texts == twice.texts
 
 
 def test_a_plan_reads_well(tmp_path):

@@ -17,7 +17,7 @@ from penstock.base.errors import FilterError, PenstockError, SubscriptionErrors
 from penstock.views.choosing.capacities import Capacities, capacities
 from penstock.views.choosing.choosing import ConfigurationChoice, choose
 from penstock.views.choosing.cost_model import CostModel, ViewStatistics, costs, statistics
-from penstock.views.choosing.loga import WIDER, Shortened, shorten
+from penstock.views.choosing.loga import THRIFT, WIDER, Shortened, shorten
 from penstock.views.documents.documents import Documents
 from penstock.views.extraction.volumes import volumes
 from penstock.views.pattern_parser import parse_pattern
@@ -47,6 +47,7 @@ class Wishes:
     source_capacity: str | float | None = None
     rewritings: int = 30
     wider: float = WIDER
+    thrift: float = THRIFT
     seconds: float = 120.0
     model: CostModel = field(default_factory=CostModel)
 
@@ -93,7 +94,7 @@ def plan_views(
     choice = choose(graph, priced, limit, seconds=wishes.seconds)
     clock.begin("shortening paths")
     wide = limit.widen_views(wishes.wider)
-    shortened = shorten(graph, choice.configuration, priced, wide, seconds=wishes.seconds)
+    shortened = shorten(graph, choice.configuration, priced, wide, wishes.seconds, wishes.thrift)
     clock.begin("")
     notes = {
         "embeddings": embedding.edges,

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.arrays import Float64s, Int64s, offsets
+from penstock.base.arrays import Bools, Float64s, Int64s, offsets
 from penstock.base.checked_files import checksum_of
 from penstock.base.durable import replace_file
 from penstock.base.errors import PenstockError
@@ -82,9 +82,20 @@ class ViewsPlan:
         return levels_of(self.fed)
 
     @property
+    def once(self) -> Bools:
+        """Of rows with equal texts, which are one view, the nearest to the source: it is fed, and counts."""
+        found = np.zeros(len(self.texts), np.bool_)
+        rows: dict[str, int] = {}
+        for row in np.argsort(self.level, kind="stable").tolist():
+            rows.setdefault(self.texts[row], row)
+        found[list(rows.values())] = True
+        return found
+
+    @property
     def load(self) -> Int64s:
-        """How many views each feeds."""
-        return np.bincount(self.fed.inputs, minlength=len(self.texts))
+        """How many other views each feeds."""
+        counted = np.repeat(self.once, np.diff(self.fed.start))
+        return np.bincount(self.fed.inputs[counted], minlength=len(self.texts))
 
     @property
     def latency(self) -> Float64s:
@@ -94,7 +105,7 @@ class ViewsPlan:
     @property
     def from_source(self) -> int:
         """How many views the source feeds."""
-        return int(np.count_nonzero(np.diff(self.fed.start) == 0))
+        return int(np.count_nonzero(self.once & (np.diff(self.fed.start) == 0)))
 
     def inputs(self, view: int) -> tuple[int, ...]:
         """What one view is fed from: nothing if from the source."""

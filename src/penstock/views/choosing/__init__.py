@@ -5,5 +5,5 @@
 - `infeasible`: what makes it impossible;
 - `loga`: shorter paths; by way of `feeding`, `reach`, `user_lists`;
 - `configuration`: levels, loads and latencies of a configuration, and whether it is valid;
-- `increments`: views that come and go, sites that fail; by way of `growing`, `refeeding`.
+- `running`: who feeds whom while views come and go.
 """
