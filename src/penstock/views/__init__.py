@@ -6,6 +6,7 @@ every view where it is fed from, so that the source and every site stay within t
 designing        `plan_views`: from the texts of views to a plan: begin here
 live_views       `LiveViews`: a plan that follows subscriptions as they come and go
 dissemination    a plan at work: documents in, what each view has of them out
+explain          why a document matches a pattern, or doesn't
 tree_pattern     what a view is;  `pattern_parser`, `pattern_tokens`, `pattern_text`: from its text, and back
 tuples           a view's result;  `text_columns`: how large it may be
 node_ids         nodes of documents;  `comparisons`, `numerals`: their values
