@@ -107,7 +107,7 @@ def plan_views(
         "latency": shortened.latency,
         **{f"seconds {phase}": round(took, 3) for phase, took in clock.seconds.items()},
     }
-    plan = plan_of(list(texts), graph, shortened.configuration, priced, wide, found.site, notes)
+    plan = plan_of(list(texts), graph, shortened.configuration, priced, wide, notes)
     return Design(plan, embedding, graph, choice, shortened, clock.seconds)
 
 

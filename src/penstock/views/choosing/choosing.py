@@ -24,7 +24,6 @@ from penstock.base.errors import PenstockError
 from penstock.base.jit import kernel
 from penstock.views.choosing.augment import augment_choice
 from penstock.views.choosing.capacities import Capacities
-from penstock.views.choosing.graph_check import well_formed
 from penstock.views.choosing.infeasible import (
     explain_infeasible,
     fewest_from_source,
@@ -78,13 +77,13 @@ def choose(
 ) -> ConfigurationChoice:
     """The configuration of least utilisation, or one within a bound of it.
 
-    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 2], [0, 1, 2], [0, 0], [0, 1, 2])))
+    >>> numbers = np.array([0, 0, 0, 1, 2], np.int32)
+    >>> graph = RewritingGraph(np.array([0, 0, 1, 2]), np.array([0, 1, 2]), numbers[:2], numbers[2:])
     >>> costs = Costs(*map(np.array, ([1.0, 1.0], [0.0, 0.0], [9.0, 5.0, 4.0], [0.0, 0.0, 0.0])))
     >>> choice = choose(graph, costs, Capacities(np.array([1, 1, 1]), 2))
     >>> choice.configuration.chosen.tolist(), choice.utilisation, choice.exact
     ([-1, 0, -1], 14.0, True)
     """
-    graph = well_formed(graph)
     _check(graph, costs, capacities)
     began = monotonic()
     until = began + seconds

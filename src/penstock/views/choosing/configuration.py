@@ -104,12 +104,15 @@ def _problems(
     reached[_from_source(*fed)] = True
     if not reached.all():
         yield f"{_some(~reached)}: no path from the source, they are fed in a circle"
-    load = loads(graph, configuration)
-    for view in np.flatnonzero(load.views > capacities.views)[:_SHOWN].tolist():
-        most = capacities.views[view]
-        yield f"view {view} feeds {load.views[view]}, more than its capacity of {most}"
-    if load.source > capacities.source:
-        yield f"the source feeds {load.source} views, more than its capacity of {capacities.source}"
+    yield from capacity_problems(*loads(graph, configuration), capacities)
+
+
+def capacity_problems(load: Int64s, from_source: int, capacities: Capacities) -> Iterator[str]:
+    """Which views, and whether the source, feed more than they may."""
+    for view in np.flatnonzero(load > capacities.views)[:_SHOWN].tolist():
+        yield f"view {view} feeds {load[view]}, more than its capacity of {capacities.views[view]}"
+    if from_source > capacities.source:
+        yield f"the source feeds {from_source} views, more than its capacity of {capacities.source}"
 
 
 def _some(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> str:

@@ -30,7 +30,6 @@ import numpy as np
 from penstock.base.arrays import Int64s
 from penstock.base.jit import kernel
 from penstock.views.choosing.capacities import Capacities
-from penstock.views.choosing.configuration import check
 from penstock.views.choosing.cost_model import utilisation_of
 from penstock.views.choosing.feeding import (
     Feeding,
@@ -39,7 +38,6 @@ from penstock.views.choosing.feeding import (
     slowest_input,
     spread_latency,
 )
-from penstock.views.choosing.graph_check import well_formed
 from penstock.views.choosing.reach import reach
 from penstock.views.choosing.user_lists import use
 from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
@@ -82,14 +80,13 @@ def shorten(
 ) -> Shortened:
     """A configuration with less latency, within capacities (see `Capacities.widen_views`) that the one given keeps to.
 
-    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 3], [0, 1, 2, 3], [0, 1, 0], [0, 1, 2])))
+    >>> numbers = np.array([0, 1, 0, 0, 1, 2], np.int32)
+    >>> graph = RewritingGraph(np.array([0, 0, 1, 3]), np.array([0, 1, 2, 3]), numbers[:3], numbers[3:])
     >>> costs = Costs(np.ones(3), np.ones(3), np.ones(3), np.ones(3))
     >>> found = shorten(graph, Configuration(np.array([-1, 0, 1])), costs, Capacities(np.array([2, 2, 2]), 1))
     >>> found.configuration.chosen.tolist(), found.latency_before, found.latency
     ([-1, 0, 2], 6.0, 5.0)
     """
-    graph = well_formed(graph)
-    check(graph, configuration, capacities)
     began = monotonic()
     feed = feeding(graph, configuration, costs, capacities)
     before = float(feed.latency.sum())
