@@ -11,7 +11,7 @@ from tests.views.small_graphs import Problem, configurations, problems
 
 from penstock.views.choosing.augment import augment_choice
 from penstock.views.choosing.capacities import UNLIMITED, Capacities, capacities
-from penstock.views.choosing.choosing import ChoiceError, choose
+from penstock.views.choosing.choosing import choose
 from penstock.views.choosing.configuration import check
 from penstock.views.choosing.cost_model import costs, statistics, utilisation_of
 from penstock.views.choosing.infeasible import Infeasible, fewest_from_source, source_program
@@ -215,13 +215,3 @@ def test_unlimited_capacities_take_the_cheapest_of_each_view():
     least[able] = np.minimum(least[able], np.minimum.reduceat(problem.costs.utilisation, starts))
     assert found.exact
     assert found.utilisation == pytest.approx(least.sum())
-
-
-def test_what_does_not_belong_together_is_refused():
-    """Costs of another graph, costs that are no numbers, too few capacities."""
-    problem = large(50, 3, 1.0)
-    with pytest.raises(ChoiceError, match="49 capacities for a graph of 50 views"):
-        choose(problem.graph, problem.costs, capacities(49, 3, 50))
-    bad = problem.costs._replace(utilisation=np.full(len(problem.costs.utilisation), np.nan))
-    with pytest.raises(ChoiceError, match="finite"):
-        choose(problem.graph, bad, problem.capacities)

@@ -43,10 +43,6 @@ _EQUAL = 2e-9  # share of the utilisation: what the order of summation may chang
 _LONG = 10.0  # seconds that are spent on being exact where the choice is good enough
 
 
-class ChoiceError(PenstockError):
-    """A graph and costs or capacities that don't belong together."""
-
-
 class NothingFound(PenstockError):
     """Time was over before a configuration was found, or proved not to be."""
 
@@ -84,7 +80,6 @@ def choose(
     >>> choice.configuration.chosen.tolist(), choice.utilisation, choice.exact
     ([-1, 0, -1], 14.0, True)
     """
-    _check(graph, costs, capacities)
     began = monotonic()
     until = began + seconds
     program = simplify(graph, costs, capacities)
@@ -97,24 +92,6 @@ def choose(
     value = total(program, picked)
     exact = value - bound <= _EQUAL * abs(value)
     return ConfigurationChoice(configuration_of(program, picked), value, min(bound, value), exact)
-
-
-def _check(graph: RewritingGraph, costs: Costs, capacities: Capacities) -> None:
-    views, rewritings = len(graph.rank), len(graph.start) - 1
-    for name, found, expected in (
-        ("capacities", len(capacities.views), views),
-        ("source utilisations", len(costs.source_utilisation), views),
-        ("utilisations", len(costs.utilisation), rewritings),
-    ):
-        if found != expected:
-            raise ChoiceError(
-                f"{found} {name} for a graph of {views} views, {rewritings} rewritings"
-            )
-    for values in (costs.utilisation, costs.source_utilisation):
-        if not np.isfinite(values).all() or (len(values) and values.min() < 0):
-            raise ChoiceError("utilisations must be finite numbers from 0 on")
-    if capacities.source < 0 or (views and capacities.views.min() < 0):
-        raise ChoiceError("capacities must be 0 or more")
 
 
 def _first(

@@ -17,7 +17,7 @@ from zlib import crc32
 
 import numpy as np
 
-from penstock.base.arrays import Float64s, Int64s, UInt64s, offsets
+from penstock.base.arrays import Float64s, Int64s, UInt64s, offsets, read_only
 from penstock.views.rewriting.embedding_graph import EmbeddingGraph
 from penstock.views.rewriting.flat_patterns import ANY_LABEL, flatten, signatures
 from penstock.views.rewriting.rewriting import RewritingLimits, preference, rewritings_of_range
@@ -109,6 +109,13 @@ def rewritings_from(
         np.concatenate([np.empty(0, np.int64), *candidates]).astype(np.int32),
     )
     weights = np.append(size, np.zeros(len(views)))
-    found = rewritings_of_range(flat, part, len(among), rank, preference(rank, weights), limits)
+    found = rewritings_of_range(
+        flat,
+        part.part(0, len(views)),
+        len(among),
+        read_only(rank),
+        preference(rank, weights),
+        limits,
+    )
     first = np.append(np.zeros(len(among), np.int64), found.first)
     return RewritingGraph(first, found.start, found.inputs, rank)
