@@ -79,11 +79,11 @@ def test_whatever_comes_and_goes(tmp_path, data):
         beta=draw(st.sampled_from([0.0, 50.0])),
         seconds=5.0,
     )
-    pool = [pattern for _ in range(2) for pattern in draw(related_patterns())]
+    pool = draw(related_patterns(views=9))
     live, asked = LiveViews(options), dict[int, TreePattern]()
     for _ in range(draw(st.integers(1, 6))):
         gone = draw(st.sets(st.sampled_from(sorted(asked)), max_size=3)) if asked else set()
-        come = draw(st.dictionaries(st.integers(0, 9), st.sampled_from(pool), max_size=4))
+        come = draw(st.dictionaries(st.integers(0, 15), st.sampled_from(pool), max_size=6))
         asked = {sid: pattern for sid, pattern in asked.items() if sid not in gone} | come
         before = dict(live.refused)
         with planned_often(draw(st.booleans())):
@@ -151,6 +151,18 @@ def test_what_a_view_fed_is_fed_anew_when_it_goes():
     assert feeds(live) == {1: set(), 3: {1}}
     live.update({}, [1])
     assert feeds(live) == {3: set()}
+
+
+def test_a_view_is_not_fed_from_what_it_feeds():
+    """Two that could feed each other: when what fed the first goes, it takes the source, not the second."""
+    live = LiveViews()
+    for sid, text in enumerate(
+        ["//a[b{val}][c{val}]", "//a[b = '1'][c{val}]", "//a[c{val}][b = '1']"]
+    ):
+        live.update({sid: text}, [])
+    assert feeds(live) == {0: set(), 1: {0}, 2: {1}}
+    live.update({}, [0])
+    assert feeds(live) == {1: set(), 2: {1}}
 
 
 def test_a_text_that_is_no_pattern_is_refused_alone():
