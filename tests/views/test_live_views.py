@@ -153,6 +153,16 @@ def test_what_a_view_fed_is_fed_anew_when_it_goes():
     assert feeds(live) == {3: set()}
 
 
+def test_a_view_that_loses_an_input_leaves_the_others_too():
+    """What it took of their capacity is free for the next one."""
+    live = LiveViews(LiveOptions(capacity=1, wider=1.0))
+    live.update({0: "//a/b{val}", 1: "//a/c{val}", 2: "//a[b{val}][c{val}]"}, [])
+    assert feeds(live)[2] == {0, 1}
+    live.update({}, [0])
+    live.update({3: "//a[c = '5']"}, [])
+    assert feeds(live) == {1: set(), 2: set(), 3: {1}}
+
+
 def test_a_view_is_not_fed_from_what_it_feeds():
     """Two that could feed each other: when what fed the first goes, it takes the source, not the second."""
     live = LiveViews()
