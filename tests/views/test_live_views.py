@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -283,6 +284,25 @@ def test_a_plan_of_nobody_goes_by_the_numbers_of_its_rows():
     assert empty.texts == ()
     assert empty.capacities.source == UNLIMITED
     assert np.array_equal(empty.level, [])
+
+
+def test_a_plan_with_a_text_that_is_no_pattern_is_refused():
+    """Whoever wrote it, it can't go on."""
+    plan = live_views.plan_views([ITEMS, ACME]).plan
+    with pytest.raises(live_views.PenstockError, match="view 1 can't be read: the pattern breaks"):
+        LiveViews.of(replace(plan, texts=(ITEMS, "//")))
+
+
+def test_nobody_is_planned_without_a_word(caplog):
+    """When all have gone, there's nothing to plan, and nothing to warn of."""
+    with planned_often(True):
+        live = LiveViews()
+        live.update({1: "//a", 2: "//b"}, [])
+        live.update({}, [1, 2])
+        live.update({3: "//a"}, [])
+        live.update({}, [3])
+    assert len(live) == 0
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("bad", [{"capacity": -1}, {"source_capacity": 1.5}, {"rewritings": 0}])

@@ -114,6 +114,8 @@ class LiveViews:
         live = cls(options, samples)
         ids = range(len(plan.texts)) if plan.ids is None else plan.ids.tolist()
         new = live._read(dict(zip(ids, plan.texts, strict=True)))
+        for sid, why in live.refused.items():
+            raise PenstockError(f"the plan's view {sid} can't be read: {why}")
         live._changes = int(plan.notes.get(_CHANGES) or 0)
         if live._live:
             views = [live._view_of[sid] for sid in ids]
@@ -313,6 +315,8 @@ class LiveViews:
         """Plan everything. Whether that was possible; if not, all stays as it is."""
         self._changes = 0
         numbers = list(self._views)
+        if not numbers:
+            return True
         try:
             plan = plan_views(
                 [self._views[n].text for n in numbers], self.options, self._samples

@@ -74,6 +74,7 @@ def flatten(patterns: Sequence[TreePattern], asked: int | None = None) -> FlatPa
     With `asked` only pairs with one of the last so many views are going to be compared.
     """
     sizes = [len(pattern.nodes) for pattern in patterns]
+    _check_sizes(sizes)
     nodes = [node for pattern in patterns for node in pattern.nodes]
     numbers = {ANY: ANY_LABEL}
     label = np.array([numbers.setdefault(n.label, len(numbers)) for n in nodes], np.int32)
@@ -141,6 +142,15 @@ def parent_in(word: int) -> int:
 def is_descendant_in(word: int) -> bool:
     """Whether a node may lie anywhere below its parent."""
     return word >> (2 * _NUMBER_BITS + _PARENT_BITS) != 0
+
+
+def _check_sizes(sizes: Sequence[int]) -> None:
+    for view, size in enumerate(sizes):
+        if not 0 < size <= MOST_NODES:
+            raise PenstockError(
+                f"view {view} has {size} nodes: a pattern needs at least one, and may have {MOST_NODES}; "
+                "split it into several views"
+            )
 
 
 def _label_sets(start: Int64s, label: Int32s) -> tuple[Int64s, Int32s]:
