@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.views.instances import made_up
 from tests.views.small_graphs import Problem, configurations, problems
 
+from benchmarks.views.checks import check
 from penstock.views.choosing.augment import augment_choice
 from penstock.views.choosing.capacities import UNLIMITED, Capacities, capacities
 from penstock.views.choosing.choosing import choose
-from penstock.views.choosing.configuration import check
 from penstock.views.choosing.cost_model import costs, statistics, utilisation_of
 from penstock.views.choosing.infeasible import Infeasible, fewest_from_source, source_program
 from penstock.views.choosing.lagrangian import priced, reduced_costs, relax

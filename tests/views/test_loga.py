@@ -7,15 +7,14 @@ from hypothesis import strategies as st
 from tests.views.instances import made_up
 from tests.views.small_graphs import Problem, configurations, problems, slow_latency
 
+from benchmarks.views.checks import check, loads
 from penstock.views.choosing.capacities import capacities
 from penstock.views.choosing.choosing import choose
 from penstock.views.choosing.configuration import (
     InvalidConfiguration,
-    check,
     inputs_of,
     latencies,
     levels_of,
-    loads,
 )
 from penstock.views.choosing.cost_model import costs, statistics, utilisation_of
 from penstock.views.choosing.feeding import feeding, spread_latency
@@ -178,5 +177,5 @@ def test_a_circle_is_no_configuration(problem, data):
         check(circle, Configuration(chosen), problem.capacities.widen_views(10))
     chosen[view], chosen[view - 1] = SOURCE, r
     if len(chosen) > 1:
-        with pytest.raises(InvalidConfiguration, match="isn't theirs"):
+        with pytest.raises(InvalidConfiguration, match="isn't its own"):
             check(graph, Configuration(chosen), problem.capacities)

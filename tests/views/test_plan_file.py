@@ -8,9 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.views.small_graphs import Problem, configurations, problems
 
+from benchmarks.views.checks import loads
 from penstock.base.checked_files import checksum_of
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
-from penstock.views.choosing.configuration import Inputs, inputs_of, latencies, levels_of, loads
+from penstock.views.choosing.configuration import Inputs, inputs_of, latencies, levels_of
 from penstock.views.choosing.cost_model import utilisation_of
 from penstock.views.plan_file import PlanError, ViewsPlan, plan_of, read_plan, write_plan
 from penstock.views.rewriting_graph import Configuration

@@ -4,6 +4,6 @@
 - `choosing`: the configuration of least utilisation; by way of `program`, `lagrangian`, `repair`, `augment`, `solver`;
 - `infeasible`: what makes it impossible;
 - `loga`: shorter paths; by way of `feeding`, `user_lists`;
-- `configuration`: levels, loads and latencies of a configuration, and whether it is valid;
+- `configuration`: levels and latencies of a configuration, and what exceeds a capacity;
 - `running`: who feeds whom while views come and go.
 """
