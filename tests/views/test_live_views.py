@@ -128,6 +128,18 @@ def test_a_plan_that_is_read_back_goes_on_as_if_nothing_had_happened(tmp_path, d
             restarted = LiveViews.of(read_plan(tmp_path / "plan.json"), options)
 
 
+def test_a_restart_forgets_no_changes():
+    """What has changed since all was planned counts on, so that all is planned when it would have been."""
+    live = LiveViews()
+    live.update({1: ACME}, [])
+    live.update({2: ITEMS}, [])
+    again = LiveViews.of(live.plan())
+    with planned_often(True):
+        for one in (live, again):
+            one.update({3: "//x"}, [])
+            assert feeds(one) == {1: {2}, 2: set(), 3: set()}
+
+
 def test_equal_patterns_are_one_view_however_they_are_written():
     """It is fed once, counts once, and goes with its last subscription."""
     live = LiveViews(LiveOptions(source_capacity=1))
