@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.benchmark import Step
+from benchmarks.views.checks import check, loads
 from benchmarks.views.instances import Instance
 from benchmarks.views.published import WIDER
 from penstock.views.choosing.capacities import Capacities, capacities
 from penstock.views.choosing.choosing import ConfigurationChoice, choose
-from penstock.views.choosing.configuration import check, inputs_of, latencies, levels_of, loads
+from penstock.views.choosing.configuration import inputs_of, latencies, levels_of
 from penstock.views.choosing.infeasible import Infeasible
 from penstock.views.choosing.loga import Shortened, shorten
 from penstock.views.rewriting_graph import SOURCE, Configuration

@@ -29,7 +29,7 @@ def test_a_plan_is_written_and_shown(penstock: Penstock, views: Path, tmp_path: 
     assert "fed from the source" in result.stdout
     plan = json.loads(out.read_text())
     assert len(plan["views"]["text"]) == 4
-    assert plan["source"] == {"feeds": 3, "capacity": 3}
+    assert plan["source"] == {"capacity": 3}
     shown = penstock("plan", "--show", str(out))
     assert shown.exit_code == 0, shown.stderr
     assert "4 views, 3 fed from the source" in shown.stdout

@@ -8,7 +8,7 @@ from typing import Any
 
 from lxml import etree
 
-from penstock.views.tree_pattern import ANY, Returns, TreePattern, ValueComparison
+from penstock.views.tree_pattern import ANY, PatternNode, Returns, TreePattern, ValueComparison
 
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
 
@@ -169,14 +169,20 @@ def embeddings(pattern: TreePattern, nodes: list[Node]) -> list[tuple[int, ...]]
         wanted = pattern.nodes[len(bound)]
         above = bound[wanted.parent] if wanted.parent >= 0 else -1
         for number, node in enumerate(nodes):
-            named = node.label == wanted.label or (wanted.label == ANY and node.is_element)
-            if not named or not all(holds_on(c, node.value) for c in wanted.value):
-                continue
-            if node.parent == above or (wanted.descendant and _is_below(number, above, nodes)):
+            held = all(holds_on(c, node.value) for c in wanted.value)
+            if held and stands_below(wanted, number, above, nodes):
                 bind((*bound, number))
 
     bind(())
     return found
+
+
+def stands_below(wanted: PatternNode, number: int, above: int, nodes: list[Node]) -> bool:
+    """Whether a node has the label of a pattern node, and lies below (or is a child of) the one above, as it asks."""
+    node = nodes[number]
+    named = node.label == wanted.label or (wanted.label == ANY and node.is_element)
+    lies = node.parent == above or (wanted.descendant and _is_below(number, above, nodes))
+    return named and lies
 
 
 def _is_below(number: int, above: int, nodes: list[Node]) -> bool:

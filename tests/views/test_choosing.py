@@ -9,18 +9,17 @@ from hypothesis import strategies as st
 from tests.views.instances import made_up
 from tests.views.small_graphs import Problem, configurations, problems
 
+from benchmarks.views.checks import check
 from penstock.views.choosing.augment import augment_choice
 from penstock.views.choosing.capacities import UNLIMITED, Capacities, capacities
-from penstock.views.choosing.choosing import ChoiceError, choose
-from penstock.views.choosing.configuration import check
+from penstock.views.choosing.choosing import choose
 from penstock.views.choosing.cost_model import costs, statistics, utilisation_of
-from penstock.views.choosing.graph_check import GraphError
 from penstock.views.choosing.infeasible import Infeasible, fewest_from_source, source_program
 from penstock.views.choosing.lagrangian import priced, reduced_costs, relax
 from penstock.views.choosing.program import configuration_of, loads, simplify, total
 from penstock.views.choosing.repair import OPEN, greedy, improve_choice, users_of_rows
 from penstock.views.choosing.solver import solve
-from penstock.views.rewriting_graph import SOURCE, Configuration, Costs, RewritingGraph
+from penstock.views.rewriting_graph import SOURCE, Configuration
 
 few = settings(deadline=None, max_examples=60)
 
@@ -216,33 +215,3 @@ def test_unlimited_capacities_take_the_cheapest_of_each_view():
     least[able] = np.minimum(least[able], np.minimum.reduceat(problem.costs.utilisation, starts))
     assert found.exact
     assert found.utilisation == pytest.approx(least.sum())
-
-
-def test_what_does_not_belong_together_is_refused():
-    """Costs of another graph, costs that are no numbers, too few capacities."""
-    problem = large(50, 3, 1.0)
-    with pytest.raises(ChoiceError, match="49 capacities for a graph of 50 views"):
-        choose(problem.graph, problem.costs, capacities(49, 3, 50))
-    bad = problem.costs._replace(utilisation=np.full(len(problem.costs.utilisation), np.nan))
-    with pytest.raises(ChoiceError, match="finite"):
-        choose(problem.graph, bad, problem.capacities)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"first": np.array([0, 1])}, "`first` must ascend from 0 to 1 in 3 steps"),
-        ({"start": np.array([0, 2])}, "`start` must ascend from 0 to 1"),
-        ({"start": np.array([0, 0]), "inputs": np.empty(0)}, "without inputs"),
-        ({"inputs": np.array([2])}, "numbers of views, 0 to 1"),
-        ({"inputs": np.array([1])}, "view 1 .rank 1. as an input"),
-        ({"rank": np.array([1, 1])}, "lower rank"),
-    ],
-)
-def test_a_graph_that_is_none_is_refused(change, message):
-    """Numbers that kernels would follow out of their arrays, or in circles, are refused before."""
-    good = RewritingGraph(*map(np.array, ([0, 0, 1], [0, 1], [0], [0, 1])))
-    figures = Costs(np.ones(1), np.ones(1), np.ones(2), np.ones(2))
-    assert choose(good, figures, capacities(2, 1, 1)).utilisation == 2
-    with pytest.raises(GraphError, match=message):
-        choose(good._replace(**change), figures, capacities(2, 1, 1))

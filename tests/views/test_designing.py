@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from benchmarks.views.checks import check
 from penstock.base.errors import PenstockError, SubscriptionErrors
-from penstock.views.choosing.configuration import check, inputs_of
+from penstock.views.choosing.configuration import inputs_of
 from penstock.views.designing import Wishes, plan_views
 from penstock.views.documents.xml_documents import read_xml
 from penstock.views.plan_file import read_plan, write_plan

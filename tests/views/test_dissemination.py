@@ -14,6 +14,7 @@ from penstock.views.choosing.configuration import Inputs, inputs_of
 from penstock.views.dissemination import Dissemination
 from penstock.views.documents.json_documents import read_json
 from penstock.views.documents.xml_documents import read_xml
+from penstock.views.live_views import LiveViews
 from penstock.views.pattern_parser import parse_pattern
 from penstock.views.rewriting.embedding_graph import rank_views
 from penstock.views.rewriting.flat_patterns import flatten
@@ -97,6 +98,28 @@ def test_equal_patterns_are_computed_once_and_nearest_to_the_source():
     network = Dissemination(views, Inputs(np.array([0, 0, 1, 2]), np.array([0, 1], np.int32)))
     assert [(fed.views, fed.inputs) for fed in network.fed] == [((0, 1), ()), ((2,), (0,))]
     assert network.levels == 2
+
+
+def test_a_changed_plan_takes_over_what_is_the_same(monkeypatch):
+    """Only what is fed otherwise is planned again, and the network is the one that is made from nothing."""
+    planned = []
+    real = dissemination.plan_among
+    monkeypatch.setattr(
+        dissemination, "plan_among", lambda *given: planned.append(given[2]) or real(*given)
+    )
+    live = LiveViews()
+    live.update({1: "//a{val}[b{val}]", 2: "//a[b = '1']", 3: "//a[. = '2'][b = '1']"}, [])
+    before = Dissemination.of(live.plan())
+    assert len(planned) == 2
+    live.update({4: "//a[b = '3']", 5: "//a[b = '1']"}, [])
+    after = Dissemination.of(live.plan(), before)
+    assert len(planned) == 3
+    assert after._extractor is before._extractor
+    assert after.fed == Dissemination.of(live.plan()).fed
+    live.update({}, [1])
+    alone = Dissemination.of(live.plan(), after)
+    assert alone._extractor is not after._extractor
+    assert alone.fed == Dissemination.of(live.plan()).fed
 
 
 def test_what_is_too_much_is_a_dead_letter_of_all_that_are_fed_from_it(monkeypatch):

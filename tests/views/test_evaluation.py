@@ -145,16 +145,6 @@ def test_inputs_that_do_not_cover():
         plan_rewriting(q, [TreePattern((a, PatternNode("b", 0)))])
 
 
-def test_tuples_of_other_views():
-    """Inputs in the wrong order, or too few, are refused."""
-    a, b = PatternNode("a", -1, True), PatternNode("b", 0)
-    plan = plan_rewriting(TreePattern((a, b)), [TreePattern((a, b))])
-    with pytest.raises(PenstockError, match="no column 'n1'"):
-        evaluate(plan, [pa.RecordBatch.from_pydict({"document": [1], "n0": [1]})])
-    with pytest.raises(PenstockError, match="1 inputs, and 0 were given"):
-        evaluate(plan, [])
-
-
 def test_a_join_that_explodes(monkeypatch):
     """More rows than allowed are refused before they are made."""
     q = TreePattern((PatternNode("a", -1, True), PatternNode("b", -1, True)))

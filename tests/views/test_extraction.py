@@ -197,10 +197,9 @@ def test_runs_of_patterns_are_what_all_are(monkeypatch: pytest.MonkeyPatch) -> N
     whole = extractor.extract(batch)
     monkeypatch.setattr(extraction, "_CELLS", 5)
     part = next(extractor.extractions(batch))
-    runs = list(part.runs())
-    assert [(run.low, run.past) for run in runs] == [(0, 1), (1, 2), (2, 5), (5, 7)]
-    batches = [run.batch(place) for run in runs for place in range(run.low, run.past)]
-    assert batches == whole.tuples
+    runs = [(low, found.past) for low, found in part.embeddings()]
+    assert runs == [(0, 1), (1, 2), (2, 5), (5, 7)]
+    assert extractor.extract(batch).tuples == whole.tuples
 
 
 def test_no_documents_and_no_patterns() -> None:

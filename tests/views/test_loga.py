@@ -7,21 +7,19 @@ from hypothesis import strategies as st
 from tests.views.instances import made_up
 from tests.views.small_graphs import Problem, configurations, problems, slow_latency
 
+from benchmarks.views.checks import check, loads
 from penstock.views.choosing.capacities import capacities
 from penstock.views.choosing.choosing import choose
 from penstock.views.choosing.configuration import (
     InvalidConfiguration,
-    check,
     inputs_of,
     latencies,
     levels_of,
-    loads,
 )
 from penstock.views.choosing.cost_model import costs, statistics, utilisation_of
 from penstock.views.choosing.feeding import feeding, spread_latency
-from penstock.views.choosing.loga import shorten
-from penstock.views.choosing.reach import reach
-from penstock.views.choosing.user_lists import list_users, use
+from penstock.views.choosing.loga import count_paths, shorten
+from penstock.views.choosing.user_lists import use
 from penstock.views.rewriting_graph import SOURCE, Configuration
 
 few = settings(deadline=None, max_examples=60)
@@ -102,35 +100,21 @@ def test_latencies_follow_every_replacement(problem, data):
 
 @few
 @given(problems(most=8))
-def test_reach_is_what_can_be_walked_to(problem):
-    """Reach of a view counts the views on any path from it, itself included."""
+def test_paths_are_those_that_can_be_walked(problem):
+    """Each view counts the ways to all views that it feeds, directly or not, and to itself."""
     graph = problem.graph
-    views = len(graph.rank)
     last = np.where(np.diff(graph.first) > 0, graph.first[1:] - 1, SOURCE)
-    feeds: list[set[int]] = [set() for _ in range(views)]
-    for view, r in enumerate(last.tolist()):
-        if r != SOURCE:
-            for n in graph.inputs[graph.start[r] : graph.start[r + 1]].tolist():
-                feeds[n].add(view)
+    feed = feeding(graph, Configuration(last), problem.costs, problem.capacities)
 
-    def walked(view: int) -> set[int]:
-        return {view}.union(*(walked(user) for user in feeds[view]))
+    def walked(view: int) -> int:
+        users = [v for v, r in enumerate(last) if r != SOURCE and view in inputs(r)]
+        return 1 + sum(map(walked, users))
 
-    found = reach(list_users(*graph[:3], last, views), graph.rank)
-    assert found.tolist() == [len(walked(view)) for view in range(views)]
+    def inputs(r: int) -> list[int]:
+        return graph.inputs[graph.start[r] : graph.start[r + 1]].tolist()
 
-
-def test_reach_of_more_views_than_a_block():
-    """A chain of 2,000 views and a fan: every count is exact across blocks of bits."""
-    views = 2000
-    chain = np.arange(views, dtype=np.int32)
-    chosen = np.arange(-1, views - 1)
-    first, start = np.append(0, np.arange(views)), np.arange(views)
-    found = reach(list_users(first, start, chain[: views - 1], chosen, views), chain)
-    assert found.tolist() == list(range(views, 0, -1))
-    nearest = np.zeros(views - 1, np.int32)
-    found = reach(list_users(first, start, nearest, chosen, views), chain)
-    assert found.tolist() == [views] + [1] * (views - 1)
+    found = count_paths(feed, np.argsort(graph.rank))
+    assert found.tolist() == [walked(view) for view in range(len(graph.rank))]
 
 
 def test_a_large_configuration_gets_faster_and_thrift_keeps_it_cheap():
@@ -193,5 +177,5 @@ def test_a_circle_is_no_configuration(problem, data):
         check(circle, Configuration(chosen), problem.capacities.widen_views(10))
     chosen[view], chosen[view - 1] = SOURCE, r
     if len(chosen) > 1:
-        with pytest.raises(InvalidConfiguration, match="isn't theirs"):
+        with pytest.raises(InvalidConfiguration, match="isn't its own"):
             check(graph, Configuration(chosen), problem.capacities)

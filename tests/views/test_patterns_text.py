@@ -1,6 +1,5 @@
 """Tree patterns as text: what is read, what is written, what is refused and where."""
 
-import random
 from decimal import Decimal
 
 import pytest
@@ -10,9 +9,8 @@ from tests.views.strategies import patterns
 
 from penstock.base.errors import FilterError
 from penstock.views.pattern_parser import MAX_PATTERN_NODES, MAX_PATTERN_TEXT, parse_pattern
-from penstock.views.pattern_text import canonical, canonical_order, pattern_text
+from penstock.views.pattern_text import pattern_text
 from penstock.views.tree_pattern import (
-    DOCUMENT,
     PatternNode,
     Returns,
     TreePattern,
@@ -37,60 +35,6 @@ def test_what_is_written_is_read_again(pattern: TreePattern, data: st.DataObject
     nodes[place] = PatternNode(label, node.parent, node.descendant, node.returns, value)
     changed = TreePattern(tuple(nodes))
     assert parse_pattern(pattern_text(changed)) == changed
-
-
-def _shuffled(pattern: TreePattern, chance: random.Random) -> TreePattern:
-    """The same pattern, with the branches of every node in another order."""
-    below: dict[int, list[int]] = {}
-    for place, node in enumerate(pattern.nodes):
-        below.setdefault(node.parent, []).append(place)
-    order: list[int] = []
-
-    def walk(place: int) -> None:
-        children = list(below.get(place, []))
-        chance.shuffle(children)
-        for child in children:
-            order.append(child)
-            walk(child)
-
-    walk(DOCUMENT)
-    moved = {old: new for new, old in enumerate(order)} | {DOCUMENT: DOCUMENT}
-    nodes = (pattern.nodes[old] for old in order)
-    return TreePattern(
-        tuple(
-            PatternNode(n.label, moved[n.parent], n.descendant, n.returns, n.value) for n in nodes
-        )
-    )
-
-
-def _as_set(pattern: TreePattern) -> object:
-    """What a pattern is, without any order: nested, with branches counted."""
-    below: dict[int, list[int]] = {}
-    for place, node in enumerate(pattern.nodes):
-        below.setdefault(node.parent, []).append(place)
-
-    def nested(place: int) -> tuple[object, ...]:
-        node = pattern.nodes[place]
-        inner = sorted(repr(nested(child)) for child in below.get(place, []))
-        return node.label, node.descendant, int(node.returns), node.value, tuple(inner)
-
-    return sorted(repr(nested(child)) for child in below[DOCUMENT])
-
-
-@given(patterns(most=8), patterns(most=8), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=100)
-def test_the_canonical_form_is_that_of_all_orders_of_branches(
-    one: TreePattern, other: TreePattern, chance: random.Random
-) -> None:
-    """Two patterns have the same canonical text exactly if they differ in nothing but the order of branches."""
-    shuffled = _shuffled(one, chance)
-    assert canonical(one) == canonical(shuffled)
-    assert pattern_text(canonical(one)) == pattern_text(canonical(shuffled))
-    same = _as_set(one) == _as_set(other)
-    assert (pattern_text(canonical(one)) == pattern_text(canonical(other))) == same
-    assert canonical(canonical(one)) == canonical(one)
-    form, places = canonical_order(one)
-    assert [n.label for n in form.nodes] == [one.nodes[place].label for place in places]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from penstock.views.plan_file import ViewsPlan, plan_of
 def chain(count: int, capacity: int = UNLIMITED) -> ViewsPlan:
     """Views, each fed from the one before."""
     return ViewsPlan(
-        tuple("//a{val}" for _ in range(count)),
+        tuple(f"//a{n}" for n in range(count)),
         Inputs(np.maximum(np.arange(-1, count), 0), np.arange(count - 1, dtype=np.int32)),
         np.arange(count),
         Capacities(np.full(count, capacity), 1),
@@ -48,7 +48,7 @@ def test_a_plan_of_any_size_is_drawn(tmp_path, count, ending):
     found = costs(made.graph, statistics(made.tuples, made.size))
     limits = capacities(len(made.tuples), 5, len(made.tuples))
     choice = choose(made.graph, found, limits, seconds=1)
-    texts = ["//a{val}"] * len(made.tuples)
+    texts = [f"//a{n}" for n in range(len(made.tuples))]
     plan = plan_of(texts, made.graph, choice.configuration, found, limits)
     draw_levels(plan if count > 1 else chain(1), tmp_path / f"levels.{ending}")
     head = (tmp_path / f"levels.{ending}").read_bytes()[:200]

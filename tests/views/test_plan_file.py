@@ -8,9 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.views.small_graphs import Problem, configurations, problems
 
+from benchmarks.views.checks import loads
 from penstock.base.checked_files import checksum_of
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
-from penstock.views.choosing.configuration import Inputs, inputs_of, latencies, levels_of, loads
+from penstock.views.choosing.configuration import Inputs, inputs_of, latencies, levels_of
 from penstock.views.choosing.cost_model import utilisation_of
 from penstock.views.plan_file import PlanError, ViewsPlan, plan_of, read_plan, write_plan
 from penstock.views.rewriting_graph import Configuration
@@ -22,14 +23,13 @@ def plans(draw) -> tuple[Problem, Configuration, ViewsPlan]:
     _, chosen = draw(st.sampled_from(list(configurations(problem))[:100]))
     configuration = Configuration(np.array(chosen, np.int64))
     count = len(chosen)
-    texts = draw(st.lists(st.text(max_size=8), min_size=count, max_size=count))
-    site = draw(st.lists(st.integers(0, 9), min_size=count, max_size=count))
+    texts = draw(st.lists(st.text(max_size=8), min_size=count, max_size=count, unique=True))
     notes = {"bound": draw(st.floats(0, 1e9)), "said": draw(st.text(max_size=5)), "none": None}
     graph, costs, capacities = problem
     return (
         problem,
         configuration,
-        plan_of(texts, graph, configuration, costs, capacities, site, notes),
+        plan_of(texts, graph, configuration, costs, capacities, notes),
     )
 
 
@@ -74,26 +74,44 @@ def small() -> ViewsPlan:
     )
 
 
+def test_rows_with_equal_texts_are_one_view_that_counts_once(tmp_path):
+    """Of two rows the nearer to the source: the other one is no load, and takes no place."""
+    fed = Inputs(np.array([0, 0, 1, 2, 3]), np.array([0, 0, 0], np.int32))
+    zero = np.zeros(4)
+    twice = ViewsPlan(
+        ("//a", "//a[b]", "//a[b]", "//a"),
+        fed,
+        np.arange(4),
+        Capacities(np.ones(4, np.int64), 1),
+        zero,
+        zero,
+    )
+    assert twice.once.tolist() == [True, True, False, False]
+    assert twice.load.tolist() == [1, 0, 0, 0]
+    assert twice.from_source == 1
+    write_plan(twice, tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json").texts == twice.texts
+
+
 def test_a_plan_reads_well(tmp_path):
     """The file is JSON with one column on a line."""
     write_plan(small(), tmp_path / "plan.json")
     lines = (tmp_path / "plan.json").read_text().splitlines()
     assert '"inputs": [[],[0],[0,1]],' in lines
     assert '"capacity": [2,null,0],' in lines
-    assert '"level": [1,2,3],' in lines
-    assert '"latency": [0.5,0.75,0.875]' in lines
+    assert '"own_latency": [0.5,0.25,0.125]' in lines
 
 
 def broken(change: str) -> dict[str, object]:
     """A plan's JSON with one thing wrong."""
     views: dict[str, list[object]] = {
         "text": ["a", "b", "c"], "inputs": [[], [0], [0, 1]], "site": [0, 1, 2],
-        "capacity": [2, None, 0], "level": [1, 2, 3], "load": [2, 1, 0],
-        "utilisation": [1, 2, 3], "own_latency": [0.5, 0.25, 0.125], "latency": [0.5, 0.75, 0.875],
+        "capacity": [2, None, 0], "id": [7, -(2**63), 9],
+        "utilisation": [1, 2, 3], "own_latency": [0.5, 0.25, 0.125],
     }  # fmt: skip
     found: dict[str, object] = {
         "format": "penstock views plan", "version": 2, "notes": {},
-        "source": {"feeds": 1, "capacity": 1}, "views": views,
+        "source": {"capacity": 1}, "views": views,
     }  # fmt: skip
     exec(change, {"found": found, "views": views})
     said = {name: value for name, value in found.items() if name not in ("format", "version")}
@@ -114,25 +132,24 @@ def test_the_plan_that_is_broken_below_is_whole(tmp_path):
         ("found['checksum'] = 5", "checksum is wrong, so it was damaged or edited: make it again"),
         ("found['views'] = []", "must be objects"),
         ("del views['inputs']", "column inputs is missing"),
-        ("views['load'].pop()", "3 views, but the column load has 2"),
+        ("views['site'].pop()", "3 views, but the column site has 2"),
         ("views['text'][0] = 3", "text must be a list of texts"),
         ("views['inputs'][0] = [2]", "view 0, view 1, view 2: no path from the source"),
         ("views['inputs'][2] = [0, 3]", r"inputs of view 2 are \[0, 3\]"),
         ("views['inputs'][2] = [1, 0]", "ascending order"),
         ("views['inputs'][2] = [1, True]", "numbers of views"),
         ("views['inputs'][2] = 'ab'", "numbers of views"),
-        ("views['level'][1] = 3", "level of view 1 is said to be 3, but is 2"),
-        ("views['load'][0] = 1", "load of view 0 is said to be 1, but is 2"),
-        ("views['latency'][2] = 1.5", "latency of view 2 is said to be 1.5, but is 0.875"),
         ("views['own_latency'][1] = -1", "own_latency of view 1 is -1"),
         ("views['utilisation'][1] = None", "utilisation of view 1 is None"),
         ("views['utilisation'][1] = 10 ** 400", "utilisation of view 1 is 1000"),
         ("views['capacity'][0] = 1", "view 0 feeds 2, more than its capacity of 1"),
         ("views['capacity'][0] = 1.5", "capacity of view 0 is 1.5"),
         ("views['site'][0] = None", "site of view 0 is None"),
-        ("found['source']['capacity'] = 0", "source feeds 1, more than 0"),
+        ("found['source']['capacity'] = 0", "source feeds 1 views, more than its capacity of 0"),
+        ("views['id'][0] = 9", "two views have the same id"),
+        ("views['id'][0] = 2 ** 63", "id of view 0 is 9223372036854775808"),
+        ("views['id'][0] = True", "id of view 0 is True, not a whole number"),
         ("found['source']['capacity'] = '1'", "source's capacity is 1, not a whole"),
-        ("found['source']['feeds'] = 2", "source feeds 1 views, not 2"),
     ],
 )
 def test_nonsense_is_refused(tmp_path, change, message):

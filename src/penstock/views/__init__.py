@@ -4,7 +4,9 @@ A view is a tree pattern. Many views can be computed from the results of others:
 every view where it is fed from, so that the source and every site stay within their capacity.
 
 designing        `plan_views`: from the texts of views to a plan: begin here
+live_views       `LiveViews`: a plan that follows subscriptions as they come and go
 dissemination    a plan at work: documents in, what each view has of them out
+explain          why a document matches a pattern, or doesn't
 tree_pattern     what a view is;  `pattern_parser`, `pattern_tokens`, `pattern_text`: from its text, and back
 tuples           a view's result;  `text_columns`: how large it may be
 node_ids         nodes of documents;  `comparisons`, `numerals`: their values
@@ -14,5 +16,5 @@ plan_file        a plan on disk;  `picture`: a plan to look at
 documents        XML and JSON as flat arrays
 extraction       the results of many patterns on documents at once
 rewriting        finding rewritings, and evaluating them
-choosing         which rewritings to use: costs, an integer program, shorter paths, views that come and go
+choosing         which rewritings to use: costs, an integer program, shorter paths
 """

@@ -13,14 +13,14 @@ from time import monotonic
 import numpy as np
 
 from penstock.base.arrays import Float64s
-from penstock.base.errors import FilterError, PenstockError, SubscriptionErrors
+from penstock.base.errors import PenstockError, SubscriptionErrors
 from penstock.views.choosing.capacities import Capacities, capacities
 from penstock.views.choosing.choosing import ConfigurationChoice, choose
 from penstock.views.choosing.cost_model import CostModel, ViewStatistics, costs, statistics
-from penstock.views.choosing.loga import WIDER, Shortened, shorten
+from penstock.views.choosing.loga import THRIFT, WIDER, Shortened, shorten
 from penstock.views.documents.documents import Documents
 from penstock.views.extraction.volumes import volumes
-from penstock.views.pattern_parser import parse_pattern
+from penstock.views.pattern_parser import parse_patterns
 from penstock.views.plan_file import ViewsPlan, plan_of
 from penstock.views.rewriting.embedding_graph import EmbeddingGraph
 from penstock.views.rewriting.graphs import Graphs, find_graphs
@@ -47,6 +47,7 @@ class Wishes:
     source_capacity: str | float | None = None
     rewritings: int = 30
     wider: float = WIDER
+    thrift: float = THRIFT
     seconds: float = 120.0
     model: CostModel = field(default_factory=CostModel)
 
@@ -79,7 +80,10 @@ def plan_views(
     wishes = wishes or Wishes()
     clock = _Clock(step)
     clock.begin("reading patterns")
-    patterns = read_patterns(texts)
+    read, errors = parse_patterns(texts)
+    if errors:
+        raise SubscriptionErrors(errors)
+    patterns = [pattern for pattern in read if pattern is not None]
     if not patterns:
         raise PenstockError("there are no views to plan for")
     clock.begin("measuring views")
@@ -93,7 +97,7 @@ def plan_views(
     choice = choose(graph, priced, limit, seconds=wishes.seconds)
     clock.begin("shortening paths")
     wide = limit.widen_views(wishes.wider)
-    shortened = shorten(graph, choice.configuration, priced, wide, seconds=wishes.seconds)
+    shortened = shorten(graph, choice.configuration, priced, wide, wishes.seconds, wishes.thrift)
     clock.begin("")
     notes = {
         "embeddings": embedding.edges,
@@ -106,21 +110,8 @@ def plan_views(
         "latency": shortened.latency,
         **{f"seconds {phase}": round(took, 3) for phase, took in clock.seconds.items()},
     }
-    plan = plan_of(list(texts), graph, shortened.configuration, priced, wide, found.site, notes)
+    plan = plan_of(list(texts), graph, shortened.configuration, priced, wide, notes)
     return Design(plan, embedding, graph, choice, shortened, clock.seconds)
-
-
-def read_patterns(texts: Sequence[str]) -> list[TreePattern]:
-    """The patterns of texts; `SubscriptionErrors` names all texts that are not patterns."""
-    found, errors = [], []
-    for number, text in enumerate(texts):
-        try:
-            found.append(parse_pattern(text))
-        except FilterError as error:
-            errors.append((number, error))
-    if errors:
-        raise SubscriptionErrors(errors)
-    return found
 
 
 def measure_views(patterns: Sequence[TreePattern], documents: Documents | None) -> ViewStatistics:

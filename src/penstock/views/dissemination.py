@@ -10,11 +10,14 @@ one process: views whose patterns are equal are computed once, where that is the
 A document that has too many tuples of a view is a dead letter of that view and of all that are fed from it, directly
 or not: they get nothing of it, rather than some of its tuples.
 
+When a plan has changed, what is the same in it is taken over (`Dissemination.of`): most of the time goes into how
+each view is computed from its inputs.
+
 If the texts of the documents are more than a column can hold, each half of the documents is run on its own, and so on
 down to single documents.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
@@ -26,6 +29,8 @@ from penstock.base.errors import PenstockError
 from penstock.views.choosing.configuration import Inputs, levels_of
 from penstock.views.documents.documents import Documents
 from penstock.views.extraction.extraction import DeadLetter, Extractor
+from penstock.views.pattern_parser import parse_pattern
+from penstock.views.plan_file import ViewsPlan
 from penstock.views.rewriting.evaluation import evaluate
 from penstock.views.rewriting.flat_patterns import flatten
 from penstock.views.rewriting.planning import plan_among
@@ -45,6 +50,10 @@ class Fed(NamedTuple):
     """None: straight from the source."""
     inputs: tuple[int, ...]
     """Places in `Dissemination.fed`."""
+
+
+_Way = tuple[TreePattern, tuple[TreePattern, ...]]
+"""A pattern, and what it is computed from."""
 
 
 class LevelTuples(NamedTuple):
@@ -76,15 +85,49 @@ class Dissemination:
     """
 
     def __init__(
-        self, patterns: Sequence[TreePattern], inputs: Inputs, names: Int64s | None = None
+        self,
+        patterns: Sequence[TreePattern],
+        inputs: Inputs,
+        names: Int64s | None = None,
+        before: "Dissemination | None" = None,
     ) -> None:
+        """What a network from `before` has in common with this one is taken over."""
         if len(inputs.start) != len(patterns) + 1:
             raise PenstockError(f"{len(patterns)} views, but {len(inputs.start) - 1} are fed")
         level = levels_of(inputs)
         called = np.arange(len(patterns)) if names is None else names
-        self.fed, self.first = _arranged(patterns, inputs, level, called.tolist())
+        known = {} if before is None else before._ways()
+        self.fed, self.first = _arranged(patterns, inputs, level, called.tolist(), known)
         """The patterns that differ, by level; where each level begins among them."""
-        self._extractor = Extractor([fed.pattern for fed in self.fed[: self.first[1]]])
+        self._read: Mapping[str, TreePattern] = {}
+        extracted = tuple(fed.pattern for fed in self.fed[: self.first[1]])
+        same = before is not None and before._extractor.patterns == extracted
+        self._extractor: Extractor = before._extractor if before and same else Extractor(extracted)
+
+    @classmethod
+    def of(cls, plan: ViewsPlan, before: "Dissemination | None" = None) -> "Dissemination":
+        """A plan, ready for documents; what an earlier one had in common with it is taken over.
+
+        >>> from penstock.views.live_views import LiveViews
+        >>> live = LiveViews()
+        >>> live.update({7: "//a{val}", 8: "//a[. = '5']"}, [])
+        {}
+        >>> [fed.views for fed in Dissemination.of(live.plan()).fed]
+        [(7,), (8,)]
+        """
+        known = {} if before is None else before._read
+        read = {text: known.get(text) or parse_pattern(text) for text in set(plan.texts)}
+        network = cls([read[text] for text in plan.texts], plan.fed, plan.ids, before)
+        network._read = read
+        return network
+
+    def _ways(self) -> "dict[_Way, RewritingPlan]":
+        """How patterns are computed from others, as far as it is known."""
+        return {
+            (fed.pattern, tuple(self.fed[place].pattern for place in fed.inputs)): fed.plan
+            for fed in self.fed
+            if fed.plan is not None
+        }
 
     @property
     def levels(self) -> int:
@@ -158,32 +201,46 @@ class Dissemination:
 
 
 def _arranged(
-    patterns: Sequence[TreePattern], inputs: Inputs, level: Int64s, names: Sequence[int]
+    patterns: Sequence[TreePattern],
+    inputs: Inputs,
+    level: Int64s,
+    names: Sequence[int],
+    known: Mapping[_Way, RewritingPlan],
 ) -> tuple[list[Fed], list[int]]:
     """Patterns that differ, level by level: what feeds them, and whom they are for; where each level begins."""
-    nearest: dict[
-        TreePattern, tuple[int, list[int]]
-    ] = {}  # the view nearest to the source, its inputs
+    nearest: dict[TreePattern, tuple[TreePattern, ...]] = {}  # the inputs of the nearest view
     steps: dict[TreePattern, int] = {}
     views: dict[TreePattern, list[int]] = {}
     for view in np.argsort(level, kind="stable").tolist():
         pattern = patterns[view]
         views.setdefault(pattern, []).append(names[view])
         if pattern not in nearest:
-            sources = inputs.inputs[inputs.start[view] : inputs.start[view + 1]].tolist()
-            nearest[pattern] = view, sources
-            steps[pattern] = max((steps[patterns[source]] + 1 for source in sources), default=0)
+            own = inputs.inputs[inputs.start[view] : inputs.start[view + 1]].tolist()
+            sources = nearest[pattern] = tuple(patterns[source] for source in own)
+            steps[pattern] = max((steps[source] + 1 for source in sources), default=0)
     ordered = sorted(nearest, key=steps.__getitem__)
     place_of = {pattern: place for place, pattern in enumerate(ordered)}
-    flat = flatten(patterns)
+    plans = _plans([(p, nearest[p]) for p in ordered if nearest[p]], known)
     found = []
     for pattern in ordered:
-        view, sources = nearest[pattern]
-        plan = plan_among(flat, patterns, view, sources) if sources else None
-        places = tuple(place_of[patterns[source]] for source in sources)
-        found.append(Fed(pattern, tuple(sorted(views[pattern])), plan, places))
+        places = tuple(place_of[source] for source in nearest[pattern])
+        found.append(Fed(pattern, tuple(sorted(views[pattern])), plans.get(pattern), places))
     per_level = np.bincount(list(steps.values()), minlength=1)
     return found, [0, *np.cumsum(per_level).tolist()]
+
+
+def _plans(
+    ways: Sequence[_Way], known: Mapping[_Way, RewritingPlan]
+) -> dict[TreePattern, RewritingPlan]:
+    """How each pattern is computed from its inputs; those that aren't known are planned together."""
+    found = {way[0]: known[way] for way in ways if way in known}
+    left = [way for way in ways if way[0] not in found]
+    among = list(dict.fromkeys(pattern for view, inputs in left for pattern in (view, *inputs)))
+    place = {pattern: n for n, pattern in enumerate(among)}
+    flat = flatten(among)
+    for view, inputs in left:
+        found[view] = plan_among(flat, among, place[view], [place[one] for one in inputs])
+    return found
 
 
 def _documents(batch: pa.RecordBatch) -> Int64s:

@@ -1,16 +1,14 @@
-"""The text of a tree pattern, and its canonical form.
+"""The text of a tree pattern.
 
 A node's only child goes on with the path, several stand in brackets; a condition stands in brackets of its own, unless
 it is the only thing behind the last node of a branch:
 
     //news/item[topic = 'ACME'][author{val}][headline{cont}]
 
-`parse_pattern` reads from the text the same pattern again, node by node. In canonical form branches are sorted by their
-text, so patterns that differ only in the order of branches have equal texts.
+`parse_pattern` reads from the text the same pattern again, node by node.
 """
 
 import re
-from collections.abc import Callable
 
 from penstock.views.comparisons import sort_comparisons
 from penstock.views.numerals import numeral
@@ -43,39 +41,19 @@ def pattern_text(pattern: TreePattern) -> str:
     return _behind(pattern, DOCUMENT, children, texts)
 
 
-def canonical(pattern: TreePattern) -> TreePattern:
-    """The same pattern with its branches sorted: equal patterns become the same.
+def path_text(pattern: TreePattern, place: int) -> str:
+    """The way to a node, without what is asked of the nodes on it.
 
     >>> from penstock.views.pattern_parser import parse_pattern
-    >>> pattern_text(canonical(parse_pattern("//a[c]/b")))
-    '//a[b][c]'
+    >>> path_text(parse_pattern("//a[c]/b{val}"), 2)
+    '//a/b'
     """
-    return canonical_order(pattern)[0]
-
-
-def canonical_order(pattern: TreePattern) -> tuple[TreePattern, tuple[int, ...]]:
-    """The canonical form, and for each of its nodes the place where it stood."""
-    children = _children(pattern)
-    texts = [""] * len(pattern.nodes)
-
-    def key(place: int) -> str:
-        return _axis(pattern.nodes[place]) + texts[place]
-
-    for place in reversed(range(len(pattern.nodes))):
-        children[place].sort(key=key)
-        texts[place] = _text_below(pattern, place, children, texts)
-    children[DOCUMENT].sort(key=key)
-    order: list[int] = []
-    _walk(children, DOCUMENT, order.append)
-    moved = {place: number for number, place in enumerate(order)} | {DOCUMENT: DOCUMENT}
-    nodes = []
-    for place in order:
+    steps = []
+    while place != DOCUMENT:
         node = pattern.nodes[place]
-        value = sort_comparisons(node.value)
-        nodes.append(
-            PatternNode(node.label, moved[node.parent], node.descendant, node.returns, value)
-        )
-    return TreePattern(tuple(nodes)), tuple(order)
+        steps.append(_axis(node) + _label(node.label))
+        place = node.parent
+    return "".join(reversed(steps))
 
 
 def _children(pattern: TreePattern) -> _Children:
@@ -86,16 +64,10 @@ def _children(pattern: TreePattern) -> _Children:
     return children
 
 
-def _walk(children: _Children, place: int, visit: Callable[[int], None]) -> None:
-    for child in children[place]:
-        visit(child)
-        _walk(children, child, visit)
-
-
 def _text_below(pattern: TreePattern, place: int, children: _Children, texts: list[str]) -> str:
     """A node and all below it, without the axis that leads to it."""
     node = pattern.nodes[place]
-    conditions = "".join(f"[. {_comparison(c)}]" for c in sort_comparisons(node.value))
+    conditions = "".join(f"[. {comparison_text(c)}]" for c in sort_comparisons(node.value))
     behind = _behind(pattern, place, children, texts)
     return _label(node.label) + _returns(node.returns) + conditions + behind
 
@@ -112,7 +84,7 @@ def _branch(pattern: TreePattern, place: int, children: _Children, texts: list[s
     text = texts[place]
     if len(node.value) == 1 and not children[place]:
         # [topic = 'ACME'] reads better than [topic[. = 'ACME']].
-        text = _label(node.label) + _returns(node.returns) + " " + _comparison(node.value[0])
+        text = _label(node.label) + _returns(node.returns) + " " + comparison_text(node.value[0])
     return f"[//{text}]" if node.descendant else f"[{text}]"
 
 
@@ -131,7 +103,8 @@ def _returns(returns: Returns) -> str:
     return f"{{{names}}}" if names else ""
 
 
-def _comparison(comparison: ValueComparison) -> str:
+def comparison_text(comparison: ValueComparison) -> str:
+    """`= 'ACME'`, `> 5`."""
     literal = comparison.literal
     if isinstance(literal, str):
         quoted = literal.replace("'", "''")

@@ -4,18 +4,17 @@ JSON, one column of all views on a line, so that 100,000 views are some 12 MB, c
 small plan can be read by people:
 
     {"format": "penstock views plan", "version": 2, "checksum": 2713411527,
-     "source": {"feeds": 1, "capacity": 2},
+     "source": {"capacity": 2},
      "notes": {"bound": 1.5},
      "views": {
     "text": ["//a{val}", "//a[b]{val}"],
     "inputs": [[], [0]],                       nothing: fed from the source
     "site": [0, 1], "capacity": [30, null],    null: unlimited
-    "level": …, "load": …, "utilisation": …, "own_latency": …, "latency": …
+    "utilisation": …, "own_latency": …, "id": …
     }}
 
-Numbers have six digits. What can be worked out from the rest (level, load, latency, what the source feeds) is written
-for human readers, and must agree when the plan is read back. The checksum is of what the plan says, not of its
-spelling. A plan that was damaged, edited, cut off or mixed up is refused, with what is wrong.
+Numbers have six digits. Levels, loads and latencies follow from these, and aren't written. The checksum is of what the
+plan says, not of its spelling. A plan that was damaged, edited, cut off or mixed up is refused, with what is wrong.
 """
 
 import json
@@ -23,12 +22,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.arrays import Float64s, Int64s, offsets
+from penstock.base.arrays import Bools, Float64s, Int64s, offsets
 from penstock.base.checked_files import checksum_of
 from penstock.base.durable import replace_file
 from penstock.base.errors import PenstockError
@@ -36,6 +35,7 @@ from penstock.views.choosing.capacities import UNLIMITED, Capacities
 from penstock.views.choosing.configuration import (
     Inputs,
     InvalidConfiguration,
+    capacity_problems,
     inputs_of,
     latencies_of,
     levels_of,
@@ -48,7 +48,6 @@ VERSION = 2
 """Plans of version 1 had no checksum."""
 MOST_BYTES = 1 << 30
 _DIGITS = 6
-_AGREE = 1e-3  # numbers of six digits, added up along a path
 _REMEDY = (
     "make it again with `penstock plan`. If it is the copy in a checkpoint folder, delete it: a pipeline that is "
     "started with the same plan writes it again"
@@ -82,9 +81,20 @@ class ViewsPlan:
         return levels_of(self.fed)
 
     @property
+    def once(self) -> Bools:
+        """Of rows with equal texts, which are one view, the nearest to the source: it is fed, and counts."""
+        found = np.zeros(len(self.texts), np.bool_)
+        rows: dict[str, int] = {}
+        for row in np.argsort(self.level, kind="stable").tolist():
+            rows.setdefault(self.texts[row], row)
+        found[list(rows.values())] = True
+        return found
+
+    @property
     def load(self) -> Int64s:
-        """How many views each feeds."""
-        return np.bincount(self.fed.inputs, minlength=len(self.texts))
+        """How many other views each feeds."""
+        counted = np.repeat(self.once, np.diff(self.fed.start))
+        return np.bincount(self.fed.inputs[counted], minlength=len(self.texts))
 
     @property
     def latency(self) -> Float64s:
@@ -94,7 +104,7 @@ class ViewsPlan:
     @property
     def from_source(self) -> int:
         """How many views the source feeds."""
-        return int(np.count_nonzero(np.diff(self.fed.start) == 0))
+        return int(np.count_nonzero(self.once & (np.diff(self.fed.start) == 0)))
 
     def inputs(self, view: int) -> tuple[int, ...]:
         """What one view is fed from: nothing if from the source."""
@@ -107,7 +117,6 @@ def plan_of(
     configuration: Configuration,
     costs: Costs,
     capacities: Capacities,
-    site: npt.ArrayLike | None = None,
     notes: Mapping[str, Note] | None = None,
 ) -> ViewsPlan:
     """The plan of a configuration. `capacities` are those that it keeps to: LOGA's, if that ran."""
@@ -116,7 +125,7 @@ def plan_of(
     return ViewsPlan(
         tuple(texts),
         inputs_of(graph, configuration),
-        np.arange(len(texts)) if site is None else np.asarray(site, np.int64),
+        np.arange(len(texts)),
         capacities,
         configuration_values(configuration, costs.utilisation, costs.source_utilisation),
         configuration_values(configuration, costs.latency, costs.source_latency),
@@ -139,14 +148,11 @@ def _text(plan: ViewsPlan) -> str:
         "inputs": [inputs[a:b] for a, b in pairwise(start)],
         "site": plan.site.tolist(),
         "capacity": [_or_null(value) for value in plan.capacities.views.tolist()],
-        "level": plan.level.tolist(),
-        "load": plan.load.tolist(),
         "utilisation": _rounded(plan.utilisation),
         "own_latency": _rounded(plan.own_latency),
-        "latency": _rounded(plan.latency),
         **({} if plan.ids is None else {"id": plan.ids.tolist()}),
     }
-    source = {"feeds": plan.from_source, "capacity": _or_null(plan.capacities.source)}
+    source = {"capacity": _or_null(plan.capacities.source)}
     content = {"source": source, "notes": dict(plan.notes), "views": columns}
     head = {"format": FORMAT, "version": VERSION, "checksum": checksum_of(content)}
     body = [
@@ -206,35 +212,26 @@ def _plan(found: object) -> ViewsPlan:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise PlanError("the column text must be a list of texts")
     count = len(texts)
-    capacities = _numbers(views, "capacity", count, whole=True, null=True)
-    source_capacity = _capacity(source.get("capacity"))
+    source_capacity = _number("the source's capacity", source.get("capacity"), null=True)
     plan = ViewsPlan(
         tuple(texts),
         _fed(_column(views, "inputs", count), count),
-        _numbers(views, "site", count, whole=True),
-        Capacities(capacities, source_capacity),
-        _numbers(views, "utilisation", count),
-        _numbers(views, "own_latency", count),
+        _numbers(views, "site", count),
+        Capacities(_numbers(views, "capacity", count, null=True), int(source_capacity)),
+        _numbers(views, "utilisation", count, whole=False),
+        _numbers(views, "own_latency", count, whole=False),
         {str(name): value for name, value in notes.items() if _is_note(value)},
-        _ids(_column(views, "id", count)) if "id" in views else None,
+        _numbers(views, "id", count, least=-(2**63)) if "id" in views else None,
     )
-    _agree(plan, views, source)
+    if plan.ids is not None and len(np.unique(plan.ids)) < count:
+        raise PlanError("two views have the same id")
+    for problem in capacity_problems(plan.load, plan.from_source, plan.capacities):
+        raise PlanError(problem)
     return plan
 
 
 def _is_note(value: object) -> bool:
     return value is None or isinstance(value, (str, int, float, bool))
-
-
-def _ids(column: list[Any]) -> Int64s:
-    for view, value in enumerate(column):
-        if type(value) is not int or not -(2**63) <= value < 2**63:
-            raise PlanError(
-                f"id of view {view} is {str(value)[:40]}, not a whole number of 64 bits"
-            )
-    if len(set(column)) < len(column):
-        raise PlanError("two views have the same id")
-    return np.array(column, np.int64)
 
 
 def _column(views: Mapping[str, Any], name: str, count: int) -> list[Any]:
@@ -246,25 +243,24 @@ def _column(views: Mapping[str, Any], name: str, count: int) -> list[Any]:
 
 
 def _numbers(
-    views: Mapping[str, Any], name: str, count: int, whole: bool = False, null: bool = False
+    views: Mapping[str, Any], name: str, count: int, whole: bool = True, **bounds: Any
 ) -> npt.NDArray[Any]:
-    """A column of numbers from 0 on; `null` if some may be missing, which means unlimited."""
-    kinds, most = ((int,), UNLIMITED) if whole else ((int, float), 1e300)
     column = _column(views, name, count)
-    for view, value in enumerate(column):
-        if not (type(value) in kinds and 0 <= value < most) and not (null and value is None):
-            kind = "a whole number" if whole else "a number"
-            raise PlanError(f"{name} of view {view} is {str(value)[:40]}, not {kind} from 0 on")
-    values = [UNLIMITED if value is None else value for value in column]
-    return np.array(values, np.int64 if whole else np.float64)
+    found = [_number(f"{name} of view {v}", n, whole, **bounds) for v, n in enumerate(column)]
+    return np.array(found, np.int64 if whole else np.float64)
 
 
-def _capacity(value: object) -> int:
-    if value is None:
+def _number(
+    what: str, value: Any, whole: bool = True, null: bool = False, least: int = 0
+) -> int | float:
+    """A number within bounds; `null` if it may be missing, which means unlimited."""
+    if value is None and null:
         return UNLIMITED
-    if type(value) is not int or not 0 <= value < UNLIMITED:
-        raise PlanError(f"the source's capacity is {str(value)[:40]}, not a whole number from 0 on")
-    return value
+    most = 2**63 if least else UNLIMITED if whole else 1e300
+    if type(value) not in ((int,) if whole else (int, float)) or not least <= value < most:
+        kind = "a whole number" if whole else "a number"
+        raise PlanError(f"{what} is {str(value)[:40]}, not {kind} from {least} on")
+    return cast("int | float", value)
 
 
 def _fed(column: list[Any], count: int) -> Inputs:
@@ -277,27 +273,3 @@ def _fed(column: list[Any], count: int) -> Inputs:
     start = offsets(np.array([len(inputs) for inputs in column], np.int64))
     flat = [n for inputs in column for n in inputs]
     return Inputs(start, np.array(flat, np.int32))
-
-
-def _agree(plan: ViewsPlan, views: Mapping[str, Any], source: Mapping[str, Any]) -> None:
-    """What is written must be what follows from the rest, and keep to the capacities."""
-    for name, own, tolerance in (
-        ("level", plan.level, 0.0),
-        ("load", plan.load, 0.0),
-        ("latency", plan.latency, _AGREE),
-    ):
-        said = _numbers(views, name, len(plan.texts), whole=not tolerance)
-        wrong = np.flatnonzero(np.abs(said - own) > tolerance * np.abs(own))
-        if len(wrong):
-            view = int(wrong[0])
-            raise PlanError(f"{name} of view {view} is said to be {said[view]}, but is {own[view]}")
-    if source.get("feeds") != plan.from_source:
-        raise PlanError(f"the source feeds {plan.from_source} views, not {source.get('feeds')}")
-    if plan.from_source > plan.capacities.source:
-        raise PlanError(f"the source feeds {plan.from_source}, more than {plan.capacities.source}")
-    over = np.flatnonzero(plan.load > plan.capacities.views)
-    if len(over):
-        view = int(over[0])
-        raise PlanError(
-            f"view {view} feeds {plan.load[view]}, more than its capacity of {plan.capacities.views[view]}"
-        )

@@ -3,7 +3,7 @@
 - `cost_model`, `capacities`: what rewritings cost, and how much everybody may feed;
 - `choosing`: the configuration of least utilisation; by way of `program`, `lagrangian`, `repair`, `augment`, `solver`;
 - `infeasible`: what makes it impossible;
-- `loga`: shorter paths; by way of `feeding`, `reach`, `user_lists`;
-- `configuration`: levels, loads and latencies of a configuration, and whether it is valid;
-- `increments`: views that come and go, sites that fail; by way of `growing`, `refeeding`.
+- `loga`: shorter paths; by way of `feeding`, `user_lists`;
+- `configuration`: levels and latencies of a configuration, and what exceeds a capacity;
+- `running`: who feeds whom while views come and go.
 """

@@ -18,8 +18,8 @@ import numpy as np
 from penstock.base.arrays import Int64s
 from penstock.base.jit import kernel
 from penstock.views.choosing.program import Program
-from penstock.views.choosing.repair import FREE, OPEN, TWICE, users_of_rows
-from penstock.views.choosing.user_lists import Users, leaves, use
+from penstock.views.choosing.repair import FREE, NO_ROW, OPEN, TWICE, blocked_by, users_of_rows
+from penstock.views.choosing.user_lists import Users, use
 
 _AT_A_TIME = 50  # views between looks at the clock
 _FAR = 20_000  # views that a search looks at
@@ -78,7 +78,7 @@ def _reach_room(
     program: Program, users: Users, search: _Search, root: int, most: float, stamp: int
 ) -> tuple[int, int]:
     """The view nearest to `root` that can go to a column with room, and the column; -1 if there's none."""
-    search.queue[0], search.seen[root], search.left[root] = root, stamp, -1
+    search.queue[0], search.seen[root], search.left[root] = root, stamp, NO_ROW
     at, count = 0, 1
     while at < count and at < _FAR:
         view = search.queue[at]
@@ -88,7 +88,7 @@ def _reach_room(
                 break
             if c == users.chosen[view]:
                 continue
-            row = _blocked_for(program, users, view, c, search.left[view])
+            row = blocked_by(program, users, view, c, search.left[view])
             if row == FREE:
                 return view, c
             if row == TWICE or search.seen_row[row] == stamp:
@@ -108,28 +108,12 @@ def _reach_room(
 
 
 @kernel
-def _blocked_for(program: Program, users: Users, view: int, c: int, left: int) -> int:
-    """The one row that keeps a view from a column, if it leaves its own; it may not use the row `left`."""
-    found = FREE
-    for e in range(program.start[c], program.start[c + 1]):
-        row = program.rows[e]
-        if row == left:
-            return TWICE
-        room = program.limit[row] - users.load[row]
-        if room <= 0 and room + leaves(users, view, row) <= 0:
-            if found != FREE:
-                return TWICE
-            found = row
-    return found
-
-
-@kernel
 def _walk_back(
     program: Program, users: Users, search: _Search, root: int, end: int, column: int
 ) -> bool:
     """Move the views of a chain, the last one first. Whether the first one got its column."""
     view = end
-    while _blocked_for(program, users, view, column, -1) == FREE:
+    while blocked_by(program, users, view, column, NO_ROW) == FREE:
         use(users, view, column)
         if view == root:
             return True

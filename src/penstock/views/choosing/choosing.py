@@ -24,7 +24,6 @@ from penstock.base.errors import PenstockError
 from penstock.base.jit import kernel
 from penstock.views.choosing.augment import augment_choice
 from penstock.views.choosing.capacities import Capacities
-from penstock.views.choosing.graph_check import well_formed
 from penstock.views.choosing.infeasible import (
     explain_infeasible,
     fewest_from_source,
@@ -42,10 +41,6 @@ _SMALL = 20_000  # columns that are solved exactly, however good the choice is a
 _LARGE = 400_000  # columns that HiGHS isn't given: it wouldn't be through in minutes
 _EQUAL = 2e-9  # share of the utilisation: what the order of summation may change, twice
 _LONG = 10.0  # seconds that are spent on being exact where the choice is good enough
-
-
-class ChoiceError(PenstockError):
-    """A graph and costs or capacities that don't belong together."""
 
 
 class NothingFound(PenstockError):
@@ -78,14 +73,13 @@ def choose(
 ) -> ConfigurationChoice:
     """The configuration of least utilisation, or one within a bound of it.
 
-    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1, 2], [0, 1, 2], [0, 0], [0, 1, 2])))
+    >>> numbers = np.array([0, 0, 0, 1, 2], np.int32)
+    >>> graph = RewritingGraph(np.array([0, 0, 1, 2]), np.array([0, 1, 2]), numbers[:2], numbers[2:])
     >>> costs = Costs(*map(np.array, ([1.0, 1.0], [0.0, 0.0], [9.0, 5.0, 4.0], [0.0, 0.0, 0.0])))
     >>> choice = choose(graph, costs, Capacities(np.array([1, 1, 1]), 2))
     >>> choice.configuration.chosen.tolist(), choice.utilisation, choice.exact
     ([-1, 0, -1], 14.0, True)
     """
-    graph = well_formed(graph)
-    _check(graph, costs, capacities)
     began = monotonic()
     until = began + seconds
     program = simplify(graph, costs, capacities)
@@ -98,24 +92,6 @@ def choose(
     value = total(program, picked)
     exact = value - bound <= _EQUAL * abs(value)
     return ConfigurationChoice(configuration_of(program, picked), value, min(bound, value), exact)
-
-
-def _check(graph: RewritingGraph, costs: Costs, capacities: Capacities) -> None:
-    views, rewritings = len(graph.rank), len(graph.start) - 1
-    for name, found, expected in (
-        ("capacities", len(capacities.views), views),
-        ("source utilisations", len(costs.source_utilisation), views),
-        ("utilisations", len(costs.utilisation), rewritings),
-    ):
-        if found != expected:
-            raise ChoiceError(
-                f"{found} {name} for a graph of {views} views, {rewritings} rewritings"
-            )
-    for values in (costs.utilisation, costs.source_utilisation):
-        if not np.isfinite(values).all() or (len(values) and values.min() < 0):
-            raise ChoiceError("utilisations must be finite numbers from 0 on")
-    if capacities.source < 0 or (views and capacities.views.min() < 0):
-        raise ChoiceError("capacities must be 0 or more")
 
 
 def _first(

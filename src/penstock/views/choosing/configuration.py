@@ -1,4 +1,4 @@
-"""What a configuration is: valid or not, and its loads, levels and latencies (delta §2).
+"""What a configuration is fed from, level by level: levels, latencies, and what exceeds a capacity (delta §2).
 
 In a valid configuration every view is fed in one way, a path leads from the source to each, so there is no cycle, and
 no view feeds more than its capacity. Everything here goes by the configuration alone, from the source down (next come
@@ -28,13 +28,6 @@ class InvalidConfiguration(PenstockError):
     """A configuration that isn't valid."""
 
 
-class Loads(NamedTuple):
-    """How many rewritings each view takes part in, and how many views the source feeds."""
-
-    views: Int64s
-    source: int
-
-
 class Inputs(NamedTuple):
     """What each view is fed from: inputs[start[v] : start[v + 1]], nothing if from the source."""
 
@@ -45,15 +38,6 @@ class Inputs(NamedTuple):
 def inputs_of(graph: RewritingGraph, configuration: Configuration) -> Inputs:
     """The inputs of each view's chosen rewriting."""
     return Inputs(*_chosen_inputs(graph.start, graph.inputs, configuration.chosen))
-
-
-def loads(graph: RewritingGraph, configuration: Configuration) -> Loads:
-    """How many views each view and the source feed."""
-    fed = inputs_of(graph, configuration)
-    return Loads(
-        np.bincount(fed.inputs, minlength=len(graph.rank)),
-        int(np.count_nonzero(configuration.chosen == SOURCE)),
-    )
 
 
 def levels_of(fed: Inputs) -> Int64s:
@@ -73,43 +57,12 @@ def latencies_of(fed: Inputs, own: Float64s) -> Float64s:
     return _longest(*fed, _ordered(fed), own)
 
 
-def check(graph: RewritingGraph, configuration: Configuration, capacities: Capacities) -> None:
-    """Raise `InvalidConfiguration` with all that is wrong, if anything is.
-
-    >>> graph = RewritingGraph(*map(np.array, ([0, 0, 1], [0, 1], [0], [0, 1])))
-    >>> check(graph, Configuration(np.array([-1, 0])), Capacities(np.array([0, 0]), 1))
-    Traceback (most recent call last):
-    penstock.views.choosing.configuration.InvalidConfiguration: 1 problem in the configuration
-      - view 0 feeds 1, more than its capacity of 0
-    """
-    problems = list(_problems(graph, configuration, capacities))
-    if problems:
-        count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''} in the configuration"
-        raise InvalidConfiguration("\n".join([count, *(f"  - {p}" for p in problems)]))
-
-
-def _problems(
-    graph: RewritingGraph, configuration: Configuration, capacities: Capacities
-) -> Iterator[str]:
-    chosen = configuration.chosen
-    if len(chosen) != len(graph.rank):
-        yield f"it has {len(chosen)} views, the graph {len(graph.rank)}"
-        return
-    foreign = (chosen != SOURCE) & ((chosen < graph.first[:-1]) | (chosen >= graph.first[1:]))
-    if foreign.any():
-        yield f"{_some(foreign)}: the chosen rewriting isn't theirs"
-        return
-    fed = inputs_of(graph, configuration)
-    reached = np.zeros(len(chosen), np.bool_)
-    reached[_from_source(*fed)] = True
-    if not reached.all():
-        yield f"{_some(~reached)}: no path from the source, they are fed in a circle"
-    load = loads(graph, configuration)
-    for view in np.flatnonzero(load.views > capacities.views)[:_SHOWN].tolist():
-        most = capacities.views[view]
-        yield f"view {view} feeds {load.views[view]}, more than its capacity of {most}"
-    if load.source > capacities.source:
-        yield f"the source feeds {load.source} views, more than its capacity of {capacities.source}"
+def capacity_problems(load: Int64s, from_source: int, capacities: Capacities) -> Iterator[str]:
+    """Which views, and whether the source, feed more than they may."""
+    for view in np.flatnonzero(load > capacities.views)[:_SHOWN].tolist():
+        yield f"view {view} feeds {load[view]}, more than its capacity of {capacities.views[view]}"
+    if from_source > capacities.source:
+        yield f"the source feeds {from_source} views, more than its capacity of {capacities.source}"
 
 
 def _some(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> str:

@@ -15,9 +15,6 @@ from penstock.views.choosing.configuration import latencies
 from penstock.views.choosing.user_lists import leaves, list_users
 from penstock.views.rewriting_graph import Configuration, Costs, RewritingGraph
 
-UNFED = -2
-"""In `chosen`, for a moment: the view is fed from nowhere."""
-
 
 class Feeding(NamedTuple):
     """Who feeds whom, as in `Users`, and what that means. `heap` and `queued` are scratch.

@@ -8,8 +8,8 @@ how many are enough. What makes it so are views that have no rewriting, and crow
     |crowded| - Σ capacity[saturated]                           at least that many must be fed from the source
 
 Saturated views are first guessed from the prices of the bound (those that are worth a place at the source), then the
-ones that the argument doesn't need are dropped one by one. Where columns with several inputs share them fractionally
-the crowd explains less than the bound; both are said.
+ones that the argument doesn't need are dropped one by one, as far as that is quickly done. Where columns with several
+inputs share them fractionally the crowd explains less than the bound; both are said.
 """
 
 import math
@@ -27,7 +27,6 @@ from penstock.views.choosing.lagrangian import Relaxation, reduced_costs, relax
 from penstock.views.choosing.program import Program, configuration_of, simplify, total
 from penstock.views.choosing.repair import OPEN, greedy, improve_choice
 from penstock.views.choosing.solver import solve
-from penstock.views.choosing.user_lists import rows_by_input
 from penstock.views.rewriting_graph import Costs, RewritingGraph
 
 _SHOWN = 5  # views named in a message
@@ -36,6 +35,7 @@ _WORTHLESS = 0.01  # shares of a place at the source
 _WHOLE = 1e-6  # a bound that is so much above a whole number is that number
 _LONG = 20.0  # seconds that HiGHS is given
 _PROBED = 12  # guesses of which views are saturated
+_TRIED = 300  # of those, whether the explanation does without
 
 
 class Fewest(NamedTuple):
@@ -140,31 +140,35 @@ def fewest_from_source(asked: SourceProgram, goal: int = 0, until: float = np.in
 
 def explain_infeasible(graph: RewritingGraph, capacities: Capacities, fewest: Fewest) -> Infeasible:
     """The error that says why the source has to feed more views than it may."""
-    count = np.diff(graph.first)
-    alone = np.flatnonzero(count == 0)
+    alone = np.diff(graph.first) == 0
     saturated = _saturated(graph, capacities, fewest.prices)
-    crowded = _crowd(graph, saturated) & (count > 0)
-    lack = int(crowded.sum()) - int(capacities.views[saturated].sum())
-    fewest = fewest._replace(needed=max(fewest.needed, len(alone) + max(0, lack)))
-    if lack <= 0:
-        return Infeasible(fewest, capacities, alone, np.empty(0, np.int64), np.empty(0, np.int64))
-    return Infeasible(fewest, capacities, alone, np.flatnonzero(crowded), np.flatnonzero(saturated))
+    crowded = _crowd(graph, saturated) & ~alone
+    lack = _lack(graph, capacities, saturated)
+    needed = max(fewest.needed, int(alone.sum()) + lack)
+    found = map(np.flatnonzero, (alone, crowded & (lack > 0), saturated & (lack > 0)))
+    return Infeasible(fewest._replace(needed=needed), capacities, *found)
 
 
 def _saturated(graph: RewritingGraph, capacities: Capacities, prices: Float64s) -> Bools:
-    """Views that explain most by being saturated, and none that the explanation does as well without."""
+    """Views that explain most by being saturated, and few that the explanation does as well without."""
     best, most = np.zeros(len(prices), np.bool_), 0
     worth = prices[prices > _WORTHLESS]
     probes = np.quantile(worth, np.linspace(0, 1, _PROBED)) if len(worth) else worth
     for least in np.unique(probes).tolist():
         guess = (prices >= least) & (capacities.views < UNLIMITED)
-        crowd = _crowd(graph, guess)
-        lack = int((crowd & (np.diff(graph.first) > 0)).sum()) - int(capacities.views[guess].sum())
+        lack = _lack(graph, capacities, guess)
         if lack > most:
             best, most = guess, lack
-    if most:
-        _drop_needless(graph, capacities.views, best)
+    for view in np.flatnonzero(best)[:_TRIED].tolist():
+        best[view] = False
+        best[view] = _lack(graph, capacities, best) < most
     return best
+
+
+def _lack(graph: RewritingGraph, capacities: Capacities, saturated: Bools) -> int:
+    """How many views of the crowd before these find no place, those without rewriting aside."""
+    crowd = int(np.count_nonzero(_crowd(graph, saturated) & (np.diff(graph.first) > 0)))
+    return max(0, crowd - int(capacities.views[saturated].sum()))
 
 
 @kernel
@@ -181,37 +185,3 @@ def _crowd(graph: RewritingGraph, saturated: Bools) -> Bools:
                 crowd[view] = False
                 break
     return crowd
-
-
-@kernel
-def _drop_needless(graph: RewritingGraph, capacity: Int64s, saturated: Bools) -> None:
-    """Drop a saturated view if no more of the crowd leave with it than it may feed: the lack stays as large."""
-    first, start, inputs = graph.first, graph.start, graph.inputs
-    views = len(first) - 1
-    owner = np.empty(len(start) - 1, np.int64)
-    counts = np.zeros(len(start) - 1, np.int64)
-    free = np.zeros(views, np.int64)
-    users, used_by = rows_by_input(start, inputs, views)
-    for view in range(views):
-        for r in range(first[view], first[view + 1]):
-            owner[r] = view
-            for e in range(start[r], start[r + 1]):
-                counts[r] += saturated[inputs[e]]
-            free[view] += counts[r] == 0
-    for view in range(views):
-        if not saturated[view]:
-            continue
-        leaving = 0
-        for n in range(users[view], users[view + 1]):
-            r = used_by[n]
-            counts[r] -= 1
-            if counts[r] == 0:
-                leaving += free[owner[r]] == 0
-                free[owner[r]] += 1
-        if leaving <= capacity[view]:
-            saturated[view] = False
-            continue
-        for n in range(users[view], users[view + 1]):
-            r = used_by[n]
-            free[owner[r]] -= counts[r] == 0
-            counts[r] += 1

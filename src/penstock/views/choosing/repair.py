@@ -26,6 +26,7 @@ OPEN = -1
 """Picked for a view: nothing yet."""
 FREE, TWICE = -1, -2
 """Instead of the row that blocks a column: none does, or several do."""
+NO_ROW = -1
 _AT_A_TIME = 2000  # views between looks at the clock
 _PARTNERS = 200  # views that are asked to make room for one
 
@@ -33,8 +34,10 @@ _PARTNERS = 200  # views that are asked to make room for one
 def greedy(program: Program, prices: Float64s) -> Int64s:
     """A column for each view, the cheapest at these prices as far as there's room, else `OPEN`."""
     reduced = reduced_costs(program, prices)
+    users = users_of_rows(program, np.full(len(program.views), OPEN, np.int64))
     order = np.argsort(-_regret(program.first, reduced), kind="stable")
-    return _greedy(program, reduced, order)
+    _take_in_order(program, users, reduced, order)
+    return users.chosen
 
 
 def improve_choice(program: Program, picked: Int64s, until: float = np.inf) -> Int64s:
@@ -73,31 +76,30 @@ def _regret(first: Int64s, reduced: Float64s) -> Float64s:
 
 
 @kernel
-def _greedy(program: Program, reduced: Float64s, order: Int64s) -> Int64s:
-    first, start, rows = program.first, program.start, program.rows
-    load = np.zeros(len(program.limit), np.int64)
-    picked = np.full(len(first) - 1, OPEN, np.int64)
+def _take_in_order(program: Program, users: Users, reduced: Float64s, order: Int64s) -> None:
+    """Let views that have no column take their cheapest one that has room."""
+    first = program.first
     for view in order:
-        best = np.inf
+        best, column = np.inf, OPEN
         for c in range(first[view], first[view + 1]):
-            if reduced[c] < best and _blocked_by(program, load, c) == FREE:
-                best = reduced[c]
-                picked[view] = c
-        if picked[view] != OPEN:
-            for e in range(start[picked[view]], start[picked[view] + 1]):
-                load[rows[e]] += 1
-    return picked
+            if reduced[c] < best and blocked_by(program, users, view, c, NO_ROW) == FREE:
+                best, column = reduced[c], c
+        use(users, view, column)
 
 
 @kernel
-def _blocked_by(program: Program, load: Int64s, c: int) -> int:
-    """The row without room that keeps a column from being picked, `FREE` or `TWICE`."""
+def blocked_by(program: Program, users: Users, view: int, c: int, left: int) -> int:
+    """The one row that keeps a view from a column, if it leaves its own; it may not use the row `left`."""
     found = FREE
     for e in range(program.start[c], program.start[c + 1]):
-        if load[program.rows[e]] >= program.limit[program.rows[e]]:
+        row = program.rows[e]
+        if row == left:
+            return TWICE
+        room = program.limit[row] - users.load[row]
+        if room <= 0 and room + leaves(users, view, row) <= 0:
             if found != FREE:
                 return TWICE
-            found = program.rows[e]
+            found = row
     return found
 
 
@@ -117,7 +119,7 @@ def _improve(program: Program, users: Users, expensive: float, begin: int, end: 
             gain = cost[c] - now
             if gain >= best:
                 break
-            row = _blocked_by(program, users.load, c)
+            row = blocked_by(program, users, view, c, NO_ROW)
             if row == FREE:
                 best, column, partner = gain, c, -1
                 break
@@ -148,7 +150,7 @@ def _makes_room(
         for d in range(first[view], first[view + 1]):
             if cost[d] - cost[old] >= least:
                 break
-            if d != old and _fits_instead(program, users, view, d):
+            if d != old and blocked_by(program, users, view, d, NO_ROW) == FREE:
                 partner, elsewhere, least = view, d, cost[d] - cost[old]
                 break
         entry = users.after[entry]
@@ -156,14 +158,3 @@ def _makes_room(
     for e in range(start[c], start[c + 1]):
         users.load[rows[e]] -= 1
     return partner, elsewhere, least
-
-
-@kernel
-def _fits_instead(program: Program, users: Users, view: int, c: int) -> bool:
-    """Whether a view has room in a column if it leaves its own. A row that is overdrawn has none, left or not."""
-    for e in range(program.start[c], program.start[c + 1]):
-        row = program.rows[e]
-        room = program.limit[row] - users.load[row]
-        if room < 0 or (room == 0 and not leaves(users, view, row)):
-            return False
-    return True

@@ -71,6 +71,8 @@ class Embeddings(NamedTuple):
     nodes: Int32s
     documents: Int32s
     """Row -> the place of its document."""
+    texts: Int64s
+    """Pattern of the run -> the bytes of its texts."""
     overflowing: Int32s
     """Pairs of a pattern and a document that had too many."""
 
@@ -97,6 +99,7 @@ def embeddings(
     first_row, first_cell = np.zeros(past - low + 1, np.int64), np.zeros(past - low + 1, np.int64)
     rows, documents = room.nodes, room.documents
     overflowing = np.empty(0, np.int32)
+    texts = np.zeros(past - low, np.int64)
     size = 0
     pattern = low
     while pattern < past and size < most_bytes and first_cell[pattern - low] < most_cells:
@@ -114,6 +117,7 @@ def embeddings(
         width = patterns.first[pattern + 1] - patterns.first[pattern]
         first_row[place + 1] = first_row[place] + count
         first_cell[place + 1] = first_cell[place] + count * width
+        texts[place] = more
         size += more
         pattern += 1
     count = pattern - low
@@ -124,6 +128,7 @@ def embeddings(
         first_cell[: count + 1],
         rows[: first_cell[count]],
         documents[: first_row[count]],
+        texts[:count],
         overflowing,
     )
 

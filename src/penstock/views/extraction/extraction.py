@@ -64,19 +64,12 @@ class Extracted(NamedTuple):
 class Extractor:
     """Patterns, ready for documents. It can be pickled.
 
-    `extract` gives all tuples at once, for as many documents as their tuples fit into memory. `extractions` and their
-    `runs` give them piece by piece: that is how a stream of documents goes to very many patterns.
-
     >>> from penstock.views.pattern_parser import parse_pattern
     >>> from penstock.views.documents.xml_documents import read_xml
     >>> extractor = Extractor([parse_pattern("//a/b{val}"), parse_pattern("//a[b > 5]")])
     >>> found = extractor.extract(read_xml(["<a><b>5</b><b>7</b></a>", "<a/>"]))
     >>> found.tuples[0].column("n1_val").to_pylist(), found.tuples[1].column("document").to_pylist()
     (['5', '7'], [0])
-    >>> for part in extractor.extractions(read_xml(["<a><b>9</b></a>"])):
-    ...     for run in part.runs():
-    ...         print([run.batch(place).num_rows for place in range(run.low, run.past)])
-    [1, 1]
     """
 
     def __init__(
@@ -94,14 +87,16 @@ class Extractor:
         parts: list[list[pa.RecordBatch]] = [[] for _ in self.patterns]
         dead: list[DeadLetter] = []
         for part in self.extractions(documents):
+            numbers = part.documents.numbers.tolist()
             if part.refused is not None:
-                number = int(part.documents.numbers[0])
-                dead += [DeadLetter(place, number, part.refused) for place in range(len(parts))]
-                continue
-            for run in part.runs():
-                for place in range(run.low, run.past):
-                    parts[place].append(run.batch(place))
-                dead += [DeadLetter(*pair, self.too_many) for pair in run.overflowing]
+                dead += [DeadLetter(place, numbers[0], part.refused) for place in range(len(parts))]
+            for low, found in part.embeddings():
+                columns = TupleColumns(found, low, part.ground.patterns, part.nodes)
+                for place in range(low, found.past):
+                    pattern, schema = self.patterns[place], self.schemas[place]
+                    parts[place].append(columns.batch(place - low, pattern, schema))
+                pairs = found.overflowing.reshape(-1, 2).tolist()
+                dead += [DeadLetter(place, numbers[d], self.too_many) for place, d in pairs]
         whole = map(join_batches, parts, self.schemas)
         return Extracted(list(whole), sorted(dead))
 
@@ -174,31 +169,14 @@ class Extraction:
             extractor.limits,
         )
 
-    def runs(self) -> Iterator["PatternRun"]:
-        """The patterns' tuples, some patterns at a time. `ColumnTooLarge` if one has too many texts."""
+    def embeddings(self) -> Iterator[tuple[int, Embeddings]]:
+        """Those of some patterns at a time, and the first of these; nothing if the document is refused."""
         room = Room(np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32))
-        low = 0
+        low = 0 if self.refused is None else len(self.extractor.patterns)
         while low < len(self.extractor.patterns):
             found = embeddings(low, _CELLS, _BYTES, self.ground, room)
-            yield PatternRun(self, low, found)
+            yield low, found
             low, room = int(found.past), found.room
-
-
-class PatternRun:
-    """The tuples of the patterns from `low` up to `past`."""
-
-    def __init__(self, extraction: Extraction, low: int, found: Embeddings) -> None:
-        self._extractor, documents = extraction.extractor, extraction.documents
-        self.low, self.past = low, int(found.past)
-        pairs = found.overflowing.reshape(-1, 2)
-        self.overflowing = [(int(p), int(documents.numbers[d])) for p, d in pairs]
-        """Pairs of a pattern's place and the number of a document that had too many of it."""
-        self._columns = TupleColumns(found, low, extraction.ground.patterns, extraction.nodes)
-
-    def batch(self, place: int) -> pa.RecordBatch:
-        """A pattern's tuples in Arrow: cut out of those of the run, not copied."""
-        pattern, schema = self._extractor.patterns[place], self._extractor.schemas[place]
-        return self._columns.batch(place - self.low, pattern, schema)
 
 
 def _uses(made: Compiled) -> Float64s:

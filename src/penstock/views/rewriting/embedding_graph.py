@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Int32s, Int64s, UInt64s, offsets
+from penstock.base.arrays import Int32s, Int64s, UInt64s, offsets, read_only
 from penstock.base.errors import PenstockError
 from penstock.base.jit import kernel
 from penstock.views.array_room import with_room
@@ -46,7 +46,9 @@ class EmbeddingGraph(NamedTuple):
     def part(self, first: int, past: int) -> "EmbeddingGraph":
         """The graph of a range of views."""
         start = self.start[first : past + 1]
-        return EmbeddingGraph(start - start[0], self.views[start[0] : start[-1]])
+        return EmbeddingGraph(
+            read_only(start - start[0]), read_only(self.views[start[0] : start[-1]])
+        )
 
 
 def embeddings_into(flat: FlatPatterns, trie: LabelTrie, first: int, last: int) -> EmbeddingGraph:

@@ -53,11 +53,6 @@ MOST_ROWS = 50_000_000
 
 def evaluate(plan: RewritingPlan, inputs: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """The tuples of a view from those of its inputs, which are in the order in which the plan numbers them."""
-    needed = 1 + max(step.input for step in plan.steps)
-    if len(inputs) < needed:
-        raise PenstockError(
-            f"the rewriting has {needed} inputs, and {len(inputs)} were given: give the tuples of each"
-        )
     picked = _columns_only(plan)
     if picked is not None:
         return _pick(picked, inputs[plan.steps[0].input], plan)
@@ -71,17 +66,6 @@ def evaluate(plan: RewritingPlan, inputs: Sequence[pa.RecordBatch]) -> pa.Record
     for place, step in enumerate(plan.steps):
         joined.add(place, step)
     return joined.result(plan)
-
-
-def _columns(batch: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
-    schema = batch.schema
-    places = [schema.get_field_index(name) for name in names]
-    if -1 in places:
-        raise PenstockError(
-            f"an input has no column {names[places.index(-1)]!r}, only {', '.join(schema.names)}: "
-            "give tuples of the views that were planned with, in their order"
-        )
-    return [batch.column(place) for place in places]
 
 
 # --- columns alone -------------------------------------------------------------------------------
@@ -108,7 +92,8 @@ def _keeps_order(plan: RewritingPlan) -> bool:
 
 
 def _pick(names: tuple[str, ...], batch: pa.RecordBatch, plan: RewritingPlan) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(_columns(batch, names), schema=_schema(plan.returns))
+    columns = [batch.column(name) for name in names]
+    return pa.RecordBatch.from_arrays(columns, schema=_schema(plan.returns))
 
 
 @lru_cache(maxsize=16_384)
@@ -131,7 +116,7 @@ class _Source:
     def __init__(self, step: PlanStep, batch: pa.RecordBatch) -> None:
         self.batch = batch
         names = ["document", *(id_column(m) for m in range(len(step.images)))]
-        self.document, *self.nodes = (column.to_numpy() for column in _columns(batch, names))
+        self.document, *self.nodes = (batch.column(name).to_numpy() for name in names)
         self.rows: Int64s | None = None
         for check in step.within:
             self._keep(_holds(check, self.nodes[check.upper], self.nodes[check.lower]))
@@ -150,8 +135,8 @@ class _Source:
     def values(self, node: int, source: str) -> pa.Array:
         """The value of a node in each row, from its column or from its content."""
         if source == VAL:
-            return _columns(self.batch, [val_column(node)])[0]
-        return values_in(_columns(self.batch, [cont_column(node)])[0])
+            return self.batch.column(val_column(node))
+        return values_in(self.batch.column(cont_column(node)))
 
     def _keep(self, held: Bools) -> None:
         if self.rows is None:
@@ -269,7 +254,7 @@ class _Joined:
             check_column(length * len(column.text.encode()))
             return pa.repeat(pa.scalar(column.text), length)
         name = val_column if column.source == VAL else cont_column
-        (found,) = _columns(source.batch, [name(column.place)])
+        found = source.batch.column(name(column.place))
         if rows is not None:
             check_column(int(text_lengths(found)[rows].sum()))
             found = found.take(pa.array(rows))

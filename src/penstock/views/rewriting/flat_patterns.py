@@ -68,8 +68,11 @@ class FlatPatterns(NamedTuple):
         return len(self.start) - 1
 
 
-def flatten(patterns: Sequence[TreePattern]) -> FlatPatterns:
-    """The flat form of a view set. Views keep their order: a view's number is its place."""
+def flatten(patterns: Sequence[TreePattern], asked: int | None = None) -> FlatPatterns:
+    """The flat form of a view set. Views keep their order: a view's number is its place.
+
+    With `asked` only pairs with one of the last so many views are going to be compared.
+    """
     sizes = [len(pattern.nodes) for pattern in patterns]
     _check_sizes(sizes)
     nodes = [node for pattern in patterns for node in pattern.nodes]
@@ -81,6 +84,7 @@ def flatten(patterns: Sequence[TreePattern]) -> FlatPatterns:
         [table.number(n.label, n.value) if n.value else NO_PREDICATE for n in nodes], np.int32
     )
     start = offsets(np.array(sizes, np.int64))
+    of = None if asked is None else set(predicate[start[len(patterns) - asked] :].tolist())
     parent = np.array([n.parent for n in nodes], np.int8)
     descendant = np.array([n.descendant for n in nodes], np.bool_)
     flat = FlatPatterns(
@@ -92,9 +96,9 @@ def flatten(patterns: Sequence[TreePattern]) -> FlatPatterns:
         predicate,
         _words(label, predicate, parent, descendant),
         *_label_sets(start, label),
-        *_signatures(start, label, parent, descendant, predicate),
+        *signatures(start, label, parent, descendant, predicate),
         attribute,
-        table.implications(),
+        table.implications(of),
     )
     return as_mapped(flat)
 
@@ -166,9 +170,10 @@ def _bit(kind: int, upper: int, lower: int) -> np.uint64:
 
 
 @kernel
-def _signatures(
+def signatures(
     start: Int64s, label: Int32s, parent: Int8s, descendant: Bools, predicate: Int32s
 ) -> tuple[UInt64s, UInt64s]:
+    """The words `wants` and `offers` of each view; of predicates it matters only whether there is one."""
     views = len(start) - 1
     wants, offers = np.zeros(views, np.uint64), np.zeros(views, np.uint64)
     for v in range(views):

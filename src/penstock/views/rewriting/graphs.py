@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from penstock.base.arrays import Float64s, Int32s
+from penstock.base.arrays import Float64s, Int32s, read_only
 from penstock.views.rewriting.embedding_graph import (
     EmbeddingGraph,
     embeddings_into,
@@ -78,9 +78,10 @@ def find_rewritings(
 ) -> RewritingGraph:
     """The rewritability graph of all views; `weights` are what views cost as inputs."""
     preferred, most = preference(rank, weights), limits or RewritingLimits.of()
+    places = read_only(rank)
 
     def rewrite(first: int, past: int) -> RewritingsPart:
-        return rewritings_of_range(flat, graph.part(first, past), first, rank, preferred, most)
+        return rewritings_of_range(flat, graph.part(first, past), first, places, preferred, most)
 
     return join_rewritings(_by_ranges(rewrite, flat.views, threads), rank)
 

@@ -20,7 +20,8 @@ So thousands of prices on one label cost nothing. Where too many predicates that
 equal ones imply each other, which loses rewritings and never a tuple.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -68,8 +69,8 @@ class PredicateTable:
         self._on_label.setdefault(label, set()).add(found)
         return found
 
-    def implications(self) -> Implications:
-        """Which predicates imply which, as far as they can meet."""
+    def implications(self, of: Set[int] | None = None) -> Implications:
+        """Which predicates imply which, as far as they can meet; with `of`, only pairs that one of these is in."""
         simple = [_simple(predicate) for predicate in self.predicates]
         kind = np.array([k for k, _ in simple], np.int8)
         places = _places([cuts for _, cuts in simple])
@@ -77,7 +78,9 @@ class PredicateTable:
         everywhere = self._on_label.get(ANY, set())
         for label, here in self._on_label.items():
             right = here if label == ANY else here | everywhere
-            pairs.update(_implied(self.predicates, kind, sorted(here), sorted(right)))
+            met = [(here, right)] if of is None else [(here & of, right), (here, right & of)]
+            for left, other in met:
+                pairs.update(_implied(self.predicates, kind, sorted(left), sorted(other)))
         found = np.array(sorted(pairs), np.int64).reshape(-1, 2)
         return Implications(
             kind=kind,
@@ -98,6 +101,7 @@ _NOWHERE = None
 """The cuts of what has none: no range is as wide as the numbers that stand for them."""
 
 
+@lru_cache(maxsize=65_536)
 def _simple(predicate: Comparisons) -> tuple[int, _Cuts | None]:
     """The kind of a predicate, and where it begins and ends."""
     if not predicate:

@@ -96,6 +96,7 @@ def join_rewritings(parts: Sequence[RewritingsPart], rank: Int32s) -> RewritingG
     )
 
 
+@kernel
 def rewritings_of_range(
     flat: FlatPatterns,
     part: EmbeddingGraph,
@@ -105,19 +106,6 @@ def rewritings_of_range(
     limits: RewritingLimits,
 ) -> RewritingsPart:
     """The rewritings of the views first, first + 1, … that `part` is the embedding graph of. Pure."""
-    part = EmbeddingGraph(read_only(part.start), read_only(part.views))
-    return _rewrite_range(flat, part, first, read_only(rank), preferred, limits)
-
-
-@kernel
-def _rewrite_range(
-    flat: FlatPatterns,
-    part: EmbeddingGraph,
-    first: int,
-    rank: Int32s,
-    preferred: Preference,
-    limits: RewritingLimits,
-) -> RewritingsPart:
     views = len(part.start) - 1
     counts = np.zeros(views + 1, np.int64)
     starts, inputs = np.zeros(1024, np.int64), np.empty(1024, np.int32)
