@@ -274,7 +274,7 @@ class Joins(World):
         letters = [json.loads(raw) for raw in self.letters()]
         aside = [letter["subscription"] for letter in letters if "subscription" in letter]
         assert sorted(aside) == self.spoiled
-        assert len(letters) - len(aside) == self.bad
+        assert len(letters) - len(aside) == self.bad, (len(letters) - len(aside), self.bad)
 
     def came_back(self) -> set[int]:
         """The select-joins that were told more than once to forget what they hold."""

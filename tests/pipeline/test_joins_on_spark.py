@@ -7,8 +7,10 @@ import random
 import signal
 import time
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -16,6 +18,7 @@ from tests.sizes import PATIENCE
 
 import penstock
 from penstock.base.errors import PipelineError, SchemaError
+from penstock.pipeline import retries
 from penstock.pipeline.joins.notification_rows import messages_of
 from penstock.pipeline.joins.spread import partition_of, spread_buckets
 
@@ -107,6 +110,51 @@ def test_rows_that_are_no_changes_are_dead_letters(aftermath):
         "Reviews: op is '?': expected insert, update or delete",
         "Reviews: the key Id is NULL",
     ]
+
+
+@dataclass
+class SinkThatLosesWorkers:
+    """A sink whose worker dies the first few times that it writes, when Spark has shuffled what comes before."""
+
+    sink: Any
+    losses: int
+
+    @property
+    def guarantee(self) -> str:
+        return self.sink.guarantee
+
+    def check(self, spark, columns) -> None:
+        self.sink.check(spark, columns)
+
+    def write(self, rows, batch) -> Any:
+        if self.losses:
+            self.losses -= 1
+            rows = rows.mapInArrow(lambda _: os._exit(1), rows.schema)
+        return self.sink.write(rows, batch)
+
+
+def test_dead_letters_outlive_a_lost_worker(spark, tmp_path, monkeypatch):
+    """A micro-batch that lost a worker is tried again. Spark keeps what it has shuffled, so tasks that have left dead
+    letters don't run again; what they have left is delivered all the same, once."""
+    monkeypatch.setattr(retries, "PAUSES", (0.0,) * 3)
+    url = f"sqlite:///{tmp_path}/subs.db"
+    with penstock.Subscriptions.open(url, catalog=CATALOG) as subs:
+        subs.subscribe("someone", "SELECT * FROM Reviews WHERE Rating > 0")
+    market = Market(tmp_path / "in", 1)
+    market.changes(20)
+    market.write("Reviews", [{"Id": None, "op": "insert", "version": 1}])
+    sink = SinkThatLosesWorkers(penstock.FileSink(tmp_path / "out"), losses=2)
+    dead = penstock.FileSink(tmp_path / "dead", "json")
+    running = pipeline(tmp_path, spark, url, sink=sink, dead_letter=dead).start()
+    running.await_termination(PATIENCE)
+    assert sink.losses == 0
+    assert sum(len(rows) for rows in notifications(tmp_path / "out").values()) > 10
+    letters = [
+        json.loads(line)["reason"]
+        for path in (tmp_path / "dead").glob("batch=*/*.json")
+        for line in path.read_text().splitlines()
+    ]
+    assert letters == ["Reviews: the key Id is NULL"]
 
 
 def test_buckets_are_spread_evenly(spark):

@@ -2,6 +2,9 @@
 
 A micro-batch that the sink has already is run all the same, and its rows are dropped: Spark goes on only when the
 state was written, and the dead letters are needed.
+
+A micro-batch that is tried again after it lost a worker (`retries`) is the same job to Spark, which runs again only the
+tasks whose results it hasn't kept. The others have left their files in an earlier try, so these stay for all tries.
 """
 
 import json
@@ -34,13 +37,11 @@ class Delivery:
     levels: str | None = None  # that for figures of views, which are made anew by a replay
 
     def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
-        if self.levels is not None:
-            forget(Path(self.levels), number)
-            forget_before(Path(self.levels), number + 1 - LEVELS_KEPT)
+        folder = Path(self.letters)
+        if not tried:
+            self._forget_earlier_runs(number)
         query = query_id(self.checkpoint)
         batch = Batch(query, number)
-        folder = Path(self.letters)
-        forget(folder, number)
         seen = Observation()
         named = frame.withColumn(_ID, F.concat(F.lit(f"{query[:8]}-"), F.col(_ID)))
         ran = self.sink.write(named.observe(seen, F.count(F.lit(1)).alias("rows")), batch)
@@ -53,6 +54,13 @@ class Delivery:
             rows = dead_letter_rows(frame.sparkSession, letters, number, self._time(number))
             self.dead_letter.write(rows, batch)
             forget(folder, number)
+
+    def _forget_earlier_runs(self, number: int) -> None:
+        """Delete what a process that crashed has left of a micro-batch: its tasks may have been other ones."""
+        forget(Path(self.letters), number)
+        if self.levels is not None:
+            forget(Path(self.levels), number)
+            forget_before(Path(self.levels), number + 1 - LEVELS_KEPT)
 
     def _time(self, number: int) -> int:
         """When Spark planned the micro-batch: the same in a replay."""
