@@ -15,6 +15,7 @@ back:
   to (the log of a file source) may be lost though they aren't.
 - A torn commit of the last batch: it is replayed, and a sink that has it skips it.
 - Torn logs of sources, and torn snapshots of state, past the line: Spark makes them again from what is before it.
+- Hadoop's checksums of files that are lost: Spark can't write a file whose checksum is there already.
 
 A torn file before the line can't come from a power cut: that is an error.
 
@@ -182,10 +183,22 @@ def recover(checkpoint: Path) -> list[Path]:
         gone.append(metadata)
     for path in gone:
         path.unlink(missing_ok=True)
-        _crc(path).unlink(missing_ok=True)
-    for folder in {path.parent for path in gone}:
+    for path in (orphans := list(_checksums_alone(checkpoint))):
+        path.unlink(missing_ok=True)
+    for folder in {path.parent for path in (*gone, *orphans)}:
         sync_folder(folder)
     return gone
+
+
+def _checksums_alone(checkpoint: Path) -> Iterator[Path]:
+    """The checksums of files that aren't there."""
+    for folder, inside, names in os.walk(checkpoint):
+        if Path(folder) == checkpoint and _OWN in inside:
+            inside.remove(_OWN)
+        there = set(names)
+        for name in names:
+            if name.startswith(".") and name.endswith(".crc") and name[1:-4] not in there:
+                yield Path(folder, name)
 
 
 def _line(checkpoint: Path) -> tuple[int | None, dict[str, int]]:
