@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Bools, Float64s, Int32s
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
 from penstock.views import text_columns
 from penstock.views.documents.documents import VALUE_END, VALUE_START, Documents
 from penstock.views.extraction.embeddings import (
@@ -33,7 +33,7 @@ from penstock.views.extraction.pattern_holds import (
     label_lists,
     where_states_hold,
 )
-from penstock.views.extraction.pattern_states import ANY_LABEL, Compiled, compile_patterns
+from penstock.views.extraction.pattern_states import ANY_LABEL, NO_TEST, Compiled, compile_patterns
 from penstock.views.extraction.tuple_columns import TupleColumns, node_columns
 from penstock.views.numerals import doubles
 from penstock.views.text_columns import join_batches
@@ -59,6 +59,8 @@ class Extracted(NamedTuple):
 
     tuples: list[pa.RecordBatch]
     dead_letters: list[DeadLetter]
+    work: Int64s
+    """Pattern -> the comparisons that it took, and the tuples that were found, those of dead letters, too."""
 
 
 class Extractor:
@@ -88,22 +90,27 @@ class Extractor:
         self.compiled: Compiled = compile_patterns(self.patterns)
         self.schemas = [tuple_schema(pattern) for pattern in self.patterns]
         self._uses = _uses(self.compiled)
+        self._tests = _tests_of_patterns(self.compiled)
 
     def extract(self, documents: Documents) -> Extracted:
         """All tuples of all patterns; `ColumnTooLarge` if they are more than fit into one batch for each."""
         parts: list[list[pa.RecordBatch]] = [[] for _ in self.patterns]
         dead: list[DeadLetter] = []
+        work = np.zeros(len(self.patterns), np.int64)
         for part in self.extractions(documents):
             if part.refused is not None:
                 number = int(part.documents.numbers[0])
                 dead += [DeadLetter(place, number, part.refused) for place in range(len(parts))]
                 continue
+            owner, test = self._tests
+            np.add.at(work, owner, part.ground.holds.compared[test])
             for run in part.runs():
                 for place in range(run.low, run.past):
                     parts[place].append(run.batch(place))
+                work[run.low : run.past] += run.found
                 dead += [DeadLetter(*pair, self.too_many) for pair in run.overflowing]
         whole = map(join_batches, parts, self.schemas)
-        return Extracted(list(whole), sorted(dead))
+        return Extracted(list(whole), sorted(dead), work)
 
     def extractions(self, documents: Documents) -> Iterator["Extraction"]:
         """The documents, as many at a time as fit into memory with these patterns."""
@@ -193,6 +200,9 @@ class PatternRun:
         pairs = found.overflowing.reshape(-1, 2)
         self.overflowing = [(int(p), int(documents.numbers[d])) for p, d in pairs]
         """Pairs of a pattern's place and the number of a document that had too many of it."""
+        self.found: Int64s = np.diff(found.first_row)
+        """Pattern of the run -> how many tuples were found; of a document with too many, as many as it may have."""
+        np.add.at(self.found, pairs[:, 0] - low, extraction.extractor.limits.tuples)
         self._columns = TupleColumns(found, low, extraction.ground.patterns, extraction.nodes)
 
     def batch(self, place: int) -> pa.RecordBatch:
@@ -208,6 +218,15 @@ def _uses(made: Compiled) -> Float64s:
     uses += np.bincount(made.states.edge_label, minlength=count)
     uses += np.bincount(made.tests.label, minlength=count)
     return uses.astype(np.float64)
+
+
+def _tests_of_patterns(made: Compiled) -> tuple[Int64s, Int64s]:
+    """Pairs of a pattern and one of its tests, each pair once."""
+    owner = np.repeat(np.arange(len(made.patterns.first) - 1), np.diff(made.patterns.first))
+    test = made.states.test[made.patterns.state]
+    pairs = np.stack([owner, test], axis=1)[test != NO_TEST]
+    found = np.unique(pairs, axis=0)
+    return found[:, 0], found[:, 1]
 
 
 def _numbers(made: Compiled, lists: LabelLists, documents: Documents) -> Float64s:
