@@ -33,6 +33,7 @@ from penstock.pipeline.halving import work_in_halves
 from penstock.pipeline.sql_names import quote_name
 from penstock.pipeline.task_files import batch_folder, make_scratch
 from penstock.pipeline.views.levels import LevelFigures, write_levels
+from penstock.pipeline.views.view_costs import ViewCosts
 from penstock.pipeline.views.view_rows import explode_views, portions, rows_of
 from penstock.registry import Subscriptions
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
@@ -64,6 +65,7 @@ def match_views(
     folder: str | Path | None = None,
     levels: str | Path | None = None,
     dead_letters: str | Path | None = None,
+    costs: str | Path | None = None,
 ) -> DataFrame:
     """What every view gets of every document: `id`, `views`, `tuples` (lists of texts: the annotated attributes).
 
@@ -77,6 +79,7 @@ def match_views(
     - `folder`: where workers read the plan; on a cluster one that all can read. By default a temporary one.
     - `levels`: a folder for what each level did; `read_levels` reads it when the frame has been run.
     - `dead_letters`: a folder for documents that can't be read, or have too many tuples of a view.
+    - `costs`: a folder for what views took, by which those of a registry are judged (`running_costs`).
     """
     if format not in FORMATS:
         raise PipelineError(f"format is 'xml' or 'json', not {format!r}")
@@ -88,8 +91,10 @@ def match_views(
         str(place / PLAN),
         format,
         explode,
-        None if levels is None else str(Path(levels).absolute()),
-        None if dead_letters is None else str(Path(dead_letters).absolute()),
+        *(
+            None if folder is None else str(Path(folder).absolute())
+            for folder in (levels, dead_letters, costs)
+        ),
     )
 
     chosen = documents.select(
@@ -167,10 +172,12 @@ class _Work:
     explode: bool
     levels: str | None
     dead_letters: str | None
+    costs: str | None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         network = _network(self.plan, Path(self.plan).stat().st_mtime_ns)
         figures: list[LevelFigures] = []
+        costs = ViewCosts(network)
         folder = None if self.dead_letters is None else batch_folder(Path(self.dead_letters))
         most = max(1, _PAIRS // max(1, len(network.fed)))
         with DeadLetterFile(folder, "views") as letters:
@@ -178,10 +185,14 @@ class _Work:
                 for some in _portions(batch, most):
                     for part, (levels, bad) in self._levels(network, some):
                         letters.add(bad)
-                        figures += [_figures(network, level) for level in levels]
+                        for level in levels:
+                            figures.append(_figures(network, level))
+                            costs.add(level)
                         yield from self._rows(network, part, levels, letters)
         if self.levels is not None:
             write_levels(Path(self.levels), figures)
+        if self.costs is not None:
+            costs.leave(self.costs)
 
     def _rows(
         self,
