@@ -14,6 +14,7 @@ from penstock.views.choosing.configuration import Inputs, inputs_of
 from penstock.views.dissemination import Dissemination
 from penstock.views.documents.json_documents import read_json
 from penstock.views.documents.xml_documents import read_xml
+from penstock.views.extraction.embeddings import ExtractionLimits
 from penstock.views.pattern_parser import parse_pattern
 from penstock.views.rewriting.embedding_graph import rank_views
 from penstock.views.rewriting.flat_patterns import flatten
@@ -126,6 +127,8 @@ def test_what_is_too_much_is_a_dead_letter_of_all_that_are_fed_from_it(monkeypat
         {0: 4, 2: 9},
         {0: 4, 2: 9},
     ]
+    work = [count for step in steps for count in step.work.tolist()]
+    assert work == [14, 3, 13 + ExtractionLimits().tuples, 13]  # only the one that tried took more
 
 
 def test_a_configuration_of_other_views_is_refused():
