@@ -1,5 +1,6 @@
 """Select-joins on Spark: views fed from the sink equal DuckDB's results."""
 
+import errno
 import itertools
 import json
 import os
@@ -18,7 +19,7 @@ from tests.sizes import PATIENCE
 
 import penstock
 from penstock.base.errors import PipelineError, SchemaError
-from penstock.pipeline import retries
+from penstock.pipeline import checkpoints, retries
 from penstock.pipeline.joins.notification_rows import messages_of
 from penstock.pipeline.joins.spread import partition_of, spread_buckets
 
@@ -155,6 +156,29 @@ def test_dead_letters_outlive_a_lost_worker(spark, tmp_path, monkeypatch):
         for line in path.read_text().splitlines()
     ]
     assert letters == ["Reviews: the key Id is NULL"]
+
+
+def test_a_first_micro_batch_that_never_began_is_planned_anew(spark, tmp_path, monkeypatch):
+    """Spark has planned it, and described its state; then the disk is full. Later there is room, and it goes on."""
+    url = f"sqlite:///{tmp_path}/subs.db"
+    text = "SELECT * FROM Reviews WHERE Rating > 2"
+    with penstock.Subscriptions.open(url, catalog=CATALOG) as subs:
+        sid, _ = subs.subscribe("someone", text)
+    market = Market(tmp_path / "in", 1)
+    market.changes(20)
+
+    def find_no_room(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(checkpoints, "begin", find_no_room)
+        running = pipeline(tmp_path, spark, url).start()
+        with pytest.raises(PipelineError, match="No space left"):
+            running.await_termination(PATIENCE)
+    assert list((tmp_path / "checkpoint/state").iterdir())
+    pipeline(tmp_path, spark, url).start().await_termination(PATIENCE)
+    view = view_of(text, sid, notifications(tmp_path / "out"))
+    assert Counter(map(tuple, view)) == market.result(text)
 
 
 def test_buckets_are_spread_evenly(spark):

@@ -12,7 +12,8 @@ synced, and what it wrote later may be torn or lost, in any order. When a pipeli
 back:
 
 - Offsets of batches that hadn't begun. Nothing was delivered of them, so Spark may plan them anew; and what they refer
-  to (the log of a file source) may be lost though they aren't.
+  to (the log of a file source) may be lost though they aren't. If none has begun, the state goes, too: Spark describes
+  it when it plans the first one, and doesn't begin anew beside it.
 - A torn commit of the last batch: it is replayed, and a sink that has it skips it.
 - Torn logs of sources, and torn snapshots of state, past the line: Spark makes them again from what is before it.
 - Hadoop's checksums of files that are lost: Spark can't write a file whose checksum is there already.
@@ -26,6 +27,7 @@ does.
 import contextlib
 import json
 import os
+import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -183,6 +185,10 @@ def recover(checkpoint: Path) -> list[Path]:
         gone.append(metadata)
     for path in gone:
         path.unlink(missing_ok=True)
+    state = checkpoint / _STATE
+    if last == -1 and state.is_dir():
+        shutil.rmtree(state)
+        gone.append(state)
     for path in (orphans := list(_checksums_alone(checkpoint))):
         path.unlink(missing_ok=True)
     for folder in {path.parent for path in (*gone, *orphans)}:
