@@ -43,18 +43,16 @@ DOORS = ["penstock", "penstock.__main__", "penstock.operators.library"]
 
 WAITING = {
     "penstock.covering.routing_table": "brokers keep one for each link",
-    "penstock.views.explain": "`penstock explain` takes a pattern and a document",
-    "penstock.views.live_views": "the document stage follows the registry with it",
 }
 """Modules that no user reaches yet, and the part that is going to: what they import is reached through them."""
 
 SAME_IN_TWO_ROOMS = {
-    "explain": "the command, and what it asks of filters and of patterns",
+    "explain": "the command, and what it asks of each kind",
     "interface": "what every engine does, what every strategy does",
     "joints": "calls that must hold together: how they are read, how they are decided",
     "match": "the command, and the batch job of each kind",
     "naive": "the oracle among engines, and among strategies",
-    "snapshots": "numbered versions of filters, and of select-joins",
+    "snapshots": "numbered versions of the subscriptions of each kind",
 }
 """Names of modules that occur twice, and what they mean in both places."""
 

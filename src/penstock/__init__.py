@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.interest import Interest, interest
     from penstock.registry import Limits, Subscriptions
     from penstock.views.designing import Wishes, plan_views
+    from penstock.views.live_views import LiveOptions
 
 __version__ = "0.1.0"
 
@@ -100,6 +101,7 @@ __getattr__ = front(
         ),
         "registry": ("Limits", "Subscriptions"),
         "views.designing": ("Wishes", "plan_views"),
+        "views.live_views": ("LiveOptions",),
     },
 )
 
@@ -125,6 +127,7 @@ __all__ = [
     "LeaseError",
     "Limits",
     "LiveMatcher",
+    "LiveOptions",
     "Matcher",
     "Operator",
     "OperatorError",

@@ -43,7 +43,7 @@ def _notified() -> list[tuple[int, str]]:
     rows = [
         r for file in Path("out").glob("*/batch=*/part-*") for r in read_lines(file.read_text())
     ]
-    return sorted((row["subscription"], row["symbol"]) for row in rows)
+    return sorted((sid, row["event"]["symbol"]) for row in rows for sid in row["subscriptions"])
 
 
 def test_check_says_that_a_file_is_fine(penstock: Penstock, pipeline: Path) -> None:
@@ -103,7 +103,10 @@ def test_once_reads_what_is_there_and_ends(spark, penstock: Penstock, pipeline: 
     """A line per micro-batch on stderr, the summary in JSON on stdout, notifications in the sink."""
     result = penstock("run", "pipeline.yaml", "--once", "--json")
     assert result.exit_code == 0, result.stderr
-    assert "batch 0  events 2  matches 1  dead-letters 0  snapshot 1" in result.stderr
+    assert (
+        "kind filter  batch 0  published 2  notifications 1  dead-letters 0  snapshot 1"
+        in result.stderr
+    )
     summary = json.loads(result.stdout)
     assert (summary["published"], summary["notifications"]) == (2, 1)
     assert _notified() == [(1, "A")]
@@ -142,7 +145,7 @@ def test_a_signal_stops_it_cleanly(penstock: Penstock, pipeline: Path, stop) -> 
         screen = []
         for line in program.stdout:
             screen.append(line)
-            if line.startswith("batch 1"):
+            if line.startswith("kind filter  batch 1"):
                 stop(program)
         assert program.wait() == 0, "".join(screen)
     finally:
@@ -151,7 +154,7 @@ def test_a_signal_stops_it_cleanly(penstock: Penstock, pipeline: Path, stop) -> 
     first, *batches, last = screen
     assert first.endswith("Ctrl-C stops it.\n")
     for number, line in enumerate(batches):
-        assert line.startswith(f"batch {number}  events "), "".join(screen)
+        assert line.startswith(f"kind filter  batch {number}  published "), "".join(screen)
     assert last.endswith(f"0 dead letters in {len(batches)} micro-batches\n"), "".join(screen)
     assert 2 <= len(batches) < files
     pins = {int(file.stem) for file in Path("checkpoint/events/penstock/batches").glob("*.json")}
@@ -172,12 +175,15 @@ def test_the_screen_on_a_terminal(monkeypatch) -> None:
     metrics = Metrics()
     with _LiveScreen("ticks") as screen:
         for number in range(2):
-            report = Report(number, 1000, 10, 0, 3, 7, False, None, 0)
+            report = Report("filter", number, 1000, 10, 0, 3, 7, False, None, 0)
             metrics.add(BatchMetrics(report, "2026-01-01T00:00:00Z", 0.5))
             screen.show(metrics.batches[-1], metrics)
     shown = terminal.getvalue()
-    assert "ticks: 2,000 events, 20 matches, 0 dead letters in 2 micro-batches" in shown
-    assert "events/s" in shown
+    assert (
+        "ticks: 2,000 events published, 20 notifications, 0 dead letters in 2 micro-batches"
+        in shown
+    )
+    assert "published/s" in shown
 
 
 @pytest.mark.spark

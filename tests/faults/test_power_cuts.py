@@ -113,6 +113,20 @@ def test_a_cut_before_anything_was_synced_leaves_a_pipeline_that_starts(world):
     assert sorted(event for _, event, _ in delivered(root / "out")) == list(range(FILES * EVENTS))
 
 
+@pytest.mark.parametrize("name", ["metadata", "offsets/0", "commits/0", "sources/0/0"])
+def test_a_checksum_without_its_file_stops_nobody(world, name):
+    """Names reach the disk in any order. Spark refuses to write a file whose checksum is there already: it takes that
+    for the work of another query."""
+    root, start_again, _ = world
+    for folder in (root / "checkpoint", root / "out"):
+        shutil.rmtree(folder, ignore_errors=True)
+    path = root / "checkpoint" / name
+    path.parent.mkdir(parents=True)
+    path.with_name(f".{path.name}.crc").write_bytes(b"")
+    start_again()
+    assert sorted(event for _, event, _ in delivered(root / "out")) == list(range(FILES * EVENTS))
+
+
 @dataclass(frozen=True)
 class FailingDisk:
     """A file sink; before and after each micro-batch the disk is copied as it is."""

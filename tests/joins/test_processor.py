@@ -84,6 +84,21 @@ def test_constants_and_residuals_are_forgotten_with_their_last_subscription(make
     assert list(sent(processor, TupleChange("R", row))) == [49]
 
 
+def test_tests_of_residuals_are_counted_by_subscription():
+    """As many as were evaluated, for as many tuples as were looked at; who shares a residual has all of its tests."""
+    many = " AND ".join(f"NOT p LIKE '%{n}%x%'" for n in range(5))
+    texts = [f"a > 0 AND {many}", f"a > 5 AND {many}", "a > 0 AND p LIKE '%x%'", "a > 0"]
+    joins = [read_select(f"SELECT * FROM R WHERE {text}", BINARY).join for text in texts]
+    processor = Processor(BINARY, dict(enumerate(joins)))
+    rows = [{"id": n, "a": n, "b": 1, "p": "0x" if n == 9 else ""} for n in range(10)]
+    sent(processor, *[TupleChange("R", row) for row in rows])
+    tuples, tests = processor.take_costs()
+    assert tuples == 9  # but for the first, of which a is 0
+    first = 1  # test of every residual: an index has it, and it isn't counted
+    assert tests == {0: 8 * (5 - first), 1: 8 * (5 - first)}
+    assert processor.take_costs() == (0, {})
+
+
 def test_a_key_is_compared_as_sql_compares_it():
     """NaN is NaN, and -0.0 is 0.0: a tuple is replaced and deleted by either."""
     catalog = WORLDS["odd keys"]

@@ -100,6 +100,9 @@ def test_evaluations_are_counted_by_conjunction():
     matcher.match_batch(EVENTS)
     assert dict(zip(*matcher.take_evaluations(), strict=True)) == {1: 10 + 1, 2: 500}
     assert matcher.take_evaluations() == ([], [])
+    for event in EVENTS.to_pylist():
+        matcher.match(event)
+    assert dict(zip(*matcher.take_evaluations(), strict=True)) == {1: 10 + 1, 2: 500}
 
 
 ATOMS = [

@@ -58,6 +58,18 @@ def test_batches_that_had_not_begun_are_planned_anew(checkpoint):
     assert "sources/0/2" in names(checkpoint)
 
 
+def test_what_was_planned_of_a_query_that_never_began_goes(tmp_path):
+    """Also the state, which Spark refuses to find when it begins; not that of a query that has begun."""
+    for name in ("metadata", "offsets/0", "sources/0/0", "state/0/_metadata/metadata"):
+        write(tmp_path / name)
+    recover(tmp_path)
+    assert names(tmp_path) == ["metadata", "sources/0/0"]
+    for name in ("offsets/0", "state/0/_metadata/metadata"):
+        write(tmp_path / name)
+    begin(tmp_path, 0)
+    assert recover(tmp_path) == []
+
+
 @pytest.mark.parametrize("name", ["commits/1", "sources/0/2", "sources/0/2.compact"])
 @pytest.mark.parametrize("kept", [0, 5])
 def test_what_is_torn_after_the_last_sync_goes(checkpoint, name, kept):

@@ -1,5 +1,6 @@
 """Select-joins on Spark: views fed from the sink equal DuckDB's results."""
 
+import errno
 import itertools
 import json
 import os
@@ -7,8 +8,10 @@ import random
 import signal
 import time
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -16,7 +19,7 @@ from tests.sizes import PATIENCE
 
 import penstock
 from penstock.base.errors import PipelineError, SchemaError
-from penstock.pipeline import JoinOptions
+from penstock.pipeline import JoinOptions, checkpoints, retries
 from penstock.pipeline.joins.notification_rows import messages_of
 from penstock.pipeline.joins.spread import partition_of, spread_buckets
 
@@ -108,6 +111,74 @@ def test_rows_that_are_no_changes_are_dead_letters(aftermath):
         "Reviews: op is '?': expected insert, update or delete",
         "Reviews: the key Id is NULL",
     ]
+
+
+@dataclass
+class SinkThatLosesWorkers:
+    """A sink whose worker dies the first few times that it writes, when Spark has shuffled what comes before."""
+
+    sink: Any
+    losses: int
+
+    @property
+    def guarantee(self) -> str:
+        return self.sink.guarantee
+
+    def check(self, spark, columns) -> None:
+        self.sink.check(spark, columns)
+
+    def write(self, rows, batch) -> Any:
+        if self.losses:
+            self.losses -= 1
+            rows = rows.mapInArrow(lambda _: os._exit(1), rows.schema)
+        return self.sink.write(rows, batch)
+
+
+def test_dead_letters_outlive_a_lost_worker(spark, tmp_path, monkeypatch):
+    """A micro-batch that lost a worker is tried again. Spark keeps what it has shuffled, so tasks that have left dead
+    letters don't run again; what they have left is delivered all the same, once."""
+    monkeypatch.setattr(retries, "PAUSES", (0.0,) * 3)
+    url = f"sqlite:///{tmp_path}/subs.db"
+    with penstock.Subscriptions.open(url, catalog=CATALOG) as subs:
+        subs.subscribe("someone", "SELECT * FROM Reviews WHERE Rating > 0")
+    market = Market(tmp_path / "in", 1)
+    market.changes(20)
+    market.write("Reviews", [{"Id": None, "op": "insert", "version": 1}])
+    sink = SinkThatLosesWorkers(penstock.FileSink(tmp_path / "out"), losses=2)
+    dead = penstock.FileSink(tmp_path / "dead", "json")
+    running = pipeline(tmp_path, spark, url, sink=sink, dead_letter=dead).start()
+    running.await_termination(PATIENCE)
+    assert sink.losses == 0
+    assert sum(len(rows) for rows in notifications(tmp_path / "out").values()) > 10
+    letters = [
+        json.loads(line)["reason"]
+        for path in (tmp_path / "dead").glob("batch=*/*.json")
+        for line in path.read_text().splitlines()
+    ]
+    assert letters == ["Reviews: the key Id is NULL"]
+
+
+def test_a_first_micro_batch_that_never_began_is_planned_anew(spark, tmp_path, monkeypatch):
+    """Spark has planned it, and described its state; then the disk is full. Later there is room, and it goes on."""
+    url = f"sqlite:///{tmp_path}/subs.db"
+    text = "SELECT * FROM Reviews WHERE Rating > 2"
+    with penstock.Subscriptions.open(url, catalog=CATALOG) as subs:
+        sid, _ = subs.subscribe("someone", text)
+    market = Market(tmp_path / "in", 1)
+    market.changes(20)
+
+    def find_no_room(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(checkpoints, "begin", find_no_room)
+        running = pipeline(tmp_path, spark, url).start()
+        with pytest.raises(PipelineError, match="No space left"):
+            running.await_termination(PATIENCE)
+    assert list((tmp_path / "checkpoint/state").iterdir())
+    pipeline(tmp_path, spark, url).start().await_termination(PATIENCE)
+    view = view_of(text, sid, notifications(tmp_path / "out"))
+    assert Counter(map(tuple, view)) == market.result(text)
 
 
 def test_buckets_are_spread_evenly(spark):

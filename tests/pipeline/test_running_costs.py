@@ -7,7 +7,7 @@ import pyarrow as pa
 import penstock
 from penstock.matching import SnapshotStore, examine, open_matcher
 from penstock.pipeline import running_costs
-from penstock.pipeline.running_costs import RunningCosts, cost_folder, leave_costs
+from penstock.pipeline.running_costs import RunningCosts, cost_folder, leave_costs, leave_counts
 
 DEAR = "price > 0 AND " + " AND ".join(
     ["name LIKE '%x%'"] + [f"name LIKE '%x{n}%'" for n in range(50)]
@@ -51,6 +51,26 @@ def test_what_has_cost_much_already_is_judged_before_the_window_is_full():
     costs = RunningCosts(500, Counter({dear: 100 * 500}))
     assert costs.judge(subs) == [dear]
     assert "took 100 evaluations an event, and 32 are allowed" in subs.refused()[0].reason
+
+
+def test_counts_that_were_damaged_are_not_counted(tmp_path):
+    """Whichever bit of a task's file flips; the files of other tasks count."""
+    leave_counts(tmp_path / "0", 50, {1: 400, 2: 7})
+    (file,) = (tmp_path / "0").iterdir()
+    written = file.read_bytes()
+    for bit in range(8 * len(written)):
+        (tmp_path / "1").mkdir()
+        damaged = bytearray(written)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "1/costs-0.json").write_bytes(damaged)
+        (tmp_path / "1/costs-1.json").write_bytes(written)
+        costs = RunningCosts()
+        costs.gather(tmp_path / "1")
+        assert (costs.events, costs.evaluations) == (50, {1: 400, 2: 7})
+    costs = RunningCosts()
+    costs.gather_all(tmp_path)
+    assert (costs.events, costs.evaluations) == (50, {1: 400, 2: 7})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_subscription_of_a_few_patterns_is_far_from_every_limit():

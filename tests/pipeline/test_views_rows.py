@@ -23,7 +23,14 @@ def _run(
     """The batches of a task and its dead letters."""
     if not (folder / PLAN).exists():
         write_plan(direct_plan(TEXTS), folder / PLAN)
-    work = match._FrameWork("xml", None, str(folder / "letters"), str(folder / PLAN), explode)
+    work = match._FrameWork(
+        format="xml",
+        levels=None,
+        letters=str(folder / "letters"),
+        costs=None,
+        plan=str(folder / PLAN),
+        explode=explode,
+    )
     kind = pa.binary() if isinstance(documents[0], bytes) else pa.string()
     batch = pa.RecordBatch.from_arrays(
         [pa.array(range(len(documents))), pa.array(documents, kind)], names=["id", "text"]
@@ -86,7 +93,14 @@ def test_dead_letters_keep_bad_bytes(tmp_path: Path) -> None:
 def test_strings_that_are_no_text_are_dead_letters(tmp_path: Path) -> None:
     """A column of strings may hold any bytes, on Spark: they end no task."""
     write_plan(direct_plan(TEXTS), tmp_path / PLAN)
-    work = match._FrameWork("xml", None, str(tmp_path / "letters"), str(tmp_path / PLAN), False)
+    work = match._FrameWork(
+        format="xml",
+        levels=None,
+        letters=str(tmp_path / "letters"),
+        costs=None,
+        plan=str(tmp_path / PLAN),
+        explode=False,
+    )
     raw = pa.array([b"<a>\xff</a>", b"<a>5</a>"], pa.binary())
     texts = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
     batch = pa.RecordBatch.from_arrays([pa.array([1, 2]), texts], names=["id", "text"])

@@ -14,6 +14,7 @@ from penstock.views.choosing.configuration import Inputs, inputs_of
 from penstock.views.dissemination import Dissemination
 from penstock.views.documents.json_documents import read_json
 from penstock.views.documents.xml_documents import read_xml
+from penstock.views.extraction.embeddings import ExtractionLimits
 from penstock.views.live_views import LiveViews
 from penstock.views.pattern_parser import parse_pattern
 from penstock.views.rewriting.embedding_graph import rank_views
@@ -149,6 +150,8 @@ def test_what_is_too_much_is_a_dead_letter_of_all_that_are_fed_from_it(monkeypat
         {0: 4, 2: 9},
         {0: 4, 2: 9},
     ]
+    work = [count for step in steps for count in step.work.tolist()]
+    assert work == [14, 3, 13 + ExtractionLimits().tuples, 13]  # only the one that tried took more
 
 
 def test_a_configuration_of_other_views_is_refused():
@@ -192,3 +195,13 @@ def test_documents_that_are_too_large_together_are_run_in_parts(monkeypatch, mos
         # A document without tuples of a view is no dead letter of it, and small ones never are.
         assert not {document for of, document in dead if of == place} & {0, 2, 6}
     assert bool(dead) == (most < 5_000)
+
+
+def test_a_level_says_what_its_patterns_took():
+    """Whatever they are fed from: the tuples that they have and, if they read the documents, comparisons."""
+    views = [parse_pattern(text) for text in ("//a/b{val}", "//a[b = '5']", "//a[b = '7']")]
+    feeding = Inputs(np.array([0, 0, 1, 1]), np.array([0], np.int32))
+    documents = read_xml(["<a><b>5</b><b>7</b></a>", "<a><b>5</b></a>"])
+    levels = list(Dissemination(views, feeding).run(documents))
+    assert [level.nodes for level in levels] == [5, 5]
+    assert [level.work.tolist() for level in levels] == [[3, 3 + 1], [2]]

@@ -229,6 +229,17 @@ def test_an_explosive_pattern_is_stopped() -> None:
     assert found.dead_letters == [DeadLetter(0, 1, reason)]
 
 
+def test_the_work_of_each_pattern_is_counted() -> None:
+    """Comparisons up to the first that fails, also those that two patterns share, and tuples; of a document with too
+    many, as many as it may have."""
+    texts = ("//r/a[. > 3][. < 9]", "//r[a > 3]/b", "//r[a][a][a]", "//r/c", "//r/b")
+    documents = [f"<r>{''.join(f'<a>{n}</a>' for n in range(10))}<b/></r>", "<r><a>x</a><b/></r>"]
+    asked = [parse_pattern(text) for text in texts]
+    found = Extractor(asked, ExtractionLimits(tuples=100)).extract(read_xml(documents))
+    assert _counts(found) == [5, 6, 1, 0, 2]
+    assert found.work.tolist() == [11 + 9 + 5, 11 + 6, 100 + 1, 0, 2]  # `< 9` comes first
+
+
 @pytest.mark.parametrize(("most", "rows_left"), [(19, 0), (20, 20)])
 def test_the_bounds_are_exact(most: int, rows_left: int) -> None:
     """So many tuples are allowed, and one more isn't."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.language.signatures import Signatures
     from penstock.matching import Explanation
     from penstock.registry.incoming import SourceColumns
+    from penstock.views.documents.documents import Documents
 
 _MARKS = {True: "green", False: "red", None: "yellow"}
 
@@ -40,7 +41,8 @@ def explain(
             "--event",
             "-e",
             metavar="JSON",
-            help="The event; of a select-join a tuple of each table, by name. @FILE, or - for stdin.",
+            help="The event; of a select-join a tuple of each table, by name; of a tree pattern the document. "
+            "@FILE, or - for stdin.",
         ),
     ],
     sid: Annotated[
@@ -58,7 +60,7 @@ def explain(
     filter_column: FilterColumn = "filter",
     as_json: AsJson = False,
 ) -> None:
-    """Say which predicates of a subscription an event satisfies, and which not.
+    """Say which conditions of a subscription an event satisfies, and which not.
 
     The schema is --schema, else the registry's; if it has none, it is
     guessed from the filter and the event.
@@ -68,17 +70,18 @@ def explain(
     penstock explain --id 7 --event '{"symbol": "GOOG", "price": 5}'
     penstock explain --filter "price > 5 AND symbol LIKE 'G%'" --event @e.json
     penstock explain --id 8 --event '{"Stocks": {"PER": 5}, "Reviews": {}}'
+    penstock explain --id 9 --event @news.xml
     """
     from penstock.base.durations import utc_now
     from penstock.joins.explain import explain_select
     from penstock.matching import FOREVER
     from penstock.matching.explain import explain as explanation_of
     from penstock.registry.incoming import SourceColumns
-    from penstock.registry.kinds import SELECT_JOIN
+    from penstock.registry.kinds import SELECT_JOIN, TREE_PATTERN, kind_of
+    from penstock.views.explain import explain_pattern
 
     if (sid is None) == (filter_ is None):
         raise typer.BadParameter("give one of --id and --filter", param_hint="--id")
-    value = _event(event)
     given = None if schema is None else schema_of(schema)
     callable_ = operators_of(operators)
     ends = FOREVER
@@ -90,13 +93,17 @@ def explain(
     else:
         text, ends, kept = _find_in_registry(subscriptions, sid or 0)
         given = given or kept
-    if SELECT_JOIN.has(text):
+    kind, now = kind_of(text), utc_now()
+    if kind is TREE_PATTERN:
+        explanation = explain_pattern(sid or 0, text, _document(event), ends, now)
+    elif kind is SELECT_JOIN:
         tables = _catalog(subscriptions)
-        explanation = explain_select(text, tables, value, sid or 0, ends, utc_now())
+        explanation = explain_select(text, tables, _event(event), sid or 0, ends, now)
     else:
+        value = _event(event)
         known = given or guess(text, value, callable_.signatures)
         known = known.with_operators(callable_.signatures)
-        explanation = explanation_of(sid or 0, text, known, value, ends, utc_now(), callable_)
+        explanation = explanation_of(sid or 0, text, known, value, ends, now, callable_)
     if as_json:
         shown = explanation.to_dict()
         put_json(shown if sid is not None else {**shown, "subscription": None})
@@ -104,6 +111,16 @@ def explain(
         _show(explanation, "the filter" if sid is None else f"subscription {sid}")
     if not explanation.matched:
         raise typer.Exit(REFUSED)
+
+
+def _document(text: str) -> "Documents":
+    """A document in XML or JSON, as it begins."""
+    from penstock.views.documents.json_documents import read_json
+    from penstock.views.documents.xml_documents import read_xml
+
+    content = read_text(text, "--event")
+    read = read_json if content.lstrip()[:1] in ("{", "[") else read_xml
+    return read([content])
 
 
 def guess(text: str, event: Mapping[str, Any], operators: "Signatures | None" = None) -> "Schema":

@@ -36,6 +36,7 @@ class Residuals:
         self._matcher = LiveMatcher(state.table.schema)
         self._true: dict[int, frozenset[int]] = {}  # by place, of one revision of the table
         self._revision = -1
+        self._matched = 0
 
     def keep(self, text: str) -> int:
         """The number of a residual, which is tested until it is released as often as it was kept."""
@@ -63,7 +64,13 @@ class Residuals:
             row = self._state.rows[place]
             assert row is not None
             self._true[place] = frozenset(self._matcher.match(self._state.as_dict(row)))
+            self._matched += 1
         return self._true[place]
+
+    def take_costs(self) -> tuple[int, dict[int, int]]:
+        """How many tuples were matched, and by residual how many tests that took, since this was last asked."""
+        matched, self._matched = self._matched, 0
+        return matched, self._matcher.take_evaluations() if matched else {}
 
 
 def match_condition(

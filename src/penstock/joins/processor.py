@@ -159,6 +159,15 @@ class Processor:
             done += len(batch)
         return Notifications(parts, self._ids)
 
+    def take_costs(self) -> tuple[int, dict[int, int]]:
+        """How many tuples were tested by residuals, and by subscription how many tests that took, since last asked.
+
+        A residual is a filter of tuples, and a test one that no index decides (`matching.costs`). All residuals of a
+        table are matched together, as soon as somebody asks for one.
+        """
+        tuples, tests = self.scheme.take_costs()
+        return tuples, {int(self._ids[number]): count for number, count in tests.items()}
+
     def _begin(self) -> None:
         self._number_anew()
         for state in self.tables.values():

@@ -1,4 +1,7 @@
-"""What a select-join can cost: the tests of its residuals, which are filters of changes (`matching.costs`)."""
+"""What a select-join can cost: the tests of its residuals, which are filters of changes (`matching.costs`).
+
+What it does take is counted while it runs (`Processor.take_costs`).
+"""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,5 +1,6 @@
 """Select-joins by semijoins (Ref-SJ-Clu+): the groups of all subscriptions, and what their messages say."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -138,6 +139,18 @@ class SemijoinScheme:
             self._conditions[number, table] = TableCondition(ranges, residual)
             found.append(number)
         return found
+
+    def take_costs(self) -> tuple[int, Counter[int]]:
+        """As `Processor.take_costs`, by number. Those that share a residual have all of its tests."""
+        tuples, tests = 0, Counter[int]()
+        for table, residuals in self._residuals.items():
+            matched, evaluated = residuals.take_costs()
+            tuples += matched
+            if evaluated:
+                for (number, of), condition in self._conditions.items():
+                    if of == table and condition.residual in evaluated:
+                        tests[number] += evaluated[condition.residual]
+        return tuples, tests
 
     # --- changes -------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ class LayerMatcher:
         return ids
 
     def take_evaluations(self) -> Int64s:
-        """How many lazy tests of batches were evaluated for each subscription since this was last asked."""
+        """How many lazy tests were evaluated for each subscription since this was last asked."""
         plan = self.layer.plan
         total = np.zeros(plan.targets, np.int64)
         if self.gate is not None:
@@ -90,6 +90,12 @@ class LayerMatcher:
         cell_of = functools.cache(lambda test: lazy.cell(test, event))
         kept = needed.copy()
         for n in np.flatnonzero(needed).tolist():
-            tests = gate.tests_of(int(hits.conjunction[n]))
-            kept[n] = all(cell_of(test) == cell for test, cell in tests)
+            conjunction = int(hits.conjunction[n])
+            evaluated = 0
+            for test, cell in gate.tests_of(conjunction):
+                evaluated += 1
+                if cell_of(test) != cell:
+                    kept[n] = False
+                    break
+            gate.count(conjunction, evaluated)
         return Hits(hits.event[kept], hits.conjunction[kept])

@@ -16,6 +16,7 @@ import itertools
 import logging
 import math
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -230,6 +231,16 @@ class LiveMatcher:
         if rows is not None:
             found = merge_matches(found, self._compiled(rows).matches(batch, moment))
         return found.lists()
+
+    def take_evaluations(self) -> dict[int, int]:
+        """As `Matcher.take_evaluations`, by subscription. What was counted is lost whenever a plan is compiled anew."""
+        with self._lock:
+            state, kept = self._state, (self._state.kept_odd, self._state.kept_added)
+        found: Counter[int] = Counter()
+        for matcher in (state.base, *(one.matcher for one in kept if one is not None)):
+            if matcher is not None:
+                found.update(dict(zip(*matcher.take_evaluations(), strict=True)))
+        return dict(found)
 
     def follow(self, source: SubscriptionSource) -> None:
         """Take over what has changed in a registry since this matcher was made of it, or last followed it."""

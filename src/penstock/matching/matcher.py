@@ -230,7 +230,7 @@ class Matcher:
     def take_evaluations(self) -> tuple[list[int], list[int]]:
         """The subscriptions for which tests were evaluated that no index decides, and how many, since last asked.
 
-        Each is one test and one event of a batch. Equal conjunctions of several subscriptions count for each of them.
+        Each is one test and one event. Equal conjunctions of several subscriptions count for each of them.
         """
         ids = np.concatenate([own.layer.plan.ids for own in self._own])
         counts = np.concatenate([own.take_evaluations() for own in self._own])

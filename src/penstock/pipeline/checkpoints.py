@@ -12,9 +12,11 @@ synced, and what it wrote later may be torn or lost, in any order. When a pipeli
 back:
 
 - Offsets of batches that hadn't begun. Nothing was delivered of them, so Spark may plan them anew; and what they refer
-  to (the log of a file source) may be lost though they aren't.
+  to (the log of a file source) may be lost though they aren't. If none has begun, the state goes, too: Spark describes
+  it when it plans the first one, and doesn't begin anew beside it.
 - A torn commit of the last batch: it is replayed, and a sink that has it skips it.
 - Torn logs of sources, and torn snapshots of state, past the line: Spark makes them again from what is before it.
+- Hadoop's checksums of files that are lost: Spark can't write a file whose checksum is there already.
 
 A torn file before the line can't come from a power cut: that is an error.
 
@@ -25,6 +27,7 @@ does.
 import contextlib
 import json
 import os
+import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -182,10 +185,26 @@ def recover(checkpoint: Path) -> list[Path]:
         gone.append(metadata)
     for path in gone:
         path.unlink(missing_ok=True)
-        _crc(path).unlink(missing_ok=True)
-    for folder in {path.parent for path in gone}:
+    state = checkpoint / _STATE
+    if last == -1 and state.is_dir():
+        shutil.rmtree(state)
+        gone.append(state)
+    for path in (orphans := list(_checksums_alone(checkpoint))):
+        path.unlink(missing_ok=True)
+    for folder in {path.parent for path in (*gone, *orphans)}:
         sync_folder(folder)
     return gone
+
+
+def _checksums_alone(checkpoint: Path) -> Iterator[Path]:
+    """The checksums of files that aren't there."""
+    for folder, inside, names in os.walk(checkpoint):
+        if Path(folder) == checkpoint and _OWN in inside:
+            inside.remove(_OWN)
+        there = set(names)
+        for name in names:
+            if name.startswith(".") and name.endswith(".crc") and name[1:-4] not in there:
+                yield Path(folder, name)
 
 
 def _line(checkpoint: Path) -> tuple[int | None, dict[str, int]]:

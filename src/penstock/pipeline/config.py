@@ -51,7 +51,7 @@ from penstock.matching import check_engine
 from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.config_words import REFUSED, describe_kind, problems_of
-from penstock.pipeline.intakes import ViewOptions
+from penstock.pipeline.intakes import PLANNING, ViewOptions
 from penstock.pipeline.joins.match import JoinOptions
 from penstock.pipeline.kafka_sink import KafkaSink
 from penstock.pipeline.pins import is_remote, local_path
@@ -62,6 +62,7 @@ from penstock.pipeline.sinks import CallableSink, ConsoleSink, DeltaSink, FileSi
 from penstock.pipeline.sources import NEED_SCHEMA, RECORDS, UNKNOWN, Source
 from penstock.pipeline.streaming import Pipeline
 from penstock.pipeline.triggers import trigger_of
+from penstock.views.live_views import LiveOptions
 
 _LOCAL_FILES = ("json", "csv", "parquet", "orc", "avro")
 _SHOWN = 300  # characters of what is wrong with a schema
@@ -263,16 +264,37 @@ class JoinsPart(_Part):
 
 
 class ViewsPart(_Part):
-    """What documents are like."""
+    """What documents are like, and how views are fed."""
 
     document: Text | None = None
     """the column with their texts"""
     id: Text | None = None
     """that with what they are called"""
     format: Literal["xml", "json"] = "xml"
+    plan: Literal["live", "direct"] = "live"
+    """live: views are fed from each other where that is cheaper; direct: all are extracted from the documents"""
+    capacity: float = Field(30, gt=0)
+    """how many others a view may feed"""
+    source_capacity: float | None = Field(None, gt=0)
+    """how many views are extracted from the documents; by default as many as there are"""
+    alpha: float = Field(LiveOptions.alpha, ge=0)
+    """what a unit of work counts for a view that comes"""
+    beta: float = Field(LiveOptions.beta, ge=0)
+    """what a second of latency counts"""
+    thrift: float = Field(LiveOptions.thrift, ge=0)
+    """how much more work shorter paths may cost, as a share"""
 
     def make(self) -> ViewOptions:
-        return ViewOptions(self.document, self.id, self.format)
+        feeding = LiveOptions(
+            plan=self.plan,
+            capacity=self.capacity,
+            source_capacity=self.source_capacity or LiveOptions.source_capacity,
+            alpha=self.alpha,
+            beta=self.beta,
+            thrift=self.thrift,
+            seconds=PLANNING,
+        )
+        return ViewOptions(self.document, self.id, self.format, feeding)
 
 
 class FolderSinkPart(_Part):
@@ -381,7 +403,7 @@ class PipelineConfig(_Part):
     joins: Annotated[JoinOptions, _made_from(JoinsPart)] = JoinOptions()
     """how changes of tables are written"""
     views: Annotated[ViewOptions, _made_from(ViewsPart)] = ViewOptions()
-    """what documents are like"""
+    """what documents are like, and how views are fed"""
     sink: MadeSink
     """where notifications go"""
     checkpoint: OwnFolder

@@ -23,6 +23,8 @@ _EXPECTED = {
     "windows": "a mapping of tables to column and length",
     "alone": "a list of tables",
     "buckets": "a number from 1 on",
+    **dict.fromkeys(("capacity", "source_capacity"), "a number above 0"),
+    **dict.fromkeys(("alpha", "beta", "thrift"), "a number from 0 on"),
     "explode": "true or false",
     "sink": "a mapping with a format",
     "dead_letter": "a mapping with a format",
@@ -68,7 +70,7 @@ def _sentence(error: ErrorDetails, known: KnownKeys) -> str:
                 return f"missing key '{where}.format'"
             formats = error["ctx"]["expected_tags"].replace("'", "").split(", ")
             return f"{where}.format {given!r}: {_hint(str(given), formats)}"
-        case "greater_than_equal":
+        case "greater_than_equal" | "greater_than":
             return f"{where} is {_EXPECTED[place[-1]]}, not {found!r}"
     if not place:
         kind = describe_kind(found)

@@ -9,7 +9,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from penstock.base.errors import RegistryError
 from penstock.language import Schema
 from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotRef, SnapshotStore
@@ -77,13 +76,9 @@ class EventBatches(MicroBatches):
         return None if self.event_time is None else f"{EVENT}.{self.event_time}"
 
     def _judge_costs(self, pin: Pin, counts: Mapping[str, Any] | None) -> None:
-        """If that fails, it is logged, and nothing else happens."""
         costs: RunningCosts = self._state.kept.setdefault("costs", RunningCosts())
-        costs.gather(cost_folder(pin.snapshot, pin.batch), counts["published"] if counts else 0)
-        try:
-            costs.judge(self._source())
-        except RegistryError as error:
-            log.warning("micro-batch %d: can't set subscriptions aside: %s", pin.batch, error)
+        events = counts["published"] if counts else 0
+        self._set_aside_expensive(costs, cost_folder(pin.snapshot, pin.batch), events, pin.batch)
 
     def _prune_snapshots(self, query: str, needed: frozenset[int]) -> None:
         self._store(query).prune(SNAPSHOTS_KEPT, needed)

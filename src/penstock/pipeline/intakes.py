@@ -8,7 +8,7 @@ A query of its own, so that a burst of documents doesn't keep events waiting, an
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -46,6 +46,7 @@ from penstock.pipeline.sources import (
 from penstock.pipeline.streaming_queries import RunningQuery
 from penstock.pipeline.views.document_batches import DocumentBatches, told_of_documents
 from penstock.pipeline.views.match import FORMATS, id_type
+from penstock.views.live_views import LiveOptions
 
 SourceLike = Source | Mapping[str, Any] | DataFrame
 Registry = SubscriptionSource | str
@@ -247,17 +248,24 @@ def _with_message(found: DataFrame, told: StructField) -> DataFrame:
     return found.select(*rest, F.struct(*names).alias(told.name))
 
 
+PLANNING = 10.0
+"""Seconds that planning all views may take while documents wait."""
+
+
 @dataclass(frozen=True)
 class ViewOptions:
-    """What documents are like: the columns with their texts and with what they are called, and "xml" or "json".
+    """What documents are like, and how views are fed.
 
-    By default these are `document` and `id`; of a source of format `binaryFile`, in which each file is a document,
-    its content and its path.
+    - `document`, `id`: the columns with their texts and with what they are called; by default `document` and `id`, and
+      of a source of format `binaryFile`, in which each file is a document, its content and its path.
+    - `format`: "xml" or "json".
+    - `feeding`: which views may feed which others, and what counts (`LiveOptions`).
     """
 
     document: str | None = None
     id: str | None = None
     format: str = "xml"
+    feeding: LiveOptions = field(default_factory=lambda: LiveOptions(seconds=PLANNING))
 
 
 _DOCUMENT_SCHEMA = StructType(
@@ -275,7 +283,7 @@ class DocumentIntake:
     document: str
     id: str
     id_type: DataType
-    format: str
+    options: ViewOptions
     snapshots: str | None
 
     @staticmethod
@@ -291,7 +299,7 @@ class DocumentIntake:
         called = options.id or ("path" if are_files else "id")
         stream = _Stream.of(source, spark)
         of_ids = id_type(stream.schema, document, called)
-        return DocumentIntake(stream, document, called, of_ids, options.format, snapshots)
+        return DocumentIntake(stream, document, called, of_ids, options, snapshots)
 
     @property
     def told(self) -> StructField:
@@ -310,7 +318,8 @@ class DocumentIntake:
             document=self.document,
             id=self.id,
             id_type=self.id_type,
-            format=self.format,
+            format=self.options.format,
+            options=self.options.feeding,
         )
         return RunningQuery(outlet.start(self.stream.frame, batches))
 

@@ -42,6 +42,7 @@ from penstock.pipeline.metrics import QUANTILES, Errors, Report, Reports, refusa
 from penstock.pipeline.notification_shape import READERS, NotificationShape
 from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.pins import Pin, Pins, query_id
+from penstock.pipeline.running_costs import RunningCosts
 from penstock.pipeline.sinks import Batch
 from penstock.pipeline.sources import RAW, REASON
 from penstock.registry import Subscriptions
@@ -150,6 +151,16 @@ class MicroBatches(ABC):
     def _figures(self, pin: Pin) -> dict[str, Any]:
         """What else a report has."""
         return {}
+
+    def _set_aside_expensive(
+        self, costs: RunningCosts, folder: str, events: int | None, number: int
+    ) -> None:
+        """Judge what workers have counted. If that fails, it is logged, and nothing else happens."""
+        costs.gather(folder, events)
+        try:
+            costs.judge(self._source())
+        except RegistryError as error:
+            log.warning("micro-batch %d: can't set subscriptions aside: %s", number, error)
 
     # --- steps ----------------------------------------------------------------------------------
 

@@ -1,35 +1,66 @@
-"""What subscriptions cost while they run: counted by workers, judged by the driver.
+"""What subscriptions cost while they run: counted by workers, judged where the registry is open.
 
-A worker counts, for each subscription, the tests that no index decides and that were evaluated for it
-(`Matcher.take_evaluations`), and leaves the counts in a small file when its task ends. The driver adds them up, and
-judges them once there were `WINDOW` events, or `ENOUGH` evaluations of one subscription: the average of a few events
-says little, unless they have cost much already. A subscription that takes more evaluations an
-event than the registry's owner allows (`Limits.evaluations`) is set aside: it doesn't match from the next micro-batch
-on, and the registry has the reason. Not within a micro-batch: a replay must send the same.
+A worker counts, for each subscription, the work that no index saves, and leaves the counts in a small file when its
+task ends. What they are compared with is how much there was to look at:
+
+    filter         tests that were evaluated (`Matcher.take_evaluations`)              for an event
+    select-join    tests of its residuals (`Processor.take_costs`)                     for a tuple that residuals saw
+    tree pattern   comparisons, and tuples that were found (`LevelTuples.work`)        for a node of a document
+
+They are added up, and judged once there were `WINDOW` events, or as much work for one subscription as is `enough`: the
+average of a few events says little, unless they have cost much already. A subscription that takes more, on average,
+than the registry's owner allows (`Limits.evaluations`) is set aside: it doesn't match from the next micro-batch on, and
+the registry has the reason. Not within a micro-batch: a replay must send the same.
 
     <snapshot folder>/costs/<batch>/…    until the micro-batch is done
+
+For filters the driver judges, after a micro-batch; for select-joins the process that watches the registry, before the
+next one.
 """
 
-import json
 import logging
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from penstock.base.checked_files import FileKind
+from penstock.base.errors import PipelineError
 from penstock.matching import Matcher, SnapshotRef
 from penstock.pipeline.task_files import leave_in
 
 log = logging.getLogger("penstock.pipeline")
 
 WINDOW = 10_000
-"""Events after which costs are judged."""
-
-ENOUGH = 20_000
-"""Evaluations of one subscription after which they are judged before that: milliseconds of work."""
+"""Events, tuples or nodes after which costs are judged."""
 
 _FILE = "costs.json"
+_COUNTS = FileKind(
+    {"events": int, "ids": list, "counts": list}, PipelineError, "what it says isn't counted"
+)
+
+
+class CostUnit(NamedTuple):
+    """What is counted, and for what."""
+
+    words: str
+    enough: int
+    """Of one subscription, after which it is judged before the window is full: milliseconds of work."""
+    advice: str
+
+
+_FEWER_TESTS = "use fewer patterns, memberships and comparisons of attributes"
+FOR_AN_EVENT = CostUnit(
+    "evaluations an event", 20_000, f"{_FEWER_TESTS}, beside a condition that few events satisfy"
+)
+FOR_A_TUPLE = CostUnit("evaluations a tuple", 20_000, _FEWER_TESTS)
+FOR_A_NODE = CostUnit(
+    "comparisons and tuples a node of the documents",
+    1_000_000,  # ten documents, if it has as many tuples of each as it may have
+    "use fewer comparisons, and fewer branches that every other one is combined with",
+)
 
 
 def cost_folder(ref: SnapshotRef, batch: int) -> str:
@@ -43,28 +74,45 @@ def leave_costs(folder: str | None, matcher: Matcher, events: int) -> None:
         return
     ids, counts = matcher.take_evaluations()
     if ids:
-        leave_in(Path(folder), _FILE, json.dumps({"events": events, "ids": ids, "counts": counts}))
+        leave_counts(Path(folder), events, dict(zip(ids, counts, strict=True)))
+
+
+def leave_counts(folder: Path, events: int, counts: Mapping[int, int]) -> None:
+    """On a worker: what one task has counted by subscription, in so many events, tuples or nodes."""
+    left = {"events": events, "ids": list(counts), "counts": list(counts.values())}
+    leave_in(folder, _FILE, _COUNTS.to_text(left))
 
 
 @dataclass
 class RunningCosts:
-    """On the driver: the counts since they were last judged."""
+    """The counts since they were last judged."""
 
     events: int = 0
     evaluations: Counter[int] = field(default_factory=Counter)
+    unit: CostUnit = FOR_AN_EVENT
 
-    def gather(self, folder: str, events: int) -> None:
-        """Add what the tasks of a micro-batch have left, which had so many events."""
+    def gather(self, folder: str | Path, events: int | None = None) -> None:
+        """Add what the tasks of a micro-batch have left, which had so many events; None: as many as they say."""
         for path in sorted(Path(folder).glob("*.json")):
-            found = json.loads(path.read_text("utf-8"))
+            try:
+                found = _COUNTS.read(path)
+            except PipelineError as error:
+                log.warning("%s", error)
+                continue
             self.evaluations.update(dict(zip(found["ids"], found["counts"], strict=True)))
+            self.events += found["events"] if events is None else 0
         shutil.rmtree(folder, ignore_errors=True)
-        self.events += events
+        self.events += events or 0
+
+    def gather_all(self, folder: str | Path) -> None:
+        """Add what the tasks of all micro-batches have left that nobody has gathered."""
+        for of_batch in sorted(Path(folder).glob("*")):
+            self.gather(of_batch)
 
     def judge(self, source: Any) -> list[int]:
         """Set aside what costs too much, once enough events have been seen; the ids of those."""
         worst = max(self.evaluations.values(), default=0)
-        if (self.events < WINDOW and worst < ENOUGH) or not hasattr(source, "set_aside"):
+        if (self.events < WINDOW and worst < self.unit.enough) or not hasattr(source, "set_aside"):
             return []
         most = source.limits.evaluations if self.evaluations else 0
         counts, events = self.evaluations, max(self.events, 1)
@@ -75,8 +123,8 @@ class RunningCosts:
             if each <= most:
                 continue
             reason = (
-                f"took {each:,.0f} evaluations an event, and {most:,} are allowed (Limits.evaluations): use fewer "
-                "patterns, memberships and comparisons of attributes, beside a condition that few events satisfy"
+                f"took {each:,.0f} {self.unit.words}, and {most:,} are allowed (Limits.evaluations): "
+                f"{self.unit.advice}"
             )
             if source.set_aside(sid, reason):
                 log.warning("subscription %d set aside: %s", sid, reason)

@@ -17,7 +17,8 @@ class Limits:
 
     `subscription` and `subscriber`: the most that a subscription, and all of a subscriber's together, may cost. One
     that passes them is refused. `evaluations`: so many tests may be evaluated for a subscription and an event, on
-    average, while it runs; one that takes more is set aside.
+    average, while it runs; one that takes more is set aside. (For select-joins an event is a tuple, for tree patterns a
+    node of a document; see `pipeline.running_costs`.)
 
     The defaults let thirty patterns stand alone, as a search for any of thirty words does. `python -m benchmarks
     hostile` says by how much the worst that is accepted, and the worst that is never set aside, slow the others down.

@@ -67,6 +67,10 @@ class LevelTuples(NamedTuple):
     """By the place of the pattern."""
     documents: int
     """How many there were."""
+    nodes: int
+    """That they have together."""
+    work: Int64s
+    """Pattern of the level -> what it took: tuples that were found, and comparisons with values of the source."""
     seconds: float
 
 
@@ -156,33 +160,41 @@ class Dissemination:
             if level == 0:
                 found = self._extractor.extract(documents)
                 known += found.tuples
+                work = found.work
                 for letter in found.dead_letters:
                     dead.setdefault(letter.pattern, {})[letter.document] = letter.reason
             else:
+                work = np.zeros(len(places), np.int64)
                 for place in places:
-                    known.append(self._computed(place, known, dead))
+                    computed, work[place - places.start] = self._computed(place, known, dead)
+                    known.append(computed)
             letters = [
                 DeadLetter(place, document, reason)
                 for place in places
                 for document, reason in sorted(dead.get(place, {}).items())
             ]
             tuples, seconds = known[places.start :], perf_counter() - began
-            yield LevelTuples(level + 1, places, tuples, letters, len(documents), seconds)
+            nodes = len(documents.labels)
+            yield LevelTuples(
+                level + 1, places, tuples, letters, len(documents), nodes, work, seconds
+            )
 
     def _computed(
         self, place: int, known: list[pa.RecordBatch], dead: dict[int, dict[int, str]]
-    ) -> pa.RecordBatch:
+    ) -> tuple[pa.RecordBatch, int]:
+        """A pattern's tuples, and how many there were; a document that has too many counts as many as one may have."""
         fed = self.fed[place]
         assert fed.plan is not None
         lost = {d: why for source in fed.inputs for d, why in dead.get(source, {}).items()}
         inputs = [_without(known[source], lost) for source in fed.inputs]
+        already = len(lost)
         try:
             found = evaluate(fed.plan, inputs)
         except PenstockError:  # too many rows or texts, of one document or of all together
             found = self._one_by_one(fed, inputs, lost)
         if lost:
             dead[place] = lost
-        return found
+        return found, found.num_rows + (len(lost) - already) * self._extractor.limits.tuples
 
     def _one_by_one(
         self, fed: Fed, inputs: list[pa.RecordBatch], lost: dict[int, str]

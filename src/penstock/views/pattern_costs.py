@@ -5,7 +5,8 @@ labels costs nothing worth counting. A comparison is evaluated for every node of
 is looked for at every node. A pattern without any label has no list to begin with, and counts `EVERY_NODE` more. How
 many tuples a pattern may have in a document, the extraction limits (`extraction.embeddings`).
 
-As for filters it is counted from the text, so that everybody accepts the same texts.
+As for filters it is counted from the text, so that everybody accepts the same texts. What a pattern does take is
+counted while it runs (`LevelTuples.work`).
 """
 
 from collections.abc import Callable, Sequence

@@ -173,7 +173,8 @@ class Gate:
         event, conjunction, lengths = hits.event[left], hits.conjunction[left], lengths[left]
         turn = 0
         while len(event):
-            self._count(conjunction)
+            with self._lock:
+                np.add.at(self._evaluations, conjunction, 1)
             place = self._start[conjunction] + turn
             held = self._cells(batch, event, self._test[place]) == self._cell[place]
             turn += 1
@@ -212,9 +213,10 @@ class Gate:
         cells[events] = cells_of(self.tests[test], batch, events)
         return cells[event]
 
-    def _count(self, conjunction: Int32s) -> None:
+    def count(self, conjunction: int, tests: int) -> None:
+        """Note that somebody else has evaluated so many tests for a conjunction."""
         with self._lock:
-            np.add.at(self._evaluations, conjunction, 1)
+            self._evaluations[conjunction] += tests
 
     def take_evaluations(self) -> Int64s:
         """How many tests were evaluated for each conjunction since this was last asked."""

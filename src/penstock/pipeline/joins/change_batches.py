@@ -2,6 +2,9 @@
 
 A micro-batch that the sink has already is run all the same, and its rows are dropped: Spark goes on only when the
 state was written, and the dead letters are needed.
+
+A micro-batch that is tried again after it lost a worker (`retries`) is the same job to Spark, which runs again only the
+tasks whose results it hasn't kept. The others have left their files in an earlier try, so these stay for all tries.
 """
 
 import json
@@ -38,7 +41,8 @@ class ChangeBatches:
         batch = Batch(query_id(self.outlet.checkpoint), number, SELECT_JOIN.name)
         planned = _read_plan(Path(self.outlet.checkpoint), number)
         folder = Path(self.letters)
-        forget(folder, number)
+        if not tried:  # what a process that crashed has left: its tasks may have been other ones
+            forget(folder, number)
         seen = Observation()
         named = frame.withColumn(ID, F.concat(F.lit(f"{batch.query[:8]}-"), F.col(ID)))
         readers = F.coalesce(F.sum(F.size(READERS[0])), F.lit(0)).alias("notifications")

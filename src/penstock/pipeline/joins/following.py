@@ -2,11 +2,15 @@
 
 The publisher knows all select-joins of the registry, those with an ended lease, too, and compares leases with the
 clock each time. So a clock that was wrong has no effect once it is right.
+
+The follower also judges what select-joins have cost in the micro-batches before (`running_costs`): it has the registry
+open, and whom it sets aside is missing in the version that it publishes next.
 """
 
 import json
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from penstock.base.durations import utc_now
@@ -15,7 +19,8 @@ from penstock.joins.catalog import Catalog
 from penstock.joins.selects import Selects
 from penstock.matching.subscription_rows import EVER, FOREVER, SubscriptionSource
 from penstock.pipeline.joins.snapshots import JoinSnapshots, Version
-from penstock.pipeline.joins.stages import Stages, Window
+from penstock.pipeline.joins.stages import COSTS, Stages, Window
+from penstock.pipeline.running_costs import FOR_A_TUPLE, RunningCosts
 from penstock.registry import Subscriptions
 
 log = logging.getLogger("penstock.pipeline")
@@ -172,7 +177,9 @@ class Follower:
     def __init__(self, url: str, folder: str, stages: str) -> None:
         self._url, self._folder = url, folder
         self._stages = read_stages(stages)
+        self._registry: Subscriptions | None = None
         self._publisher: Publisher | None = None
+        self._costs = RunningCosts(unit=FOR_A_TUPLE)
         self._logged: set[int] = set()  # misfits
 
     def latest(self) -> int:
@@ -180,23 +187,32 @@ class Follower:
 
         SnapshotError if the folder is another registry's.
         """
-        if self._publisher is None:
+        if self._registry is None or self._publisher is None:
             try:
-                registry = Subscriptions.open(self._url, create=False)
+                self._registry = Subscriptions.open(self._url, create=False)
             except RegistryError as error:
                 return self._kept(error)
             self._publisher = Publisher(
                 JoinSnapshots(self._folder),
-                registry.selects,
+                self._registry.selects,
                 lambda texts: misfits(texts, self._stages),
                 utc_now,
             )
+        self._judge_costs(self._registry)
         try:
             version = self._publisher.publish().number
         except (RegistryError, SnapshotError, OSError) as error:
             return self._kept(error)
         self._log_misfits(self._publisher)
         return version
+
+    def _judge_costs(self, registry: Subscriptions) -> None:
+        """Set aside what has cost too much in the micro-batches before: none is running now."""
+        self._costs.gather_all(Path(self._folder) / COSTS)
+        try:
+            self._costs.judge(registry)
+        except RegistryError as error:
+            log.warning("can't set select-joins aside: %s", error)
 
     def _kept(self, error: Exception) -> int:
         latest = JoinSnapshots(self._folder).latest()

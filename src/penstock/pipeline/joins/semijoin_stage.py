@@ -13,6 +13,7 @@ forget what it holds: it may have been here before.
 """
 
 import gc
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,8 +49,10 @@ from penstock.pipeline.joins.parcels import (
     unpack_rows,
 )
 from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion
-from penstock.pipeline.joins.stages import Stage, Stages
+from penstock.pipeline.joins.stages import COSTS, Stage, Stages
 from penstock.pipeline.joins.tuple_stage import SEQUENCE
+from penstock.pipeline.running_costs import leave_counts
+from penstock.pipeline.task_files import batch_folder
 
 RowsByTable = Mapping[str, pa.RecordBatch]
 """Changes by table: rows with their sequence and whether they are deletions."""
@@ -88,6 +91,7 @@ class StageWork:
         self._set_aside: dict[int, str] = {}  # those that can't be served, with the reason
         self._buckets: dict[int, _Bucket] = {}
         self._newcomers: tuple[tuple[int, int], Processor] | None = None
+        self._tested = 0  # tuples that were tested by residuals, and not reported yet
 
     # --- subscriptions -------------------------------------------------------------------------
 
@@ -164,6 +168,15 @@ class StageWork:
     def _of_stage(self, ids: Sequence[int]) -> dict[int, SelectJoin]:
         joins = self._open.joins(ids)
         return {sid: join for sid, join in joins.items() if self._decomposition.of(join)}
+
+    def take_costs(self) -> tuple[int, dict[int, int]]:
+        """As `Processor.take_costs`; nothing as long as no test was evaluated."""
+        tuples, tests = self._processor.take_costs()
+        self._tested += tuples
+        if not tests:
+            return 0, {}
+        tested, self._tested = self._tested, 0
+        return tested, tests
 
     # --- tuples --------------------------------------------------------------------------------
 
@@ -322,6 +335,7 @@ class SemijoinStage:
 
     def __init__(self, stages: Stages, home: str, letters: str) -> None:
         self._stages, self._home, self._letters = stages, home, letters
+        self._works: set[StageWork] = set()  # of this task
 
     def visit(self, number: int, bucket: int, rows: Iterator[Any], log: BucketLog) -> Iterator[Row]:
         """Notifications, as parcels."""
@@ -343,6 +357,7 @@ class SemijoinStage:
         self, number: int, bucket: int, version: int | None, changes: RowsByTable, log: BucketLog
     ) -> Iterator[pa.RecordBatch]:
         work = work_of(self._stages, number, self._home)
+        self._works.add(work)
         served = log.head.version
         name = f"{number}.{bucket}.{log.head.visits}"
         log.head.version = version or served
@@ -369,6 +384,16 @@ class SemijoinStage:
             if found is not None:
                 yield found
         log.close()
+
+    def end_task(self) -> None:
+        """Leave what subscriptions took (`running_costs`)."""
+        tuples, tests = 0, Counter[int]()
+        for work in self._works:
+            tested, of_work = work.take_costs()
+            tuples += tested
+            tests.update(of_work)
+        if tests:
+            leave_counts(batch_folder(Path(self._home) / COSTS), tuples, tests)
 
     def _merged(self, log: BucketLog) -> tuple[bytes, int]:
         content = merge_entries(log.since(None)[0], self._stages)

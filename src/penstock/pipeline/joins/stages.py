@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from penstock.joins.catalog import Catalog
 from penstock.joins.subscription import JoinEdge, SelectJoin
 
+COSTS = "costs"
+"""The folder, beside the snapshots, in which tasks leave what subscriptions took (`running_costs`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Window:

@@ -29,6 +29,9 @@ class BucketStage(Protocol):
         self, number: int, bucket: int, rows: Iterator[Any], log: BucketLog
     ) -> Iterator[Row]: ...
 
+    def end_task(self) -> None:
+        """All buckets of a task have been visited."""
+
 
 class _BucketProcessor(StatefulProcessor):
     """`stages` is what `Stages.to_dict` gives, as JSON; `home` the folder of the snapshots."""
@@ -60,7 +63,8 @@ class _BucketProcessor(StatefulProcessor):
         """The stage, imported only now."""
 
     def close(self) -> None:
-        pass
+        if "_stage" in vars(self):  # not where Spark only asks what the state looks like
+            self._stage.end_task()
 
 
 class TupleProcessor(_BucketProcessor):

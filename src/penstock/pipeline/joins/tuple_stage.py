@@ -246,6 +246,9 @@ class TupleStage:
         for stage, to, table, parcel in found:
             yield Row(stage=stage, bucket=to, table=table, parcel=parcel)
 
+    def end_task(self) -> None:
+        """Nothing is left to do."""
+
     def _book(self, name: str, number: int, bucket: int, log: BucketLog) -> TupleBook:
         token, book = _books.pop((self._home, number, bucket), (None, None))
         entries, known = log.since(token)

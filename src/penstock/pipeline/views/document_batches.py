@@ -1,6 +1,6 @@
 """Micro-batches of documents: the tree patterns of a registry, as views of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import rmtree
@@ -18,6 +18,7 @@ from penstock.pipeline.metrics import Errors
 from penstock.pipeline.micro_batches import SNAPSHOTS_KEPT, MicroBatches, log
 from penstock.pipeline.notification_shape import DOCUMENT, ID, READERS
 from penstock.pipeline.pins import Pin
+from penstock.pipeline.running_costs import FOR_A_NODE, RunningCosts, cost_folder
 from penstock.pipeline.sources import KEY
 from penstock.pipeline.sql_names import quote_name
 from penstock.pipeline.views.levels import levels_in
@@ -26,10 +27,10 @@ from penstock.pipeline.views.snapshots import (
     ViewPublisher,
     ViewSnapshots,
     open_views,
-    plan_patterns,
     read_patterns,
 )
 from penstock.registry.kinds import TREE_PATTERN
+from penstock.views.live_views import LiveOptions, LiveViews
 
 
 @dataclass(kw_only=True)
@@ -42,11 +43,14 @@ class DocumentBatches(MicroBatches):
     id: str  # and that with what they are called
     id_type: DataType
     format: str
+    options: LiveOptions
 
     def _publish(self, query: str) -> tuple[SnapshotRef, Errors]:
         publisher = self._state.kept.get("publisher")
         if publisher is None:
-            publisher = self._state.kept["publisher"] = ViewPublisher(self._store(query))
+            publisher = self._state.kept["publisher"] = ViewPublisher(
+                self._store(query), self.options
+            )
         found: tuple[SnapshotRef, Errors] = publisher.publish(self._source().patterns, utc_now())
         return found
 
@@ -64,12 +68,21 @@ class DocumentBatches(MicroBatches):
             )
         log.warning("the snapshot of micro-batch %d is made again: %s", pin.batch, damage)
         patterns, _, _ = read_patterns(source, pin.now)
-        store.restore(pin.snapshot, patterns, plan_patterns(patterns))
+        views = LiveViews(LiveOptions(plan="direct"))  # the same tuples as by any other plan
+        refused = views.update({sid: one.text for sid, one in patterns.items()}, ())
+        served = {sid: one for sid, one in patterns.items() if sid not in refused}
+        store.restore(pin.snapshot, served, views.plan())
 
     def _match(
         self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
     ) -> DataFrame:
-        work = _DocumentWork(self.format, str(_level_folder(pin)), str(failures), pin.snapshot)
+        work = _DocumentWork(
+            format=self.format,
+            levels=str(_level_folder(pin)),
+            letters=str(failures),
+            costs=cost_folder(pin.snapshot, pin.batch),
+            ref=pin.snapshot,
+        )
         result = StructType(
             [
                 StructField(ID, StringType()),
@@ -89,6 +102,10 @@ class DocumentBatches(MicroBatches):
             content = F.sha2(F.col(quote_name(self.document)).cast("binary"), 256)
             place = [F.lit(str(pin.batch)), F.col(quote_name(self.id)).cast("string"), content]
         return F.substring(F.sha2(F.concat_ws("\x1f", F.lit(query), *place), 256), 1, 32)
+
+    def _judge_costs(self, pin: Pin, counts: Mapping[str, Any] | None) -> None:
+        costs: RunningCosts = self._state.kept.setdefault("costs", RunningCosts(unit=FOR_A_NODE))
+        self._set_aside_expensive(costs, cost_folder(pin.snapshot, pin.batch), None, pin.batch)
 
     def _figures(self, pin: Pin) -> dict[str, Any]:
         folder = _level_folder(pin)

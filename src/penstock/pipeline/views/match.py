@@ -35,6 +35,7 @@ from penstock.pipeline.halving import work_in_halves
 from penstock.pipeline.sql_names import quote_name
 from penstock.pipeline.task_files import batch_folder, make_scratch
 from penstock.pipeline.views.levels import LevelFigures, write_levels
+from penstock.pipeline.views.view_costs import ViewCosts
 from penstock.pipeline.views.view_rows import DocumentNames, explode_views, portions, rows_of
 from penstock.registry import Subscriptions
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
@@ -66,6 +67,7 @@ def match_views(
     folder: str | Path | None = None,
     levels: str | Path | None = None,
     dead_letters: str | Path | None = None,
+    costs: str | Path | None = None,
 ) -> DataFrame:
     """What every view gets of every document: `id`, `views`, `tuples` (lists of texts: the annotated attributes).
 
@@ -79,6 +81,7 @@ def match_views(
     - `folder`: where workers read the plan; on a cluster one that all can read. By default a temporary one.
     - `levels`: a folder for what each level did; `read_levels` reads it when the frame has been run.
     - `dead_letters`: a folder for documents that can't be read, or have too many tuples of a view.
+    - `costs`: a folder for what views took, by which those of a registry are judged (`running_costs`).
     """
     if format not in FORMATS:
         raise PipelineError(f"format is 'xml' or 'json', not {format!r}")
@@ -87,13 +90,18 @@ def match_views(
     make_folder(place)
     write_plan(_plan_of(views), place / PLAN)
     work = _FrameWork(
-        format,
-        None if levels is None else str(Path(levels).absolute()),
-        None if dead_letters is None else str(Path(dead_letters).absolute()),
-        str(place / PLAN),
-        explode,
+        format=format,
+        levels=_absolute(levels),
+        letters=_absolute(dead_letters),
+        costs=_absolute(costs),
+        plan=str(place / PLAN),
+        explode=explode,
     )
     return choose_columns(documents, document, id).mapInArrow(work.run, schema)
+
+
+def _absolute(folder: str | Path | None) -> str | None:
+    return None if folder is None else str(Path(folder).absolute())
 
 
 def choose_columns(documents: DataFrame, document: str, name: str, *more: Column) -> DataFrame:
@@ -164,40 +172,42 @@ def direct_plan(texts: Sequence[str], ids: Int64s | None = None) -> ViewsPlan:
 
 @functools.lru_cache(maxsize=2)
 def _network(path: str, _changed: int) -> Dissemination:
-    return network_of(read_plan(path))
-
-
-def network_of(plan: ViewsPlan) -> Dissemination:
-    """What computes the views of a plan."""
-    return Dissemination([parse_pattern(text) for text in plan.texts], plan.fed, plan.ids)
+    return Dissemination.of(read_plan(path))
 
 
 @dataclass(frozen=True)
 class ViewWork:
     """What a worker does to the Arrow batches of its partition, which have columns `id` and `text`.
 
-    What each level did is left in the folder `levels`, dead letters in the folder `letters`, if there are such.
+    What each level did is left in the folder `levels`, dead letters in `letters`, what each view took in `costs`, if
+    there are such.
     """
 
     format: str
     levels: str | None
     letters: str | None
+    costs: str | None
 
     def work(
         self, network: Dissemination, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         """The rows of `view_rows`."""
         figures: list[LevelFigures] = []
+        costs = ViewCosts(network)
         most = max(1, _PAIRS // max(1, len(network.fed)))
         with DeadLetterFile(self._place(self.letters), "views") as letters:
             for batch in batches:
                 for some in _portions(batch, most):
                     for part, (levels, bad) in self._levels(network, some):
                         letters.add(bad)
-                        figures += [_figures(network, level) for level in levels]
+                        for level in levels:
+                            figures.append(_figures(network, level))
+                            costs.add(level)
                         yield from self._rows(network, part, levels, letters)
         if (folder := self._place(self.levels)) is not None:
             write_levels(folder, figures)
+        if (folder := self._place(self.costs)) is not None:
+            costs.leave(folder)
 
     def _place(self, folder: str | None) -> Path | None:
         """Where a task leaves its files."""

@@ -10,10 +10,11 @@ A version is published when a pattern came or went, or its lease ended. A micro-
 uses it again.
 """
 
-import functools
 import itertools
+import logging
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,10 +30,11 @@ from penstock.matching.subscription_rows import FOREVER, SubscriptionSource
 from penstock.matching.versions import VersionFiles
 from penstock.pipeline.metrics import Errors
 from penstock.pipeline.reader_names import ReaderNames
-from penstock.pipeline.views.match import direct_plan, network_of
 from penstock.views.dissemination import Dissemination
-from penstock.views.pattern_parser import parse_patterns
+from penstock.views.live_views import LiveOptions, LiveViews
 from penstock.views.plan_file import ViewsPlan, read_plan, write_plan
+
+log = logging.getLogger("penstock.pipeline")
 
 _REMEDY = "start the pipeline again: it is made anew from the registry"
 
@@ -141,53 +143,97 @@ class ViewSnapshots:
 
 
 class ViewPublisher:
-    """Follows the tree patterns of a registry: a version is published when one came, went, or saw its lease end."""
+    """Follows the tree patterns of a registry: a version is published when one came, went, or saw its lease end.
 
-    def __init__(self, snapshots: ViewSnapshots) -> None:
-        self._snapshots = snapshots
+    The running configuration (`views.live_views`) takes each of them in; a process that starts goes on with that of the
+    newest version.
+    """
+
+    def __init__(self, snapshots: ViewSnapshots, options: LiveOptions) -> None:
+        self._snapshots, self._options = snapshots, options
+        self._live: LiveViews | None = None
         self._sequence = -1
         self._steady = 0, 0  # from when until when nobody's lease ends
-        self._patterns: dict[int, Pattern] | None = None  # of the version that was published last
+        self._patterns: dict[int, Pattern] = {}  # those that are active
         self._ref: SnapshotRef | None = None
         self._errors: Errors = ()
 
     def publish(self, source: SubscriptionSource, now: int) -> tuple[SnapshotRef, Errors]:
-        """The version of this moment, and the patterns that aren't in it because they can't be read."""
+        """The version of this moment, and the patterns that aren't in it."""
         sequence = source.sequence()
         since, until = self._steady
         if self._ref is None or sequence != self._sequence or not since <= now < until:
-            patterns, self._errors, until = read_patterns(source, now)
-            if self._ref is None or patterns != self._patterns:
-                self._ref = self._snapshots.publish(
-                    source.identity, sequence, patterns, plan_patterns(patterns)
-                )
+            patterns, errors, until = read_patterns(source, now)
+            changed = self._follow(patterns)
+            refused = {} if self._live is None else self._live.refused
+            if self._ref is None or changed:
+                self._ref = self._publish(source.identity, sequence, patterns)
+            self._errors = [*errors, *[(sid, PenstockError(why)) for sid, why in refused.items()]]
             self._patterns, self._sequence, self._steady = patterns, sequence, (now, until)
         return self._ref, self._errors
 
+    def _publish(
+        self, identity: str, sequence: int, patterns: Mapping[int, Pattern]
+    ) -> SnapshotRef:
+        assert self._live is not None, "it has followed the registry"
+        served = {sid: one for sid, one in patterns.items() if sid not in self._live.refused}
+        return self._snapshots.publish(identity, sequence, served, self._live.plan())
+
+    def _follow(self, patterns: Mapping[int, Pattern]) -> bool:
+        """Take in what came and went; whether that was anything."""
+        if self._live is None:
+            self._live = self._last()
+            known = set(() if (plan := self._live.plan()).ids is None else plan.ids.tolist())
+            come = {sid: one.text for sid, one in patterns.items()}  # those that are there are left
+        else:
+            known = set(self._patterns)
+            before = self._patterns
+            come = {sid: p.text for sid, p in patterns.items() if before.get(sid) != p}
+        gone = known - patterns.keys()
+        try:
+            self._live.update(come, gone)
+        except Exception:
+            # Whatever it is, documents go on: every view is fed from the source, which needs no plan.
+            log.exception(
+                "views can't be fed from each other: all are extracted from the documents"
+            )
+            self._live = LiveViews(replace(self._options, plan="direct"))
+            self._live.update({sid: one.text for sid, one in patterns.items()}, ())
+        return bool(gone or come)
+
+    def _last(self) -> LiveViews:
+        """The configuration of the newest version; an empty one if there is none, or it can't be read."""
+        latest = self._snapshots.latest()
+        if latest is None:
+            return LiveViews(self._options)
+        try:
+            plan, _ = self._snapshots.read(latest.version)
+            return LiveViews.of(plan, self._options)
+        except PenstockError as error:
+            log.warning("views are planned anew: %s", error)
+            return LiveViews(self._options)
+
 
 def read_patterns(source: SubscriptionSource, now: int) -> tuple[dict[int, Pattern], Errors, int]:
-    """The patterns of a moment, those that can't be read, and when the next lease ends."""
+    """The patterns of a moment, the rows that can't be read, and when the next lease ends."""
     rows = source.active(now)
-    texts = rows.filters.to_pylist()
-    _, wrong = parse_patterns(texts)
-    ids = rows.ids.tolist()
-    errors: list[tuple[int | None, Exception]] = [*rows.errors]
-    errors += [(ids[place], error) for place, error in wrong]
-    columns = zip(ids, texts, rows.subscribers.to_pylist(), strict=True)
-    found = {sid: Pattern(text, subscriber) for sid, text, subscriber in columns}
-    for place, _ in wrong:
-        del found[ids[place]]
-    return found, errors, int(rows.expires.min(initial=FOREVER))
+    columns = rows.ids.tolist(), rows.filters.to_pylist(), rows.subscribers.to_pylist()
+    found = {sid: Pattern(*of_it) for sid, *of_it in zip(*columns, strict=True)}
+    return found, rows.errors, int(rows.expires.min(initial=FOREVER))
 
 
-def plan_patterns(patterns: Mapping[int, Pattern]) -> ViewsPlan:
-    """How the views of some patterns are computed."""
-    ids = sorted(patterns)
-    return direct_plan([patterns[sid].text for sid in ids], np.array(ids, np.int64))
+_networks: dict[str, tuple[SnapshotRef, Dissemination, ReaderNames]] = {}
+"""In this process, by folder: the views that were worked on last."""
 
 
-@functools.lru_cache(maxsize=2)
 def open_views(ref: SnapshotRef) -> tuple[Dissemination, ReaderNames]:
-    """On a worker: what computes the views of a version, and whom they are for."""
-    plan, names = ViewSnapshots(ref.path).read(ref.version)
-    return network_of(plan), names
+    """On a worker: what computes the views of a version, and whom they are for.
+
+    What it has in common with the version before is taken over.
+    """
+    known = _networks.get(ref.path)
+    if known is None or known[0] != ref:
+        plan, names = ViewSnapshots(ref.path).read(ref.version)
+        network = Dissemination.of(plan, None if known is None else known[1])
+        _networks[ref.path] = known = ref, network, names
+    return known[1], known[2]

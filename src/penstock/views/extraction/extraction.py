@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Bools, Float64s, Int32s
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
 from penstock.views import text_columns
 from penstock.views.documents.documents import VALUE_END, VALUE_START, Documents
 from penstock.views.extraction.embeddings import (
@@ -33,7 +33,7 @@ from penstock.views.extraction.pattern_holds import (
     label_lists,
     where_states_hold,
 )
-from penstock.views.extraction.pattern_states import ANY_LABEL, Compiled, compile_patterns
+from penstock.views.extraction.pattern_states import ANY_LABEL, NO_TEST, Compiled, compile_patterns
 from penstock.views.extraction.tuple_columns import TupleColumns, node_columns
 from penstock.views.numerals import doubles
 from penstock.views.text_columns import join_batches
@@ -59,6 +59,8 @@ class Extracted(NamedTuple):
 
     tuples: list[pa.RecordBatch]
     dead_letters: list[DeadLetter]
+    work: Int64s
+    """Pattern -> the comparisons that it took, and the tuples that were found, those of dead letters, too."""
 
 
 class Extractor:
@@ -81,24 +83,31 @@ class Extractor:
         self.compiled: Compiled = compile_patterns(self.patterns)
         self.schemas = [tuple_schema(pattern) for pattern in self.patterns]
         self._uses = _uses(self.compiled)
+        self._tests = _tests_of_patterns(self.compiled)
 
     def extract(self, documents: Documents) -> Extracted:
         """All tuples of all patterns; `ColumnTooLarge` if they are more than fit into one batch for each."""
         parts: list[list[pa.RecordBatch]] = [[] for _ in self.patterns]
         dead: list[DeadLetter] = []
+        work = np.zeros(len(self.patterns), np.int64)
         for part in self.extractions(documents):
             numbers = part.documents.numbers.tolist()
             if part.refused is not None:
                 dead += [DeadLetter(place, numbers[0], part.refused) for place in range(len(parts))]
+                continue
+            owner, test = self._tests
+            np.add.at(work, owner, part.ground.holds.compared[test])
             for low, found in part.embeddings():
                 columns = TupleColumns(found, low, part.ground.patterns, part.nodes)
                 for place in range(low, found.past):
                     pattern, schema = self.patterns[place], self.schemas[place]
                     parts[place].append(columns.batch(place - low, pattern, schema))
-                pairs = found.overflowing.reshape(-1, 2).tolist()
-                dead += [DeadLetter(place, numbers[d], self.too_many) for place, d in pairs]
+                work[low : found.past] += np.diff(found.first_row)
+                pairs = found.overflowing.reshape(-1, 2)
+                np.add.at(work, pairs[:, 0], self.limits.tuples)
+                dead += [DeadLetter(p, numbers[d], self.too_many) for p, d in pairs.tolist()]
         whole = map(join_batches, parts, self.schemas)
-        return Extracted(list(whole), sorted(dead))
+        return Extracted(list(whole), sorted(dead), work)
 
     def extractions(self, documents: Documents) -> Iterator["Extraction"]:
         """The documents, as many at a time as fit into memory with these patterns."""
@@ -186,6 +195,15 @@ def _uses(made: Compiled) -> Float64s:
     uses += np.bincount(made.states.edge_label, minlength=count)
     uses += np.bincount(made.tests.label, minlength=count)
     return uses.astype(np.float64)
+
+
+def _tests_of_patterns(made: Compiled) -> tuple[Int64s, Int64s]:
+    """Pairs of a pattern and one of its tests, each pair once."""
+    owner = np.repeat(np.arange(len(made.patterns.first) - 1), np.diff(made.patterns.first))
+    test = made.states.test[made.patterns.state]
+    pairs = np.stack([owner, test], axis=1)[test != NO_TEST]
+    found = np.unique(pairs, axis=0)
+    return found[:, 0], found[:, 1]
 
 
 def _numbers(made: Compiled, lists: LabelLists, documents: Documents) -> Float64s:

@@ -70,6 +70,8 @@ class Holds(NamedTuple):
 
     at: Int64s
     words: UInt64s
+    compared: Int64s
+    """Test -> how many comparisons with values it took."""
 
 
 @kernel
@@ -115,6 +117,7 @@ def where_states_hold(
     state_at = np.empty(len(states.label), np.int64)
     edge_at = np.full(len(states.edge_label), _UNKNOWN, np.int64)
     test_at = np.full(len(tests.label), _UNKNOWN, np.int64)
+    compared = np.zeros(len(tests.label), np.int64)
     known = _Known(state_at, edge_at, test_at, np.empty(np.diff(lists.first).max(), np.int32))
     for state in range(len(states.label)):
         label, test = states.label[state], states.test[state]
@@ -126,7 +129,7 @@ def where_states_hold(
         somewhere = size > 0
         if somewhere and test != NO_TEST:
             if test_at[test] == _UNKNOWN:
-                found = _test(words, used, tests, test, lists, nodes)
+                found, compared[test] = _test(words, used, tests, test, lists, nodes)
                 test_at[test] = used if found else NOWHERE
                 used += size if found else 0
             somewhere = test_at[test] != NOWHERE
@@ -144,7 +147,7 @@ def where_states_hold(
             at = _and(words, used, count, states, state, known)
             state_at[state] = at
             used += size if at == used else 0
-    return Holds(state_at, words[:used])
+    return Holds(state_at, words[:used], compared)
 
 
 @kernel
@@ -266,18 +269,19 @@ def _over_descendants(
 @kernel
 def _test(
     words: UInt64s, at: int, tests: Tests, test: int, lists: LabelLists, nodes: DocumentNodes
-) -> bool:
-    """Bits of the nodes of the test's label on which it holds; whether there is one."""
+) -> tuple[bool, int]:
+    """Bits of the nodes of the test's label on which it holds; is there one, and how many comparisons did it take?"""
     spans, values, numbers = nodes.spans, nodes.values, nodes.numbers
     start, past = lists.first[tests.label[test]], lists.first[tests.label[test] + 1]
     words[at : at + ((past - start + 63) >> 6)] = 0
-    found = False
+    found, compared = False, 0
     for place in range(start, past):
         node = lists.nodes[place]
         if spans[VALUE_START, node] < 0:
             continue
         held = True
         for comparison in range(tests.first[test], tests.first[test + 1]):
+            compared += 1
             if tests.is_text[comparison]:
                 order = _order_of_texts(
                     values,
@@ -311,7 +315,7 @@ def _test(
             found = True
             rank = place - start
             words[at + (rank >> 6)] |= np.uint64(1) << np.uint64(rank & 63)
-    return found
+    return found, compared
 
 
 @kernel
