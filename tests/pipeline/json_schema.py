@@ -42,6 +42,10 @@ def _broken(keyword: str, rule: Any, value: Any, schema: Any, root: Any) -> Iter
             yield isinstance(value, str) and re.search(rule, value) is None
         case "minimum":
             yield not isinstance(value, str) and value < rule
+        case "exclusiveMinimum":
+            yield not isinstance(value, str) and value <= rule
+        case "items":
+            yield isinstance(value, list) and any(violations(one, rule, root) for one in value)
         case "required":
             yield isinstance(value, dict) and not set(rule) <= set(value)
         case "properties":
