@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from penstock.base.jit import problem_of_cache
+from penstock.base.jit import _CacheFile, kernel, problem_of_cache
 
 
 def test_a_folder_that_is_not_there_is_made_for_us_alone(tmp_path):
@@ -41,3 +41,30 @@ def test_a_cache_that_is_not_ours_is_warned_of_and_left_empty(tmp_path):
     )
     assert found.stdout.strip() == "''"
     assert "may be written to by others" in found.stderr
+
+
+def test_two_processes_that_compile_at_once_never_get_each_others_code(tmp_path, monkeypatch):
+    """One saves a signature while the other does; both have read the index before. At worst one compiles again."""
+    one, other = (_CacheFile(str(tmp_path), "f-1.py311", "stamp") for _ in range(2))
+    write = one._save_data
+
+    def interrupted(name, data):
+        other.save("float64", "code for float64")
+        write(name, data)
+
+    monkeypatch.setattr(one, "_save_data", interrupted)
+    monkeypatch.setattr(other, "_load_index", dict)
+    one.save("int64", "code for int64")
+    fresh = _CacheFile(str(tmp_path), "f-1.py311", "stamp")
+    assert fresh.load("int64") in (None, "code for int64")
+    assert fresh.load("float64") in (None, "code for float64")
+
+
+def test_kernels_are_kept_so():
+    """By the file that any number of processes may add to."""
+
+    @kernel
+    def double(x):
+        return 2 * x
+
+    assert type(double._cache._cache_file) is _CacheFile

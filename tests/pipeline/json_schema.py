@@ -10,6 +10,7 @@ from typing import Any
 _TYPES = {
     "string": str,
     "object": dict,
+    "array": list,
     "boolean": bool,
     "integer": int,
     "number": (int, float),
