@@ -43,7 +43,7 @@ class Desk:
             "sink": FileSink(self.folder / "out"),
             "checkpoint": self.folder / "checkpoint",
             "trigger": trigger,
-            "joins": JoinOptions(version="version", buckets=2),
+            "joins": JoinOptions(buckets=2),
             "metrics": self.folder / "metrics.jsonl",
             "spark": self.spark,
         }

@@ -246,9 +246,9 @@ class JoinsPart(_Part):
 
     op: Text = JoinOptions.op
     """the column with insert, update or delete; without it, rows are tuples that are there from now on"""
-    version: Text | None = None
-    """that with a number that grows with each change of a tuple"""
-    before: Text | None = None
+    version: Text = JoinOptions.version
+    """that with a number that grows with each change of a tuple; a feed that has none needs a schema without it"""
+    before: Text = JoinOptions.before_image
     """that with the tuple as it was: needed if an update changes the key"""
     windows: dict[str, WindowPart] = {}
     """by table"""

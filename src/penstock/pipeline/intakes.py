@@ -229,11 +229,11 @@ def _streaming(frame: DataFrame) -> DataFrame:
 def _change_schema(catalog: Catalog, table: str, options: JoinOptions) -> StructType:
     """What a change of a table is like, if its source doesn't say so."""
     columns: StructType = from_arrow_schema(dict(catalog.declared)[table].schema.to_arrow())
-    beside = [StructField(options.op, StringType())]
-    if options.version is not None:
-        beside.append(StructField(options.version, LongType()))
-    if options.before_image is not None:
-        beside.append(StructField(options.before_image, columns))
+    beside = [
+        StructField(options.op, StringType()),
+        StructField(options.version, LongType()),
+        StructField(options.before_image, columns),
+    ]
     taken = set(columns.names)
     return StructType([*columns.fields, *[one for one in beside if one.name not in taken]])
 

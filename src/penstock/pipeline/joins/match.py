@@ -64,15 +64,14 @@ _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStorePro
 class JoinOptions:
     """How changes of tables are written, and how their state is kept.
 
-    - `op`, `version`, `before_image`: the columns of a change beside the table's own; by default `op`, `version` and
-      `before`, as far as the source has them. A JSON or CSV source without a schema has `op`, and the others if they
-      are named here.
+    - `op`, `version`, `before_image`: the columns of a change beside the table's own, as far as the source has them. A
+      source of files without a schema has all three.
     - `windows`, `alone`, `buckets`: as in `match_joins`.
     """
 
     op: str = "op"
-    version: str | None = None
-    before_image: str | None = None
+    version: str = "version"
+    before_image: str = "before"
     windows: Windows = field(default_factory=dict)
     alone: Iterable[str] | None = None
     buckets: int | None = None
@@ -80,7 +79,7 @@ class JoinOptions:
     @property
     def feed(self) -> Feed:
         """The columns of a change, as far as a source has them."""
-        return Feed(self.op, self.version or "version", self.before_image or "before")
+        return Feed(self.op, self.version, self.before_image)
 
 
 def match_joins(
