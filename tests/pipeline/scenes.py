@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from tests.sizes import PATIENCE
 
 import penstock
@@ -63,9 +64,10 @@ def delivered(folder: Path) -> list[tuple[int, int, int]]:
     if not files:
         return []
     table = ds.dataset(files, partitioning=ds.partitioning(flavor="hive")).to_table()
-    columns = [table[name].to_pylist() for name in ("batch", "event", "subscriptions")]
+    ids = pc.struct_field(table["event"], "id")
+    columns = [column.to_pylist() for column in (table["batch"], ids, table["subscriptions"])]
     return sorted(
-        (batch, event["id"], subscription)
+        (batch, event, subscription)
         for batch, event, readers in zip(*columns, strict=True)
         for subscription in readers
     )

@@ -124,6 +124,10 @@ class SinkThatLosesWorkers:
     def guarantee(self) -> str:
         return self.sink.guarantee
 
+    @property
+    def explode(self) -> bool:
+        return self.sink.explode
+
     def check(self, spark, columns) -> None:
         self.sink.check(spark, columns)
 
@@ -152,7 +156,7 @@ def test_dead_letters_outlive_a_lost_worker(spark, tmp_path, monkeypatch):
     assert sum(len(rows) for rows in notifications(tmp_path / "out").values()) > 10
     letters = [
         json.loads(line)["reason"]
-        for path in (tmp_path / "dead").glob("batch=*/*.json")
+        for path in (tmp_path / "dead").glob("*/batch=*/*.json")
         for line in path.read_text().splitlines()
     ]
     assert letters == ["Reviews: the key Id is NULL"]
@@ -175,7 +179,7 @@ def test_a_first_micro_batch_that_never_began_is_planned_anew(spark, tmp_path, m
         running = pipeline(tmp_path, spark, url).start()
         with pytest.raises(PipelineError, match="No space left"):
             running.await_termination(PATIENCE)
-    assert list((tmp_path / "checkpoint/state").iterdir())
+    assert list((tmp_path / "checkpoint/tables/state").iterdir())
     pipeline(tmp_path, spark, url).start().await_termination(PATIENCE)
     view = view_of(text, sid, notifications(tmp_path / "out"))
     assert Counter(map(tuple, view)) == market.result(text)

@@ -54,7 +54,7 @@ def letters(tmp_path):
     folder = tmp_path / "checkpoint" / "penstock" / "dead-letters"
     return [
         json.loads(line)
-        for f in folder.glob("batch*/*.json")
+        for f in folder.glob("*/batch=*/*.json")
         for line in f.read_text().splitlines()
     ]
 
@@ -170,12 +170,12 @@ def test_what_failed_goes_from_workers_to_the_sink(spark, tmp_path, monkeypatch)
     )
     assert run(made).last.report.dead_letters == 4
     folder = home / "penstock" / "dead-letters"
-    lines = [line for f in folder.glob("batch*/*.json") for line in f.open(encoding="utf-8")]
+    lines = [line for f in folder.glob("*/batch=*/*.json") for line in f.open(encoding="utf-8")]
     assert sorted((json.loads(json.loads(line)["raw"]) for line in lines), key=_by_id) == given
 
 
 def _by_id(row):
-    return row["event"]["id"]
+    return row["id"]
 
 
 def _refusing(read_text, suffix):

@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from pathlib import Path
 
 import pytest
 from tests.sizes import PATIENCE
@@ -271,7 +272,7 @@ def test_old_snapshots_go_but_not_those_still_needed(spark, tmp_path, monkeypatc
 
 
 def _events(schema):
-    return {"format": "json", "path": "/", "schema": schema}
+    return {"format": "json", "path": str(Path(__file__).parent), "schema": schema}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Python imports this at its start, if this folder is on its path: the clock of Penstock is wrong by so much."""
+"""Python imports this at its start, if this folder is on its path: the clock of Penstock is wrong by so much.
+
+It stands before `watched/sitecustomize`, and Python takes one only: so what a process syncs is noticed here, too.
+"""
 
 import os
 
@@ -13,5 +16,9 @@ def turn_clock(seconds: int) -> None:
     durations.utc_now = lambda: right() + seconds * 1_000_000
 
 
-if os.environ.get(SECONDS, "0") != "0":
-    turn_clock(int(os.environ[SECONDS]))
+if SECONDS in os.environ:  # not when a test imports it
+    if os.environ[SECONDS] != "0":
+        turn_clock(int(os.environ[SECONDS]))
+    from tests.faults.power import watch_this_process
+
+    watch_this_process()
