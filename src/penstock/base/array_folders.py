@@ -9,10 +9,11 @@ it. Arrays are mapped read-only: workers of one host share one copy in the page 
 many arrays there are: a pipeline writes such a folder with every change, and a sync of each file is what takes time.
 """
 
+import itertools
 import shutil
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,23 @@ REMEDY = "start the pipeline or the job again: it is compiled anew from the regi
 _KIND = FileKind({"header": dict, "arrays": dict, "size": int, "crc32": int}, SnapshotError, REMEDY)
 _ALIGNED = 64
 _DTYPES = "biuf"  # the kinds of NumPy that are plain numbers
+
+
+def pack_texts(texts: Iterable[str]) -> tuple[AnyArray, AnyArray]:
+    """Texts as arrays: their bytes end to end, and where each begins and the last one ends.
+
+    >>> unpack_texts(*pack_texts(["ann", "", "é"]))
+    ['ann', '', 'é']
+    """
+    found = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, found)], dtype=np.int64)
+    return np.frombuffer(b"".join(found), np.uint8), ends
+
+
+def unpack_texts(data: AnyArray, ends: AnyArray) -> list[str]:
+    """The texts that `pack_texts` was given. ValueError if that are none."""
+    whole = data.tobytes()
+    return [whole[a:b].decode() for a, b in itertools.pairwise(ends.tolist())]
 
 
 def write_folder(folder: Path, header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> int:

@@ -14,7 +14,8 @@ pins            what each micro-batch was matched with, for replays
 sources         where events come from; records that aren't events become dead_letters
 sinks           where notifications go, and what each sink guarantees;  kafka_sink, postgresql_sink
 metrics         figures, per micro-batch and in all
-config          a pipeline from a YAML file;  config_words: what is wrong with one;  schema_texts: schemas as text
+config          a pipeline from a YAML file;  config_parts: its parts;  config_words: what is wrong with one
+schema_texts    schemas as text
 triggers        when a pipeline looks for new events
 session         a Spark session for one machine
 dead_letter_files  those that workers find;  task_files: what tasks leave for the driver beside their rows

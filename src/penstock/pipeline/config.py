@@ -14,78 +14,57 @@
     sink: {format: parquet, path: notifications/}
     checkpoint: checkpoint/
 
-The models below say what a file may hold; pydantic checks a file against them, and makes the JSON Schema by which an
-editor does. Everything that is wrong is reported at once, in one `ConfigError` (`config_words`): misspelt keys, missing
-ones, values of the wrong type, types that don't exist, folders that can't be read or written. A text isn't taken for a
-number, nor a number for a text. Paths are relative to the working folder.
-
-A check raises a `ValueError` with what follows the key in the message, or a `PenstockError` with the whole message.
+The models (`config_parts` has those of its parts) say what a file may hold; pydantic checks a file against them, and
+makes the JSON Schema by which an editor does. Everything that is wrong is reported at once, in one `ConfigError`
+(`config_words`): misspelt keys, missing ones, values of the wrong type, types that don't exist, folders that can't be
+read or written. Paths are relative to the working folder.
 """
 
-import importlib
-import os
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetPydanticSchema,
     ValidationError,
     ValidationInfo,
-    WithJsonSchema,
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
-from pydantic_core.core_schema import no_info_after_validator_function
 from pyspark.sql import SparkSession
 
-from penstock.base.errors import ConfigError, PenstockError, SchemaError
+from penstock.base.errors import ConfigError
 from penstock.base.yaml_texts import YamlError, read_yaml
 from penstock.matching import check_engine
 from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
-from penstock.pipeline.config_words import REFUSED, describe_kind, problems_of
-from penstock.pipeline.intakes import PLANNING, ViewOptions
+from penstock.pipeline.config_parts import (
+    ConsoleSinkPart,
+    FolderSinkPart,
+    JoinsPart,
+    KafkaSinkPart,
+    MadeSink,
+    OwnFolder,
+    OwnSchemaPart,
+    Part,
+    PostgreSQLSinkPart,
+    PythonSinkPart,
+    SourcePart,
+    SparkPart,
+    Text,
+    ViewsPart,
+    WindowPart,
+    accepted_by,
+    check_writable,
+    made_from,
+)
+from penstock.pipeline.config_words import problems_of
+from penstock.pipeline.intakes import ViewOptions
 from penstock.pipeline.joins.match import JoinOptions
-from penstock.pipeline.kafka_sink import KafkaSink
-from penstock.pipeline.pins import is_remote, local_path
-from penstock.pipeline.postgresql_sink import PostgreSQLSink
 from penstock.pipeline.schema_texts import read_schema
 from penstock.pipeline.session import local_session
-from penstock.pipeline.sinks import CallableSink, ConsoleSink, DeltaSink, FileSink, Sink
-from penstock.pipeline.sources import NEED_SCHEMA, RECORDS, UNKNOWN, Source
+from penstock.pipeline.sources import Source
 from penstock.pipeline.streaming import Pipeline
 from penstock.pipeline.triggers import trigger_of
-from penstock.views.live_views import LiveOptions
-
-_LOCAL_FILES = ("json", "csv", "parquet", "orc", "avro")
-_SHOWN = 300  # characters of what is wrong with a schema
-
-
-# --- values -------------------------------------------------------------------------------------
-
-
-def _refusing(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A check of another module, whose error is one problem of many."""
-
-    def run(value: Any) -> Any:
-        try:
-            return check(value)
-        except PenstockError as error:
-            raise PydanticCustomError(REFUSED, "{reason}", {"reason": str(error)}) from error
-
-    return run
-
-
-def _accepted_by(check: Callable[[Any], object]) -> AfterValidator:
-    """The value as it is, if a check of another module has nothing against it."""
-    return AfterValidator(_refusing(lambda value: (check(value), value)[1]))
 
 
 def _check_registry(url: str) -> str:
@@ -96,313 +75,27 @@ def _check_registry(url: str) -> str:
     return url
 
 
-def _check_writable(path: str) -> str:
-    """A folder that is there and can be written, or that can be made."""
-    if is_remote(path):
-        return path
-    folder = local_path(path, "").absolute()
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f" {path} is a file: give a folder")
-    nearest = next(f for f in (folder, *folder.parents) if f.exists())
-    if not nearest.is_dir():
-        raise ValueError(f" {path}: {nearest} is a file")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ValueError(f" {path}: {nearest} can't be written")
-    return path
-
-
-def _check_own_folder(path: str, info: ValidationInfo) -> str:
-    """A folder in which Penstock keeps files of its own."""
-    _refusing(lambda value: local_path(value, str(info.field_name)))(path)
-    return _check_writable(path)
-
-
 def _check_metrics(path: str) -> str:
-    _check_writable(str(Path(path).parent))
+    check_writable(str(Path(path).parent))
     return path
 
 
-def _check_schema(schema: Any) -> Any:
-    if not isinstance(schema, str | Mapping):
-        kind = describe_kind(schema)
-        raise ValueError(f" is text like 'symbol string, price double' or a mapping, not {kind}")
-    try:
-        if not read_schema(schema).root.fields:
-            raise ValueError(" has no attributes")
-    except SchemaError as error:
-        text = str(error)
-        raise ValueError(f": {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}") from error
-    return schema
-
-
-def _plain(value: Any) -> str:
-    """A YAML scalar as Spark writes it: true, not True."""
-    if value is None or isinstance(value, list | Mapping):
-        raise ValueError(f" is text, a number or a boolean, not {describe_kind(value)}")
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _import_function(name: Any) -> Any:
-    if not isinstance(name, str) or not all(name.partition(":")):
-        shown = repr(name) if isinstance(name, str) else describe_kind(name)
-        raise ValueError(f" is 'package.module:function', not {shown}")
-    module, _, function = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f" {name!r}: {error}") from error
-    if not callable(found):
-        raise ValueError(f" {name!r} is no function")
-    return found
-
-
-Text = Annotated[str, Field(pattern=r"\S")]
-OwnFolder = Annotated[Text, AfterValidator(_check_own_folder)]
-Settings = dict[
-    Annotated[str, BeforeValidator(str)],
-    Annotated[
-        str,
-        BeforeValidator(_plain),
-        WithJsonSchema({"type": ["string", "number", "boolean"]}),
-    ],
-]
-
-
-# --- parts of a file ----------------------------------------------------------------------------
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        """A key without a value counts as missing. An unknown one stays, and is refused."""
-        if not isinstance(value, Mapping):
-            return value
-        return {k: v for k, v in value.items() if v is not None or k not in cls.known_keys()}
-
-    @classmethod
-    def known_keys(cls) -> list[str]:
-        """As they stand in a file."""
-        return [field.alias or name for name, field in cls.model_fields.items()]
-
-
-class SourcePart(_Part):
-    """Where events come from."""
-
-    format: Text = Field(json_schema_extra={"examples": [*_LOCAL_FILES, "delta", "kafka"]})
-    """json, csv, parquet, orc, avro, delta; binaryFile: a document in each; kafka, socket, rate; any Spark format"""
-    path: Text | None = None
-    """of files"""
-    schema_: Annotated[
-        Any, AfterValidator(_check_schema), WithJsonSchema({"type": ["string", "object"]})
-    ] = Field(None, alias="schema")
-    """{symbol: string, price: double}, or 'symbol string, price double'; JSON and CSV events need it"""
-    record: Text = Field(RECORDS[0], json_schema_extra={"enum": list(RECORDS)})
-    """how the value of a kafka or socket source is written"""
-    options: Settings = {}
-    """of Spark's reader"""
-
-    @field_validator("path")
-    @classmethod
-    def _check_readable(cls, path: str, info: ValidationInfo) -> str:
-        by_name = is_remote(path) or any(c in path for c in "*?[{")
-        if by_name or info.data.get("format") not in _LOCAL_FILES:
-            return path
-        folder = local_path(path, "source")
-        if not folder.exists():
-            raise ValueError(f" {path}: there is no such folder")
-        if not os.access(folder, os.R_OK):
-            raise ValueError(f" {path}: not readable")
-        return path
-
-    def make(self) -> Source:
-        return Source(self.format, self.path, self.schema_, self.record, self.options)
-
-
-class OwnSchemaPart(SourcePart):
-    """Where changes of a table, or documents, come from. What they are like is known, unless a schema is given."""
-
-    def make(self) -> Source:
-        if self.schema_ is not None or self.format not in NEED_SCHEMA:
-            return super().make()
-        return Source(self.format, self.path, UNKNOWN, self.record, self.options)
-
-
-class WindowPart(_Part):
-    """How long tuples of a table stay."""
-
-    column: Text
-    """has the time of a tuple"""
-    length: Text
-    """1 hour, 7 days"""
-
-
-class JoinsPart(_Part):
-    """How changes of tables are written, and how their state is kept."""
-
-    op: Text = JoinOptions.op
-    """the column with insert, update or delete; without it, rows are tuples that are there from now on"""
-    version: Text = JoinOptions.version
-    """that with a number that grows with each change of a tuple; a feed that has none needs a schema without it"""
-    before: Text = JoinOptions.before_image
-    """that with the tuple as it was: needed if an update changes the key"""
-    windows: dict[str, WindowPart] = {}
-    """by table"""
-    alone: list[Text] | None = None
-    """tables that are selected alone, too; by default all"""
-    buckets: int | None = Field(None, ge=1)
-    """into how many parts the state of each edge is divided"""
-
-    def make(self) -> JoinOptions:
-        windows = {table: (one.column, one.length) for table, one in self.windows.items()}
-        alone = None if self.alone is None else tuple(self.alone)
-        return JoinOptions(self.op, self.version, self.before, windows, alone, self.buckets)
-
-
-class ViewsPart(_Part):
-    """What documents are like, and how views are fed."""
-
-    document: Text | None = None
-    """the column with their texts"""
-    id: Text | None = None
-    """that with what they are called"""
-    format: Literal["xml", "json"] = "xml"
-    plan: Literal["live", "direct"] = "live"
-    """live: views are fed from each other where that is cheaper; direct: all are extracted from the documents"""
-    capacity: float = Field(30, gt=0)
-    """how many others a view may feed"""
-    source_capacity: float | None = Field(None, gt=0)
-    """how many views are extracted from the documents; by default as many as there are"""
-    alpha: float = Field(LiveOptions.alpha, ge=0)
-    """what a unit of work counts for a view that comes"""
-    beta: float = Field(LiveOptions.beta, ge=0)
-    """what a second of latency counts"""
-    thrift: float = Field(LiveOptions.thrift, ge=0)
-    """how much more work shorter paths may cost, as a share"""
-
-    def make(self) -> ViewOptions:
-        feeding = LiveOptions(
-            plan=self.plan,
-            capacity=self.capacity,
-            source_capacity=self.source_capacity or LiveOptions.source_capacity,
-            alpha=self.alpha,
-            beta=self.beta,
-            thrift=self.thrift,
-            seconds=PLANNING,
-        )
-        return ViewOptions(self.document, self.id, self.format, feeding)
-
-
-class FolderSinkPart(_Part):
-    """Files in a folder, or a Delta table: exactly once."""
-
-    format: Literal["parquet", "json", "delta"]
-    path: Annotated[Text, AfterValidator(_check_writable)]
-    explode: bool = False
-    """one row for each subscriber, not one with the list of them"""
-
-    def make(self) -> Sink:
-        if self.format == "delta":
-            return DeltaSink(self.path, self.explode)
-        return FileSink(self.path, self.format, self.explode)
-
-
-class KafkaSinkPart(_Part):
-    """A topic of a Kafka cluster: at least once."""
-
-    format: Literal["kafka"]
-    servers: Text
-    """host:port, with commas between several"""
-    topic: Text
-    options: Settings = {}
-    """of Spark's Kafka writer"""
-
-    def make(self) -> Sink:
-        return KafkaSink(self.servers, self.topic, self.options)
-
-
-class PostgreSQLSinkPart(_Part):
-    """A table of a PostgreSQL database: exactly once."""
-
-    format: Literal["postgresql"]
-    url: Annotated[Text, Field(pattern="^postgres(ql)?://")]
-    """postgresql://user@host/database"""
-    table: Text = PostgreSQLSink.table
-    """is made if it isn't there"""
-
-    def make(self) -> Sink:
-        return PostgreSQLSink(self.url, self.table)
-
-
-class ConsoleSinkPart(_Part):
-    """The first rows of each micro-batch on standard output: at least once."""
-
-    format: Literal["console"]
-    rows: int = Field(ConsoleSink.rows, ge=0)
-
-    def make(self) -> Sink:
-        return ConsoleSink(self.rows)
-
-
-class PythonSinkPart(_Part):
-    """A function that is called with each notification: at least once."""
-
-    format: Literal["python"]
-    function: Annotated[
-        Callable[[Any], object],
-        BeforeValidator(_import_function),
-        WithJsonSchema({"type": "string", "pattern": ".:."}),
-    ]
-    """package.module:function"""
-    arrow: bool = False
-    """call it with each micro-batch as an Arrow table instead"""
-
-    def make(self) -> Sink:
-        return CallableSink(self.function, arrow=self.arrow)
-
-
-class SparkPart(_Part):
-    """The Spark session, unless there is one."""
-
-    master: Text = "local[*]"
-    config: Settings = {}
-
-
-def _made_from(part: Any) -> GetPydanticSchema:
-    """A value that is made of a part of the file."""
-    make = _refusing(lambda checked: checked.make())
-    return GetPydanticSchema(
-        lambda _, handler: no_info_after_validator_function(make, handler.generate_schema(part))
-    )
-
-
-_AnySink = Annotated[
-    FolderSinkPart | KafkaSinkPart | PostgreSQLSinkPart | ConsoleSinkPart | PythonSinkPart,
-    Field(discriminator="format"),
-]
-MadeSink = Annotated[Sink, _made_from(_AnySink)]
-
-
-class PipelineConfig(_Part):
+class PipelineConfig(Part):
     """What a pipeline file says, checked; its source and its sinks are made."""
 
     name: Text | None = None
     """of the query, in Spark's UI and in metrics"""
     subscriptions: Annotated[Text, AfterValidator(_check_registry)]
     """the registry: sqlite:///subs.db, a file, or postgresql://user@host/database"""
-    events: Annotated[Source, _made_from(SourcePart)] | None = None
+    events: Annotated[Source, made_from(SourcePart)] | None = None
     """where events come from, for filters"""
-    tables: dict[str, Annotated[Source, _made_from(OwnSchemaPart)]] | None = None
+    tables: dict[str, Annotated[Source, made_from(OwnSchemaPart)]] | None = None
     """where changes of tables come from, for select-joins: by the names of the registry's catalogue"""
-    documents: Annotated[Source, _made_from(OwnSchemaPart)] | None = None
+    documents: Annotated[Source, made_from(OwnSchemaPart)] | None = None
     """where documents come from, for tree patterns"""
-    joins: Annotated[JoinOptions, _made_from(JoinsPart)] = JoinOptions()
+    joins: Annotated[JoinOptions, made_from(JoinsPart)] = JoinOptions()
     """how changes of tables are written"""
-    views: Annotated[ViewOptions, _made_from(ViewsPart)] = ViewOptions()
+    views: Annotated[ViewOptions, made_from(ViewsPart)] = ViewOptions()
     """what documents are like, and how views are fed"""
     sink: MadeSink
     """where notifications go"""
@@ -412,19 +105,19 @@ class PipelineConfig(_Part):
     """where bad records go; by default penstock/dead-letters in the checkpoint folder"""
     snapshots: OwnFolder | None = None
     """a folder that every worker can read; by default penstock/snapshots in the checkpoint folder"""
-    trigger: Annotated[Text, _accepted_by(trigger_of)] = "1 second"
+    trigger: Annotated[Text, accepted_by(trigger_of)] = "1 second"
     """an interval like 500 ms or 1 minute; available-now ends when everything that is there has been read"""
     event_time: Text | None = None
     """the attribute that tells when an event happened: latency is counted from there"""
     event_id: Text | None = None
     """the attribute that tells which event it is"""
-    engine: Annotated[Text, _accepted_by(check_engine)] = "auto"
+    engine: Annotated[Text, accepted_by(check_engine)] = "auto"
     """auto, batch, tree, mbd or naive; options follow the name, as in tree:collapse=no"""
-    operators: Annotated[Text, _accepted_by(lambda name: Operators.of(name).portable())] | None = (
+    operators: Annotated[Text, accepted_by(lambda name: Operators.of(name).portable())] | None = (
         None
     )
     """those that filters may call: a module, or module:NAME"""
-    strategy: Annotated[Text, _accepted_by(check_strategy)] = DEFAULT_STRATEGY
+    strategy: Annotated[Text, accepted_by(check_strategy)] = DEFAULT_STRATEGY
     """the order in which operators are called"""
     metrics: Annotated[Text, AfterValidator(_check_metrics)] | None = None
     """a file for the figures of each micro-batch, as JSON lines"""
@@ -459,7 +152,7 @@ class PipelineConfig(_Part):
         return Pipeline(**given, spark=spark or self.session())
 
 
-_PARTS: dict[str, type[_Part]] = {
+_PARTS: dict[str, type[Part]] = {
     "": PipelineConfig,
     "events": SourcePart,
     "tables": OwnSchemaPart,

@@ -13,7 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
@@ -197,8 +199,6 @@ class TableIntake:
 
     @property
     def told(self) -> StructField:
-        import pyarrow as pa
-
         return StructField(MESSAGE, from_arrow_schema(pa.schema(message_fields(self.catalog))))
 
     def start(
@@ -240,8 +240,6 @@ def _change_schema(catalog: Catalog, table: str, options: JoinOptions) -> Struct
 
 def _with_message(found: DataFrame, told: StructField) -> DataFrame:
     """Notifications with one column that says what a subscriber is told."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     assert isinstance(told.dataType, StructType), "made of fields"
     names = told.dataType.names
     rest = [name for name in found.columns if name not in names]

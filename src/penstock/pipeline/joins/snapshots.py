@@ -21,7 +21,6 @@ nothing, and the next one sends everything to everybody.
 """
 
 import functools
-import itertools
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +29,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.base.array_folders import read_folder, read_manifest, write_folder
+from penstock.base.array_folders import (
+    pack_texts,
+    read_folder,
+    read_manifest,
+    unpack_texts,
+    write_folder,
+)
 from penstock.base.arrays import AnyArray
 from penstock.base.checked_files import FileKind
 from penstock.base.durable import make_folder, replace_file, sync_folder
@@ -200,8 +205,8 @@ class JoinSnapshots:
         return sum(sizes[1:]) + more > many_changes(sizes[0])
 
     def _write_piece(self, number: int, added: Mapping[int, Newcomer], gone: list[int]) -> None:
-        texts, ends = _to_bytes(newcomer.text for newcomer in added.values())
-        names, name_ends = _to_bytes(newcomer.subscriber for newcomer in added.values())
+        texts, ends = pack_texts(newcomer.text for newcomer in added.values())
+        names, name_ends = pack_texts(newcomer.subscriber for newcomer in added.values())
         arrays: dict[str, AnyArray] = {
             "ids": np.array(list(added), np.int64),
             "since": np.array([newcomer.since for newcomer in added.values()], np.int64),
@@ -296,9 +301,9 @@ def _read_piece(folder: Path) -> tuple[list[int], dict[int, Newcomer]]:
         gone = arrays["gone"].tolist()
         columns = (
             arrays["ids"].tolist(),
-            _from_bytes(arrays["texts"], arrays["ends"]),
+            unpack_texts(arrays["texts"], arrays["ends"]),
             arrays["since"].tolist(),
-            _from_bytes(arrays["subscribers"], arrays["subscriber_ends"]),
+            unpack_texts(arrays["subscribers"], arrays["subscriber_ends"]),
         )
         return gone, {sid: Newcomer(*of_it) for sid, *of_it in zip(*columns, strict=True)}
     except (KeyError, TypeError, ValueError) as error:
@@ -309,18 +314,6 @@ def _newcomers(
     texts: Mapping[int, str], since: int, subscribers: Mapping[int, str]
 ) -> dict[int, Newcomer]:
     return {sid: Newcomer(text, since, subscribers.get(sid, "")) for sid, text in texts.items()}
-
-
-def _to_bytes(texts: Iterable[str]) -> tuple[AnyArray, AnyArray]:
-    """Texts end to end, and where each begins and the last one ends."""
-    found = [text.encode() for text in texts]
-    ends = np.cumsum([0, *map(len, found)], dtype=np.int64)
-    return np.frombuffer(b"".join(found), np.uint8), ends
-
-
-def _from_bytes(data: AnyArray, ends: AnyArray) -> list[str]:
-    whole = data.tobytes()
-    return [whole[a:b].decode() for a, b in itertools.pairwise(ends.tolist())]
 
 
 @functools.lru_cache(maxsize=4)

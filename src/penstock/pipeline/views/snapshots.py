@@ -10,7 +10,6 @@ A version is published when a pattern came or went, or its lease ended. A micro-
 uses it again.
 """
 
-import itertools
 import logging
 import shutil
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.array_folders import read_folder, write_folder
+from penstock.base.array_folders import pack_texts, read_folder, unpack_texts, write_folder
 from penstock.base.arrays import AnyArray
 from penstock.base.durable import make_folder, sync_folder
 from penstock.base.errors import PenstockError, SnapshotError
@@ -90,8 +89,7 @@ class ViewSnapshots:
         """What a version consists of."""
         _, arrays = read_folder(self._readers(number), remedy=_REMEDY)
         try:
-            data, ends = arrays["names"].tobytes(), arrays["ends"].tolist()
-            names = [data[a:b].decode() for a, b in itertools.pairwise(ends)]
+            names = unpack_texts(arrays["names"], arrays["ends"])
             readers = ReaderNames(np.array(arrays["ids"]), pa.array(names, pa.string()))
         except (KeyError, TypeError, ValueError) as error:
             raise SnapshotError(
@@ -119,12 +117,8 @@ class ViewSnapshots:
 
     def _write(self, number: int, patterns: Mapping[int, Pattern], plan: ViewsPlan) -> None:
         ids = sorted(patterns)
-        names = [patterns[sid].subscriber.encode() for sid in ids]
-        arrays: dict[str, AnyArray] = {
-            "ids": np.array(ids, np.int64),
-            "names": np.frombuffer(b"".join(names), np.uint8),
-            "ends": np.cumsum([0, *map(len, names)], dtype=np.int64),
-        }
+        names, ends = pack_texts(patterns[sid].subscriber for sid in ids)
+        arrays: dict[str, AnyArray] = {"ids": np.array(ids, np.int64), "names": names, "ends": ends}
         shutil.rmtree(self._readers(number), ignore_errors=True)  # of one that crashed, or damaged
         try:
             write_folder(self._readers(number), {}, arrays)
