@@ -2,9 +2,11 @@
 
 import ctypes
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from datetime import date
+from multiprocessing.connection import Connection
 
 import pyarrow as pa
 
@@ -15,6 +17,12 @@ from penstock.operators.define import operator
 def days(number: int) -> set[date]:
     """A day of the year 1999."""
     return {date(1999, 1, 1 + number)}
+
+
+def _send_half(connection: Connection, content: bytes) -> None:
+    """Stop in the middle of an answer."""
+    os.write(connection.fileno(), content[:2])
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def harm(number: int) -> int:
@@ -28,6 +36,8 @@ def harm(number: int) -> int:
             threading.Event().wait()
         case 23:
             raise ValueError("23 is bad")
+        case 31:
+            Connection._send = _send_half  # type: ignore[attr-defined]
     print("an operator that prints")
     return 2 * number
 

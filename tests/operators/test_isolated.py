@@ -67,6 +67,13 @@ def test_a_call_that_hangs_is_ended():
     assert line.runner.stuck == 0
 
 
+def test_a_process_that_stops_in_the_middle_of_an_answer_is_ended():
+    """What is there of the answer doesn't make its caller wait for the rest."""
+    found = answers(hostile.isolated_briefly, [1, 31, 2])
+    assert found.values.to_pylist() == [2, None, 4]
+    assert found.reasons == {1: "isolated_briefly(x): took longer than its time-out of 0.5 s"}
+
+
 def test_an_operator_whose_process_keeps_ending_isnt_called_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ):

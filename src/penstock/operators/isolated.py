@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
@@ -30,6 +31,8 @@ _log = logging.getLogger("penstock.operators")
 _START = (
     120.0  # seconds for a process to start and import its operator, however busy the machine is
 )
+_LOOK = 1.0  # seconds between looks at a process that may have stopped in the middle of an answer
+_PASSED = -1.0  # a deadline after which the process was ended
 
 
 class TookTooLong(CallFailed):
@@ -106,13 +109,36 @@ class _Child:
                 pass_fds=(theirs.fileno(),),
                 env=environment,
             )
+        self._deadline: float | None = None  # of the call that it works on
+        threading.Thread(target=self._look_after, daemon=True).start()
 
     def exchange(self, message: Any, timeout: float | None) -> Any:
-        """Send a message, and the reply to it. TimeoutError if it takes too long, EOFError if the process ends."""
-        self._connection.send(message)
-        if not self._connection.poll(timeout):
-            raise TimeoutError
-        return self._connection.recv()
+        """Send a message, and the reply to it. TimeoutError if it takes too long, EOFError if the process ends.
+
+        Sending and receiving wait for the process themselves, if it stops in the middle of either. So it is looked
+        after meanwhile, and ended when its time is over.
+        """
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            self._connection.send(message)
+            if not self._connection.poll(timeout):
+                raise TimeoutError
+            return self._connection.recv()
+        except (EOFError, OSError):
+            if self._deadline == _PASSED:
+                raise TimeoutError from None
+            raise
+        finally:
+            self._deadline = None
+
+    def _look_after(self) -> None:
+        """End the process if it still owes an answer a while after its deadline. A look costs calls nothing."""
+        while self._process.poll() is None:
+            deadline = self._deadline
+            if deadline is not None and time.monotonic() > deadline + _LOOK:
+                self._deadline = _PASSED
+                self._process.kill()
+            time.sleep(_LOOK)
 
     def end(self) -> str:
         """How it ended, in words."""
