@@ -232,7 +232,7 @@ class ViewsPart(Part):
     """that with what they are called"""
     format: Literal["xml", "json"] = "xml"
     plan: Literal["live", "direct"] = "live"
-    """live: views are fed from each other where that is cheaper; direct: all are extracted from the documents"""
+    """live: views are fed from each other where they can be; direct: all are extracted from the documents"""
     capacity: float = Field(30, gt=0)
     """how many others a view may feed"""
     source_capacity: float | None = Field(None, gt=0)
