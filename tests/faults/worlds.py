@@ -323,6 +323,7 @@ class Views(World):
         )
         return Pipeline(
             documents=documents.json(str(folder / "in")),
+            views=penstock.ViewOptions(feeding=penstock.LiveOptions(plan="live")),
             subscriptions=f"sqlite:///{folder}/subs.db",
             sink=sink,
             dead_letter=FileSink(folder / "dead", "json"),

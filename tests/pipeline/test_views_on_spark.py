@@ -191,8 +191,10 @@ def streamed(spark, tmp_path_factory):
 
 
 def pipeline(spark, folder, subs, **changes):
+    feeding = penstock.LiveOptions(plan="live")
     settings = {
         "documents": {"format": "json", "path": str(folder / "in")},
+        "views": penstock.ViewOptions(feeding=feeding),
         "subscriptions": subs,
         "sink": FileSink(str(folder / "out"), "json"),
         "checkpoint": folder / "checkpoint",
@@ -220,6 +222,7 @@ def test_a_pipeline_delivers_each_document_once(spark, streamed):
     letters = spark.read.json(str(folder / "checkpoint/penstock/dead-letters")).collect()
     assert [letter.raw for letter in letters] == [DOCUMENTS["broken"]]
     report = runs[1].metrics.last.report
+    assert len(report.levels) > 1, "no view is fed from another"
     assert (report.published, report.dead_letters, report.notifications) == (3, 1, 6)
     assert [one["documents"] for one in report.levels] == [3] * len(report.levels)
 

@@ -231,8 +231,8 @@ class ViewsPart(Part):
     id: Text | None = None
     """that with what they are called"""
     format: Literal["xml", "json"] = "xml"
-    plan: Literal["live", "direct"] = "live"
-    """live: views are fed from each other where they can be; direct: all are extracted from the documents"""
+    plan: Literal["direct", "live"] = "direct"
+    """direct: all views are extracted from the documents; live: they are fed from each other where they can be"""
     capacity: float = Field(30, gt=0)
     """how many others a view may feed"""
     source_capacity: float | None = Field(None, gt=0)

@@ -257,13 +257,16 @@ class ViewOptions:
     - `document`, `id`: the columns with their texts and with what they are called; by default `document` and `id`, and
       of a source of format `binaryFile`, in which each file is a document, its content and its path.
     - `format`: "xml" or "json".
-    - `feeding`: which views may feed which others, and what counts (`LiveOptions`).
+    - `feeding`: which views may feed which others, and what counts (`LiveOptions`). By default none does: in one
+      process all patterns together are extracted faster than they are computed from each other.
     """
 
     document: str | None = None
     id: str | None = None
     format: str = "xml"
-    feeding: LiveOptions = field(default_factory=lambda: LiveOptions(seconds=PLANNING))
+    feeding: LiveOptions = field(
+        default_factory=lambda: LiveOptions(plan="direct", seconds=PLANNING)
+    )
 
 
 _DOCUMENT_SCHEMA = StructType(
