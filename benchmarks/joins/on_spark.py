@@ -163,7 +163,8 @@ class _Files:
 
 
 def _penstock(spark: "SparkSession", world: World, files: _Files) -> Figures:
-    from penstock.pipeline import FileSink, JoinOptions, Pipeline
+    from penstock.delivery import FileSink
+    from penstock.pipeline import JoinOptions, Pipeline
     from penstock.registry import Subscriptions
 
     folder = files.folder

@@ -18,9 +18,10 @@ from rich.table import Table
 
 import penstock
 from penstock.cli.spark import session
+from penstock.delivery import FileSink
 from penstock.operators.library import OPERATORS
 from penstock.operators.strategies import STRATEGIES
-from penstock.pipeline import FileSink, Pipeline
+from penstock.pipeline import Pipeline
 
 SLICE = 40  # events at a time: what one slice teaches about operators serves the next
 

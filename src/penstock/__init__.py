@@ -48,22 +48,24 @@ from penstock.base.errors import (
 from penstock.base.fronts import front
 
 if TYPE_CHECKING:
+    from penstock.delivery import (
+        CallableSink,
+        ConsoleSink,
+        DeltaSink,
+        FileSink,
+        KafkaSink,
+        PostgreSQLSink,
+        explode,
+    )
     from penstock.joins.catalog import Catalog, Table
     from penstock.joins.join_view import JoinView
     from penstock.language import Schema
     from penstock.matching import LiveMatcher, Matcher, SnapshotRef
     from penstock.operators.define import Operator, Operators, operator
     from penstock.pipeline import (
-        CallableSink,
-        ConsoleSink,
-        DeltaSink,
-        FileSink,
         JoinOptions,
-        KafkaSink,
         Pipeline,
-        PostgreSQLSink,
         ViewOptions,
-        explode,
         match,
         match_joins,
         match_views,
@@ -78,6 +80,15 @@ __version__ = "0.1.0"
 __getattr__ = front(
     "penstock",
     {
+        "delivery": (
+            "CallableSink",
+            "ConsoleSink",
+            "DeltaSink",
+            "FileSink",
+            "KafkaSink",
+            "PostgreSQLSink",
+            "explode",
+        ),
         "joins.catalog": ("Catalog", "Table"),
         "joins.join_view": ("JoinView",),
         "language": ("Schema",),
@@ -85,16 +96,9 @@ __getattr__ = front(
         "operators.define": ("Operator", "Operators", "operator"),
         "pipeline.interest": ("Interest", "interest"),
         "pipeline": (
-            "CallableSink",
-            "ConsoleSink",
-            "DeltaSink",
-            "FileSink",
             "JoinOptions",
-            "KafkaSink",
             "Pipeline",
-            "PostgreSQLSink",
             "ViewOptions",
-            "explode",
             "match",
             "match_joins",
             "match_views",

@@ -168,7 +168,8 @@ def main(world: str, folder: Path, fate: Fate) -> None:
     _watch_disk(folder)
     from tests.faults.worlds import WORLDS
 
-    from penstock.pipeline import FileSink, local_session
+    from penstock.delivery import FileSink
+    from penstock.pipeline import local_session
 
     _die_when_planned(fate)
     spark = local_session("local[1]")

@@ -14,7 +14,8 @@ import pytest
 from tests.pipeline.scenes import SCHEMA, delivered, market, pipeline, run, tick, write_events
 from tests.sizes import LONG, SEED
 
-from penstock.pipeline import FileSink, Source
+from penstock.delivery import FileSink
+from penstock.pipeline import Source
 from penstock.pipeline.pins import Pins
 
 from .loop_disk import CannotMount, LoopDisk

@@ -7,12 +7,12 @@ from tests.matching.test_snapshots import Source, fresh
 from tests.views.test_plan_file import small
 
 from penstock.base.durable import create_file, make_folder, replace_file
+from penstock.delivery.sealed_folders import is_complete, seal
 from penstock.matching import SnapshotRef, SnapshotStore
 from penstock.pipeline.checkpoints import begin, recover
 from penstock.pipeline.dead_letter_files import DeadLetterFile, count_dead_letters
 from penstock.pipeline.joins.snapshots import JoinSnapshots
 from penstock.pipeline.pins import Pin, Pins
-from penstock.pipeline.sealed_folders import is_complete, seal
 from penstock.pipeline.task_files import read_task_files
 from penstock.views.plan_file import read_plan, write_plan
 

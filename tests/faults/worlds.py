@@ -33,7 +33,8 @@ from tests.views.document_model import Node, embeddings, xml_nodes
 
 import penstock
 from penstock.base.errors import ExpensiveSubscription
-from penstock.pipeline import FileSink, Pipeline, Source
+from penstock.delivery import FileSink
+from penstock.pipeline import Pipeline, Source
 from penstock.pipeline.pins import Pins
 from penstock.views.pattern_parser import parse_pattern
 from penstock.views.tree_pattern import Returns, TreePattern

@@ -10,7 +10,7 @@ from tests.operators.worlds import WORLD
 from tests.sizes import PATIENCE
 
 import penstock
-from penstock.pipeline import CallableSink, DeltaSink
+from penstock.delivery import CallableSink, DeltaSink
 from penstock.pipeline.views.graphs_on_spark import graphs_on_spark
 from penstock.views.pattern_parser import parse_pattern
 

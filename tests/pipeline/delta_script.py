@@ -4,7 +4,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from penstock.pipeline import DeltaSink, local_session
+from penstock.delivery import DeltaSink
+from penstock.pipeline import local_session
 
 from .elsewhere import message_of, tell
 from .scenes import forget_commit, market, pipeline, run, tick, write_events

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import penstock
+from penstock.delivery import FileSink
 from penstock.joins.join_view import JoinView
-from penstock.pipeline import FileSink, JoinOptions, Pipeline
+from penstock.pipeline import JoinOptions, Pipeline
 from penstock.pipeline.joins.notification_rows import messages_of
 
 CATALOG = penstock.Catalog.of(

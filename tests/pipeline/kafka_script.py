@@ -4,7 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from penstock.pipeline import CallableSink, KafkaSink, Source, local_session
+from penstock.delivery import CallableSink, KafkaSink
+from penstock.pipeline import Source, local_session
 from penstock.pipeline.pins import query_id
 
 from .elsewhere import tell

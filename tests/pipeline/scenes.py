@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from tests.sizes import PATIENCE
 
 import penstock
-from penstock.pipeline import FileSink, Pipeline, Source
+from penstock.delivery import FileSink
+from penstock.pipeline import Pipeline, Source
 
 SCHEMA = {"id": "bigint", "symbol": "string", "price": "double"}
 

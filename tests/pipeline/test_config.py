@@ -11,7 +11,8 @@ from tests.pages import PAGES, blocks
 import penstock
 from penstock.base.errors import ConfigError
 from penstock.base.yaml_texts import read_yaml
-from penstock.pipeline import CallableSink, ConsoleSink, DeltaSink, FileSink, Source, read_config
+from penstock.delivery import CallableSink, ConsoleSink, DeltaSink, FileSink
+from penstock.pipeline import Source, read_config
 from penstock.pipeline.config import config_schema, parse_config
 
 from .json_schema import violations

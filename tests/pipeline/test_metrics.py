@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.sizes import PATIENCE
 
-from penstock.pipeline import CallableSink
+from penstock.delivery import CallableSink
 from penstock.pipeline.metrics import (
     QUANTILES,
     RING,

@@ -7,7 +7,8 @@ import pytest
 from tests.sizes import PATIENCE
 
 import penstock
-from penstock.pipeline import FileSink, JoinOptions
+from penstock.delivery import FileSink
+from penstock.pipeline import JoinOptions
 from penstock.pipeline.config import parse_config
 
 from .joins_scenes import CATALOG, JOIN, Market, notifications, view_of

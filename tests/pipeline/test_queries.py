@@ -9,7 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from tests.sizes import PATIENCE
 
-from penstock.pipeline import CallableSink, streaming_queries
+from penstock.delivery import CallableSink
+from penstock.pipeline import streaming_queries
 from penstock.pipeline.checkpoint_locks import hold
 from penstock.pipeline.checkpoints import begin
 from penstock.pipeline.retries import Retries

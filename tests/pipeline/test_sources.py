@@ -13,7 +13,8 @@ from tests.sizes import LINES, PATIENCE, SEED
 
 import penstock
 from penstock.base.errors import PipelineError, SchemaError
-from penstock.pipeline import CallableSink, Pipeline, Source
+from penstock.delivery import CallableSink
+from penstock.pipeline import Pipeline, Source
 from penstock.pipeline.dead_letters import Records, dead_letters
 from penstock.pipeline.sources import KEY, RAW, REASON, parse, source_of
 

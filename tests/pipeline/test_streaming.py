@@ -10,7 +10,8 @@ from tests.sizes import PATIENCE
 
 import penstock
 from penstock.base.errors import PenstockError, PipelineError, RegistryError, SchemaError
-from penstock.pipeline import CallableSink, FileSink, event_batches, running_costs
+from penstock.delivery import CallableSink, FileSink
+from penstock.pipeline import event_batches, running_costs
 from penstock.pipeline import micro_batches as batch
 from penstock.pipeline.pins import Pins
 

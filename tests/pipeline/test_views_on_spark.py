@@ -10,7 +10,7 @@ from tests.sizes import PATIENCE
 
 import penstock
 from penstock.base.errors import PipelineError, SchemaError
-from penstock.pipeline import CallableSink, FileSink
+from penstock.delivery import CallableSink, FileSink
 from penstock.pipeline.pins import Pins
 from penstock.pipeline.views.graphs_on_spark import graphs_on_spark
 from penstock.pipeline.views.levels import read_levels

@@ -131,7 +131,7 @@ def _print(frame: "DataFrame", ref: "SnapshotRef", job: MatchJob) -> dict[str, A
     """Match, and print the rows as they come."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from penstock.pipeline.sql_names import quote_name
+    from penstock.base.sql_names import quote_name
 
     rows = job.match(frame, ref)
     names = [F.col(quote_name(name)) for name in rows.columns]

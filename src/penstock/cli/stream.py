@@ -72,8 +72,8 @@ def run(
     penstock run pipeline.yaml
     """
     from penstock.base.errors import PipelineError
+    from penstock.base.locations import local_path
     from penstock.pipeline import read_config
-    from penstock.pipeline.pins import local_path
 
     if not file.is_file():
         raise typer.BadParameter(f"there is no {file}", param_hint="PIPELINE.yaml")

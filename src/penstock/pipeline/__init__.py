@@ -4,15 +4,13 @@ frames          `match`: a DataFrame of events in, the same with their subscript
 streaming       `Pipeline`: streaming queries that follow the registry, one for each of its intakes
 intakes         what a pipeline takes in: events, changes of tables, documents
 micro_batches   one micro-batch, from what was published to notifications;  event_batches: of events
-notification_shape  one row of one shape for all kinds;  reader_names: whom they are for
+reader_names    whom notifications are for
 streaming_queries  starting one, and what is in hand once it runs;  outlets: where it delivers
 retries         micro-batches that lose workers are delivered again;  revival: queries that lose a source go on
 feedback        what workers have learned of operators;  running_costs: what subscriptions cost while they run
 checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one driver at a time
-sealed_folders  what a file sink has written is on the disk, with a list of what must be there
 pins            what each micro-batch was matched with, for replays
 sources         where events come from; records that aren't events become dead_letters
-sinks           where notifications go, and what each sink guarantees;  kafka_sink, postgresql_sink
 metrics         figures, per micro-batch and in all
 config          a pipeline from a YAML file;  config_parts: its parts;  config_words: what is wrong with one
 schema_texts    schemas as text
@@ -35,21 +33,8 @@ if TYPE_CHECKING:
     from penstock.pipeline.intakes import ViewOptions
     from penstock.pipeline.joins.match import JoinOptions, match_joins
     from penstock.pipeline.joins.notification_rows import messages_of
-    from penstock.pipeline.kafka_sink import KafkaSink
     from penstock.pipeline.metrics import BatchMetrics, Metrics
-    from penstock.pipeline.notification_shape import explode
-    from penstock.pipeline.postgresql_sink import PostgreSQLSink
     from penstock.pipeline.session import local_session
-    from penstock.pipeline.sinks import (
-        AT_LEAST_ONCE,
-        EXACTLY_ONCE,
-        Batch,
-        CallableSink,
-        ConsoleSink,
-        DeltaSink,
-        FileSink,
-        Sink,
-    )
     from penstock.pipeline.sources import Source
     from penstock.pipeline.streaming import Pipeline, RunningPipeline
     from penstock.pipeline.views.levels import LevelFigures, read_levels
@@ -63,21 +48,8 @@ __getattr__ = front(
         "intakes": ("ViewOptions",),
         "joins.match": ("JoinOptions", "match_joins"),
         "joins.notification_rows": ("messages_of",),
-        "kafka_sink": ("KafkaSink",),
         "metrics": ("BatchMetrics", "Metrics"),
-        "notification_shape": ("explode",),
-        "postgresql_sink": ("PostgreSQLSink",),
         "session": ("local_session",),
-        "sinks": (
-            "AT_LEAST_ONCE",
-            "EXACTLY_ONCE",
-            "Batch",
-            "CallableSink",
-            "ConsoleSink",
-            "DeltaSink",
-            "FileSink",
-            "Sink",
-        ),
         "sources": ("Source",),
         "streaming": ("Pipeline", "RunningPipeline"),
         "views.levels": ("LevelFigures", "read_levels"),
@@ -86,26 +58,15 @@ __getattr__ = front(
 )
 
 __all__ = [
-    "AT_LEAST_ONCE",
-    "EXACTLY_ONCE",
-    "Batch",
     "BatchMetrics",
-    "CallableSink",
-    "ConsoleSink",
-    "DeltaSink",
-    "FileSink",
     "JoinOptions",
-    "KafkaSink",
     "LevelFigures",
     "Metrics",
     "Pipeline",
     "PipelineConfig",
-    "PostgreSQLSink",
     "RunningPipeline",
-    "Sink",
     "Source",
     "ViewOptions",
-    "explode",
     "local_session",
     "match",
     "match_joins",

@@ -26,14 +26,16 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import no_info_after_validator_function
 
 from penstock.base.errors import PenstockError, SchemaError
+from penstock.base.locations import is_remote, local_path
+from penstock.delivery.delta_sink import DeltaSink
+from penstock.delivery.file_sink import FileSink
+from penstock.delivery.kafka_sink import KafkaSink
+from penstock.delivery.postgresql_sink import PostgreSQLSink
+from penstock.delivery.sinks import CallableSink, ConsoleSink, Sink
 from penstock.pipeline.config_words import REFUSED, describe_kind
 from penstock.pipeline.intakes import PLANNING, ViewOptions
 from penstock.pipeline.joins.match import JoinOptions
-from penstock.pipeline.kafka_sink import KafkaSink
-from penstock.pipeline.pins import is_remote, local_path
-from penstock.pipeline.postgresql_sink import PostgreSQLSink
 from penstock.pipeline.schema_texts import read_schema
-from penstock.pipeline.sinks import CallableSink, ConsoleSink, DeltaSink, FileSink, Sink
 from penstock.pipeline.sources import NEED_SCHEMA, RECORDS, UNKNOWN, Source
 from penstock.views.live_views import LiveOptions
 

@@ -9,6 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from penstock.base.sql_names import quote_name
+from penstock.delivery.notification_shape import EVENT, ID, READERS
 from penstock.language import Schema
 from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotRef, SnapshotStore
@@ -16,11 +18,9 @@ from penstock.pipeline.feedback import gather_learned
 from penstock.pipeline.frames import Form, MatchWork, match_frame, snapshot_store
 from penstock.pipeline.metrics import Errors
 from penstock.pipeline.micro_batches import SNAPSHOTS_KEPT, MicroBatches, log
-from penstock.pipeline.notification_shape import EVENT, ID, READERS
 from penstock.pipeline.pins import Pin
 from penstock.pipeline.running_costs import RunningCosts, cost_folder
 from penstock.pipeline.sources import KEY
-from penstock.pipeline.sql_names import quote_name
 from penstock.registry.kinds import FILTER
 
 

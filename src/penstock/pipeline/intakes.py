@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from penstock.base.errors import PipelineError
+from penstock.delivery.notification_shape import EVENT, MESSAGE, NotificationShape
 from penstock.joins.catalog import Catalog
 from penstock.matching import check_engine
 from penstock.matching.subscription_rows import SubscriptionSource
@@ -32,7 +33,6 @@ from penstock.pipeline.joins.change_batches import ChangeBatches
 from penstock.pipeline.joins.match import JoinOptions, JoinStreams, of_no_table, split_by_table
 from penstock.pipeline.joins.notification_rows import message_fields
 from penstock.pipeline.metrics import Reports
-from penstock.pipeline.notification_shape import EVENT, MESSAGE, NotificationShape
 from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.revival import RevivedQuery
 from penstock.pipeline.sources import (

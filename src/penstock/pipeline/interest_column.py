@@ -16,9 +16,9 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from penstock.base.sql_names import quote_name
 from penstock.covering.interest.wording import ColumnCondition, instant
 from penstock.language.calls import Path
-from penstock.pipeline.sql_names import quote_name
 
 
 def column_of(boxes: Sequence[tuple[ColumnCondition, ...]], nan: bool) -> Column:

@@ -33,17 +33,17 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import RegistryError, SnapshotError
+from penstock.delivery.notification_shape import READERS, NotificationShape
+from penstock.delivery.sinks import Batch
 from penstock.matching import SnapshotRef
 from penstock.matching.subscription_rows import SubscriptionSource
 from penstock.pipeline.dead_letter_files import count_dead_letters, dead_letter_rows
 from penstock.pipeline.dead_letters import Records, dead_letters
 from penstock.pipeline.feedback import failure_folder, forget_failures, last_run, next_run
 from penstock.pipeline.metrics import QUANTILES, Errors, Report, Reports, refusals
-from penstock.pipeline.notification_shape import READERS, NotificationShape
 from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.pins import Pin, Pins, query_id
 from penstock.pipeline.running_costs import RunningCosts
-from penstock.pipeline.sinks import Batch
 from penstock.pipeline.sources import RAW, REASON
 from penstock.registry import Subscriptions
 

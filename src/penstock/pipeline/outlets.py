@@ -6,11 +6,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.base.errors import PipelineError
+from penstock.base.locations import local_path
+from penstock.delivery.file_sink import FileSink
+from penstock.delivery.notification_shape import NotificationShape, explode
+from penstock.delivery.sinks import Batch, Sink
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
-from penstock.pipeline.notification_shape import NotificationShape, explode
-from penstock.pipeline.pins import local_path
 from penstock.pipeline.retries import Deliver
-from penstock.pipeline.sinks import Batch, FileSink, Sink
 from penstock.pipeline.streaming_queries import StartedQuery, start_query
 from penstock.pipeline.triggers import Trigger, trigger_of
 

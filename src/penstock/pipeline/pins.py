@@ -21,6 +21,7 @@ from pathlib import Path
 from penstock.base.checked_files import FileKind
 from penstock.base.durable import create_file, make_folder
 from penstock.base.errors import PipelineError
+from penstock.base.locations import local_path
 from penstock.matching import SnapshotRef
 
 KEPT = 1000
@@ -120,25 +121,3 @@ def query_id(checkpoint: str | Path) -> str:
         return str(json.loads(path.read_text(encoding="utf-8"))["id"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PipelineError(f"{path} doesn't tell the id of the query: {error!r}") from error
-
-
-def local_path(path: str | Path, what: str) -> Path:
-    """The path of a folder in a mounted file system, from a path or a `file:` URI.
-
-    >>> local_path("file:///data/in", "source")
-    PosixPath('/data/in')
-    """
-    text = str(path)
-    if is_remote(text):
-        raise PipelineError(
-            f"{what} {text}: Penstock keeps its own files there, so it must be a folder of a mounted file system "
-            "(local disk, NFS …), not a URI"
-        )
-    if text.startswith("file:"):
-        text = "/" + text.removeprefix("file:").lstrip("/")
-    return Path(text)
-
-
-def is_remote(path: str | Path) -> bool:
-    """Whether a path is a URI of an object store or of HDFS."""
-    return "://" in str(path) and not str(path).startswith("file:")

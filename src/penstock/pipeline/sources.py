@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.base.errors import PipelineError, SchemaError
-from penstock.pipeline.sql_names import quote_name
+from penstock.base.sql_names import quote_name
 
 RAW = "_penstock_raw"  # binary: the record as it came, if it is bad
 REASON = "_penstock_reason"  # why it is bad; null if it is an event

@@ -19,6 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.base.errors import PipelineError
+from penstock.delivery.notification_shape import NotificationShape
+from penstock.delivery.sinks import Sink
 from penstock.operators.define import OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY
 from penstock.pipeline.intakes import (
@@ -33,10 +35,8 @@ from penstock.pipeline.intakes import (
 )
 from penstock.pipeline.joins.match import JoinOptions, catalog_of
 from penstock.pipeline.metrics import ConnectReports, Listener, LocalReports, Metrics, Reports
-from penstock.pipeline.notification_shape import NotificationShape
 from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.session import is_connect, local_session
-from penstock.pipeline.sinks import Sink
 from penstock.pipeline.streaming_queries import RunningQuery
 from penstock.registry import Subscriptions
 
@@ -53,7 +53,7 @@ class Pipeline:
       streaming DataFrame as `match_joins` takes it. Select-joins get them.
     - `documents`: XML or JSON, from such a source. Tree patterns get them.
     - `subscriptions`: a registry, or its URL. Tables, and Spark Connect, need one with a URL.
-    - `sink`: where notifications go (`penstock.pipeline.notification_shape` says what they are like).
+    - `sink`: where notifications go (`penstock.delivery.notification_shape` says what they are like).
     - `checkpoint`: the folder in which it keeps how far it is. Started again with the same one, it goes on from there.
     - `dead_letter`: where bad records go; by default JSON files in the checkpoint folder (`penstock/dead-letters`).
     - `trigger`: `"1 second"`; `"available-now"` ends when everything that is there has been read.

@@ -30,7 +30,8 @@ from penstock.cli.demo import market
 from penstock.cli.signals import stop_signals
 from penstock.cli.spark import session
 from penstock.cli.terminal import INTERRUPTED
-from penstock.pipeline import FileSink, Pipeline, RunningPipeline
+from penstock.delivery import FileSink
+from penstock.pipeline import Pipeline, RunningPipeline
 
 SUBSCRIPTIONS = 20_000
 TICKS_PER_SECOND = 1_000

@@ -15,14 +15,14 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.delivery.notification_shape import ID, READERS, NotificationShape
+from penstock.delivery.sinks import Batch
 from penstock.pipeline.dead_letter_files import count_dead_letters, dead_letter_rows
 from penstock.pipeline.joins.snapshots import JoinSnapshots
 from penstock.pipeline.metrics import IN_PROGRESS, Report, Reports, is_registry, refusals
 from penstock.pipeline.micro_batches import UNOBSERVED_AFTER, read_observation
-from penstock.pipeline.notification_shape import ID, READERS, NotificationShape
 from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.pins import query_id
-from penstock.pipeline.sinks import Batch
 from penstock.pipeline.task_files import folders_of, forget
 from penstock.registry.kinds import SELECT_JOIN
 

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import SchemaError
+from penstock.base.sql_names import quote_name
 from penstock.joins.axes import row_keys
 from penstock.pipeline.frames import scratch_folder
 from penstock.pipeline.joins.change_feed import DELETED, parcel_rows
@@ -41,7 +42,6 @@ from penstock.pipeline.joins.snapshots import JoinSnapshots
 from penstock.pipeline.joins.spread import by_bucket
 from penstock.pipeline.joins.stages import Stages
 from penstock.pipeline.joins.tuple_stage import SEQUENCE
-from penstock.pipeline.sql_names import quote_name
 from penstock.registry import Subscriptions
 
 if TYPE_CHECKING:

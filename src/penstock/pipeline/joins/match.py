@@ -23,6 +23,8 @@ from penstock.base.checked_files import FileKind
 from penstock.base.durable import create_file, make_folder
 from penstock.base.durations import microseconds
 from penstock.base.errors import PipelineError, SchemaError
+from penstock.base.locations import local_path
+from penstock.base.sql_names import quote_name
 from penstock.joins.catalog import Catalog
 from penstock.matching.subscription_rows import SubscriptionSource
 from penstock.pipeline.dead_letters import Records
@@ -40,9 +42,7 @@ from penstock.pipeline.joins.registry_source import (
 from penstock.pipeline.joins.spread import by_bucket
 from penstock.pipeline.joins.stages import Stages, Window
 from penstock.pipeline.joins.stateful import SemijoinProcessor, TupleProcessor
-from penstock.pipeline.pins import local_path
 from penstock.pipeline.sources import RAW, REASON
-from penstock.pipeline.sql_names import quote_name
 from penstock.registry import Subscriptions
 
 _STAGES = FileKind(

@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 
 from penstock.base.arrays import Int64s
 from penstock.base.jit import kernel
+from penstock.delivery.notification_shape import ID, MESSAGE, POSITION, READER, READERS
 from penstock.joins.catalog import Catalog
 from penstock.joins.messages import (
     DROPPED,
@@ -47,7 +48,6 @@ from penstock.joins.notifications import Notifications
 from penstock.joins.readers import Readers
 from penstock.joins.semijoin_scheme import SemijoinSender
 from penstock.joins.table_state import TableState
-from penstock.pipeline.notification_shape import ID, MESSAGE, POSITION, READER, READERS
 from penstock.pipeline.reader_names import ReaderNames
 
 ADDED_CHANGE, REMOVED_CHANGE, DROPPED_CHANGE, RESET_CHANGE = "added", "removed", "dropped", "reset"

@@ -13,14 +13,14 @@ from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructF
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import SnapshotError
+from penstock.base.sql_names import quote_name
+from penstock.delivery.notification_shape import DOCUMENT, ID, READERS
 from penstock.matching import SnapshotRef
 from penstock.pipeline.metrics import Errors
 from penstock.pipeline.micro_batches import SNAPSHOTS_KEPT, MicroBatches, log
-from penstock.pipeline.notification_shape import DOCUMENT, ID, READERS
 from penstock.pipeline.pins import Pin
 from penstock.pipeline.running_costs import FOR_A_NODE, RunningCosts, cost_folder
 from penstock.pipeline.sources import KEY
-from penstock.pipeline.sql_names import quote_name
 from penstock.pipeline.views.levels import levels_in
 from penstock.pipeline.views.match import ViewWork, choose_columns
 from penstock.pipeline.views.snapshots import (

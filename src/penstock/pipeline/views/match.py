@@ -29,10 +29,10 @@ from penstock.base.arrays import Int64s
 from penstock.base.durable import make_folder
 from penstock.base.errors import PipelineError, SchemaError
 from penstock.base.row_values import row_dict
+from penstock.base.sql_names import quote_name
 from penstock.pipeline.dead_letter_files import DeadLetterFile, format_dead_letter
 from penstock.pipeline.dead_letters import readable
 from penstock.pipeline.halving import work_in_halves
-from penstock.pipeline.sql_names import quote_name
 from penstock.pipeline.task_files import batch_folder, make_scratch
 from penstock.pipeline.views.levels import LevelFigures, write_levels
 from penstock.pipeline.views.view_costs import ViewCosts

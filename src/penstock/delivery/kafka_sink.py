@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.errors import PipelineError
-from penstock.pipeline.sinks import AT_LEAST_ONCE, Batch
-from penstock.pipeline.sql_names import quote_name
+from penstock.base.sql_names import quote_name
+from penstock.delivery.sinks import AT_LEAST_ONCE, Batch
 
 _ID = "notification_id"
 _KEY = "subscriber"

@@ -4,9 +4,18 @@ import json
 
 import pytest
 from pyspark.errors import PySparkException
+from tests.pipeline.scenes import (
+    delivered,
+    forget_commit,
+    market,
+    pipeline,
+    run,
+    tick,
+    write_events,
+)
 
 from penstock.base.errors import PipelineError
-from penstock.pipeline import (
+from penstock.delivery import (
     AT_LEAST_ONCE,
     EXACTLY_ONCE,
     Batch,
@@ -15,10 +24,8 @@ from penstock.pipeline import (
     DeltaSink,
     FileSink,
     Sink,
-    sinks,
+    file_sink,
 )
-
-from .scenes import delivered, forget_commit, market, pipeline, run, tick, write_events
 
 pytestmark = pytest.mark.spark
 
@@ -98,7 +105,7 @@ def test_half_a_micro_batch_is_not_seen_and_its_replay_starts_over(spark, rows, 
 
 
 def test_in_an_object_store_a_replay_overwrites(spark, rows, tmp_path, monkeypatch):
-    monkeypatch.setattr(sinks, "is_remote", lambda path: True)
+    monkeypatch.setattr(file_sink, "is_remote", lambda path: True)
     sink = FileSink(f"file://{tmp_path}")
     sink.write(rows, Batch("q", 0, "filter"))
     assert sink.write(rows.where("id = 1"), Batch("q", 0, "filter")) is True
@@ -132,12 +139,12 @@ def test_a_claim_that_is_not_ours_to_read_is_refused(rows, tmp_path):
 
 def test_a_claim_in_a_store_that_python_cannot_see_goes_through_spark(spark, tmp_path, monkeypatch):
     """An object store, played by a folder that is taken for remote."""
-    monkeypatch.setattr(sinks, "is_remote", lambda path: True)
+    monkeypatch.setattr(file_sink, "is_remote", lambda path: True)
     path = f"file://{tmp_path}/out"
-    sinks.claim(spark, path, "mine")
-    sinks.claim(spark, path, "mine")
+    file_sink.claim(spark, path, "mine")
+    file_sink.claim(spark, path, "mine")
     with pytest.raises(PipelineError, match="belongs to another"):
-        sinks.claim(spark, path, "yours")
+        file_sink.claim(spark, path, "yours")
 
 
 def test_a_file_in_place_of_the_folder_is_refused_before_the_start(spark, tmp_path):

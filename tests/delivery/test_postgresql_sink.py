@@ -5,13 +5,12 @@ from functools import partial
 
 import psycopg
 import pytest
+from tests.pipeline.scenes import forget_commit, market, pipeline, run, tick, write_events
 from tests.servers import NoServer, postgresql
 
 from penstock import ConfigError, PipelineError, PostgreSQLSink
+from penstock.delivery.sinks import Batch
 from penstock.pipeline.config import parse_config
-from penstock.pipeline.sinks import Batch
-
-from .scenes import forget_commit, market, pipeline, run, tick, write_events
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 

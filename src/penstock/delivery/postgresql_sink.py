@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.errors import PipelineError
-from penstock.pipeline.notification_shape import ID, KIND, READER
-from penstock.pipeline.sinks import EXACTLY_ONCE, Batch
-from penstock.pipeline.sql_names import quote_name
+from penstock.base.sql_names import quote_name
+from penstock.delivery.notification_shape import ID, KIND, READER
+from penstock.delivery.sinks import EXACTLY_ONCE, Batch
 
 if TYPE_CHECKING:
     import psycopg

@@ -1,0 +1,122 @@
+"""Where notifications go: one small interface, and the two sinks that need nothing.
+
+A sink gets each micro-batch as a DataFrame (`notification_shape`) and runs it, at most once. It says what
+it guarantees when a micro-batch is replayed after a crash:
+
+- *exactly once*: a replay is skipped if the batch is there, and replaces what may be there of it. Files, Delta tables.
+- *at least once*: a replay delivers again. Every notification has a `notification_id` made of the pipeline, the event
+  and the subscription, the same in the replay, by which a receiver can drop repeats. A callable, the console.
+
+What one event means to a hundred subscribers is one row with a list of them, or a hundred rows (`explode`), as the
+sink says. A list is far less to write.
+
+A sink is a value: picklable and without state of its own, because with Spark Connect it works in another process than
+the one that made it.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.base.errors import PipelineError
+from penstock.base.row_values import row_dicts
+
+EXACTLY_ONCE = "exactly once"
+AT_LEAST_ONCE = "at least once"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Which micro-batch of which query: what a sink needs to recognise a replay.
+
+    A pipeline has a query for each kind of subscription.
+    """
+
+    query: str
+    id: int
+    kind: str
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Where a micro-batch of rows is written."""
+
+    @property
+    def guarantee(self) -> str:
+        """`EXACTLY_ONCE` or `AT_LEAST_ONCE`: what holds when a micro-batch is replayed."""
+        ...
+
+    @property
+    def explode(self) -> bool:
+        """Whether it takes one row for each subscriber, not one with the list of them."""
+        ...
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        """Raise a `PipelineError` for whatever can be known to fail, before the pipeline starts."""
+        ...
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool | None:
+        """Write a micro-batch, with one action that runs all the rows.
+
+        True if it did that; False if it had the batch already and ran nothing; None if it can't tell.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ConsoleSink:
+    """The first rows of each micro-batch as lines of JSON on standard output, and how many more there are."""
+
+    rows: int = 20
+    explode: ClassVar[bool] = True
+    guarantee: ClassVar[str] = AT_LEAST_ONCE
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        return
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool:
+        table = rows.toArrow()
+        lines = [json.dumps(row, default=str) for row in row_dicts(table.slice(0, self.rows))]
+        if more := table.num_rows - len(lines):
+            lines.append(f"… and {more} more in micro-batch {batch.id}")
+        if lines:
+            sys.stdout.write("\n".join(lines) + "\n")
+            sys.stdout.flush()
+        return True
+
+
+@dataclass(frozen=True)
+class CallableSink:
+    """A Python function, called on the driver with each notification as a dict; with `arrow`, with each micro-batch as
+    an Arrow table. A micro-batch is collected, so it must fit the driver's memory. Without `explode` a dict is for all
+    who get it, with the lists `subscriptions` and `subscribers`.
+
+    If it raises, the pipeline stops, and the micro-batch is replayed when it is started again.
+    """
+
+    function: Callable[[Any], object]
+    arrow: bool = False
+    explode: bool = True
+    guarantee: ClassVar[str] = AT_LEAST_ONCE
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        if not callable(self.function):
+            raise PipelineError(f"a callable sink needs a function, not {self.function!r}")
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool:
+        table = rows.toArrow()
+        if self.arrow:
+            self.function(table)
+        else:
+            for row in _rows(table):
+                self.function(row)
+        return True
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    return [row for part in table.to_batches(max_chunksize=4096) for row in row_dicts(part)]
