@@ -9,16 +9,20 @@ import shutil
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from penstock.base.durable import create_file, make_folder, sync_folder
 from penstock.base.errors import PipelineError
 from penstock.base.locations import is_remote, local_path
+from penstock.delivery.parquet_files import WRITTEN, ParquetTask
 from penstock.delivery.sealed_folders import is_complete, seal
 from penstock.delivery.sinks import EXACTLY_ONCE, Batch
+from penstock.delivery.task_rows import TaskRows
 
 FILE_FORMATS = ("parquet", "json")
 _PARTITION, _KIND = "batch", "kind"
@@ -64,29 +68,94 @@ class FileSink:
                 "another folder"
             )
 
+    @property
+    def writes_in_tasks(self) -> bool:
+        """Parquet with lists of subscribers, in a mounted file system: JSON and the rest are left to Spark."""
+        return self.format == "parquet" and not self.explode and not is_remote(self.path)
+
     def write(self, rows: DataFrame, batch: Batch) -> bool:
         rows = rows.drop(_KIND)  # readers have it from the folder
-        path = f"{self.path}/{_KIND}={batch.kind}"
-        claim(rows.sparkSession, path, batch.query)
-        name = f"{_PARTITION}={batch.id}"
-        if is_remote(path):
-            rows.write.mode("overwrite").format(self.format).save(f"{path}/{name}")
+        if not is_remote(self.path):
+            folder = _BatchFolder.claimed(rows.sparkSession, self._folder(batch), batch)
+            if folder.has_all():
+                return False
+            rows.write.format(self.format).save(str(folder.hidden))
+            folder.publish()
             return True
-        root = local_path(path, "sink").absolute()
-        for left in root.glob(f".{batch.id}.*"):  # by a crash
-            shutil.rmtree(left)
-        if is_complete(root / name):
-            sync_folder(root)  # a process that was killed may not have come to that
-            return False
-        hidden = root / f".{batch.id}.{uuid.uuid4().hex[:8]}"
-        rows.write.format(self.format).save(str(hidden))
-        seal(hidden)
-        if (root / name).exists():  # torn
-            (root / name).rename(hidden.with_name(f"{hidden.name}.torn"))
-        hidden.rename(root / name)
-        sync_folder(root)
-        shutil.rmtree(hidden.with_name(f"{hidden.name}.torn"), ignore_errors=True)
+        path = self._folder(batch)
+        claim(rows.sparkSession, path, batch.query)
+        rows.write.mode("overwrite").format(self.format).save(f"{path}/{_PARTITION}={batch.id}")
         return True
+
+    def write_in_tasks(self, rows: TaskRows, batch: Batch) -> int | None:
+        folder = _BatchFolder.claimed(rows.records.sparkSession, self._folder(batch), batch)
+        if folder.has_all():
+            return None
+        columns = [field for field in rows.schema.fields if field.name != _KIND]
+        make_folder(folder.drafts)
+        task = ParquetTask(str(folder.drafts), StructType(columns))
+        written = rows.then(task.run, WRITTEN).frame().collect()
+        make_folder(folder.hidden)
+        for one in written:
+            (folder.drafts / one.file).rename(folder.hidden / one.file)
+        if not written:
+            task.write_none(folder.hidden)
+        folder.publish()
+        return sum(int(one.notifications) for one in written)
+
+    def _folder(self, batch: Batch) -> str:
+        return f"{self.path}/{_KIND}={batch.kind}"
+
+
+@dataclass(frozen=True)
+class _BatchFolder:
+    """The folder of a micro-batch, which is there when it is complete; until then it has a hidden name."""
+
+    root: Path
+    batch: int
+    run: str
+
+    @staticmethod
+    def claimed(spark: SparkSession, path: str, batch: Batch) -> "_BatchFolder":
+        """That of a folder which is this pipeline's own; what a crash has left of the micro-batch goes."""
+        claim(spark, path, batch.query)
+        folder = _BatchFolder(local_path(path, "sink").absolute(), batch.id, uuid.uuid4().hex[:8])
+        folder._tidy()
+        return folder
+
+    @property
+    def hidden(self) -> Path:
+        """Where it is written."""
+        return self.root / f".{self.batch}.{self.run}"
+
+    @property
+    def drafts(self) -> Path:
+        """Where tasks write: one that is still at it when the others are done does no harm there."""
+        return self.root / f".{self.batch}.{self.run}.drafts"
+
+    def has_all(self) -> bool:
+        """Whether the micro-batch is there, complete and on the disk."""
+        if not is_complete(self._final):
+            return False
+        sync_folder(self.root)  # a process that was killed may not have come to that
+        return True
+
+    def publish(self) -> None:
+        """Sync what is written, and give it its name."""
+        seal(self.hidden)
+        if self._final.exists():  # torn
+            self._final.rename(self.hidden.with_name(f"{self.hidden.name}.torn"))
+        self.hidden.rename(self._final)
+        sync_folder(self.root)
+        self._tidy()
+
+    @property
+    def _final(self) -> Path:
+        return self.root / f"{_PARTITION}={self.batch}"
+
+    def _tidy(self) -> None:
+        for left in self.root.glob(f".{self.batch}.*"):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 # --- whose folder -------------------------------------------------------------------------------

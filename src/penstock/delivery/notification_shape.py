@@ -16,18 +16,28 @@ What many subscribers are told is one row for all of them, if a sink can take th
 the lists `subscriptions` and `subscribers`. `explode` makes one row for each of them.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructField
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from penstock.base.errors import PipelineError
+from penstock.delivery.task_rows import Batches, TaskRows
 
 ID, KIND, POSITION = "notification_id", "kind", "position"
 READER = ("subscription", "subscriber")
 READERS = ("subscriptions", "subscribers")
 EVENT, MESSAGE, DOCUMENT = "event", "message", "document"
+READER_LISTS = (
+    StructField(READERS[0], ArrayType(LongType(), containsNull=False), nullable=False),
+    StructField(READERS[1], ArrayType(StringType()), nullable=False),
+)
+NAMED_READERS = (StructField(ID, StringType(), nullable=False), *READER_LISTS)
+"""What each kind gives beside what is told."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +58,36 @@ class NotificationShape:
         named = [F.col(ID), F.lit(kind).alias(KIND), *readers]
         return found.select(*named, position.cast("bigint").alias(POSITION), *told)
 
+    def in_tasks(self, found: TaskRows, kind: str) -> TaskRows:
+        """The same of rows that tasks make."""
+        name, *readers = NAMED_READERS
+        rest = StructField(KIND, StringType(), nullable=False), StructField(POSITION, LongType())
+        schema = StructType([name, rest[0], *readers, rest[1], *self.told])
+        arrow = to_arrow_schema(schema)
+
+        def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+            for rows in batches:
+                yield _complete(rows, arrow, kind)
+
+        return found.then(run, schema)
+
     def _column(self, field: StructField, found: DataFrame) -> Column:
         if field.name in found.columns:
             return F.col(field.name)
         return F.lit(None).cast(field.dataType).alias(field.name)
+
+
+def _complete(rows: pa.RecordBatch, schema: pa.Schema, kind: str) -> pa.RecordBatch:
+    """Rows with all columns of a shape: what isn't theirs is NULL."""
+    columns = []
+    for field in schema:
+        if field.name == KIND:
+            columns.append(pa.repeat(kind, rows.num_rows))
+        elif field.name in rows.schema.names:
+            columns.append(rows.column(field.name))
+        else:
+            columns.append(pa.nulls(rows.num_rows, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema.names)
 
 
 def explode(notifications: DataFrame) -> DataFrame:

@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.base.errors import PipelineError
 from penstock.base.row_values import row_dicts
+from penstock.delivery.task_rows import TaskRows
 
 EXACTLY_ONCE = "exactly once"
 AT_LEAST_ONCE = "at least once"
@@ -64,6 +65,23 @@ class Sink(Protocol):
         """Write a micro-batch, with one action that runs all the rows.
 
         True if it did that; False if it had the batch already and ran nothing; None if it can't tell.
+        """
+        ...
+
+
+@runtime_checkable
+class TaskSink(Sink, Protocol):
+    """A sink whose tasks can write rows as they make them."""
+
+    @property
+    def writes_in_tasks(self) -> bool:
+        """Whether it does, as it is set up."""
+        ...
+
+    def write_in_tasks(self, rows: TaskRows, batch: Batch) -> int | None:
+        """Write a micro-batch of rows that have lists of subscribers.
+
+        How many notifications that is; None if it had the batch already and ran nothing.
         """
         ...
 

@@ -1,21 +1,23 @@
 """Micro-batches of events: matched with the filters of a registry."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from penstock.base.sql_names import quote_name
-from penstock.delivery.notification_shape import EVENT, ID, READERS
+from penstock.delivery.notification_shape import EVENT, ID, NAMED_READERS, READERS
+from penstock.delivery.task_rows import Batches, TaskRows
 from penstock.language import Schema
 from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotRef, SnapshotStore
 from penstock.pipeline.feedback import gather_learned
-from penstock.pipeline.frames import Form, MatchWork, match_frame, snapshot_store
+from penstock.pipeline.frames import Form, MatchWork, match_rows, snapshot_store
 from penstock.pipeline.metrics import Errors
 from penstock.pipeline.micro_batches import SNAPSHOTS_KEPT, MicroBatches, log
 from penstock.pipeline.pins import Pin
@@ -53,7 +55,7 @@ class EventBatches(MicroBatches):
 
     def _match(
         self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
-    ) -> DataFrame:
+    ) -> TaskRows:
         key = event_key(self.schema, self.event_id, frame.columns, pin.batch)
         work = MatchWork(
             pin.snapshot,
@@ -66,14 +68,13 @@ class EventBatches(MicroBatches):
             failure_folder=str(failures),
             costs=cost_folder(pin.snapshot, pin.batch),
         )
-        return match_frame(frame.withColumn(KEY, key), work).select(
-            _digest([F.lit(query), F.col(KEY)]).alias(ID),
-            *READERS,
-            F.struct(*[F.col(quote_name(name)) for name in self.schema.names]).alias(EVENT),
-        )
+        events = [F.col(quote_name(name)) for name in self.schema.names]
+        name = _digest([F.lit(query), key]).alias(KEY)
+        told = StructType([*NAMED_READERS, StructField(EVENT, self.schema)])
+        return match_rows(frame.select(*events, name), work).then(_tell, told)
 
     def _times(self) -> str | None:
-        return None if self.event_time is None else f"{EVENT}.{self.event_time}"
+        return self.event_time
 
     def _judge_costs(self, pin: Pin, counts: Mapping[str, Any] | None) -> None:
         costs: RunningCosts = self._state.kept.setdefault("costs", RunningCosts())
@@ -89,6 +90,17 @@ class EventBatches(MicroBatches):
 
     def _event_schema(self) -> Schema:
         return Schema.of(self.schema).with_operators(self.operators)
+
+
+def _tell(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Events with their readers, as notifications: an event becomes one column, its key is what they are called."""
+    for rows in batches:
+        own = [name for name in rows.schema.names if name not in (KEY, *READERS)]
+        event = pa.StructArray.from_arrays([rows.column(name) for name in own], names=own)
+        readers = [rows.column(name) for name in READERS]
+        yield pa.RecordBatch.from_arrays(
+            [rows.column(KEY), *readers, event], names=[ID, *READERS, EVENT]
+        )
 
 
 def event_key(schema: StructType, event_id: str | None, columns: list[str], batch: int) -> Column:

@@ -40,6 +40,8 @@ from penstock.base.arrays import Int64s
 from penstock.base.durations import quote_briefly, utc_now
 from penstock.base.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.base.row_values import row_dict
+from penstock.delivery.notification_shape import READER_LISTS, READERS
+from penstock.delivery.task_rows import TaskRows
 from penstock.language import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.matching import Matcher, OperatorFailure, SnapshotRef, SnapshotStore, open_matcher
@@ -62,7 +64,6 @@ PAIR = (
     StructField("subscription", LongType(), nullable=False),
     StructField("subscriber", StringType(), nullable=True),
 )
-READERS = (SUBSCRIPTIONS, StructField("subscribers", ArrayType(StringType()), nullable=False))
 
 
 class Form(Enum):
@@ -121,24 +122,14 @@ def match(
     else:
         ref = _pin(subscriptions, Schema.of(schema), known.signatures, snapshots, engine)
     now = None if df.isStreaming else utc_now()
-    return match_frame(
-        df,
-        MatchWork(ref, now, form, engine, known.signatures, strategy=strategy, failures=failures),
-    )
+    work = MatchWork(ref, now, form, engine, known.signatures, strategy=strategy, failures=failures)
+    return match_rows(df, work).frame()
 
 
-def match_frame(df: DataFrame, work: "MatchWork") -> DataFrame:
-    """`df` with the columns that workers add to it."""
-    names = df.schema.names
-    result = StructType([*df.schema.fields, *_added(work.form, work.failures)])
-    if any(mark in name for name in names for mark in ".`"):
-        # Spark takes such a name for a path when it hands columns to Python: give them by number.
-        df = df.toDF(*[f"c{number}" for number in range(len(names))])
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return work.run(batch.rename_columns(names) for batch in batches)
-
-    return df.mapInArrow(run, result)
+def match_rows(df: DataFrame, work: "MatchWork") -> TaskRows:
+    """The rows of `df` with the columns that workers add to them."""
+    added = _added(work.form, work.failures)
+    return TaskRows(df, work.run, StructType([*df.schema.fields, *added]))
 
 
 def _added(form: Form, failures: bool) -> tuple[StructField, ...]:
@@ -146,7 +137,7 @@ def _added(form: Form, failures: bool) -> tuple[StructField, ...]:
         case Form.PAIRS:
             return PAIR
         case Form.READERS:
-            return READERS
+            return READER_LISTS
     return (SUBSCRIPTIONS, FAILURES) if failures else (SUBSCRIPTIONS,)
 
 
@@ -326,7 +317,7 @@ def _with_readers(events: pa.RecordBatch, found: Matches, matcher: Matcher) -> p
     lists = [pa.ListArray.from_arrays(ends, column) for column in columns]
     if len(matching) < events.num_rows:
         events = events.take(pa.array(matching))
-    return _with_columns(events, lists, [field.name for field in READERS])
+    return _with_columns(events, lists, [*READERS])
 
 
 def _exploded(events: pa.RecordBatch, found: Matches, matcher: Matcher) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from penstock.base.errors import PipelineError
-from penstock.delivery.notification_shape import EVENT, MESSAGE, NotificationShape
+from penstock.delivery.notification_shape import (
+    EVENT,
+    MESSAGE,
+    READER_LISTS,
+    NotificationShape,
+)
 from penstock.joins.catalog import Catalog
 from penstock.matching import check_engine
 from penstock.matching.subscription_rows import SubscriptionSource
@@ -28,7 +33,7 @@ from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import check_strategy
 from penstock.pipeline.dead_letters import Records
 from penstock.pipeline.event_batches import EventBatches
-from penstock.pipeline.frames import READERS, check_columns, operators_of
+from penstock.pipeline.frames import check_columns, operators_of
 from penstock.pipeline.joins.change_batches import ChangeBatches
 from penstock.pipeline.joins.match import JoinOptions, JoinStreams, of_no_table, split_by_table
 from penstock.pipeline.joins.notification_rows import message_fields
@@ -132,7 +137,7 @@ class EventIntake:
         operators = Operators.of(options.operators) if given else operators_of(registry)
         operators.portable()  # workers must be able to import them
         stream = _Stream.of(source_of(source), spark)
-        check_columns(stream.schema, READERS)
+        check_columns(stream.schema, READER_LISTS)
         for role in ("event_time", "event_id"):
             path = getattr(options, role)
             if path is not None and not _has(stream.schema, path):

@@ -33,8 +33,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import RegistryError, SnapshotError
+from penstock.base.sql_names import quote_name
 from penstock.delivery.notification_shape import READERS, NotificationShape
 from penstock.delivery.sinks import Batch
+from penstock.delivery.task_rows import TaskRows
 from penstock.matching import SnapshotRef
 from penstock.matching.subscription_rows import SubscriptionSource
 from penstock.pipeline.dead_letter_files import count_dead_letters, dead_letter_rows
@@ -94,14 +96,12 @@ class MicroBatches(ABC):
             self._restore(pin)
         counted = _Counts()
         failures = next_run(failure_folder(pin.snapshot, number))
-        records = counted.records(frame)
+        records = counted.records(frame, self._times())
         if self.records is not None:
             records = records.where(F.col(REASON).isNull()).drop(REASON, RAW)
         found = self._match(records, pin, query, failures, isolate=tried > 0)
-        notifications = self.shape.rows(counted.matches(found, self._times()), self.kind)
-        ran = self.outlet.write(notifications, Batch(query, number, self.kind))
+        counts = self._deliver(found, Batch(query, number, self.kind), counted)
         done = utc_now()
-        counts = counted.get(ran)
         self._judge_costs(pin, counts)
         if counts is None:
             # The sink had it: what failed is in the files of the run that wrote it, which is the last one.
@@ -130,7 +130,7 @@ class MicroBatches(ABC):
     @abstractmethod
     def _match(
         self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
-    ) -> DataFrame:
+    ) -> TaskRows:
         """What somebody is told: ids, lists of readers, and a column of the kind's own.
 
         Records that fail are left in the folder `failures`. With `isolate`, what may end a worker has a process of its
@@ -181,6 +181,15 @@ class MicroBatches(ABC):
             log.warning("%d subscriptions set aside: %s", len(errors), "; ".join(lines))
         self._state.refused, self._state.refusals = len(errors), lines
         return Pin(query, number, ref, utc_now())
+
+    def _deliver(self, found: TaskRows, batch: Batch, counted: "_Counts") -> dict[str, Any] | None:
+        """Give the sink a micro-batch; what was counted meanwhile, None if the sink had it."""
+        if self.outlet.writes_in_tasks:
+            return counted.get_with(
+                self.outlet.write_in_tasks(self.shape.in_tasks(found, self.kind), batch)
+            )
+        rows = self.shape.rows(counted.matches(found.frame()), self.kind)
+        return counted.get(self.outlet.write(rows, batch))
 
     def _dead_letters(
         self, frame: DataFrame, pin: Pin, query: str, counts: dict[str, Any] | None, failures: Path
@@ -255,22 +264,19 @@ class _Counts:
         self._before = Observation()
         self._after = Observation()
 
-    def records(self, frame: DataFrame) -> DataFrame:
+    def records(self, frame: DataFrame, times: str | None) -> DataFrame:
+        """Count what is published, and when that was."""
         bad = F.col(REASON).isNotNull() if REASON in frame.columns else F.lit(False)
-        return frame.observe(
-            self._before,
-            F.count_if(~bad).alias("published"),
-            F.count_if(bad).alias("dead_letters"),
-        )
-
-    def matches(self, found: DataFrame, times: str | None) -> DataFrame:
-        """Count readers, not rows, and the latency of what they get."""
-        readers = F.coalesce(F.sum(F.size(READERS[0])), F.lit(0))
-        wanted = [readers.cast("bigint").alias("notifications")]
+        wanted = [F.count_if(~bad).alias("published"), F.count_if(bad).alias("dead_letters")]
         if times is not None:
-            micros = F.unix_micros(F.col(times).try_cast("timestamp"))
+            micros = F.unix_micros(F.col(quote_name(times)).try_cast("timestamp"))
             wanted.append(F.percentile_approx(micros, list(QUANTILES), 1000).alias("times"))
-        return found.observe(self._after, *wanted)
+        return frame.observe(self._before, *wanted)
+
+    def matches(self, found: DataFrame) -> DataFrame:
+        """Count readers, not rows."""
+        readers = F.coalesce(F.sum(F.size(READERS[0])), F.lit(0))
+        return found.observe(self._after, readers.cast("bigint").alias("notifications"))
 
     def get(self, ran: bool | None) -> dict[str, Any] | None:
         """The counts; None if the sink didn't run the batch."""
@@ -280,6 +286,12 @@ class _Counts:
         before = read_observation(self._before, wait)
         after = read_observation(self._after, wait) if before else None
         return {**before, **after} if before and after else None
+
+    def get_with(self, notifications: int | None) -> dict[str, Any] | None:
+        """The counts, where the sink has counted notifications; None if it didn't run the batch."""
+        if notifications is None:
+            return None
+        return {**self._before.get, "notifications": notifications}
 
 
 def read_observation(observation: Observation, wait: float | None) -> dict[str, Any] | None:

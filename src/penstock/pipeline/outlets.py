@@ -9,7 +9,8 @@ from penstock.base.errors import PipelineError
 from penstock.base.locations import local_path
 from penstock.delivery.file_sink import FileSink
 from penstock.delivery.notification_shape import NotificationShape, explode
-from penstock.delivery.sinks import Batch, Sink
+from penstock.delivery.sinks import Batch, Sink, TaskSink
+from penstock.delivery.task_rows import TaskRows
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
 from penstock.pipeline.retries import Deliver
 from penstock.pipeline.streaming_queries import StartedQuery, start_query
@@ -73,3 +74,13 @@ class Outlet:
         return self.sink.write(
             explode(notifications) if self.sink.explode else notifications, batch
         )
+
+    @property
+    def writes_in_tasks(self) -> bool:
+        """Whether the sink takes rows where tasks make them."""
+        return isinstance(self.sink, TaskSink) and self.sink.writes_in_tasks
+
+    def write_in_tasks(self, rows: TaskRows, batch: Batch) -> int | None:
+        """Give such a sink a micro-batch: how many notifications that is, None if it had it."""
+        assert isinstance(self.sink, TaskSink), "asked before"
+        return self.sink.write_in_tasks(rows, batch)

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import SnapshotError
 from penstock.base.sql_names import quote_name
-from penstock.delivery.notification_shape import DOCUMENT, ID, READERS
+from penstock.delivery.notification_shape import DOCUMENT, ID, NAMED_READERS, READERS
+from penstock.delivery.task_rows import TaskRows
 from penstock.matching import SnapshotRef
 from penstock.pipeline.metrics import Errors
 from penstock.pipeline.micro_batches import SNAPSHOTS_KEPT, MicroBatches, log
@@ -75,7 +76,7 @@ class DocumentBatches(MicroBatches):
 
     def _match(
         self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
-    ) -> DataFrame:
+    ) -> TaskRows:
         work = _DocumentWork(
             format=self.format,
             levels=str(_level_folder(pin)),
@@ -83,16 +84,10 @@ class DocumentBatches(MicroBatches):
             costs=cost_folder(pin.snapshot, pin.batch),
             ref=pin.snapshot,
         )
-        result = StructType(
-            [
-                StructField(ID, StringType()),
-                StructField(READERS[0], ArrayType(LongType())),
-                StructField(READERS[1], ArrayType(StringType())),
-                told_of_documents(self.id_type),
-            ]
-        )
         name = self._name(frame, pin, query).alias("name")
-        return choose_columns(frame, self.document, self.id, name).mapInArrow(work.run, result)
+        records = choose_columns(frame, self.document, self.id, name)
+        told = StructType([*NAMED_READERS, told_of_documents(self.id_type)])
+        return TaskRows(records, work.run, told)
 
     def _name(self, frame: DataFrame, pin: Pin, query: str) -> Column:
         """What a document's notifications are called by: its place at the source, else its content and micro-batch."""

@@ -1,0 +1,42 @@
+"""Rows that tasks make of Arrow batches, before anybody has decided whether Spark sees them.
+
+A sink that takes a DataFrame gets one. A sink whose tasks write by themselves adds its own work to that which makes the
+rows: then they are written where they are made, and don't go back through Spark.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+Batches = Iterable[pa.RecordBatch]
+TaskWork = Callable[[Batches], Iterator[pa.RecordBatch]]
+"""What a task does to the batches of its partition; picklable."""
+
+
+@dataclass(frozen=True)
+class TaskRows:
+    """What tasks make of records; `schema` says what the rows are like."""
+
+    records: DataFrame
+    work: TaskWork
+    schema: StructType
+
+    def then(self, work: TaskWork, schema: StructType) -> "TaskRows":
+        """The same, with more to be done to the rows."""
+        first = self.work
+        return TaskRows(self.records, lambda batches: work(first(batches)), schema)
+
+    def frame(self) -> DataFrame:
+        """The rows as a DataFrame."""
+        records, work, names = self.records, self.work, self.records.columns
+        if any(mark in name for name in names for mark in ".`"):
+            # Spark takes such a name for a path when it hands columns to Python: give them by number.
+            records = records.toDF(*[f"c{number}" for number in range(len(names))])
+
+        def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+            return work(batch.rename_columns(names) for batch in batches)
+
+        return records.mapInArrow(run, self.schema)
