@@ -86,6 +86,7 @@ def group() -> None:
     python -m benchmarks operators --experiment length
     python -m benchmarks covering --experiment tables
     python -m benchmarks joins --experiment subscriptions
+    python -m benchmarks pipeline --experiment throughput
     """
 
 
@@ -310,6 +311,42 @@ def views(
     limits = tuple(_split(capacities)) or CAPACITIES
     with _spark(master if SPARK in names else None) as session:
         _run(BENCHMARK, names, Work(_size(views), limits, session), out, as_json)
+
+
+@app.command()
+@report_errors()
+def pipeline(
+    experiment: Experiments = None,
+    workload: Workloads = None,
+    subscriptions: Numbers = None,
+    events: Annotated[str, typer.Option(metavar="NUMBER", help="Events in a micro-batch.")] = str(
+        settings.PIPELINE_EVENTS
+    ),
+    out: Out = None,
+    master: Master = settings.MASTER,
+    as_json: AsJson = False,
+) -> None:
+    """Run whole pipelines, files in and files out, beside what a Spark user would write.
+
+    Events a second after each step, so that it shows where the time goes
+    (throughput), the latency from publication to the sink at half load
+    (latency), changes of tables (changes) and documents (documents) a second.
+    Without --subscriptions: 1K, 100K and 1M; changes get at most 100K,
+    documents at most 10K.
+
+    Examples:
+    python -m benchmarks pipeline
+    python -m benchmarks pipeline -x throughput -w stock -n 100K
+    """
+    from benchmarks.pipeline.benchmark import BENCHMARK, Work
+    from benchmarks.workloads import WORKLOADS
+
+    names = _chosen(experiment, BENCHMARK)
+    chosen = _among(_split(workload) or settings.PIPELINE_WORKLOADS, WORKLOADS, "--workload")
+    sizes = [_size(text) for text in _split(subscriptions)] or list(settings.PIPELINE_SIZES)
+    with _spark(master) as session:
+        work = Work(session, chosen, sizes, _size(events))
+        _run(BENCHMARK, names, work, out, as_json)
 
 
 @app.command()

@@ -63,7 +63,7 @@ class NotificationShape:
         name, *readers = NAMED_READERS
         rest = StructField(KIND, StringType(), nullable=False), StructField(POSITION, LongType())
         schema = StructType([name, rest[0], *readers, rest[1], *self.told])
-        arrow = to_arrow_schema(schema)
+        arrow = to_arrow_schema(schema, timezone="UTC")
 
         def run(batches: Batches) -> Iterator[pa.RecordBatch]:
             for rows in batches:

@@ -51,7 +51,7 @@ class ParquetTask:
 
     def write_none(self, folder: Path) -> None:
         """A file without rows, by which readers know the columns of a micro-batch that nobody got anything of."""
-        nothing = _describe(to_arrow_schema(self.schema), self.schema).empty_table()
+        nothing = _describe(to_arrow_schema(self.schema, timezone="UTC"), self.schema).empty_table()
         pq.write_table(nothing, folder / "none.parquet")
 
     def _row_groups(self, batches: Batches) -> Iterator[pa.Table]:

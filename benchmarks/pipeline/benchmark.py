@@ -1,0 +1,57 @@
+"""The experiments on whole pipelines."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks import settings
+from benchmarks.benchmark import Benchmark, Section, Step
+from benchmarks.joins import on_spark as changes_on_spark
+from benchmarks.pipeline import documents, latency, throughput
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """On which Spark, what is subscribed, and how many events a micro-batch has."""
+
+    spark: "SparkSession"
+    workloads: Sequence[str]
+    subscriptions: Sequence[int]
+    events: int
+
+
+def _throughput(work: Work, step: Step) -> Section:
+    scale = throughput.Scale(settings.PIPELINE_BATCHES, work.events)
+    return throughput.measure(work.spark, work.workloads, work.subscriptions, scale, step)
+
+
+def _latency(work: Work, step: Step) -> Section:
+    return latency.measure(
+        work.spark, work.workloads[0], work.subscriptions, settings.PIPELINE_SECONDS, step
+    )
+
+
+def _changes(work: Work, step: Step) -> Section:
+    sizes = [min(size, settings.JOIN_SUBSCRIPTIONS) for size in work.subscriptions]
+    return changes_on_spark.measure(work.spark, sorted(set(sizes)), step)
+
+
+def _documents(work: Work, step: Step) -> Section:
+    sizes = [min(size, settings.PIPELINE_PATTERNS) for size in work.subscriptions]
+    return documents.measure(work.spark, sorted(set(sizes)), settings.PIPELINE_DOCUMENTS, step)
+
+
+BENCHMARK: Benchmark[Work] = Benchmark(
+    name="pipeline",
+    title="Whole pipelines",
+    about="Files in, files out, through Structured Streaming.",
+    experiments={
+        "throughput": _throughput,
+        "latency": _latency,
+        "changes": _changes,
+        "documents": _documents,
+    },
+)
