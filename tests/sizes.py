@@ -20,7 +20,7 @@ FILTERS = 3_000 * LONG
 EVENTS = 300
 SPARK_FILTERS = 500 * LONG
 MUTATIONS = 3_000 * LONG
-SPELLINGS = 400 * LONG
+SPELLINGS = 200 * LONG
 """Filters, each in several spellings."""
 LINES = 3_000 * LONG
 """Of pieces of JSON, most of them no record."""

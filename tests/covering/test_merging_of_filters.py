@@ -69,7 +69,7 @@ def test_perfect_merging_matches_what_the_filters_match(database, texts, leaving
         assert np.array_equal(passing(table), kept(database, left))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(TEXTS, st.lists(FILTERS, max_size=2), st.sampled_from([0.0, 0.01, 0.1, 0.5]))
 def test_the_share_that_passes_for_nobody_is_within_the_threshold(
     database, texts, advertised, threshold

@@ -155,14 +155,18 @@ def test_single_events_match_what_duckdb_keeps(workload: Workload, engine: str) 
 
 
 def test_single_events_have_the_cells_of_batches(workload: Workload) -> None:
-    """Read from a mapping, without Arrow, an event has the very cells that a batch of one has."""
+    """Read from a mapping, without Arrow, an event has the very cells that it has in a batch, be it of one."""
     (layer,) = workload.matcher("naive").layers
     encoder = EventEncoder(layer.plan)
-    for row in workload.near():
+    together = layer.plan.encode(workload.events.combine_chunks().to_batches()[0])
+    for number, row in enumerate(workload.near()):
         event = workload.events.slice(row, 1).to_pylist()[0]
-        batch = event_batch(event, layer.plan.schema, layer.plan.columns)
-        different = np.flatnonzero(encoder.cells(event) != layer.plan.encode(batch))
-        assert not len(different), (event, different)
+        cells = encoder.cells(event).ravel()
+        assert not len(different := np.flatnonzero(cells != together[:, row])), (event, different)
+        if number < SINGLE:
+            batch = event_batch(event, layer.plan.schema, layer.plan.columns)
+            alone = layer.plan.encode(batch).ravel()
+            assert not len(different := np.flatnonzero(cells != alone)), (event, different)
 
 
 @pytest.mark.parametrize("engine", [*variants(), "auto"])

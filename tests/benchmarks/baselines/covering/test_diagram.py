@@ -76,7 +76,7 @@ def lies_in_one(inner, outer):
 # --- matching ----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(steps(REGIONS), ORDERS, st.booleans(), st.integers(0, 2**32))
 def test_an_event_matches_what_it_is_inside_of_whatever_comes_and_goes(steps, order, cache, seed):
     """After every step some events of the world, any order, unions as well as conjunctions."""
@@ -90,7 +90,7 @@ def test_an_event_matches_what_it_is_inside_of_whatever_comes_and_goes(steps, or
             assert sorted(diagram.match(keys_of(EVENTS[e]))) == expected
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(steps(REGIONS))
 def test_all_events_of_the_world_match_what_they_are_inside_of(steps):
     """Not only some."""
@@ -115,7 +115,7 @@ def test_what_an_event_does_not_have_is_null_and_a_hidden_attribute_then_has_no_
 # --- covering ----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=11, deadline=None)
 @given(steps(CONJUNCTIONS), CONJUNCTIONS, ORDERS, st.booleans())
 def test_of_conjunctions_every_cover_is_found_and_no_other(steps, new, order, cache):
     """By the events: who matches all that the new one matches covers it, and the other way round."""
@@ -137,7 +137,7 @@ def test_of_conjunctions_every_cover_is_found_and_no_other(steps, new, order, ca
         assert (found.equal in covers & covered) if covers & covered else found.equal is None
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=11, deadline=None)
 @given(steps(REGIONS), REGIONS, ORDERS)
 def test_of_unions_no_cover_is_claimed_that_is_none_and_those_box_by_box_are_found(
     steps, new, order
@@ -177,7 +177,7 @@ def many(count, seed, pool=12):
     return found
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_in_a_large_set_all_ways_to_relate_tell_the_same(seed, by_statistics):
     """From touched variables, by one sweep and by two, against box by box; with nodes that have many parents."""
@@ -242,7 +242,7 @@ def test_the_two_ends_everything_and_nothing():
 # --- nodes -------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=11, deadline=None)
 @given(steps(REGIONS), ORDERS)
 def test_nodes_and_variables_are_those_in_use_and_none_is_left_when_all_have_gone(steps, order):
     """As many nodes as a diagram has that never had anything else, predicates just those of who is there."""
@@ -328,7 +328,7 @@ def test_a_union_takes_at_most_a_node_for_each_of_its_predicates():
     assert sizes[0] == 16 < sizes[1] < 256 * 8
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(steps(CONJUNCTIONS, most=40), st.permutations(PATHS))
 def test_groups_are_those_that_differ_in_the_topmost_predicate_only(steps, order):
     """By definition: the same attribute at the top, and the same rest."""
@@ -354,7 +354,7 @@ def test_groups_are_those_that_differ_in_the_topmost_predicate_only(steps, order
 # --- order -------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(REGIONS, max_size=12), REGIONS, st.integers(0, 99))
 def test_the_order_of_attributes_changes_no_answer(regions, new, seed):
     """From statistics, at random, as they come: the same matches, the same relations."""

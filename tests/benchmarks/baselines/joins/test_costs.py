@@ -52,11 +52,11 @@ def test_subscribers_stay_up_to_date_when_plans_are_made_anew(world, simulate):
     processor = PlanningProcessor(catalog, {n: s.join for n, s in asked.items()})
     clients = {n: Client(catalog, s.join) for n, s in asked.items()}
     database, moved = Database(catalog), 0
-    for step in range(45):
+    for step in range(27):
         change = random_change(catalog, rng)
         database.apply(change)
         received = sent(processor, change)
-        if step in (20, 30, 40):
+        if step in (12, 18, 24):
             more = processor.replan(simulate)
             moved += len(more)
             assert processor.drift(simulate) == pytest.approx(1.0)

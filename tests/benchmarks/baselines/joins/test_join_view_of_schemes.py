@@ -13,7 +13,7 @@ from benchmarks.baselines.joins.schemes import SchemeProcessor
 
 
 @pytest.mark.parametrize("scheme", ["enum-sj", "rel-sel", "ref-sj-sub", "ref-sj-tup", "ref-sj-clu"])
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=2)
 @given(
     random=st.randoms(use_true_random=False), graph=st.sampled_from(GRAPHS), payload=st.booleans()
 )

@@ -6,7 +6,7 @@ import pytest
 from tests.joins import test_many_subscriptions, test_processor
 from tests.joins.following import Maker, follow
 from tests.joins.small_world import WORLDS
-from tests.sizes import SEEDS
+from tests.sizes import LONG
 
 from benchmarks.baselines.joins.estimated_choices import EstimatedChoices
 from benchmarks.baselines.joins.schemes import OURS, SCHEMES, SchemeProcessor
@@ -18,7 +18,7 @@ MAKERS: dict[str, Maker] = {
 MAKERS["exactly"] = partial(SchemeProcessor, choices=EstimatedChoices(exactly=True))
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", range(LONG))
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_scheme_keeps_every_subscriber_up_to_date(world, seed):
     """After every change, what a subscriber has is what DuckDB finds in the tables."""
@@ -27,7 +27,7 @@ def test_every_scheme_keeps_every_subscriber_up_to_date(world, seed):
 
 def test_many_changes_of_two_tables():
     """The same, for longer, with one range for each table."""
-    follow("binary", 100, 50, 8, MAKERS, plain=True)
+    follow("binary", 100, 30, 8, MAKERS, plain=True)
 
 
 def test_an_unknown_scheme_is_refused():
