@@ -196,10 +196,10 @@ def test_if_one_query_fails_the_others_stop_and_nothing_is_lost(spark, tmp_path)
 class Broken(FileSink):
     """A sink that fails for documents."""
 
-    def write(self, rows, batch):
+    def write_in_tasks(self, rows, batch):
         if batch.kind == "tree-pattern":
             raise ConnectionError("no documents today")
-        return super().write(rows, batch)
+        return super().write_in_tasks(rows, batch)
 
 
 def test_all_of_it_is_a_file(tmp_path):
