@@ -6,6 +6,7 @@ from pathlib import Path
 import penstock
 from penstock.pipeline import local_session
 
+from .door import story
 from .elsewhere import tell
 from .scenes import crowd, delivered, market, pipeline, run, tick, write_events
 
@@ -24,9 +25,11 @@ def main(folder: Path) -> None:
     for number in range(4):
         write_events(folder / "in", f"{number}.json", [tick(number, price=100), "oops"])
     metrics = run(pipeline(folder, spark, subs, snapshots=folder / "snapshots"))
+    door = story(spark, folder / "door")
     many = crowd()
     covering = many.covering(spark=spark, folder=folder)
     tell(
+        door=door,
         covering=covering.table() == many.covering().table(),
         covered=covering.table()["covered_by"].is_valid().to_pylist().count(True),
         executors=len(executors) - 1,  # the driver is counted too

@@ -15,6 +15,7 @@ from penstock.pipeline.views.graphs_on_spark import graphs_on_spark
 from penstock.views.pattern_parser import parse_pattern
 
 from . import joins_connect_script
+from .door import story
 from .elsewhere import message_of, tell
 from .scenes import SCHEMA, crowd, delivered, pipeline, tick, write_events
 
@@ -105,6 +106,7 @@ def main(folder: Path) -> None:
     views = penstock.match_views(news, design.plan).collect()
     (folder / "joins").mkdir()
     joins = joins_connect_script.find_out(folder / "joins", spark)
+    door = story(spark, folder / "door")
     many = crowd()
     covering = many.covering(spark=spark, folder=folder)
     more = spark.createDataFrame([*rows, (4, "C", 1.0)], events.schema)
@@ -112,6 +114,7 @@ def main(folder: Path) -> None:
     tell(
         wanted=sorted(row.id for row in wanted.collect()),
         joins=joins,
+        door=door,
         views=sorted((row.views, row.tuples) for row in views),
         rewritings=graphs.rewriting.inputs.tolist() == design.rewriting.inputs.tolist(),
         covering=covering.table() == many.covering().table(),

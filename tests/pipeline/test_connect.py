@@ -5,6 +5,7 @@ import json
 import pytest
 from tests.servers import connect_port
 
+from .door import KINDS
 from .elsewhere import found_by
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.slow]
@@ -106,3 +107,11 @@ def test_select_joins_of_tables_at_rest(found):
     """A batch tells each subscriber the tuples of both tables."""
     told = found["joins"]["batch"]  # who has no range for a table is told by messages of its own
     assert told == [["Reviews", 1], ["Reviews", 2], ["Stocks", 1], ["Stocks", 2]]
+
+
+def test_every_kind_gets_what_it_asks_for_while_it_is_there(found):
+    """As in one process (`test_one_door`): whoever comes, renews, leaves or expires, and after a replay."""
+    door = found["door"]
+    assert (door["problems"], door["after_replay"], door["batch"]) == ([], [], [])
+    assert door["letters"] == {f"kind={kind}": 3 for kind in KINDS}
+    assert door["published"] == {"filter": 6, "select-join": 99, "tree-pattern": 9}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from .door import KINDS
 from .elsewhere import found_by
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -31,3 +32,11 @@ def test_a_pipeline_delivers_from_executors_that_read_its_snapshots(found):
 def test_covering_is_that_of_one_machine(found):
     assert found["covering"]
     assert 300 < found["covered"] < 600
+
+
+def test_every_kind_gets_what_it_asks_for_while_it_is_there(found):
+    """As in one process (`test_one_door`): whoever comes, renews, leaves or expires, and after a replay."""
+    door = found["door"]
+    assert (door["problems"], door["after_replay"], door["batch"]) == ([], [], [])
+    assert door["letters"] == {f"kind={kind}": 3 for kind in KINDS}
+    assert door["published"] == {"filter": 6, "select-join": 99, "tree-pattern": 9}

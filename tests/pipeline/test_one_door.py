@@ -1,7 +1,6 @@
 """One pipeline for every kind of subscription: events, tables and documents, one registry, one sink."""
 
 import json
-from collections import Counter
 
 import pytest
 from tests.sizes import PATIENCE
@@ -11,124 +10,27 @@ from penstock.delivery import FileSink
 from penstock.pipeline import JoinOptions
 from penstock.pipeline.config import parse_config
 
-from .joins_scenes import CATALOG, JOIN, Market, notifications, view_of
-from .scenes import SCHEMA, forget_commit, tick, write_events
+from .door import FIRST, KINDS, SECOND, Desk, at_rest
+from .joins_scenes import CATALOG
+from .scenes import SCHEMA
 
 pytestmark = pytest.mark.spark
-
-FILTERS = ("price > 5", "symbol = 'B'")
-SELECTS = (f"{JOIN} PER > 30 AND Rating >= 4", "SELECT * FROM Reviews WHERE Rating <= 6")
-PATTERNS = ("//item[topic{val}]", "//item[topic = 'ACME'][author{val}]")
-DOCUMENT = "<news><item><topic>{}</topic><author>Ann</author></item></news>"
-KINDS = ("filter", "select-join", "tree-pattern")
-
-
-class Desk:
-    """A pipeline of all three inputs, what is published to it, and a subscription of each kind at a time."""
-
-    def __init__(self, spark, folder):
-        self.spark, self.folder, self.files = spark, folder, 0
-        self.url = f"sqlite:///{folder}/subs.db"
-        self.subs = penstock.Subscriptions.open(self.url, SCHEMA, catalog=CATALOG)
-        self.market = Market(folder / "in", 5)
-
-    def pipeline(self, trigger="available-now", **changes):
-        settings = {
-            "events": {"format": "json", "path": f"{self.folder}/in/ticks", "schema": SCHEMA},
-            "tables": {
-                table: {"format": "json", "path": f"{self.folder}/in/{table}"}
-                for table in ("Stocks", "Reviews")
-            },
-            "documents": {"format": "json", "path": f"{self.folder}/in/news"},
-            "subscriptions": self.url,
-            "sink": FileSink(self.folder / "out"),
-            "checkpoint": self.folder / "checkpoint",
-            "trigger": trigger,
-            "joins": JoinOptions(buckets=2),
-            "metrics": self.folder / "metrics.jsonl",
-            "spark": self.spark,
-        }
-        return penstock.Pipeline(**{**settings, **changes})
-
-    def subscribe(self, n):
-        """The n-th of each kind."""
-        texts = FILTERS[n], SELECTS[n], PATTERNS[n]
-        return [self.subs.subscribe(f"reader {n}", text, lease="forever") for text in texts]
-
-    def publish(self):
-        """Something for everybody, and a bad record of each input."""
-        n = self.files = self.files + 1
-        write_events(
-            self.folder / "in/ticks", f"{n}.json", [tick(n, "B", 9.0), tick(-n, "A", 1.0), "oops"]
-        )
-        self.market.changes(30)
-        self.market.write("Stocks", [{"Symbol": None, "version": 1}])
-        news = [
-            {"id": f"{n}-{topic}", "document": DOCUMENT.format(topic)} for topic in ("ACME", "X")
-        ]
-        write_events(self.folder / "in/news", f"{n}.json", [*news, {"id": "bad", "document": "<"}])
-
-    def told(self, sid):
-        """What one subscription was told, in order."""
-        rows = [
-            row
-            for kind in KINDS
-            for _, some in sorted(notifications(self.folder / "out", kind).items())
-            for row in some
-        ]
-        return [row for row in rows if sid in row["subscriptions"]]
-
-    def events_of(self, sid):
-        return sorted(row["event"]["id"] for row in self.told(sid))
-
-    def tuples_of(self, sid):
-        return sorted(
-            (row["document"]["id"], *values)
-            for row in self.told(sid)
-            for values in row["document"]["tuples"]
-        )
-
-    def view_is_right(self, sid, text):
-        batches = notifications(self.folder / "out", "select-join")
-        return Counter(map(tuple, view_of(text, sid, batches))) == self.market.result(text)
-
-    def letters(self):
-        folder = self.folder / "checkpoint/penstock/dead-letters"
-        return Counter(
-            path.parent.parent.name
-            for path in folder.glob("kind=*/batch=*/*.json")
-            for _ in path.read_text().splitlines()
-        )
 
 
 @pytest.fixture(scope="module")
 def desk(spark, tmp_path_factory):
-    """Two subscriptions of each kind: one comes while the pipeline runs, and the other leaves."""
+    """Subscribers of each kind come, renew, leave and expire while the pipeline runs."""
     desk = Desk(spark, tmp_path_factory.mktemp("door"))
-    desk.first = desk.subscribe(0)
-    desk.publish()
-    with desk.pipeline(trigger="100 ms").start() as running:
-        running.process_available()
-        desk.second = desk.subscribe(1)
-        desk.publish()
-        running.process_available()
-        for sid, ticket in desk.first:
-            desk.subs.unsubscribe(sid, ticket)
-        desk.publish()
-        running.process_available()
-        desk.running = running
+    desk.running = desk.run()
     return desk
 
 
 def test_each_kind_gets_what_it_asks_for_while_it_is_there(desk):
-    """A subscription counts from the micro-batch after it came to the one after it left."""
-    (filter_, _), _, (pattern, _) = desk.first
-    assert desk.events_of(filter_) == [1, 2]
-    assert desk.tuples_of(pattern) == [(f"{n}-{t}", t) for n in (1, 2) for t in ("ACME", "X")]
-    (filter_, _), (select, _), (pattern, _) = desk.second
-    assert desk.events_of(filter_) == [2, 3]
-    assert desk.tuples_of(pattern) == [("2-ACME", "Ann"), ("3-ACME", "Ann")]
-    assert desk.view_is_right(select, SELECTS[1])
+    """A subscription counts from the micro-batch after it came to the one after it left, or its lease ended."""
+    assert desk.problems() == []
+    assert desk.events_of(FIRST) == [1, 2]
+    assert desk.tuples_of(SECOND) == [("2-ACME", "Ann"), ("3-ACME", "Ann")]
+    assert all(desk.results.values())
 
 
 def test_notifications_have_one_shape(desk, spark):
@@ -141,9 +43,7 @@ def test_notifications_have_one_shape(desk, spark):
     told = {"filter": "event", "select-join": "message", "tree-pattern": "document"}
     single = [row.asDict(True) for row in penstock.explode(rows).collect()]
     assert {row["kind"] for row in single} == set(KINDS)
-    names = {
-        sid: f"reader {n}" for n, some in enumerate((desk.first, desk.second)) for sid, _ in some
-    }
+    names = {sid: f"reader {n}" for n, some in desk.there.items() for sid, _ in some}
     for row in single:
         assert [name for name in told.values() if row[name] is not None] == [told[row["kind"]]]
         assert row["subscriber"] == names[row["subscription"]]
@@ -159,7 +59,7 @@ def test_each_kind_has_its_figures(desk):
     repeated = 3 * 2  # changes that come again
     assert published == {"filter": 6, "select-join": 90 + repeated + 3, "tree-pattern": 9}
     assert summary["published"] == sum(published.values())
-    assert summary["kinds"]["filter"]["notifications"] == 4
+    assert summary["kinds"]["filter"]["notifications"] == 6
     assert summary["kinds"]["select-join"]["state_rows"] > 0
     assert desk.letters() == {f"kind={kind}": 3 for kind in KINDS}
     assert summary["dead_letters"] == 9
@@ -169,18 +69,19 @@ def test_each_kind_has_its_figures(desk):
 
 def test_a_replay_of_each_kind_adds_nothing(desk):
     """A pipeline that crashed before Spark committed starts again on the same checkpoint."""
-    before = {sid: len(desk.told(sid)) for sid, _ in (*desk.first, *desk.second)}
-    for name in ("events", "tables", "documents"):
-        commits = (desk.folder / f"checkpoint/{name}/commits").glob("[0-9]*")
-        forget_commit(desk.folder, max(int(path.name) for path in commits), name)
-    assert desk.pipeline().start().await_termination(PATIENCE)
-    assert {sid: len(desk.told(sid)) for sid in before} == before
+    desk.replay()
+    assert desk.problems() == []
+
+
+def test_tables_at_rest_give_the_same(desk, spark):
+    """`match`, `match_joins` and `match_views` over what was published, with the same registry."""
+    assert at_rest(spark, desk) == []
 
 
 def test_if_one_query_fails_the_others_stop_and_nothing_is_lost(spark, tmp_path):
     """The message says why. Started again, all of them go on."""
     desk = Desk(spark, tmp_path)
-    (filter_, _), _, (pattern, _) = desk.subscribe(0)
+    desk.subscribe(FIRST)
     (tmp_path / "in/ticks").mkdir(parents=True)
     (tmp_path / "in/news").mkdir()
     running = desk.pipeline(trigger="100 ms", tables=None, sink=Broken(tmp_path / "out")).start()
@@ -189,8 +90,8 @@ def test_if_one_query_fails_the_others_stop_and_nothing_is_lost(spark, tmp_path)
         running.await_termination(PATIENCE)
     assert spark.streams.active == []
     assert desk.pipeline(tables=None).start().await_termination(PATIENCE)
-    assert desk.events_of(filter_) == [1]
-    assert desk.tuples_of(pattern) == [("1-ACME", "ACME"), ("1-X", "X")]
+    assert desk.events_of(FIRST) == [1]
+    assert desk.tuples_of(FIRST) == [("1-ACME", "ACME"), ("1-X", "X")]
 
 
 class Broken(FileSink):
