@@ -16,6 +16,7 @@ What many subscribers are told is one row for all of them, if a sink can take th
 the lists `subscriptions` and `subscribers`. `explode` makes one row for each of them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -23,11 +24,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField
 
 from penstock.base.errors import PipelineError
+from penstock.base.sql_names import quote_name
 
 ID, KIND, POSITION = "notification_id", "kind", "position"
 READER = ("subscription", "subscriber")
 READERS = ("subscriptions", "subscribers")
 EVENT, MESSAGE, DOCUMENT = "event", "message", "document"
+SENT = (ID, KIND, *READER)
+"""What a row for one subscriber has, besides what this one is told."""
 
 
 @dataclass(frozen=True)
@@ -74,3 +78,18 @@ def explode(notifications: DataFrame) -> DataFrame:
         F.col(f"reader.{READERS[1]}").alias(READER[1]),
         *rest,
     )
+
+
+def check_sent(sink: str, columns: Sequence[str]) -> None:
+    """A `PipelineError` if rows aren't notifications for one subscriber each; dead letters aren't."""
+    if missing := [name for name in SENT if name not in columns]:
+        raise PipelineError(
+            f"{sink} takes one row for each notification and subscriber, with {', '.join(SENT)}: "
+            f"these rows have no {' and no '.join(missing)}"
+        )
+
+
+def to_json(names: Sequence[str]) -> Column:
+    """Columns as a JSON object, those that are NULL too."""
+    whole = F.struct(*[F.col(quote_name(name)) for name in names])
+    return F.to_json(whole, {"ignoreNullFields": "false"})
