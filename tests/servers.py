@@ -179,7 +179,7 @@ class Nats:
         self.url = f"nats://127.0.0.1:{self.port}"
         self._log = folder / "log"
         self._command = [
-            *(program, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(folder)),
+            *(program, "-a", "127.0.0.1", "-p", str(self.port), "-sd", str(folder)),
             *arguments,
         ]
         self._process: subprocess.Popen[bytes] | None = None
@@ -210,8 +210,8 @@ class Nats:
 
 
 @contextlib.contextmanager
-def nats(*arguments: str) -> Iterator[Nats]:
-    """A NATS server with JetStream and no streams."""
+def nats(*arguments: str, jetstream: bool = True) -> Iterator[Nats]:
+    """A NATS server without streams."""
     places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
     if shutil.which("nats-server", path=places) is None:
         _install("nats-server")
@@ -219,7 +219,7 @@ def nats(*arguments: str) -> Iterator[Nats]:
     if program is None:
         raise NoServer("nats-server was installed, but can't be found")
     folder = Path(tempfile.mkdtemp(prefix="penstock-nats-"))
-    server = Nats(program, folder, arguments)
+    server = Nats(program, folder, (*arguments, *(["-js"] if jetstream else [])))
     try:
         server.start()
         yield server

@@ -9,6 +9,7 @@ done again: an acknowledgement that is late, or lost with a connection; a server
 
 import asyncio
 import contextlib
+import json
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +20,7 @@ from penstock.base.errors import PipelineError
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+    from nats.aio.msg import Msg
     from nats.js import JetStreamContext
 
 _NAMED = ("user", "password", "token", "user_credentials", "nkeys_seed", "tls_hostname")
@@ -29,7 +31,9 @@ OPTIONS = (*_NAMED, *_TLS_FILES)
 _ID = "Nats-Msg-Id"
 _ANSWER = 5.0  # seconds in which a server is expected to answer a question
 _ACKNOWLEDGED = 2.0  # seconds after which a message is published again
-_PAUSE = 0.2  # seconds before what was refused is published again, and between tries to connect
+_CLOSED = 1.0  # seconds that a connection is given to end
+_PAUSE = 0.2  # seconds before what wasn't taken is published again, and between tries to connect
+_BAD_REQUEST = 400  # it won't be taken later either
 _WINDOW_BYTES = 1 << 20
 _HEADERS = 64  # bytes around the id
 _WINDOW = 600.0  # seconds that a stream of ours looks back for repeats
@@ -77,15 +81,13 @@ class NatsServer:
             )
             await asyncio.wait_for(connecting, seconds)
         except Exception as error:  # whatever a client, a socket or a file of a key says  # noqa: BLE001
-            with contextlib.suppress(Exception):
-                await client.close()
+            await _close(client)
             reason = (problems or [self.describe(error)])[-1]
             raise PipelineError(f"the NATS server of the sink can't be reached: {reason}") from None
         try:
             yield client
         finally:
-            with contextlib.suppress(Exception):  # what is to be there has been acknowledged
-                await client.close()
+            await _close(client)
 
     def _arguments(self) -> dict[str, Any]:
         found: dict[str, Any] = {n: self.options[n] for n in _NAMED if n in self.options}
@@ -103,6 +105,12 @@ class NatsServer:
         for secret in [*self.urls, *secrets]:
             text = text.replace(secret, "…") if secret else text
         return text
+
+
+async def _close(client: "Client") -> None:
+    """What is to be there has been acknowledged; a client whose server's certificate is bad waits for ever here."""
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(client.close(), _CLOSED)
 
 
 # --- before a pipeline starts -------------------------------------------------------------------
@@ -182,76 +190,98 @@ class Publisher:
     async def publish(self, batches: Iterator[list[Message]]) -> int:
         """Publish all; how many there were."""
         count = 0
-        async with self.server.connect(self.patience, lasting=True) as client:
-            jetstream = client.jetstream(publish_async_max_pending=self.in_flight)
+        async with self.server.connect(max(self.patience, _ANSWER), lasting=True) as client:
+            sending = _Sending(client, self.stream, self.server)
+            await sending.listen()
             # Rows are waited for in a thread, so that the server's pings are answered.
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
                 for window in windows(batch, self.in_flight):
-                    for message in window:
-                        _check_size(message, client.max_payload)
-                    await self._send(client, jetstream, window)
+                    await sending.send(window, self.patience)
                     count += len(window)
         return count
 
-    async def _send(
-        self, client: "Client", jetstream: "JetStreamContext", messages: list[Message]
-    ) -> None:
-        """Publish messages until each is acknowledged."""
-        deadline = time.monotonic() + self.patience
-        reason = "it doesn't answer"
-        while messages:
-            if client.is_connected:
-                left, problem = await self._try(jetstream, messages)
-                if len(left) < len(messages):
-                    deadline = time.monotonic() + self.patience
-                messages, reason = left, problem or reason
-            if messages and (client.is_closed or time.monotonic() > deadline):
+
+class _Sending:
+    """Messages on their way, by the subjects that their acknowledgements come to.
+
+    The client has a function of its own for this; a message that the server refuses it takes for one without an answer.
+    """
+
+    def __init__(self, client: "Client", stream: str | None, server: NatsServer) -> None:
+        self._client, self._server = client, server
+        self._headers = {} if stream is None else {"Nats-Expected-Stream": stream}
+        self._inbox = client.new_inbox()
+        self._left: dict[str, Message] = {}
+        self._count = 0
+        self._settled = asyncio.Event()
+        self._problems: set[str] = set()
+        self._reason: str | None = None
+        self._refused = False
+
+    async def listen(self) -> None:
+        """Begin to hear acknowledgements."""
+        await self._client.subscribe(f"{self._inbox}.*", cb=self._hear)
+
+    async def send(self, messages: list[Message], patience: float) -> None:
+        """Publish messages until each is acknowledged; PipelineError if none is for some seconds."""
+        for message in messages:
+            _check_size(message, self._client.max_payload)
+            self._count += 1
+            self._left[f"{self._inbox}.{self._count}"] = message
+        deadline = time.monotonic() + patience
+        while left := len(self._left):
+            await self._publish_once()
+            if self._refused or self._client.is_closed:
+                raise PipelineError(f"JetStream refuses a message: {self._why()}")
+            if len(self._left) < left:
+                deadline = time.monotonic() + patience
+            elif time.monotonic() > deadline:
                 raise PipelineError(
-                    f"JetStream acknowledged no message for {self.patience:g} s, {len(messages)} are left, such as one "
-                    f"to {messages[0].subject}: {reason}. A pipeline that is started again replays the micro-batch"
+                    f"JetStream acknowledged no message for {patience:g} s, {left} are left: {self._why()}. A "
+                    "pipeline that is started again replays the micro-batch"
                 )
-            if messages:
-                await asyncio.sleep(_PAUSE)
 
-    async def _try(
-        self, jetstream: "JetStreamContext", messages: list[Message]
-    ) -> tuple[list[Message], str | None]:
-        """Publish messages once: those that weren't acknowledged, and why."""
+    async def _publish_once(self) -> None:
+        """Publish what isn't acknowledged, and wait a while for that."""
         from nats.errors import Error
-        from nats.js.errors import BadRequestError
 
-        acknowledged = []
+        self._settled.clear()
+        self._problems.clear()
         try:
-            for subject, value, name in messages:
-                headers = {_ID: name}
-                acknowledged.append(
-                    await jetstream.publish_async(
-                        subject,
-                        value,
-                        stream=self.stream,
-                        headers=headers,
-                        wait_stall=_ACKNOWLEDGED,
-                    )
-                )
-        except Error as error:  # the connection is lost
-            reason: str | None = self.server.describe(error)
-        else:
-            reason = None
-        if acknowledged:
-            await asyncio.wait(acknowledged, timeout=_ACKNOWLEDGED)
-        left = messages[len(acknowledged) :]
-        for message, future in zip(messages, acknowledged, strict=False):
-            if not future.done():
-                future.cancel()
-                left.append(message)
-            elif (refused := future.exception()) is not None:
-                if isinstance(refused, BadRequestError):
-                    raise PipelineError(
-                        f"JetStream refuses a message to {message.subject}: {refused}"
-                    )
-                left.append(message)
-                reason = self.server.describe(refused)
-        return left, reason
+            if self._client.is_connected:
+                for reply, (subject, value, name) in list(self._left.items()):
+                    headers = {**self._headers, _ID: name}
+                    await self._client.publish(subject, value, reply, headers)
+        except Error as error:  # the connection is lost meanwhile
+            self._reason = self._server.describe(error)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._settled.wait(), _ACKNOWLEDGED)
+        if self._problems:
+            await asyncio.sleep(_PAUSE)
+
+    async def _hear(self, answer: "Msg") -> None:
+        problem = _problem(answer)
+        if problem is None:
+            self._left.pop(answer.subject, None)
+        elif answer.subject in self._left:
+            self._reason = f"{self._left[answer.subject].subject}: {problem.get('description')}"
+            self._refused |= problem.get("code") == _BAD_REQUEST
+            self._problems.add(answer.subject)
+        if len(self._problems) >= len(self._left):  # all that are left have been answered
+            self._settled.set()
+
+    def _why(self) -> str:
+        last = self._client.last_error  # a permission that we haven't, a server that is gone
+        known = self._reason if last is None else self._server.describe(last)
+        return known or "it doesn't answer"
+
+
+def _problem(answer: "Msg") -> dict[str, Any] | None:
+    """What is wrong, if an answer isn't an acknowledgement."""
+    if answer.headers and answer.headers.get("Status") == "503":
+        return {"description": "no stream takes it, or JetStream isn't ready"}
+    found: dict[str, Any] = json.loads(answer.data)
+    return found.get("error")
 
 
 def windows(messages: list[Message], most: int) -> Iterator[list[Message]]:

@@ -57,7 +57,7 @@ class NatsSink:
     subject: str = "penstock.{kind}.{subscriber}"
     stream: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    in_flight: int = 1000
+    in_flight: int = 500
     patience: str = "1 minute"
     explode: ClassVar[bool] = True
     guarantee: ClassVar[str] = AT_LEAST_ONCE

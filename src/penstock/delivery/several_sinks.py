@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.error_causes import cause
 from penstock.base.errors import PipelineError
+from penstock.base.locations import is_remote, local_path
 from penstock.base.sql_names import quote_name
 from penstock.delivery.notification_shape import READER, READERS, explode
 from penstock.delivery.sinks import AT_LEAST_ONCE, EXACTLY_ONCE, Batch, Sink
@@ -149,7 +150,9 @@ def _target(sink: Sink) -> object:
     if sink.guarantee != EXACTLY_ONCE:
         return None
     path = getattr(sink, "path", None)
-    return (getattr(sink, "url", None), getattr(sink, "table", sink)) if path is None else path
+    if path is not None:
+        return path if is_remote(path) else local_path(path, "sink").resolve()
+    return getattr(sink, "url", None), getattr(sink, "table", sink)
 
 
 def _like(pattern: str) -> str:

@@ -124,7 +124,7 @@ class Poster:
                 return
             reason, pause = failed
             if pause is None:
-                longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**tried)
+                longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (tried - 1))
                 pause = random.uniform(longest / 2, longest)
             late = time.monotonic() + pause > deadline
             if tried == self._tries or late or self._stopped.wait(pause):
