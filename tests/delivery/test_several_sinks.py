@@ -6,6 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812
+from tests.pipeline.joins_scenes import CATALOG, JOIN, Market, notifications
+from tests.pipeline.joins_scenes import pipeline as joins_pipeline
 from tests.pipeline.scenes import (
     delivered,
     forget_commit,
@@ -16,6 +18,7 @@ from tests.pipeline.scenes import (
     write_events,
 )
 
+import penstock
 from penstock import (
     CallableSink,
     ConsoleSink,
@@ -241,3 +244,20 @@ def test_conditions_and_members_are_checked_before_the_start(spark, tmp_path):
         pipeline(tmp_path, spark, market(), sink=several).start()
     with pytest.raises(PipelineError, match="dead letters go to one sink"):
         pipeline(tmp_path, spark, market(), dead_letter=several).start()
+
+
+def test_changes_of_tables_go_to_several_sinks(spark, tmp_path):
+    """Stages with state run once: what one sink gets is a part of what the other has."""
+    url = f"sqlite:///{tmp_path}/subs.db"
+    subs = penstock.Subscriptions.open(url, catalog=CATALOG)
+    for team in ("a", "b"):
+        subs.subscribe(team, f"{JOIN} PER > 30 AND Rating >= 2", lease="forever")
+    Market(tmp_path / "in", 5).changes(40)
+    called: list[dict] = []
+    sinks = (FileSink(tmp_path / "out"), SinkWhen(CallableSink(called.append), subscriber="b"))
+    report = run(joins_pipeline(tmp_path, spark, url, sink=SeveralSinks(sinks))).batches[0].report
+    written = [row for rows in notifications(tmp_path / "out").values() for row in rows]
+    assert report.notifications == sum(len(row["subscriptions"]) for row in written) > 0
+    assert sorted(one["notification_id"] for one in called) == sorted(
+        f"{row['notification_id']}-2" for row in written if 2 in row["subscriptions"]
+    )
