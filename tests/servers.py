@@ -4,6 +4,9 @@
 programs it finds (PATH, `/usr/lib/postgresql/*/bin`), installs them with apt where that is
 possible, and else raises `NoServer` with the reason.
 
+`nats()` gives a NATS server with JetStream of its own, which can be killed and started again; it is found or installed
+in the same way.
+
 `connect_port()` is held while a Spark Connect server runs, which takes a port that it can't be told.
 
 `kafka()` gives the address of a Kafka broker of its own, and the jars that Spark reads it with. Maven fetches both,
@@ -69,12 +72,21 @@ def _programs() -> Path:
     found = _find_programs()
     if found is not None:
         return found
+    _install("postgresql")
+    found = _find_programs()
+    if found is None:
+        raise NoServer("PostgreSQL was installed, but its programs can't be found")
+    return found
+
+
+def _install(package: str) -> None:
+    """Install a Debian package, if we are root."""
     if os.getuid() != 0 or shutil.which("apt-get") is None:
         raise NoServer(
-            "PostgreSQL is not installed, and only root with apt-get could install it here"
+            f"{package} is not installed, and only root with apt-get could install it here"
         )
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "postgresql"]):
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", package]):
         try:
             done = subprocess.run(
                 command, env=quiet, capture_output=True, text=True, timeout=INSTALL_SECONDS
@@ -83,10 +95,6 @@ def _programs() -> Path:
             raise NoServer(f"{' '.join(command)} took more than {INSTALL_SECONDS} s") from None
         if done.returncode:
             raise NoServer(f"{' '.join(command)} failed: {done.stderr.strip()[-300:]}")
-    found = _find_programs()
-    if found is None:
-        raise NoServer("PostgreSQL was installed, but its programs can't be found")
-    return found
 
 
 def _find_programs() -> Path | None:
@@ -158,6 +166,66 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+# --- NATS ---------------------------------------------------------------------------------------
+
+
+class Nats:
+    """A NATS server: where it is, and its life."""
+
+    def __init__(self, program: str, folder: Path, arguments: tuple[str, ...]) -> None:
+        self.port = _free_port()
+        self.url = f"nats://127.0.0.1:{self.port}"
+        self._log = folder / "log"
+        self._command = [
+            *(program, "-a", "127.0.0.1", "-p", str(self.port), "-sd", str(folder)),
+            *arguments,
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", self.port), timeout=5) as probe,
+            ):
+                if probe.recv(5) == b"INFO ":
+                    return
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise NoServer(f"nats-server didn't start: {self._log.read_text()[-500:]}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """As the power would."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(timeout=START_SECONDS)
+
+
+@contextlib.contextmanager
+def nats(*arguments: str, jetstream: bool = True) -> Iterator[Nats]:
+    """A NATS server without streams."""
+    places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
+    if shutil.which("nats-server", path=places) is None:
+        _install("nats-server")
+    program = shutil.which("nats-server", path=places)
+    if program is None:
+        raise NoServer("nats-server was installed, but can't be found")
+    folder = Path(tempfile.mkdtemp(prefix="penstock-nats-"))
+    server = Nats(program, folder, (*arguments, *(["-js"] if jetstream else [])))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # --- Spark Connect ------------------------------------------------------------------------------

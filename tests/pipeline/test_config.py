@@ -11,7 +11,17 @@ from tests.pages import PAGES, blocks
 import penstock
 from penstock.base.errors import ConfigError
 from penstock.base.yaml_texts import read_yaml
-from penstock.delivery import CallableSink, ConsoleSink, DeltaSink, FileSink
+from penstock.delivery import (
+    CallableSink,
+    ConsoleSink,
+    DeltaSink,
+    FileSink,
+    NatsSink,
+    SeveralSinks,
+    SinkWhen,
+    WebhookLimits,
+    WebhookSink,
+)
 from penstock.pipeline import Source, read_config
 from penstock.pipeline.config import config_schema, parse_config
 
@@ -19,6 +29,7 @@ from .json_schema import violations
 from .scenes import delivered, run, tick, write_events
 
 SCHEMA = config_schema()
+SECRET = "whsec_" + "A" * 32
 EXAMPLES = [
     pytest.param(block.text, id=block.where)
     for page in PAGES
@@ -136,6 +147,51 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path):
             {"sink": {"format": "python", "function": "os:sep"}},
             "sink.function 'os:sep' is no function",
         ),
+        (
+            {"sink": 5},
+            "sink is a mapping with a format, or a list of such mappings, not a number (5)",
+        ),
+        ({"sink": []}, "there is no sink in the list of sinks"),
+        ({"sink": ["out"]}, "sink.0 is a mapping with a format, not text ('out')"),
+        ({"sink": [{"path": "out"}]}, "missing key 'sink.0.format'"),
+        ({"sink": [{"format": "parket"}]}, "sink.0.format 'parket': did you mean 'parquet'?"),
+        (
+            {
+                "sink": [
+                    {"format": "console"},
+                    {"format": "nats", "server": "h", "servers": "nats://h"},
+                ]
+            },
+            "unknown key 'sink.1.server': did you mean 'sink.1.servers'?",
+        ),
+        (
+            {"sink": [{"format": "console", "when": {"kinds": ["filter"]}}]},
+            "unknown key 'sink.0.when.kinds': did you mean 'sink.0.when.kind'?",
+        ),
+        (
+            {"sink": [{"format": "console", "when": {"kind": ["filtr"]}}]},
+            "sink.0.when.kind.0 'filtr': did you mean 'filter'?",
+        ),
+        (
+            {"sink": {"format": "console", "when": {"kind": "filter"}}},
+            "sink.when.kind is a list of kinds, not text ('filter')",
+        ),
+        (
+            {"sink": {"format": "webhook", "url": "https://h", "secret": 12345}},
+            "sink.secret is text, not a number",
+        ),
+        (
+            {"sink": {"format": "webhook", "url": "https://h", "secret": "x"}},
+            "the secret of a webhook is whsec_",
+        ),
+        (
+            {"sink": {"format": "webhook", "url": "https://h", "secret": SECRET, "tries": 0}},
+            "sink.tries is a number from 1 on, not 0",
+        ),
+        (
+            {"dead_letter": {"format": "console", "when": {"subscriber": "a"}}},
+            "dead_letter.when: a dead letter has no kind",
+        ),
         ({"dead_letter": []}, "dead_letter is a mapping with a format, not a list"),
         ({"checkpoint": "s3a://b/c"}, "checkpoint s3a://b/c: Penstock keeps its own files there"),
         ({"subscriptions": "nowhere.db"}, "subscriptions nowhere.db: there is no such registry"),
@@ -152,6 +208,7 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path):
 def test_each_mistake_has_its_own_words(good, change, expected):
     (found,) = problems({**good, **change})
     assert found.startswith(expected)
+    assert "12345" not in found
 
 
 @pytest.mark.parametrize(
@@ -216,6 +273,9 @@ def test_the_examples_of_the_documents_satisfy_the_json_schema(text):
         {"sink": {"format": "parket", "path": "out"}},
         {"sink": {"format": "parquet"}},
         {"sink": {"format": "console", "rows": -1}},
+        {"sink": [{"format": "console"}, {"format": "nats"}]},
+        {"sink": [{"format": "console", "when": {"kind": ["filtr"]}}]},
+        {"sink": {"format": "webhook", "url": "ftp://h", "secret": "x"}},
         {"events": {"format": "json", "record": "xml"}},
         {"events": {"path": "in"}},
         {"spark": {"config": {"a": ["b"]}}},
@@ -255,10 +315,30 @@ def test_yaml_cannot_run_code(tmp_path):
         ({"format": "console", "rows": 5}, ConsoleSink(5)),
         ({"format": "delta", "path": "t"}, DeltaSink("t")),
         ({"format": "python", "function": "json:dumps"}, CallableSink(__import__("json").dumps)),
+        (
+            {"format": "nats", "servers": "nats://h", "stream": "S", "options": {"token": "t"}},
+            NatsSink("nats://h", stream="S", options={"token": "t"}),
+        ),
+        (
+            {"format": "webhook", "url": "https://h/x", "secret": SECRET, "tries": 3},
+            WebhookSink("https://h/x", SECRET, WebhookLimits(tries=3)),
+        ),
+        (
+            [
+                {"format": "console"},
+                {"format": "delta", "path": "t", "when": {"kind": ["filter"], "subscriber": "a*"}},
+            ],
+            SeveralSinks((ConsoleSink(), SinkWhen(DeltaSink("t"), ("filter",), "a*"))),
+        ),
+        (
+            {"format": "console", "when": {"subscriber": "a*"}},
+            SeveralSinks((SinkWhen(ConsoleSink(), subscriber="a*"),)),
+        ),
     ],
 )
 def test_every_sink_can_be_named(good, sink, expected):
     assert parse_config({**good, "sink": sink}).sink == expected
+    assert violations({**good, "sink": sink}, SCHEMA, SCHEMA) == []
 
 
 @pytest.mark.parametrize(

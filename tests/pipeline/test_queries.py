@@ -9,12 +9,13 @@ import pytest
 from pyspark.errors import PySparkException
 from tests.sizes import PATIENCE
 
+from penstock.base.error_causes import cause
 from penstock.delivery import CallableSink
 from penstock.pipeline import streaming_queries
 from penstock.pipeline.checkpoint_locks import hold
 from penstock.pipeline.checkpoints import begin
 from penstock.pipeline.retries import Retries
-from penstock.pipeline.streaming_queries import BatchGate, cause, start_patiently, start_query
+from penstock.pipeline.streaming_queries import BatchGate, start_patiently, start_query
 from penstock.pipeline.triggers import trigger_of
 
 from .scenes import market, pipeline, tick, write_events

@@ -132,10 +132,15 @@ def _described(config: "PipelineConfig") -> str:
     sink = config.sink
     sources = [config.events, *(config.tables or {}).values(), config.documents]
     origin = ", ".join(_origin(source) for source in sources if source is not None)
-    target = getattr(sink, "path", None) or type(sink).__name__
+    target = ", ".join(_target(one) for one in getattr(sink, "sinks", [sink]))
     with Subscriptions.open(config.subscriptions, create=False) as subs:
         there = count(len(subs), "subscription")
     return f"{origin} -> {target} ({sink.guarantee}), {there}"
+
+
+def _target(sink: object) -> str:
+    alone = getattr(sink, "sink", sink)
+    return getattr(alone, "path", None) or type(alone).__name__
 
 
 def _origin(source: "Source") -> str:

@@ -6,6 +6,9 @@ file_sink           Parquet or JSON files;  sealed_folders: on the disk, with a 
 delta_sink          a Delta table
 kafka_sink          a topic of Kafka
 postgresql_sink     a table of PostgreSQL
+nats_sink           a stream of NATS JetStream;  nats_publishing: messages that are acknowledged
+webhook_sink        a URL;  webhook_requests: signed, and sent until they are taken
+several_sinks       several of them at once
 """
 
 from typing import TYPE_CHECKING
@@ -16,8 +19,10 @@ if TYPE_CHECKING:
     from penstock.delivery.delta_sink import DeltaSink
     from penstock.delivery.file_sink import FileSink
     from penstock.delivery.kafka_sink import KafkaSink
+    from penstock.delivery.nats_sink import NatsSink
     from penstock.delivery.notification_shape import explode
     from penstock.delivery.postgresql_sink import PostgreSQLSink
+    from penstock.delivery.several_sinks import SeveralSinks, SinkWhen
     from penstock.delivery.sinks import (
         AT_LEAST_ONCE,
         EXACTLY_ONCE,
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
         ConsoleSink,
         Sink,
     )
+    from penstock.delivery.webhook_requests import WebhookLimits
+    from penstock.delivery.webhook_sink import WebhookSink
 
 __getattr__ = front(
     "penstock.delivery",
@@ -33,8 +40,10 @@ __getattr__ = front(
         "delta_sink": ("DeltaSink",),
         "file_sink": ("FileSink",),
         "kafka_sink": ("KafkaSink",),
+        "nats_sink": ("NatsSink",),
         "notification_shape": ("explode",),
         "postgresql_sink": ("PostgreSQLSink",),
+        "several_sinks": ("SeveralSinks", "SinkWhen"),
         "sinks": (
             "AT_LEAST_ONCE",
             "EXACTLY_ONCE",
@@ -43,6 +52,8 @@ __getattr__ = front(
             "ConsoleSink",
             "Sink",
         ),
+        "webhook_requests": ("WebhookLimits",),
+        "webhook_sink": ("WebhookSink",),
     },
 )
 
@@ -55,7 +66,12 @@ __all__ = [
     "DeltaSink",
     "FileSink",
     "KafkaSink",
+    "NatsSink",
     "PostgreSQLSink",
+    "SeveralSinks",
     "Sink",
+    "SinkWhen",
+    "WebhookLimits",
+    "WebhookSink",
     "explode",
 ]

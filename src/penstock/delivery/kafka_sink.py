@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.errors import PipelineError
-from penstock.base.sql_names import quote_name
+from penstock.delivery.notification_shape import to_json
 from penstock.delivery.sinks import AT_LEAST_ONCE, Batch
 
 _ID = "notification_id"
@@ -49,8 +49,7 @@ class KafkaSink:
             ) from error
 
     def write(self, rows: DataFrame, batch: Batch) -> bool:
-        whole = F.struct(*[F.col(quote_name(name)) for name in rows.columns])
-        chosen = [F.to_json(whole, {"ignoreNullFields": "false"}).alias("value")]
+        chosen = [to_json(rows.columns).alias("value")]
         if _KEY in rows.columns:
             chosen.append(F.col(_KEY).alias("key"))
         if _ID in rows.columns:

@@ -16,7 +16,7 @@ What many subscribers are told is one row for all of them, if a sink can take th
 the lists `subscriptions` and `subscribers`. `explode` makes one row for each of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from penstock.base.errors import PipelineError
+from penstock.base.sql_names import quote_name
 from penstock.delivery.task_rows import Batches, TaskRows
 
 ID, KIND, POSITION = "notification_id", "kind", "position"
@@ -38,6 +39,8 @@ READER_LISTS = (
 )
 NAMED_READERS = (StructField(ID, StringType(), nullable=False), *READER_LISTS)
 """What each kind gives beside what is told."""
+SENT = (ID, KIND, *READER)
+"""What a row for one subscriber has, besides what this one is told."""
 
 
 @dataclass(frozen=True)
@@ -110,3 +113,18 @@ def explode(notifications: DataFrame) -> DataFrame:
         F.col(f"reader.{READERS[1]}").alias(READER[1]),
         *rest,
     )
+
+
+def check_sent(sink: str, columns: Sequence[str]) -> None:
+    """A `PipelineError` if rows aren't notifications for one subscriber each; dead letters aren't."""
+    if missing := [name for name in SENT if name not in columns]:
+        raise PipelineError(
+            f"{sink} takes one row for each notification and subscriber, with {', '.join(SENT)}: "
+            f"these rows have no {' and no '.join(missing)}"
+        )
+
+
+def to_json(names: Sequence[str]) -> Column:
+    """Columns as a JSON object, those that are NULL too."""
+    whole = F.struct(*[F.col(quote_name(name)) for name in names])
+    return F.to_json(whole, {"ignoreNullFields": "false"})

@@ -21,14 +21,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.errors import PipelineError
-from penstock.base.sql_names import quote_name
-from penstock.delivery.notification_shape import ID, KIND, READER
+from penstock.delivery.notification_shape import SENT, check_sent, to_json
 from penstock.delivery.sinks import EXACTLY_ONCE, Batch
 
 if TYPE_CHECKING:
     import psycopg
 
-_NEEDED = (ID, KIND, *READER)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,53}(\.[A-Za-z_][A-Za-z0-9_$]{0,53})?")
 _LOCK = 0x70656E73  # a space of advisory locks of our own
 
@@ -56,11 +54,7 @@ class PostgreSQLSink:
 
     def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
         """The server must answer, and let us make the tables."""
-        if missing := [name for name in _NEEDED if name not in columns]:
-            raise PipelineError(
-                f"a PostgreSQL sink takes one row for each notification and subscriber, with {', '.join(_NEEDED)}: "
-                f"these rows have no {' and no '.join(missing)}"
-            )
+        check_sent("a PostgreSQL sink", columns)
         with self._connect() as connection:
             self._make_tables(connection)
 
@@ -72,14 +66,13 @@ class PostgreSQLSink:
                 return False
             connection.execute(f"TRUNCATE {stage}")
             connection.commit()
-            content = [F.col(quote_name(n)) for n in rows.columns if n not in _NEEDED]
             texts = rows.select(
-                *[F.col(name).cast("string").alias(name) for name in _NEEDED],
-                F.to_json(F.struct(*content), {"ignoreNullFields": "false"}).alias("notification"),
+                *[F.col(name).cast("string").alias(name) for name in SENT],
+                to_json([n for n in rows.columns if n not in SENT]).alias("notification"),
             )
             texts.mapInArrow(functools.partial(self._copy, stage), "rows long").collect()
             connection.execute(
-                f"INSERT INTO {self.table} SELECT {', '.join(_NEEDED)}, %s, notification FROM {stage}",
+                f"INSERT INTO {self.table} SELECT {', '.join(SENT)}, %s, notification FROM {stage}",
                 (batch.id,),
             )
             connection.execute(
@@ -97,7 +90,7 @@ class PostgreSQLSink:
         task = TaskContext.get()
         part = 0 if task is None else task.partitionId()
         count = 0
-        into = f"COPY {stage} (part, {', '.join(_NEEDED)}, notification) FROM STDIN"
+        into = f"COPY {stage} (part, {', '.join(SENT)}, notification) FROM STDIN"
         with self._connect() as connection, connection.cursor() as cursor:
             # A task that Spark runs twice at once waits here for the other, and then takes its rows back.
             cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, part))

@@ -5,7 +5,7 @@ it guarantees when a micro-batch is replayed after a crash:
 
 - *exactly once*: a replay is skipped if the batch is there, and replaces what may be there of it. Files, Delta tables.
 - *at least once*: a replay delivers again. Every notification has a `notification_id` made of the pipeline, the event
-  and the subscription, the same in the replay, by which a receiver can drop repeats. A callable, the console.
+  and the subscription, the same in the replay, by which a receiver can drop repeats. A callable, the console, messages.
 
 What one event means to a hundred subscribers is one row with a list of them, or a hundred rows (`explode`), as the
 sink says. A list is far less to write.

@@ -39,10 +39,12 @@ from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.config_parts import (
     ConsoleSinkPart,
+    DeadLetterSink,
     FolderSinkPart,
     JoinsPart,
     KafkaSinkPart,
     MadeSink,
+    NatsSinkPart,
     OwnFolder,
     OwnSchemaPart,
     Part,
@@ -52,6 +54,8 @@ from penstock.pipeline.config_parts import (
     SparkPart,
     Text,
     ViewsPart,
+    WebhookSinkPart,
+    WhenPart,
     WindowPart,
     accepted_by,
     check_writable,
@@ -98,10 +102,10 @@ class PipelineConfig(Part):
     views: Annotated[ViewOptions, made_from(ViewsPart)] = ViewOptions()
     """what documents are like, and how views are fed"""
     sink: MadeSink
-    """where notifications go"""
+    """where notifications go; a list of sinks: each gets them, or those that its `when` lets through"""
     checkpoint: OwnFolder
     """the folder in which the pipeline keeps how far it is"""
-    dead_letter: MadeSink | None = None
+    dead_letter: DeadLetterSink | None = None
     """where bad records go; by default penstock/dead-letters in the checkpoint folder"""
     snapshots: OwnFolder | None = None
     """a folder that every worker can read; by default penstock/snapshots in the checkpoint folder"""
@@ -164,6 +168,9 @@ _PARTS: dict[str, type[Part]] = {
     **dict.fromkeys(("parquet", "json", "delta"), FolderSinkPart),
     "kafka": KafkaSinkPart,
     "postgresql": PostgreSQLSinkPart,
+    "nats": NatsSinkPart,
+    "webhook": WebhookSinkPart,
+    "when": WhenPart,
     "console": ConsoleSinkPart,
     "python": PythonSinkPart,
 }

@@ -15,8 +15,10 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     GetPydanticSchema,
+    Tag,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
@@ -30,9 +32,13 @@ from penstock.base.locations import is_remote, local_path
 from penstock.delivery.delta_sink import DeltaSink
 from penstock.delivery.file_sink import FileSink
 from penstock.delivery.kafka_sink import KafkaSink
+from penstock.delivery.nats_sink import NatsSink
 from penstock.delivery.postgresql_sink import PostgreSQLSink
+from penstock.delivery.several_sinks import SeveralSinks, SinkWhen
 from penstock.delivery.sinks import CallableSink, ConsoleSink, Sink
-from penstock.pipeline.config_words import REFUSED, describe_kind
+from penstock.delivery.webhook_requests import WebhookLimits
+from penstock.delivery.webhook_sink import WebhookSink
+from penstock.pipeline.config_words import ONE, REFUSED, SEVERAL, describe_kind
 from penstock.pipeline.intakes import PLANNING, ViewOptions
 from penstock.pipeline.joins.match import JoinOptions
 from penstock.pipeline.schema_texts import read_schema
@@ -259,7 +265,32 @@ class ViewsPart(Part):
         return ViewOptions(self.document, self.id, self.format, feeding)
 
 
-class FolderSinkPart(Part):
+class WhenPart(Part):
+    """Which notifications a sink gets."""
+
+    kind: list[Literal["filter", "select-join", "tree-pattern"]] = []
+    """those of these kinds; by default of all"""
+    subscriber: Text = SinkWhen.subscriber
+    """those for subscribers whose names fit: * is any text, ? any character"""
+
+
+class SinkPart(Part):
+    """Where notifications go."""
+
+    when: WhenPart | None = None
+    """which of them; by default all"""
+
+    def make(self) -> Sink:
+        raise NotImplementedError
+
+    def make_member(self) -> Sink | SinkWhen:
+        """One of several sinks."""
+        if self.when is None:
+            return self.make()
+        return SinkWhen(self.make(), self.when.kind, self.when.subscriber)
+
+
+class FolderSinkPart(SinkPart):
     """Files in a folder, or a Delta table: exactly once."""
 
     format: Literal["parquet", "json", "delta"]
@@ -273,7 +304,7 @@ class FolderSinkPart(Part):
         return FileSink(self.path, self.format, self.explode)
 
 
-class KafkaSinkPart(Part):
+class KafkaSinkPart(SinkPart):
     """A topic of a Kafka cluster: at least once."""
 
     format: Literal["kafka"]
@@ -287,7 +318,7 @@ class KafkaSinkPart(Part):
         return KafkaSink(self.servers, self.topic, self.options)
 
 
-class PostgreSQLSinkPart(Part):
+class PostgreSQLSinkPart(SinkPart):
     """A table of a PostgreSQL database: exactly once."""
 
     format: Literal["postgresql"]
@@ -300,7 +331,65 @@ class PostgreSQLSinkPart(Part):
         return PostgreSQLSink(self.url, self.table)
 
 
-class ConsoleSinkPart(Part):
+class NatsSinkPart(SinkPart):
+    """A stream of NATS JetStream: at least once; the server drops repeats within the stream's duplicate window."""
+
+    format: Literal["nats"]
+    servers: Text
+    """nats://host:4222, with commas between several"""
+    subject: Text = NatsSink.subject
+    """with {kind}, {subscription} and {subscriber} for those of a notification"""
+    stream: Text | None = None
+    """that must take the messages; is made if it isn't there"""
+    options: Settings = {}
+    """user, password, token, user_credentials, nkeys_seed, tls_ca, tls_cert, tls_key, tls_hostname"""
+    in_flight: int = Field(NatsSink.in_flight, ge=1)
+    """how many messages of a task may wait to be acknowledged"""
+    patience: Text = NatsSink.patience
+    """after which the micro-batch fails if none is"""
+
+    def make(self) -> Sink:
+        given = (self.subject, self.stream, self.options, self.in_flight, self.patience)
+        return NatsSink(self.servers, *given)
+
+
+class WebhookSinkPart(SinkPart):
+    """A URL that notifications are posted to: at least once."""
+
+    format: Literal["webhook"]
+    url: Annotated[Text, WithJsonSchema({"type": "string", "pattern": "^https?://"})]
+    secret: Text
+    """whsec_ and the base64 of a key, with spaces between several"""
+    headers: Settings = {}
+    """of each request"""
+    refused: Annotated[Text, AfterValidator(check_writable)] | None = None
+    """a folder for requests that are refused for their content; by default they fail the micro-batch"""
+    notifications: int = Field(WebhookLimits.notifications, ge=1)
+    """of each request, at most"""
+    bytes: int = Field(WebhookLimits.bytes, ge=1)
+    """of each request, at most"""
+    connections: int = Field(WebhookLimits.connections, ge=1)
+    """of each task"""
+    tries: int = Field(WebhookLimits.tries, ge=1)
+    """of each request, at most"""
+    timeout: Text = WebhookLimits.timeout
+    """of each try"""
+    patience: Text = WebhookLimits.patience
+    """after which a request isn't tried again"""
+
+    def make(self) -> Sink:
+        limits = WebhookLimits(
+            self.notifications,
+            self.bytes,
+            self.connections,
+            self.tries,
+            self.timeout,
+            self.patience,
+        )
+        return WebhookSink(self.url, self.secret, limits, self.headers, self.refused)
+
+
+class ConsoleSinkPart(SinkPart):
     """The first rows of each micro-batch on standard output: at least once."""
 
     format: Literal["console"]
@@ -310,7 +399,7 @@ class ConsoleSinkPart(Part):
         return ConsoleSink(self.rows)
 
 
-class PythonSinkPart(Part):
+class PythonSinkPart(SinkPart):
     """A function that is called with each notification: at least once."""
 
     format: Literal["python"]
@@ -334,16 +423,42 @@ class SparkPart(Part):
     config: Settings = {}
 
 
-def made_from(part: Any) -> GetPydanticSchema:
+def made_from(
+    part: Any, make: Callable[[Any], object] = lambda checked: checked.make()
+) -> GetPydanticSchema:
     """A value that is made of a part of the file."""
-    make = refusing(lambda checked: checked.make())
+    made = refusing(make)
     return GetPydanticSchema(
-        lambda _, handler: no_info_after_validator_function(make, handler.generate_schema(part))
+        lambda _, handler: no_info_after_validator_function(made, handler.generate_schema(part))
     )
 
 
+def _make_sink(found: SinkPart | list[SinkPart]) -> Sink:
+    if isinstance(found, SinkPart) and found.when is None:
+        return found.make()
+    parts = [found] if isinstance(found, SinkPart) else found
+    return SeveralSinks(tuple(part.make_member() for part in parts))
+
+
+def _make_dead_letter_sink(found: SinkPart) -> Sink:
+    if found.when is not None:
+        raise ValueError(".when: a dead letter has no kind and no subscriber")
+    return found.make()
+
+
 _AnySink = Annotated[
-    FolderSinkPart | KafkaSinkPart | PostgreSQLSinkPart | ConsoleSinkPart | PythonSinkPart,
+    FolderSinkPart
+    | KafkaSinkPart
+    | PostgreSQLSinkPart
+    | NatsSinkPart
+    | WebhookSinkPart
+    | ConsoleSinkPart
+    | PythonSinkPart,
     Field(discriminator="format"),
 ]
-MadeSink = Annotated[Sink, made_from(_AnySink)]
+_OneOrSeveral = Annotated[
+    Annotated[_AnySink, Tag(ONE)] | Annotated[list[_AnySink], Tag(SEVERAL)],
+    Discriminator(lambda given: SEVERAL if isinstance(given, list) else ONE),
+]
+MadeSink = Annotated[Sink, made_from(_OneOrSeveral, _make_sink)]
+DeadLetterSink = Annotated[Sink, made_from(_AnySink, _make_dead_letter_sink)]

@@ -4,6 +4,7 @@ sink.format 'parket': did you mean 'parquet'?        checkpoint is text, not a n
 """
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ from pydantic_core import ErrorDetails
 
 REFUSED = "refused"
 """The type of an error whose reason is the whole message."""
+
+ONE, SEVERAL = "one", "several"
+"""Steps of pydantic's between `sink` and what it holds: a mapping, or a list of them."""
 
 _UNKNOWN = ("extra_forbidden", "invalid_key")
 _EXPECTED = {
@@ -26,7 +30,14 @@ _EXPECTED = {
     **dict.fromkeys(("capacity", "source_capacity"), "a number above 0"),
     **dict.fromkeys(("alpha", "beta", "thrift"), "a number from 0 on"),
     "explode": "true or false",
-    "sink": "a mapping with a format",
+    "sink": "a mapping with a format, or a list of such mappings",
+    "sink.0": "a mapping with a format",
+    "when": "a mapping with kind and subscriber",
+    "kind": "a list of kinds",
+    "headers": "a mapping",
+    **dict.fromkeys(
+        ("in_flight", "notifications", "bytes", "connections", "tries"), "a number from 1 on"
+    ),
     "dead_letter": "a mapping with a format",
     "spark": "a mapping with master and config",
     "options": "a mapping",
@@ -35,6 +46,8 @@ _EXPECTED = {
     "arrow": "true or false",
 }
 """Values that aren't text, by their keys."""
+_HIDDEN = ("secret", "url", "servers")
+"""Keys whose values no message repeats."""
 
 KnownKeys = Mapping[str, Sequence[str]]
 """The keys of each part of a file, by its own key, or the format of a sink; "" is the whole file."""
@@ -48,9 +61,7 @@ def problems_of(error: ValidationError, known: KnownKeys) -> list[str]:
 
 def _sentence(error: ErrorDetails, known: KnownKeys) -> str:
     steps = tuple(map(str, error["loc"]))
-    # Pydantic puts the format of a sink after its key, which isn't so in the file.
-    is_sink = steps[:1] in (("sink",), ("dead_letter",))
-    place = steps[:1] + steps[2:] if is_sink else steps
+    place = _place(steps)
     where, found = ".".join(place), error["input"]
     match error["type"]:
         case "refused":
@@ -70,12 +81,29 @@ def _sentence(error: ErrorDetails, known: KnownKeys) -> str:
                 return f"missing key '{where}.format'"
             formats = error["ctx"]["expected_tags"].replace("'", "").split(", ")
             return f"{where}.format {given!r}: {_hint(str(given), formats)}"
+        case "literal_error":
+            known_texts = re.findall("'([^']*)'", error["ctx"]["expected"])
+            return f"{where} {found!r}: {_hint(str(found), known_texts)}"
         case "greater_than_equal" | "greater_than":
             return f"{where} is {_EXPECTED[place[-1]]}, not {found!r}"
     if not place:
         kind = describe_kind(found)
         return f"a pipeline description is a mapping of keys to values, not {kind}"
-    return f"{where} is {_EXPECTED.get(place[-1], 'text')}, not {describe_kind(found)}"
+    in_list = place[:1] == ("sink",) and len(place) == 2 and place[1].isdecimal()
+    expected = _EXPECTED.get("sink.0" if in_list else place[-1], "text")
+    kind = describe_kind(found)
+    if place[-1] in _HIDDEN:
+        kind = kind.partition(" (")[0]
+    return f"{where} is {expected}, not {kind}"
+
+
+def _place(steps: tuple[str, ...]) -> tuple[str, ...]:
+    """Where a value stands in the file: without the format of a sink, which pydantic puts before its keys."""
+    if steps[:1] == ("dead_letter",):
+        return steps[:1] + steps[2:]
+    if steps[:2] == ("sink", SEVERAL):
+        return steps[:1] + steps[2:3] + steps[4:]
+    return steps[:1] + steps[3:] if steps[:2] == ("sink", ONE) else steps
 
 
 def _hint(given: str, known: Sequence[str], prefix: str = "") -> str:

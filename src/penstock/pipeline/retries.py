@@ -59,7 +59,11 @@ class Retries:
         self.deliver(frame, number, len(PAUSES))
 
 
-def worker_loss(error: Exception) -> str | None:
-    """The line that says so, if a job failed because a worker was lost."""
-    lines = (line.strip() for line in str(error).splitlines())
-    return next((line[:200] for line in lines if any(text in line for text in _LOST)), None)
+def worker_loss(error: BaseException | None) -> str | None:
+    """The line that says so, if a job failed because a worker was lost; of an error, or of what it was raised from."""
+    while error is not None:
+        for line in str(error).splitlines():
+            if any(text in line for text in _LOST):
+                return line.strip()[:200]
+        error = error.__cause__
+    return None

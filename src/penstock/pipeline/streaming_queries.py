@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock.base.error_causes import cause
 from penstock.base.errors import PipelineError
 from penstock.pipeline.checkpoint_locks import CheckpointLock, hold
 from penstock.pipeline.checkpoints import DurableBatches, recover
@@ -205,27 +206,3 @@ class RunningQuery:
         """It has ended: give back what it held."""
         if self._lock is not None:
             self._lock.release()
-
-
-def cause(error: Exception) -> str:
-    """The line that says what went wrong, out of a Java stack trace around a Python one around a Java one.
-
-    >>> cause(Exception("failed\\n at a\\nCaused by: java.io.IOException: No space left on device\\n at b"))
-    'java.io.IOException: No space left on device'
-    """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("penstock.base.errors.")]
-    python = [
-        line
-        for line in lines
-        if line.partition(":")[0].endswith(("Error", "Exception")) and not line.startswith(_RELAYED)
-    ]
-    java = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
-    found = ours or python or java
-    return found[-1] if found else (lines or ["unknown"])[0]
-
-
-_RELAYED = (
-    "py4j.protocol.Py4JJavaError:"  # what Python says of an error of Java's, without saying which
-)
-_CAUSED = "Caused by: "

@@ -1,0 +1,141 @@
+"""Sinks that workers write to, when driver and workers are killed in the middle, and when the server is."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+
+import pytest
+from tests.delivery.receiver import receiver
+from tests.delivery.test_nats_sink import ask, messages_in
+from tests.faults.lives import Life
+from tests.pipeline.elsewhere import ROOT, environment
+from tests.pipeline.scenes import SCHEMA, delivered, tick, write_events
+from tests.servers import NoServer, nats
+
+import penstock
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.nats]
+
+EVENTS = 60
+WHOLE = {(n, who) for n in range(EVENTS) for who in ("alice", "bob")}
+
+
+class SinkLife(Life):
+    """The process of the script, and all below it."""
+
+    def __init__(self, folder, nats_url, hook_url):
+        self.folder = folder
+        with (folder.parent / f"{folder.name}.life.log").open("ab") as log:
+            command = ["-m", "tests.delivery.killed_script", folder, nats_url, hook_url]
+            self.process = subprocess.Popen(
+                [sys.executable, *map(str, command)],
+                cwd=ROOT,
+                env=environment(),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+
+def is_full(url, most):
+    time.sleep(0.1)  # asking takes more than a look
+    return ask(url, lambda js: js.stream_info("ALERTS")).state.messages == most
+
+
+def limit(url, most):
+    """A stream that refuses what is more: so a task is stopped in the middle, and stays there."""
+
+    async def make(jetstream):
+        config = {"name": "ALERTS", "subjects": ["alerts.*"], "max_msgs": most, "discard": "new"}
+        try:
+            await jetstream.update_stream(**config, duplicate_window=120)
+        except Exception:  # noqa: BLE001 - there is none yet
+            await jetstream.add_stream(**config, duplicate_window=120)
+
+    ask(url, make)
+
+
+def hang_up(handler):
+    handler.close_connection = True
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory):
+    """A life that is killed while both pipelines deliver, and one in which the servers fail meanwhile."""
+    folder = tmp_path_factory.mktemp("killed") / "life"
+    write_events(folder / "in", "1.json", [tick(n) for n in range(EVENTS)])
+    with penstock.Subscriptions.open(f"sqlite:///{folder}/subs.db", SCHEMA) as subs:
+        subs.subscribe("alice", "price > 0")
+        subs.subscribe("bob", "symbol = 'A'")
+    dead = threading.Event()
+
+    def answer(number):
+        if number < 5:
+            return 204
+        if not dead.is_set():
+            return lambda handler: dead.wait() and hang_up(handler)
+        return hang_up if number % 4 == 0 else 204
+
+    try:
+        with nats() as server, receiver(answer) as hook:
+            limit(server.url, 50)
+            with SinkLife(folder, server.url, hook.url) as life:
+                life.await_progress(lambda: len(hook.received) == 7 and is_full(server.url, 50))
+                life.kill()
+            before = (
+                hook.received[:],
+                messages_in(server.url, "ALERTS"),
+                delivered(folder / "out"),
+            )
+            dead.set()
+            limit(server.url, 90)
+            with SinkLife(folder, server.url, hook.url) as life:
+                life.await_progress(lambda: len(hook.received) > 7 and is_full(server.url, 90))
+                server.kill()
+                server.start()
+                limit(server.url, -1)
+                assert life.wait() == 0, life.log()
+            yield (
+                before,
+                hook.received,
+                messages_in(server.url, "ALERTS"),
+                delivered(folder / "out"),
+            )
+    except NoServer as reason:
+        pytest.skip(f"no NATS: {reason}")
+
+
+def test_jetstream_has_each_notification_once(story):
+    """The driver was killed when 50 of 120 were there, the server when 90 were."""
+    (_, first, _), _, messages, _ = story
+    assert len(first) == 50
+    assert messages[:50] == first
+    told = Counter((note["event"]["id"], note["subscriber"]) for _, _, note in messages)
+    assert told == Counter(WHOLE)
+    assert len({name for _, name, _ in messages}) == len(WHOLE)
+
+
+def test_the_sink_beside_it_has_them_once(story):
+    """Its files were complete when the driver was killed, and stay."""
+    (_, _, files), _, messages, after = story
+    assert files == after
+    assert Counter((event, sid) for _, event, sid in files) == Counter(
+        (note["event"]["id"], note["subscription"]) for _, _, note in messages
+    )
+
+
+def test_the_webhook_gets_all_and_repeats_have_the_same_ids(story):
+    """Of requests, and of notifications."""
+    (first, _, _), received, _, _ = story
+    told = [
+        (note["event"]["id"], note["subscriber"], note["notification_id"])
+        for one in received
+        for note in one.notifications
+    ]
+    assert {(event, who) for event, who, _ in told} == WHOLE
+    assert len(set(told)) == len(WHOLE)
+    assert len(first) == 7
+    again = {one.id: one.notifications for one in received[7:]}
+    assert all(again[one.id] == one.notifications for one in first)
