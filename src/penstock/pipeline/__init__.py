@@ -1,6 +1,7 @@
 """The data path: the core on Spark, batch and streaming, classic and Connect.
 
 frames          `match`: a DataFrame of events in, the same with their subscriptions out
+table_function  `register`: the same as a table function of SQL
 streaming       `Pipeline`: streaming queries that follow the registry, one for each of its intakes
 intakes         what a pipeline takes in: events, changes of tables, documents
 micro_batches   one micro-batch, from what was published to notifications;  event_batches: of events

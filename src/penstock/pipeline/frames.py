@@ -107,19 +107,15 @@ def match(
     Raises `SubscriptionErrors` with every subscription that doesn't fit the schema of the events.
     """
     schema = df.schema
-    if failures and explode:
-        raise PipelineError(
-            "failures has no place in exploded matches, where an event may have no row: choose one of the two"
-        )
     form = Form.PAIRS if explode else Form.LISTS
-    check_columns(schema, _added(form, failures))
+    check_columns(schema, added_columns(form, failures))
     check_strategy(strategy)
     known = operators_of(subscriptions) if operators is None else Operators.of(operators)
     known.portable()
     if isinstance(subscriptions, SnapshotRef):
         ref = subscriptions
     else:
-        ref = _pin(subscriptions, Schema.of(schema), known.signatures, snapshots, engine)
+        ref = pin(subscriptions, Schema.of(schema), known.signatures, snapshots, engine)
     now = None if df.isStreaming else utc_now()
     return match_frame(
         df,
@@ -130,7 +126,7 @@ def match(
 def match_frame(df: DataFrame, work: "MatchWork") -> DataFrame:
     """`df` with the columns that workers add to it."""
     names = df.schema.names
-    result = StructType([*df.schema.fields, *_added(work.form, work.failures)])
+    result = StructType([*df.schema.fields, *added_columns(work.form, work.failures)])
     if any(mark in name for name in names for mark in ".`"):
         # Spark takes such a name for a path when it hands columns to Python: give them by number.
         df = df.toDF(*[f"c{number}" for number in range(len(names))])
@@ -141,9 +137,14 @@ def match_frame(df: DataFrame, work: "MatchWork") -> DataFrame:
     return df.mapInArrow(run, result)
 
 
-def _added(form: Form, failures: bool) -> tuple[StructField, ...]:
+def added_columns(form: Form, failures: bool) -> tuple[StructField, ...]:
+    """The columns that matching adds to those of the events."""
     match form:
         case Form.PAIRS:
+            if failures:
+                raise PipelineError(
+                    "failures has no place in exploded matches, where an event may have no row: choose one of the two"
+                )
             return PAIR
         case Form.READERS:
             return READERS
@@ -194,13 +195,14 @@ _scratch: dict[str, Path] = {}  # by the identity of a registry
 _scratch_lock = threading.Lock()
 
 
-def _pin(
+def pin(
     source: SubscriptionSource,
     schema: Schema,
     operators: Signatures,
     folder: str | Path | None,
     engine: str,
 ) -> SnapshotRef:
+    """The snapshot of this moment; SubscriptionErrors with all that don't fit the schema."""
     if not isinstance(source, SubscriptionSource):
         raise PipelineError(
             f"subscriptions can't be read from {type(source).__name__}: give a penstock.Subscriptions"
@@ -307,7 +309,7 @@ class MatchWork:
         added = [found.lists()]
         if self.failures:
             added.append(_failure_lists(events.num_rows, found.failures))
-        names = [field.name for field in _added(self.form, self.failures)]
+        names = [field.name for field in added_columns(self.form, self.failures)]
         yield _with_columns(events, added, names)
 
 
