@@ -21,6 +21,7 @@ dead_letter_files  those that workers find;  task_files: what tasks leave for th
 halving         work that one record fails
 joins/          `match_joins`, and micro-batches of changes: what each select-join subscriber lacks
 views/          `match_views`, and micro-batches of documents; graphs of views as a job
+wanted_events   micro-batches of which only what anybody could want is read
 interest        what anybody could want, also as a Spark column (interest_column)
 """
 

@@ -21,6 +21,7 @@ from penstock.pipeline.micro_batches import SNAPSHOTS_KEPT, MicroBatches, log
 from penstock.pipeline.pins import Pin
 from penstock.pipeline.running_costs import RunningCosts, cost_folder
 from penstock.pipeline.sources import KEY
+from penstock.pipeline.wanted_events import WantedEvents
 from penstock.registry.kinds import FILTER
 
 
@@ -36,6 +37,7 @@ class EventBatches(MicroBatches):
     strategy: str
     event_time: str | None
     event_id: str | None
+    wanted: WantedEvents | None = None  # None: all events are read
 
     def _publish(self, query: str) -> tuple[SnapshotRef, Errors]:
         store = self._store(query)
@@ -71,6 +73,9 @@ class EventBatches(MicroBatches):
             *READERS,
             F.struct(*[F.col(quote_name(name)) for name in self.schema.names]).alias(EVENT),
         )
+
+    def _wanted(self, frame: DataFrame, pin: Pin) -> DataFrame:
+        return frame if self.wanted is None else self.wanted.of(frame, pin, self.outlet.checkpoint)
 
     def _times(self) -> str | None:
         return None if self.event_time is None else f"{EVENT}.{self.event_time}"

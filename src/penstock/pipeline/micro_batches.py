@@ -94,7 +94,7 @@ class MicroBatches(ABC):
             self._restore(pin)
         counted = _Counts()
         failures = next_run(failure_folder(pin.snapshot, number))
-        records = counted.records(frame)
+        records = counted.records(self._wanted(frame, pin))
         if self.records is not None:
             records = records.where(F.col(REASON).isNull()).drop(REASON, RAW)
         found = self._match(records, pin, query, failures, isolate=tried > 0)
@@ -140,6 +140,10 @@ class MicroBatches(ABC):
     @abstractmethod
     def _prune_snapshots(self, query: str, needed: frozenset[int]) -> None:
         """Delete old snapshots, but those that are still needed."""
+
+    def _wanted(self, frame: DataFrame, pin: Pin) -> DataFrame:
+        """What is read of a micro-batch."""
+        return frame
 
     def _times(self) -> str | None:
         """The column that says when something was published."""
