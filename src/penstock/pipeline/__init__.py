@@ -8,7 +8,8 @@ micro_batches   one micro-batch, from what was published to notifications;  even
 reader_names    whom notifications are for
 streaming_queries  starting one, and what is in hand once it runs;  outlets: where it delivers
 retries         micro-batches that lose workers are delivered again;  revival: queries that lose a source go on
-feedback        what workers have learned of operators;  running_costs: what subscriptions cost while they run
+feedback        what workers have learned of operators;  operator_calls: how often these were called
+running_costs   what subscriptions cost while they run
 checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one driver at a time
 pins            what each micro-batch was matched with, for replays
 sources         where events come from; records that aren't events become dead_letters

@@ -18,6 +18,7 @@ from penstock.pipeline.feedback import gather_learned
 from penstock.pipeline.frames import Form, MatchWork, match_frame, snapshot_store
 from penstock.pipeline.metrics import Errors
 from penstock.pipeline.micro_batches import SNAPSHOTS_KEPT, MicroBatches, log
+from penstock.pipeline.operator_calls import read_calls
 from penstock.pipeline.pins import Pin
 from penstock.pipeline.running_costs import RunningCosts, cost_folder
 from penstock.pipeline.sources import KEY
@@ -79,6 +80,9 @@ class EventBatches(MicroBatches):
 
     def _times(self) -> str | None:
         return None if self.event_time is None else f"{EVENT}.{self.event_time}"
+
+    def _figures(self, pin: Pin, failures: Path) -> dict[str, Any]:
+        return {"operators": read_calls(failures)}
 
     def _judge_costs(self, pin: Pin, counts: Mapping[str, Any] | None) -> None:
         costs: RunningCosts = self._state.kept.setdefault("costs", RunningCosts())

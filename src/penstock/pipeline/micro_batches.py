@@ -107,10 +107,11 @@ class MicroBatches(ABC):
             # The sink had it: what failed is in the files of the run that wrote it, which is the last one.
             failures = last_run(failures.parent) or failures
         failed = self._dead_letters(frame, pin, query, counts, failures)
+        figures = self._figures(pin, failures)
         forget_failures(failures.parent)
         if counts is not None:
             counts["dead_letters"] += failed
-        self._report(frame, pin, replayed, counts, done)
+        self._report(frame, pin, counts, done, {"replayed": replayed, **figures})
         self._prune(query, number)
 
     # --- what a kind does -----------------------------------------------------------------------
@@ -152,8 +153,8 @@ class MicroBatches(ABC):
     def _judge_costs(self, pin: Pin, counts: Mapping[str, Any] | None) -> None:  # noqa: B027
         """Set aside the subscriptions that cost too much."""
 
-    def _figures(self, pin: Pin) -> dict[str, Any]:
-        """What else a report has."""
+    def _figures(self, pin: Pin, failures: Path) -> dict[str, Any]:
+        """What else a report has; `failures` is the folder of the run that wrote the micro-batch."""
         return {}
 
     def _set_aside_expensive(
@@ -203,7 +204,12 @@ class MicroBatches(ABC):
         return failed
 
     def _report(
-        self, frame: DataFrame, pin: Pin, replayed: bool, counts: dict[str, Any] | None, done: int
+        self,
+        frame: DataFrame,
+        pin: Pin,
+        counts: dict[str, Any] | None,
+        done: int,
+        figures: dict[str, Any],
     ) -> None:
         latency = None
         if counts and counts.get("times"):
@@ -217,12 +223,11 @@ class MicroBatches(ABC):
             dead_letters=counts.get("dead_letters"),
             snapshot=pin.snapshot.version,
             sequence=pin.snapshot.sequence,
-            replayed=replayed,
             latency_ms=latency,
             refused=self._state.refused,
             refusals=self._state.refusals,
             stale=self._state.stale,
-            **self._figures(pin),
+            **figures,
         )
         self.reports.put(frame.sparkSession, report)
 
