@@ -14,6 +14,7 @@
     penstock.JoinView(subs.get(sid), catalog)             its result, kept up to date by notifications
 
     penstock.match(events_df, subs)                       a Spark DataFrame, batch or streaming
+    penstock.register(spark, subs)                        SELECT * FROM penstock_match(TABLE(events))
     penstock.interest(subs, ["day"]).where(events_df)     less of it to read: only what somebody could want
     penstock.match_joins({"Stocks": changes_df, …}, subs) what each select-join subscriber lacks
 
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
         match_views,
     )
     from penstock.pipeline.interest import Interest, interest
+    from penstock.pipeline.table_function import register
     from penstock.registry import Limits, Subscriptions
     from penstock.views.designing import Wishes, plan_views
     from penstock.views.live_views import LiveOptions
@@ -105,6 +107,7 @@ __getattr__ = front(
         "matching": ("LiveMatcher", "Matcher", "SnapshotRef"),
         "operators.define": ("Operator", "Operators", "operator"),
         "pipeline.interest": ("Interest", "interest"),
+        "pipeline.table_function": ("register",),
         "pipeline": (
             "JoinOptions",
             "Pipeline",
@@ -174,4 +177,5 @@ __all__ = [
     "match_views",
     "operator",
     "plan_views",
+    "register",
 ]

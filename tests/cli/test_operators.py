@@ -74,3 +74,24 @@ def test_an_unknown_strategy_is_a_wrong_command_line(penstock: Penstock, tmp_pat
     result = penstock("match", str(events), "-s", str(subs), "--strategy", "luck")
     assert result.exit_code == 2
     assert "no strategy 'luck'" in result.stderr
+
+
+@pytest.mark.spark
+def test_run_says_at_the_end_what_was_called(
+    penstock: Penstock, spark: object, tmp_path: Path
+) -> None:
+    """How often each operator was called, how often that failed, and how long it took."""
+    words = ("subscribe", "ann", "picky(a) > 3", "-r", f"{tmp_path}/subs.db")
+    assert penstock(*words, "--schema", "a bigint", "--operators", WORLD).exit_code == 0
+    write_lines(tmp_path / "in/1.json", *({"a": n} for n in range(10)))
+    (tmp_path / "pipeline.yaml").write_text(
+        f"""
+events: {{format: json, path: {tmp_path}/in, schema: {{a: bigint}}}}
+subscriptions: sqlite:///{tmp_path}/subs.db
+sink: {{format: json, path: {tmp_path}/out}}
+checkpoint: {tmp_path}/checkpoint
+operators: {WORLD}
+"""
+    )
+    said = penstock("run", f"{tmp_path}/pipeline.yaml", "--once").stderr
+    assert "\noperator picky: 10 calls, 1 failed, 0." in said

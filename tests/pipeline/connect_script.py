@@ -54,6 +54,12 @@ def main(folder: Path) -> None:
         for row in penstock.match(events, subs, explode=True).collect()
     )
 
+    penstock.register(spark, subs)
+    events.createOrReplaceTempView("events")
+    query = "SELECT id, subscription, subscriber FROM penstock_match(TABLE({}), explode => true)"
+    pairs_in_sql = sorted(spark.sql(query.format("events")).collect())
+    sql_error = message_of(lambda: spark.sql(query.format("SELECT id FROM events")).collect())
+
     write_events(folder / "in", "1.json", [tick(1, price=6), tick(2, "B"), "oops", {"id": "x"}])
     files = pipeline(
         folder, spark, subs, trigger="100 ms", metrics=folder / "metrics.jsonl"
@@ -122,6 +128,8 @@ def main(folder: Path) -> None:
         session=type(spark).__module__,
         matched=matched,
         pairs=pairs,
+        pairs_in_sql=pairs_in_sql,
+        sql_error=sql_error,
         files=delivered(folder / "out"),
         dead=sorted((folder / "checkpoint/penstock/dead-letters").glob("*/batch=0/*.json")) != [],
         summary=files.metrics.summary(),

@@ -26,6 +26,12 @@ def test_match_gives_lists_and_pairs(found):
     assert found["pairs"] == [[1, 1, "alice"], [1, 2, "bob"], [2, 1, "alice"]]
 
 
+def test_sql_gives_the_same_pairs_and_clear_errors(found):
+    assert found["pairs_in_sql"] == found["pairs"]
+    assert "subscription 1: unknown attribute 'price'" in found["sql_error"]
+    assert "Traceback" not in found["sql_error"]
+
+
 def test_match_of_a_streaming_dataframe_runs(found):
     assert found["streamed"]
 

@@ -24,6 +24,10 @@ def test_match_is_the_same_as_on_one(found):
     assert found["matched"] == expected
 
 
+def test_sql_gives_what_match_gives(found):
+    assert found["same_in_sql"]
+
+
 def test_a_pipeline_delivers_from_executors_that_read_its_snapshots(found):
     assert sorted(event for _, event, _ in found["delivered"]) == sorted([0, 1, 2, 3] * 2)
     assert (found["summary"]["published"], found["summary"]["dead_letters"]) == (4, 4)

@@ -1,6 +1,7 @@
 """Operators on Spark: found by their import path, failing into the dead letters, learning from batch to batch."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +14,10 @@ import penstock
 from penstock.base.array_folders import read_folder, write_folder
 from penstock.base.errors import FilterError, OperatorError, PenstockError
 from penstock.matching import SnapshotStore
+from penstock.operators.desk import OperatorStats
 from penstock.operators.learning import latest
 from penstock.pipeline import Source
+from penstock.pipeline.operator_calls import leave_calls, read_calls
 
 from .scenes import delivered, forget_commit, pipeline, run, write_events
 
@@ -252,3 +255,40 @@ def test_a_pipeline_by_url_has_operators_of_its_own(spark, tmp_path):
         )
     )
     assert pairs(tmp_path) == wanted
+
+
+def test_metrics_say_how_often_operators_were_called_and_a_replay_counts_nothing_twice(
+    spark, tmp_path
+):
+    subs = registry(["picky(a) >= 0", "a < 3 AND score(a, 1) > 3"])
+    for name in ("1.json", "2.json"):
+        write_events(tmp_path / "in", name, events(13))
+    given = Source("json", str(tmp_path / "in"), SCHEMA, options={"maxFilesPerTrigger": 1})
+    metrics = run(pipeline(tmp_path, spark, subs, events=given))
+    called = [
+        {name: (one["calls"], one["failures"]) for name, one in figures.items()}
+        for figures in (
+            *[batch.report.operators for batch in metrics.batches],
+            metrics.summary()["kinds"]["filter"]["operators"],
+        )
+    ]
+    assert called == [{"picky": (13, 1), "score": (3, 0)}] * 2 + [
+        {"picky": (26, 2), "score": (6, 0)}
+    ]
+    seconds = [batch.report.operators["picky"]["seconds"] for batch in metrics.batches]
+    assert min(seconds) > 0
+    assert metrics.last.to_dict()["operators"]["score"]["calls"] == 3
+    forget_commit(tmp_path, 1)
+    again = run(pipeline(tmp_path, spark, subs, events=given))
+    assert again.last.report.replayed
+    assert again.summary()["kinds"]["filter"]["operators"] == {}
+
+
+def test_figures_of_calls_that_are_damaged_are_left_out(tmp_path, caplog):
+    stats = OperatorStats(4, 4, 1, 0.5, "closed")
+    leave_calls(tmp_path, {"picky": replace(stats, calls=1, failures=0)}, {"picky": stats})
+    assert read_calls(tmp_path) == {"picky": {"calls": 3, "failures": 1, "seconds": 0.0}}
+    (path,) = tmp_path.glob("calls-*.json")
+    path.write_text(path.read_text().replace("3", "4", 1))
+    assert read_calls(tmp_path) == {}
+    assert "isn't counted" in caplog.text

@@ -104,6 +104,9 @@ def run(
         put_json(summary)
     else:
         say(_total(summary))
+        for name, calls in summary["kinds"].get("filter", {}).get("operators", {}).items():
+            made = count(calls["calls"], "call")
+            say(f"operator {name}: {made}, {calls['failures']:,} failed, {calls['seconds']:.2f} s")
 
 
 def _follow(running: "RunningPipeline", stopping: threading.Event, screen: "Screen") -> None:

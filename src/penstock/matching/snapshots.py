@@ -377,22 +377,26 @@ def open_matcher(
 def _open_matcher(
     ref: SnapshotRef, engine: str, strategy: str, operators: Signatures, isolate: bool
 ) -> Matcher:
+    return Matcher(
+        open_layers(ref),
+        engine,
+        operators=Operators.from_signatures(operators, isolate),
+        strategy=strategy,
+        learned=latest(SnapshotStore(ref.path).learned),
+        health=_HEALTH,
+    )
+
+
+def open_layers(ref: SnapshotRef) -> list[Layer]:
+    """The layers of a snapshot, their arrays mapped."""
     store = SnapshotStore(ref.path)
     content = store._versions.read(ref.version)
     _check_sequence(content, ref)
     base, _ = open_plan(store._plans / content["base"], content["base_checksum"])
-    layers = [Layer.of(base)]
-    if content["overlay"] is not None:
-        overlay, more = open_plan(store._plans / content["overlay"], content["overlay_checksum"])
-        layers = [Layer.of(base, _removed(more)), Layer.of(overlay)]
-    return Matcher(
-        layers,
-        engine,
-        operators=Operators.from_signatures(operators, isolate),
-        strategy=strategy,
-        learned=latest(store.learned),
-        health=_HEALTH,
-    )
+    if content["overlay"] is None:
+        return [Layer.of(base)]
+    overlay, more = open_plan(store._plans / content["overlay"], content["overlay_checksum"])
+    return [Layer.of(base, _removed(more)), Layer.of(overlay)]
 
 
 def _removed(arrays: dict[str, Any]) -> Int64s:

@@ -1,13 +1,15 @@
 """The data path: the core on Spark, batch and streaming, classic and Connect.
 
 frames          `match`: a DataFrame of events in, the same with their subscriptions out
+table_function  `register`: the same as a table function of SQL
 streaming       `Pipeline`: streaming queries that follow the registry, one for each of its intakes
 intakes         what a pipeline takes in: events, changes of tables, documents
 micro_batches   one micro-batch, from what was published to notifications;  event_batches: of events
 reader_names    whom notifications are for
 streaming_queries  starting one, and what is in hand once it runs;  outlets: where it delivers
 retries         micro-batches that lose workers are delivered again;  revival: queries that lose a source go on
-feedback        what workers have learned of operators;  running_costs: what subscriptions cost while they run
+feedback        what workers have learned of operators;  operator_calls: how often these were called
+running_costs   what subscriptions cost while they run
 checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one driver at a time
 pins            what each micro-batch was matched with, for replays
 sources         where events come from; records that aren't events become dead_letters
@@ -20,6 +22,7 @@ dead_letter_files  those that workers find;  task_files: what tasks leave for th
 halving         work that one record fails
 joins/          `match_joins`, and micro-batches of changes: what each select-join subscriber lacks
 views/          `match_views`, and micro-batches of documents; graphs of views as a job
+wanted_events   micro-batches of which only what anybody could want is read
 interest        what anybody could want, also as a Spark column (interest_column)
 """
 

@@ -40,6 +40,7 @@ from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.config_parts import (
     ConsoleSinkPart,
     DeadLetterSink,
+    EventSourcePart,
     FolderSinkPart,
     JoinsPart,
     KafkaSinkPart,
@@ -50,7 +51,6 @@ from penstock.pipeline.config_parts import (
     Part,
     PostgreSQLSinkPart,
     PythonSinkPart,
-    SourcePart,
     SparkPart,
     Text,
     ViewsPart,
@@ -91,7 +91,7 @@ class PipelineConfig(Part):
     """of the query, in Spark's UI and in metrics"""
     subscriptions: Annotated[Text, AfterValidator(_check_registry)]
     """the registry: sqlite:///subs.db, a file, or postgresql://user@host/database"""
-    events: Annotated[Source, made_from(SourcePart)] | None = None
+    events: Annotated[Source, made_from(EventSourcePart)] | None = None
     """where events come from, for filters"""
     tables: dict[str, Annotated[Source, made_from(OwnSchemaPart)]] | None = None
     """where changes of tables come from, for select-joins: by the names of the registry's catalogue"""
@@ -158,7 +158,7 @@ class PipelineConfig(Part):
 
 _PARTS: dict[str, type[Part]] = {
     "": PipelineConfig,
-    "events": SourcePart,
+    "events": EventSourcePart,
     "tables": OwnSchemaPart,
     "documents": OwnSchemaPart,
     "joins": JoinsPart,

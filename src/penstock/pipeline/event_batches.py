@@ -20,9 +20,11 @@ from penstock.pipeline.feedback import gather_learned
 from penstock.pipeline.frames import Form, MatchWork, match_rows, snapshot_store
 from penstock.pipeline.metrics import Errors
 from penstock.pipeline.micro_batches import SNAPSHOTS_KEPT, MicroBatches, log
+from penstock.pipeline.operator_calls import read_calls
 from penstock.pipeline.pins import Pin
 from penstock.pipeline.running_costs import RunningCosts, cost_folder
 from penstock.pipeline.sources import KEY
+from penstock.pipeline.wanted_events import WantedEvents
 from penstock.registry.kinds import FILTER
 
 
@@ -38,6 +40,7 @@ class EventBatches(MicroBatches):
     strategy: str
     event_time: str | None
     event_id: str | None
+    wanted: WantedEvents | None = None  # None: all events are read
 
     def _publish(self, query: str) -> tuple[SnapshotRef, Errors]:
         store = self._store(query)
@@ -73,8 +76,14 @@ class EventBatches(MicroBatches):
         told = StructType([*NAMED_READERS, StructField(EVENT, self.schema)])
         return match_rows(frame.select(*events, name), work).then(_tell, told)
 
+    def _wanted(self, frame: DataFrame, pin: Pin) -> DataFrame:
+        return frame if self.wanted is None else self.wanted.of(frame, pin, self.outlet.checkpoint)
+
     def _times(self) -> str | None:
         return self.event_time
+
+    def _figures(self, pin: Pin, failures: Path) -> dict[str, Any]:
+        return {"operators": read_calls(failures)}
 
     def _judge_costs(self, pin: Pin, counts: Mapping[str, Any] | None) -> None:
         costs: RunningCosts = self._state.kept.setdefault("costs", RunningCosts())

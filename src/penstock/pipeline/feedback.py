@@ -1,12 +1,13 @@
 """What workers leave for the driver beside their rows: what they learned of operators, and events that those failed.
 
-Both go through small files in the folder of the snapshot, which all workers can see: accumulators don't exist in Spark
-Connect, and a second job for the failures would call every operator again.
+All of it goes through small files in the folder of the snapshot, which all workers can see: accumulators don't exist in
+Spark Connect, and a second job for the failures would call every operator again.
 
     learned/                       how often predicates hold, what calls cost: merged by the driver at the next
                                    micro-batch, and read by workers when they begin a task
     failures/<batch>/<run>/…       dead letters of one run of a micro-batch (`dead_letter_files`): a run that broke off
-                                   may have left some, and the next one leaves all
+                                   may have left some, and the next one leaves all; how often operators were called
+                                   (`operator_calls`)
 
 The folder goes when its dead letters have been delivered.
 """
@@ -22,6 +23,7 @@ from penstock.base.row_values import row_dict
 from penstock.matching import Matcher, OperatorFailure, SnapshotRef, SnapshotStore
 from penstock.operators.learning import gather, latest, publish
 from penstock.pipeline.dead_letter_files import DeadLetterFile, dead_letter_of
+from penstock.pipeline.operator_calls import leave_calls
 from penstock.pipeline.sources import KEY
 
 _FAILED = "failed"
@@ -45,7 +47,9 @@ class Feedback:
     ) -> None:
         self._stage = matcher.operators
         self._learned = SnapshotStore(ref.path).learned
-        self._letters = DeadLetterFile(None if failures is None else Path(failures), _FAILED)
+        self._folder = None if failures is None else Path(failures)
+        self._letters = DeadLetterFile(self._folder, _FAILED)
+        self._before = {} if self._stage is None else self._stage.invoker.stats()
         self._gathered = gathered
         if self._stage is not None and (known := latest(self._learned)):
             self._stage.learn(known)
@@ -68,6 +72,8 @@ class Feedback:
         self._letters.__exit__(kind)
         if kind is not None:
             return
+        if self._stage is not None and self._folder is not None:
+            leave_calls(self._folder, self._before, self._stage.invoker.stats())
         if self._stage is not None and self._gathered and (learned := self._stage.take_learned()):
             publish(self._learned, learned)
 

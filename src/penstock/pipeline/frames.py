@@ -108,19 +108,15 @@ def match(
     Raises `SubscriptionErrors` with every subscription that doesn't fit the schema of the events.
     """
     schema = df.schema
-    if failures and explode:
-        raise PipelineError(
-            "failures has no place in exploded matches, where an event may have no row: choose one of the two"
-        )
     form = Form.PAIRS if explode else Form.LISTS
-    check_columns(schema, _added(form, failures))
+    check_columns(schema, added_columns(form, failures))
     check_strategy(strategy)
     known = operators_of(subscriptions) if operators is None else Operators.of(operators)
     known.portable()
     if isinstance(subscriptions, SnapshotRef):
         ref = subscriptions
     else:
-        ref = _pin(subscriptions, Schema.of(schema), known.signatures, snapshots, engine)
+        ref = pin(subscriptions, Schema.of(schema), known.signatures, snapshots, engine)
     now = None if df.isStreaming else utc_now()
     work = MatchWork(ref, now, form, engine, known.signatures, strategy=strategy, failures=failures)
     return match_rows(df, work).frame()
@@ -128,13 +124,18 @@ def match(
 
 def match_rows(df: DataFrame, work: "MatchWork") -> TaskRows:
     """The rows of `df` with the columns that workers add to them."""
-    added = _added(work.form, work.failures)
+    added = added_columns(work.form, work.failures)
     return TaskRows(df, work.run, StructType([*df.schema.fields, *added]))
 
 
-def _added(form: Form, failures: bool) -> tuple[StructField, ...]:
+def added_columns(form: Form, failures: bool) -> tuple[StructField, ...]:
+    """The columns that matching adds to those of the events."""
     match form:
         case Form.PAIRS:
+            if failures:
+                raise PipelineError(
+                    "failures has no place in exploded matches, where an event may have no row: choose one of the two"
+                )
             return PAIR
         case Form.READERS:
             return READER_LISTS
@@ -185,13 +186,14 @@ _scratch: dict[str, Path] = {}  # by the identity of a registry
 _scratch_lock = threading.Lock()
 
 
-def _pin(
+def pin(
     source: SubscriptionSource,
     schema: Schema,
     operators: Signatures,
     folder: str | Path | None,
     engine: str,
 ) -> SnapshotRef:
+    """The snapshot of this moment; SubscriptionErrors with all that don't fit the schema."""
     if not isinstance(source, SubscriptionSource):
         raise PipelineError(
             f"subscriptions can't be read from {type(source).__name__}: give a penstock.Subscriptions"
@@ -298,7 +300,7 @@ class MatchWork:
         added = [found.lists()]
         if self.failures:
             added.append(_failure_lists(events.num_rows, found.failures))
-        names = [field.name for field in _added(self.form, self.failures)]
+        names = [field.name for field in added_columns(self.form, self.failures)]
         yield _with_columns(events, added, names)
 
 

@@ -53,6 +53,7 @@ from penstock.pipeline.sources import (
 from penstock.pipeline.streaming_queries import RunningQuery
 from penstock.pipeline.views.document_batches import DocumentBatches, told_of_documents
 from penstock.pipeline.views.match import FORMATS, id_type
+from penstock.pipeline.wanted_events import WantedEvents
 from penstock.views.live_views import LiveOptions
 
 SourceLike = Source | Mapping[str, Any] | DataFrame
@@ -99,6 +100,13 @@ class _Stream:
         schema = event_schema(frame)
         return _Stream(frame, Records(kind, schema, separator_of(options), most_values(options)))
 
+    @staticmethod
+    def of_all(source: Source | DataFrame, spark: SparkSession) -> "_Stream":
+        """The same of a source that is read as a whole."""
+        if isinstance(source, Source) and source.interest:
+            raise PipelineError("interest is for events: leave it out of tables and documents")
+        return _Stream.of(source, spark)
+
     @cached_property
     def schema(self) -> StructType:
         return event_schema(self.frame)
@@ -125,6 +133,7 @@ class EventIntake:
     stream: _Stream
     options: EventOptions
     operators: Operators
+    wanted: WantedEvents | None
 
     @staticmethod
     def of(
@@ -136,14 +145,19 @@ class EventIntake:
         given = options.operators is not None
         operators = Operators.of(options.operators) if given else operators_of(registry)
         operators.portable()  # workers must be able to import them
-        stream = _Stream.of(source_of(source), spark)
+        known = source_of(source)
+        stream = _Stream.of(known, spark)
         check_columns(stream.schema, READER_LISTS)
-        for role in ("event_time", "event_id"):
-            path = getattr(options, role)
+        named = [(role, getattr(options, role)) for role in ("event_time", "event_id")]
+        wanted = None
+        if isinstance(known, Source) and known.interest:
+            wanted = WantedEvents(known)
+            named += [("interest", path) for path in known.interest]
+        for role, path in named:
             if path is not None and not _has(stream.schema, path):
                 names = ", ".join(stream.schema.names)
                 raise PipelineError(f"{role}: the events have no attribute {path!r}, only {names}")
-        return EventIntake(stream, options, operators)
+        return EventIntake(stream, options, operators, wanted)
 
     @property
     def told(self) -> StructField:
@@ -165,6 +179,7 @@ class EventIntake:
             strategy=self.options.strategy,
             event_time=self.options.event_time,
             event_id=self.options.event_id,
+            wanted=self.wanted,
         )
         return RunningQuery(outlet.start(self.stream.frame, batches))
 
@@ -197,7 +212,7 @@ class TableIntake:
         if unknown := sorted(set(sources) - set(tables)):
             raise PipelineError(f"there is no table {unknown[0]!r}: there are {', '.join(tables)}")
         streams = {
-            table: _Stream.of(source_of(source, _change_schema(catalog, table, options)), spark)
+            table: _Stream.of_all(source_of(source, _change_schema(catalog, table, options)), spark)
             for table, source in sources.items()
         }
         return TableIntake(streams, catalog, options)
@@ -303,7 +318,7 @@ class DocumentIntake:
         are_files = isinstance(source, Source) and source.format == WHOLE_FILES
         document = options.document or ("content" if are_files else "document")
         called = options.id or ("path" if are_files else "id")
-        stream = _Stream.of(source, spark)
+        stream = _Stream.of_all(source, spark)
         of_ids = id_type(stream.schema, document, called)
         return DocumentIntake(stream, document, called, of_ids, options, snapshots)
 

@@ -11,6 +11,7 @@ from penstock.covering.interest.wanted import AT_MOST, MOST, Wanted, find_boxes,
 from penstock.language.calls import Path
 from penstock.language.schema import SchemaLike
 from penstock.matching import Matcher
+from penstock.matching.layers import Layer
 from penstock.matching.plan import Plan
 from penstock.matching.subscription_rows import SubscriptionSource
 
@@ -35,7 +36,7 @@ class Interest(Wanted):
 
 
 def interest(
-    subscriptions: SubscriptionSource | Matcher | Plan,
+    subscriptions: SubscriptionSource | Matcher | Layer | Plan,
     columns: Iterable[str | Path] | None = None,
     at_most: int = AT_MOST,
     schema: SchemaLike | None = None,

@@ -17,7 +17,7 @@ import os
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
     StreamingQueryListener,
 )
+
+from penstock.pipeline.operator_calls import OperatorCalls, add_calls
 
 log = logging.getLogger("penstock.pipeline")
 
@@ -79,6 +81,7 @@ class Report:
     refusals: tuple[str, ...] = ()  # the first of them
     stale: str | None = None  # why the snapshot is an old one, if the registry couldn't be read
     levels: tuple[dict[str, Any], ...] = ()  # of views: what each level did (`views.levels`)
+    operators: OperatorCalls = field(default_factory=dict)  # of filters: what was called
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -143,6 +146,7 @@ class Metrics:
         self._batches: deque[BatchMetrics] = deque(maxlen=kept)
         self._totals: dict[str, Counter[str]] = {}  # by kind
         self._seconds: dict[str, float] = {}
+        self._operators: dict[str, OperatorCalls] = {}
         self._failed = False
 
     def add(self, batch: BatchMetrics) -> None:
@@ -155,6 +159,8 @@ class Metrics:
             for name in COUNTS:
                 totals[name] += getattr(report, name) or 0
             self._seconds[report.kind] = self._seconds.get(report.kind, 0.0) + batch.seconds
+            before = self._operators.get(report.kind, {})
+            self._operators[report.kind] = add_calls([before, report.operators])
             self._append(batch)
 
     @property
@@ -194,6 +200,7 @@ class Metrics:
             "latency_ms": _percentiles(merged_quantiles(batches)),
             "state_rows": now.state_rows if now else 0,
             "state_bytes": now.state_bytes if now else 0,
+            "operators": self._operators[kind],
         }
 
     def _append(self, batch: BatchMetrics) -> None:

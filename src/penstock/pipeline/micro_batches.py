@@ -33,7 +33,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import RegistryError, SnapshotError
-from penstock.base.sql_names import quote_name
 from penstock.delivery.notification_shape import READERS, NotificationShape
 from penstock.delivery.sinks import Batch
 from penstock.delivery.task_rows import TaskRows
@@ -96,7 +95,7 @@ class MicroBatches(ABC):
             self._restore(pin)
         counted = _Counts()
         failures = next_run(failure_folder(pin.snapshot, number))
-        records = counted.records(frame, self._times())
+        records = counted.records(self._wanted(frame, pin), self._times())
         if self.records is not None:
             records = records.where(F.col(REASON).isNull()).drop(REASON, RAW)
         found = self._match(records, pin, query, failures, isolate=tried > 0)
@@ -107,10 +106,11 @@ class MicroBatches(ABC):
             # The sink had it: what failed is in the files of the run that wrote it, which is the last one.
             failures = last_run(failures.parent) or failures
         failed = self._dead_letters(frame, pin, query, counts, failures)
+        figures = self._figures(pin, failures)
         forget_failures(failures.parent)
         if counts is not None:
             counts["dead_letters"] += failed
-        self._report(frame, pin, replayed, counts, done)
+        self._report(frame, pin, counts, done, {"replayed": replayed, **figures})
         self._prune(query, number)
 
     # --- what a kind does -----------------------------------------------------------------------
@@ -141,6 +141,10 @@ class MicroBatches(ABC):
     def _prune_snapshots(self, query: str, needed: frozenset[int]) -> None:
         """Delete old snapshots, but those that are still needed."""
 
+    def _wanted(self, frame: DataFrame, pin: Pin) -> DataFrame:
+        """What is read of a micro-batch."""
+        return frame
+
     def _times(self) -> str | None:
         """The column that says when something was published."""
         return None
@@ -148,8 +152,8 @@ class MicroBatches(ABC):
     def _judge_costs(self, pin: Pin, counts: Mapping[str, Any] | None) -> None:  # noqa: B027
         """Set aside the subscriptions that cost too much."""
 
-    def _figures(self, pin: Pin) -> dict[str, Any]:
-        """What else a report has."""
+    def _figures(self, pin: Pin, failures: Path) -> dict[str, Any]:
+        """What else a report has; `failures` is the folder of the run that wrote the micro-batch."""
         return {}
 
     def _set_aside_expensive(
@@ -208,7 +212,12 @@ class MicroBatches(ABC):
         return failed
 
     def _report(
-        self, frame: DataFrame, pin: Pin, replayed: bool, counts: dict[str, Any] | None, done: int
+        self,
+        frame: DataFrame,
+        pin: Pin,
+        counts: dict[str, Any] | None,
+        done: int,
+        figures: dict[str, Any],
     ) -> None:
         latency = None
         if counts and counts.get("times"):
@@ -222,12 +231,11 @@ class MicroBatches(ABC):
             dead_letters=counts.get("dead_letters"),
             snapshot=pin.snapshot.version,
             sequence=pin.snapshot.sequence,
-            replayed=replayed,
             latency_ms=latency,
             refused=self._state.refused,
             refusals=self._state.refusals,
             stale=self._state.stale,
-            **self._figures(pin),
+            **figures,
         )
         self.reports.put(frame.sparkSession, report)
 
@@ -269,7 +277,7 @@ class _Counts:
         bad = F.col(REASON).isNotNull() if REASON in frame.columns else F.lit(False)
         wanted = [F.count_if(~bad).alias("published"), F.count_if(bad).alias("dead_letters")]
         if times is not None:
-            micros = F.unix_micros(F.col(quote_name(times)).try_cast("timestamp"))
+            micros = F.unix_micros(F.col(times).try_cast("timestamp"))
             wanted.append(F.percentile_approx(micros, list(QUANTILES), 1000).alias("times"))
         return frame.observe(self._before, *wanted)
 

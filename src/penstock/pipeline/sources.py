@@ -13,7 +13,7 @@ Because records are lines, `multiLine` isn't offered.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -69,6 +69,9 @@ class Source:
     CSV need one. `record` says how the value of a `socket` or `kafka` source is written, when a schema is given.
     `options` are those of Spark's reader (`maxFilesPerTrigger`, `subscribe`, `timestampFormat` …).
 
+    `interest` names columns of events that the source is laid out by: partitions, sort order. Then a pipeline reads
+    only what some subscription could want as far as these tell (`wanted_events`).
+
     >>> Source("json", "events/", schema={"symbol": "string", "venue": {"country": "string"}}).ddl
     '`symbol` string, `venue` struct<`country`: string>'
     """
@@ -78,8 +81,14 @@ class Source:
     schema: SparkSchema | None = None
     record: str = "json"
     options: Mapping[str, Any] = field(default_factory=dict)
+    interest: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.interest, str):
+            raise PipelineError(
+                f"source: interest is a list of columns, not the text {self.interest!r}: write [{self.interest!r}]"
+            )
+        object.__setattr__(self, "interest", tuple(self.interest))
         if self.path is not None:
             object.__setattr__(self, "path", str(self.path))  # a Path will do
         if problems := self.problems():
@@ -96,6 +105,11 @@ class Source:
             )
         if self.record not in RECORDS:
             problems.append(f"record is one of {', '.join(RECORDS)}, not {self.record!r}")
+        if _is_text(self) and self.interest:
+            problems.append(
+                f"interest has no place with {self.record if self.format in CARRIERS else self.format} records: which "
+                "are bad is known when all are read"
+            )
         if _is_text(self) and any(name.lower() == _MULTILINE for name in self.options):
             problems.append("one record per line: multiLine is not offered")
         if _is_text(self) and any(name.lower() == _LONGEST_VALUE for name in self.options):

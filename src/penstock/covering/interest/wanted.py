@@ -195,15 +195,16 @@ def find_boxes(
 
 
 def live_plan(
-    source: SubscriptionSource | Matcher | Plan, schema: SchemaLike | None, now: int
+    source: SubscriptionSource | Matcher | Layer | Plan, schema: SchemaLike | None, now: int
 ) -> tuple[Plan, Bools]:
     """The plan of subscriptions, and which of them are live. SubscriptionErrors with all that don't fit the schema."""
     if isinstance(source, Plan):
         return source, source.expires > now
+    if isinstance(source, Layer):
+        return source.plan, _live(source, now)
     if isinstance(source, Matcher):
         if len(source.layers) == 1:
-            layer = source.layers[0]
-            return layer.plan, _live(layer, now)
+            return live_plan(source.layers[0], schema, now)
         return _compiled(_together(source.layers, now), source.schema)
     if isinstance(source, SubscriptionSource):
         known = getattr(source, "schema", None) if schema is None else Schema.of(schema)

@@ -102,7 +102,7 @@ class DocumentBatches(MicroBatches):
         costs: RunningCosts = self._state.kept.setdefault("costs", RunningCosts(unit=FOR_A_NODE))
         self._set_aside_expensive(costs, cost_folder(pin.snapshot, pin.batch), None, pin.batch)
 
-    def _figures(self, pin: Pin) -> dict[str, Any]:
+    def _figures(self, pin: Pin, failures: Path) -> dict[str, Any]:
         folder = _level_folder(pin)
         found = levels_in(folder)
         rmtree(folder, ignore_errors=True)

@@ -1,0 +1,67 @@
+"""How often operators were called in a micro-batch, how often that failed, and how long it took.
+
+A worker leaves the figures of its task in the folder of the run that it is part of (`feedback`), when the task ends
+well. A task that is tried again overwrites them, a run that broke off has a folder of its own, and the folder goes
+before a micro-batch is reported: so no call is counted twice. A replay that the sink skips has those of the run that
+wrote it, unless they were reported already.
+
+    <folder>/calls-<part>.json     {"operators": {"crowd": {"calls": 120, "failures": 3, "seconds": 2.41}}, …}
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from penstock.base.checked_files import FileKind
+from penstock.base.errors import PipelineError
+from penstock.operators.invoke import OperatorStats
+from penstock.pipeline.task_files import leave_in
+
+OperatorCalls = Mapping[str, Mapping[str, float]]
+"""By operator: `calls`; `failures`, time-outs and calls that its breaker refused included; `seconds`."""
+
+log = logging.getLogger("penstock.pipeline")
+
+_CALLS = FileKind({"operators": dict}, PipelineError, "what it says isn't counted")
+_FIGURES = ("calls", "failures", "seconds")
+_FILE = "calls.json"
+
+
+def leave_calls(
+    folder: Path, before: Mapping[str, OperatorStats], after: Mapping[str, OperatorStats]
+) -> None:
+    """On a worker: what one task has called."""
+    spent = {
+        name: {figure: getattr(now, figure) - getattr(before[name], figure) for figure in _FIGURES}
+        for name, now in after.items()
+    }
+    leave_in(folder, _FILE, _CALLS.to_text({"operators": spent}))
+
+
+def read_calls(folder: Path) -> OperatorCalls:
+    """On the driver: what all tasks of a run have called."""
+    found = []
+    for path in sorted(folder.glob("calls-*.json")):
+        try:
+            found.append(_CALLS.read(path)["operators"])
+        except PipelineError as error:
+            log.warning("%s", error)
+    return add_calls(found)
+
+
+def add_calls(several: Iterable[OperatorCalls]) -> OperatorCalls:
+    """The figures of several together; operators that were never asked aren't among them.
+
+    >>> one = {"crowd": {"calls": 2, "failures": 1, "seconds": 0.5}, "flag": {"calls": 0, "seconds": 0.0}}
+    >>> add_calls([one, one])
+    {'crowd': {'calls': 4, 'failures': 2, 'seconds': 1.0}}
+    """
+    sums: dict[str, Counter[str]] = {}
+    for one in several:
+        for name, figures in one.items():
+            sums.setdefault(name, Counter()).update(figures)
+    found = {
+        name: {**figures, "seconds": round(figures["seconds"], 6)} for name, figures in sums.items()
+    }
+    return {name: found[name] for name in sorted(found) if any(found[name].values())}

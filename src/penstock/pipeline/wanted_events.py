@@ -1,0 +1,119 @@
+"""A micro-batch of events, less those that nobody could want: its source reads only the others.
+
+A condition on the frame that Spark hands over with a micro-batch saves no reading: behind that frame stands a plan that
+is settled already, so the condition is evaluated row by row, after everything was read. Spark's log says which files a
+micro-batch has, and files can be read again as a frame at rest, into which Spark pushes conditions down: partitions,
+row groups and columns' minima and maxima are skipped. What the streaming frame would have read is never asked for.
+
+    offsets/17 ─▶ numbers of logs ─▶ sources/0/21, 22 … ─▶ files ─▶ spark.read … .where(interest)
+
+What the log doesn't tell (another source, a format of a later Spark) has the condition on the frame of the micro-batch:
+all of it is read, and only what somebody could want goes on to Python and is matched.
+
+The condition is that of the snapshot that is pinned, so a replay reads the same.
+"""
+
+import functools
+import json
+import logging
+from dataclasses import dataclass
+from operator import or_
+from pathlib import Path
+from urllib.parse import unquote
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from penstock.matching import SnapshotRef
+from penstock.matching.snapshots import open_layers
+from penstock.pipeline.interest import Interest, interest
+from penstock.pipeline.pins import Pin
+from penstock.pipeline.sources import Source
+
+_log = logging.getLogger("penstock.pipeline")
+
+_LOGGED = ("parquet", "orc", "avro")
+"""Formats of which Spark's log has the files."""
+_VERSION = "v1"  # of the logs that are understood here
+
+
+@dataclass
+class WantedEvents:
+    """What somebody could want of a source, by the columns that it can skip by.
+
+    What was found for the last snapshot is kept: as time goes on, leases only end.
+    """
+
+    source: Source
+    _last: tuple[SnapshotRef, int, list[Interest]] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"source": self.source, "_last": None}
+
+    def of(self, frame: DataFrame, pin: Pin, checkpoint: str) -> DataFrame:
+        """The events of a micro-batch that somebody could want, as far as the columns tell."""
+        return self._read(frame, pin, checkpoint).where(self._condition(pin))
+
+    def _condition(self, pin: Pin) -> Column:
+        if self._last is None or self._last[0] != pin.snapshot or not self._last[1] <= pin.now:
+            layers = open_layers(pin.snapshot)
+            found = [interest(layer, self.source.interest, now=pin.now) for layer in layers]
+            self._last = pin.snapshot, pin.now, found
+        return functools.reduce(or_, [one.column for one in self._last[2]])
+
+    def _read(self, frame: DataFrame, pin: Pin, checkpoint: str) -> DataFrame:
+        if self.source.format not in _LOGGED:
+            return frame
+        try:
+            files = files_of(Path(checkpoint), pin.batch)
+            return _at_rest(self.source, files, frame.schema, frame.sparkSession)
+        except (OSError, ValueError, KeyError, PySparkException) as error:
+            _log.warning("micro-batch %d: all of it is read: %r", pin.batch, error)
+            return frame
+
+
+def _at_rest(
+    source: Source, files: list[str], schema: StructType, spark: SparkSession
+) -> DataFrame:
+    """Some files of a source, read as its stream reads them."""
+    assert source.path is not None, "files have one"
+    reader = spark.read.format(source.format).schema(schema)
+    if not any(mark in source.path for mark in "*?[{"):
+        reader = reader.option("basePath", source.path)  # below which folders are partitions
+    for name, value in source.options.items():
+        reader = reader.option(name, value)
+    # Names of files aren't patterns, whatever stands in them.
+    found = reader.option("__globPaths__", "false").load(files)
+    return found.select(*[found[name] for name in schema.names])
+
+
+def files_of(checkpoint: Path, batch: int) -> list[str]:
+    """The files of a micro-batch, by Spark's logs. OSError, ValueError or KeyError if these don't say so."""
+    first = _last_log(checkpoint, batch - 1) + 1 if batch else 0
+    numbers = range(first, _last_log(checkpoint, batch) + 1)
+    found = [path for number in numbers for path in _logged(checkpoint / "sources/0", number)]
+    if not found:
+        raise ValueError(f"the log has no files of micro-batch {batch}")
+    return found
+
+
+def _last_log(checkpoint: Path, batch: int) -> int:
+    """The log of the source that a micro-batch has come to."""
+    *_, offset = _lines(checkpoint / "offsets" / str(batch))
+    return int(json.loads(offset)["logOffset"])
+
+
+def _logged(folder: Path, number: int) -> list[str]:
+    """The files of one log; every now and then one has those of all before it, too."""
+    path = folder / str(number)
+    lines = _lines(path if path.exists() else folder / f"{number}.compact")
+    entries = [json.loads(line) for line in lines if f'"batchId":{number}}}' in line]
+    return [unquote(entry["path"]) for entry in entries]
+
+
+def _lines(path: Path) -> list[str]:
+    version, *lines = path.read_text(encoding="utf-8").splitlines()
+    if version != _VERSION:
+        raise ValueError(f"{path} has version {version!r}")
+    return lines
