@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from penstock.base.remote_paths import AnyPath
 from penstock.base.sql_names import quote_name
 from penstock.delivery.notification_shape import EVENT, ID, READERS
 from penstock.language import Schema
@@ -52,7 +52,7 @@ class EventBatches(MicroBatches):
             store.restore(pin.snapshot, self._source(), self._event_schema(), pin.now)
 
     def _match(
-        self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
+        self, frame: DataFrame, pin: Pin, query: str, failures: AnyPath, *, isolate: bool
     ) -> DataFrame:
         key = event_key(self.schema, self.event_id, frame.columns, pin.batch)
         work = MatchWork(
