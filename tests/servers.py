@@ -8,22 +8,29 @@ possible, and else raises `NoServer` with the reason.
 
 `kafka()` gives the address of a Kafka broker of its own, and the jars that Spark reads it with. Maven fetches both,
 from wherever it is set up to fetch; without Maven, or without the jars, `NoServer` is raised with the reason.
+
+`s3()` gives the address of an S3 server of its own (moto, which keeps all in memory). pip fetches it into a folder of
+its own the first time: it needs an older python-dateutil than we have.
 """
 
 import base64
 import contextlib
 import fcntl
+import hashlib
 import os
 import pwd
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO
 
 START_SECONDS = 600  # however busy the machine is
 INSTALL_SECONDS = 300
@@ -306,3 +313,66 @@ def _wait_for_kafka(server: subprocess.Popen[bytes], log: Path) -> None:
         if server.poll() is not None or time.monotonic() > deadline:
             raise NoServer(f"Kafka didn't start: {log.read_text(errors='replace')[-1000:]}")
         time.sleep(0.1)
+
+
+# --- S3 -----------------------------------------------------------------------------------------
+
+_MOTO = ("moto[s3]==5.2.5", "flask==3.1.3", "flask-cors==6.0.5")
+
+
+@contextlib.contextmanager
+def s3() -> Iterator[str]:
+    """An S3 server that has one bucket, `penstock`, and takes any credentials: its URL."""
+    packages = _moto()
+    port = _free_port()
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            env={**os.environ, "PYTHONPATH": str(packages)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            _wait_for_port(server, port, log)
+            url = f"http://127.0.0.1:{port}"
+            urllib.request.urlopen(urllib.request.Request(f"{url}/penstock", method="PUT")).close()
+            yield url
+        finally:
+            server.kill()
+            server.wait(timeout=START_SECONDS)
+
+
+def _moto() -> Path:
+    """The folder of the packages, of this user and for these versions."""
+    named = hashlib.sha256(" ".join((sys.version, *_MOTO)).encode()).hexdigest()[:12]
+    home = Path.home() / ".cache" / "penstock-tests"
+    home.mkdir(parents=True, exist_ok=True)
+    folder = home / f"moto-{named}"
+    with (home / "moto.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # runs of the tests on one machine take turns
+        if folder.is_dir():
+            return folder
+        draft = Path(tempfile.mkdtemp(dir=home))
+        command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(draft), *_MOTO]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+            if done.returncode:
+                raise NoServer(f"pip can't fetch moto: {done.stderr.strip()[-500:]}")
+            draft.rename(folder)
+        except subprocess.TimeoutExpired:
+            raise NoServer(f"pip took more than {INSTALL_SECONDS} s to fetch moto") from None
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return folder
+
+
+def _wait_for_port(server: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        if server.poll() is not None or time.monotonic() > deadline:
+            log.seek(0)
+            raise NoServer(f"moto didn't start: {log.read().decode(errors='replace')[-500:]}")
+        time.sleep(0.05)

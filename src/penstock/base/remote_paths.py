@@ -127,7 +127,9 @@ class RemotePath:
 
     def age(self) -> float:
         """Seconds since a file, or the newest file of a folder, was written; none if it is gone."""
-        times = [one.mtime_ns for one in (self._info(), *self._inside()) if one.mtime_ns]
+        found = self._info()
+        files = self._inside() if found.type == _fs().FileType.Directory else [found]
+        times = [one.mtime_ns for one in files if one.mtime_ns]
         return time.time() - max(times) / 1e9 if times else 0.0
 
     # --- writing --------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """The batch job of `penstock match`: what is asked for, checked before Spark starts, and then done."""
 
-import shutil
 import sys
 import tempfile
 import time

@@ -425,4 +425,3 @@ def open_plan(folder: AnyPath, checksum: int) -> tuple[Plan, dict[str, Any]]:
         raise SnapshotError(f"{folder} isn't a plan ({error!r}): {REMEDY}") from error
     _opened.add(str(folder))
     return plan, arrays
-

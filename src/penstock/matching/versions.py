@@ -10,7 +10,6 @@ later one has it.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from penstock.base.checked_files import FieldType, FileKind

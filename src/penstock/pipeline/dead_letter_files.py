@@ -140,7 +140,7 @@ def _read_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 assert isinstance(path, RemotePath), "as it was given"
                 path.download(copy)
                 copy.seek(0)
-                for lines in iter(lambda: copy.readlines(_TOGETHER), []):  # noqa: B023
+                for lines in iter(lambda: copy.readlines(_TOGETHER), []):
                     letters = [json.loads(line) for line in lines]
                     columns = [pa.array([one[name] for one in letters]) for name in SCHEMA.names]
                     yield pa.RecordBatch.from_arrays(columns, names=SCHEMA.names)

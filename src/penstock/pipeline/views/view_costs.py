@@ -5,7 +5,6 @@ documents have, because a pattern that looks at every node once, and returns it,
 less isn't worth a line: of 100,000 views hardly any takes more.
 """
 
-
 import numpy as np
 
 from penstock.base.remote_paths import AnyPath
