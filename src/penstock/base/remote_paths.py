@@ -84,6 +84,11 @@ class RemotePath:
     def parent(self) -> "RemotePath":
         return replace(self, uri=self.uri.rpartition("/")[0])
 
+    @property
+    def for_spark(self) -> str:
+        """The URI by which Spark knows it. How it is reached is in Spark's settings (`spark.hadoop.fs.s3a.…`)."""
+        return f"s3a{self.uri.removeprefix('s3')}" if self.uri.startswith("s3:") else self.uri
+
     def absolute(self) -> "RemotePath":
         return self
 
@@ -210,6 +215,11 @@ class RemotePath:
 
 
 AnyPath = Path | RemotePath
+
+
+def uri_for_spark(path: AnyPath) -> str:
+    """What Spark is told of a path."""
+    return path.for_spark if isinstance(path, RemotePath) else str(path)
 
 
 def paths_in(folder: AnyPath, pattern: str) -> list[AnyPath]:

@@ -210,13 +210,13 @@ class TableIntake:
                 "a process of Spark's watches the registry, which can't see one in memory: open one by URL "
                 "(penstock.Subscriptions.open)"
             )
-        home = f"{outlet.checkpoint}/penstock/joins"
-        letters = f"{home}/letters"
+        home = path_of(outlet.checkpoint) / "penstock" / "joins"
+        letters = str(home / "letters")
         records = {name: one.records for name, one in self.streams.items() if one.records}
         frames = {name: one.frame for name, one in self.streams.items()}
         streams = JoinStreams(frames, self.catalog, self.options, records, self.refused)
-        found = streams.notifications(url, path_of(home), letters, explode=False)
-        batches = ChangeBatches(outlet, shape, home, letters, reports)
+        found = streams.notifications(url, home, letters, explode=False)
+        batches = ChangeBatches(outlet, shape, str(home), letters, reports)
         return RevivedQuery(outlet.start(_with_message(found, self.told), batches))
 
 

@@ -55,7 +55,8 @@ class Pipeline:
     - `documents`: XML or JSON, from such a source. Tree patterns get them.
     - `subscriptions`: a registry, or its URL. Tables, and Spark Connect, need one with a URL.
     - `sink`: where notifications go (`penstock.delivery.notification_shape` says what they are like).
-    - `checkpoint`: the folder in which it keeps how far it is. Started again with the same one, it goes on from there.
+    - `checkpoint`: the folder in which it keeps how far it is, or a URI (`s3://bucket/folder`). Started again with the
+      same one, it goes on from there.
     - `dead_letter`: where bad records go; by default JSON files in the checkpoint folder (`penstock/dead-letters`).
     - `trigger`: `"1 second"`; `"available-now"` ends when everything that is there has been read.
     - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read and
