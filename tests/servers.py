@@ -239,17 +239,26 @@ def _java() -> str:
 
 def _kafka_jars(folder: Path) -> list[Path]:
     """The jars of the broker and of Spark's Kafka source, in Maven's own store."""
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise NoServer("Kafka's jars come from Maven, and there is no mvn")
-    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     needed = [
-        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", version("pyspark"), alone),
-        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", _TOKENS, alone),
-        ("org.apache.commons", "commons-pool2", _POOL, alone),
+        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", version("pyspark"), _ALONE),
+        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", _TOKENS, _ALONE),
+        ("org.apache.commons", "commons-pool2", _POOL, _ALONE),
         ("org.apache.kafka", "kafka_2.13", _KAFKA, ""),
         ("org.slf4j", "slf4j-reload4j", "1.7.36", ""),
     ]
+    return _jars(folder, "Kafka", needed)
+
+
+_ALONE = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
+
+
+def _jars(folder: Path, whose: str, needed: list[tuple[str, str, str, str]]) -> list[Path]:
+    """Jars and what they need, in Maven's own store: group, name, version, and what is left out of that."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NoServer(f"{whose}'s jars come from Maven, and there is no mvn")
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
         f"<version>{number}</version>{rest}</dependency>\n"
@@ -268,10 +277,10 @@ def _kafka_jars(folder: Path) -> list[Path]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS)
     except subprocess.TimeoutExpired:
-        raise NoServer(f"mvn took more than {INSTALL_SECONDS} s to fetch Kafka's jars") from None
+        raise NoServer(f"mvn took more than {INSTALL_SECONDS} s to fetch {whose}'s jars") from None
     if done.returncode or not found.exists():
         problem = (done.stdout + done.stderr).strip() or f"it exited with {done.returncode}"
-        raise NoServer(f"mvn can't fetch Kafka's jars: {problem.splitlines()[0][:500]}")
+        raise NoServer(f"mvn can't fetch {whose}'s jars: {problem.splitlines()[0][:500]}")
     return [Path(jar) for jar in found.read_text().strip().split(os.pathsep)]
 
 
@@ -341,6 +350,23 @@ def s3() -> Iterator[str]:
         finally:
             server.kill()
             server.wait(timeout=START_SECONDS)
+
+
+_HADOOP = "3.5.0"  # as Spark has
+_AWS = "2.35.4"  # what that was made with
+_OF_SPARK = ("/io/netty/", "/org/slf4j/", "/org/apache/httpcomponents/", "/commons-")
+
+
+def s3a_jars(folder: Path) -> list[Path]:
+    """What Spark needs to reach S3 itself: a few parts of Amazon's bundle, which is thirty times as large."""
+    parts = ("s3", "s3-transfer-manager", "sts", "apache-client")
+    needed = [
+        ("org.apache.hadoop", "hadoop-aws", _HADOOP, _ALONE),
+        *[("software.amazon.awssdk", part, _AWS, "") for part in parts],
+        ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1", _ALONE),
+    ]
+    found = _jars(folder, "S3", needed)
+    return [jar for jar in found if not any(part in str(jar) for part in _OF_SPARK)]
 
 
 def _moto() -> Path:

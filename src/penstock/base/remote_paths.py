@@ -50,14 +50,14 @@ class RemotePath:
     options: str = ""
 
     @staticmethod
-    def of(text: str) -> "RemotePath":
-        """PipelineError if nothing can be kept there."""
+    def of(text: str, what: str = "folder") -> "RemotePath":
+        """PipelineError if nothing can be kept there; `what` is what a user calls it."""
         uri, _, options = text.partition("?")
         scheme, _, rest = uri.partition("://")
         if _SAME.get(scheme, scheme) not in SCHEMES:
             known = ", ".join(f"{one}://" for one in SCHEMES)
             raise PipelineError(
-                f"{text}: Penstock can't keep files there. Give a folder of a mounted file system, or a URI that "
+                f"{what} {text}: Penstock can't keep files there. Give a folder of a mounted file system, or a URI that "
                 f"begins with {known}"
             )
         scheme = _SAME[scheme] if scheme in ("s3a", "s3n", "gcs") else scheme

@@ -29,7 +29,8 @@ class VersionFiles:
     """The versions of one folder; `fields` are what each of them must have.
 
     >>> import tempfile; folder = tempfile.TemporaryDirectory()
-    >>> versions = VersionFiles(Path(folder.name), {"sequence": int}, "publish it again")
+    >>> from penstock.base.locations import path_of
+    >>> versions = VersionFiles(path_of(folder.name), {"sequence": int}, "publish it again")
     >>> versions.write(1, {"sequence": 5}), versions.write(1, {"sequence": 6})
     (True, False)
     >>> versions.numbers(), versions.read(1)["sequence"]

@@ -78,9 +78,9 @@ def check_writable(path: str) -> str:
     return path
 
 
-def _check_own_folder(path: str) -> str:
+def _check_own_folder(path: str, info: ValidationInfo) -> str:
     """A folder in which Penstock keeps files of its own."""
-    refusing(path_of)(path)
+    refusing(lambda value: path_of(value, str(info.field_name)))(path)
     return check_writable(path)
 
 

@@ -36,7 +36,7 @@ class Outlet:
         name: str | None,
     ) -> "Outlet":
         """What a user says; dead letters are files in the checkpoint folder if nothing is said of them."""
-        folder = path_of(checkpoint).absolute()
+        folder = path_of(checkpoint, "checkpoint").absolute()
         letters = dead_letter or FileSink(
             uri_for_spark(folder / "penstock" / "dead-letters"), "json"
         )

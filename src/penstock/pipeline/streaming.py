@@ -129,7 +129,9 @@ class Pipeline:
         return found or self.spark or local_session()
 
     def _intakes(self, spark: SparkSession) -> list[Intake]:
-        snapshots = None if self.snapshots is None else str(path_of(self.snapshots).absolute())
+        snapshots = (
+            None if self.snapshots is None else str(path_of(self.snapshots, "snapshots").absolute())
+        )
         found: list[Intake] = []
         if self.events is not None:
             options = EventOptions(
