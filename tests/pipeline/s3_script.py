@@ -17,7 +17,8 @@ def main(folder: Path, checkpoint: str, server: str, jars: str) -> None:
         "spark.hadoop.fs.s3a.endpoint": f"http://{server}",
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.connection.expect.continue": "false",  # moto doesn't know of it
+        # Amazon's other client, which uploads files of state, doesn't understand how moto says "100 Continue".
+        "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false",
     }
     desk = Desk(local_session("local[2]", config={"spark.jars": jars, **reached}), folder)
     batches = []

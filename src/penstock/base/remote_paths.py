@@ -57,8 +57,8 @@ class RemotePath:
         if _SAME.get(scheme, scheme) not in SCHEMES:
             known = ", ".join(f"{one}://" for one in SCHEMES)
             raise PipelineError(
-                f"{what} {text}: Penstock can't keep files there. Give a folder of a mounted file system, or a URI that "
-                f"begins with {known}"
+                f"{what} {text}: Penstock can't keep files there. Give a folder of a mounted file system, or a URI "
+                f"that begins with {known}"
             )
         scheme = _SAME[scheme] if scheme in ("s3a", "s3n", "gcs") else scheme
         return RemotePath(f"{scheme}://{rest.rstrip('/')}", options)
