@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import tempfile
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     os.environ["PYSPARK_PYTHON"] = str(Path(__file__).parent / "worker_python")
     os.environ["PENSTOCK_TEST_PYTHON"] = sys.executable
+    # Workers have the environment with which their Spark was started; the S3 server of the tests takes anything.
+    os.environ.update(AWS_ACCESS_KEY_ID="penstock", AWS_SECRET_ACCESS_KEY="penstock")
+    os.environ["PENSTOCK_CACHE"] = str(Path(os.environ[_JAVA_FOLDER]) / "cache")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -135,3 +139,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The address of an S3 server, host and port."""
+    from tests.servers import NoServer, s3
+
+    try:
+        with s3() as url:
+            yield url.removeprefix("http://")
+    except NoServer as reason:
+        pytest.skip(f"no S3 server: {reason}")
+
+
+@pytest.fixture
+def s3_folder(s3_server: str) -> str:
+    """The URI of a folder there that nobody else has."""
+    return f"s3://penstock/{uuid.uuid4().hex}?endpoint_override={s3_server}&scheme=http&region=us-east-1"

@@ -11,22 +11,29 @@ in the same way.
 
 `kafka()` gives the address of a Kafka broker of its own, and the jars that Spark reads it with. Maven fetches both,
 from wherever it is set up to fetch; without Maven, or without the jars, `NoServer` is raised with the reason.
+
+`s3()` gives the address of an S3 server of its own (moto, which keeps all in memory). pip fetches it into a folder of
+its own the first time: it needs an older python-dateutil than we have.
 """
 
 import base64
 import contextlib
 import fcntl
+import hashlib
 import os
 import pwd
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO
 
 START_SECONDS = 600  # however busy the machine is
 INSTALL_SECONDS = 300
@@ -300,17 +307,26 @@ def _java() -> str:
 
 def _kafka_jars(folder: Path) -> list[Path]:
     """The jars of the broker and of Spark's Kafka source, in Maven's own store."""
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise NoServer("Kafka's jars come from Maven, and there is no mvn")
-    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     needed = [
-        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", version("pyspark"), alone),
-        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", _TOKENS, alone),
-        ("org.apache.commons", "commons-pool2", _POOL, alone),
+        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", version("pyspark"), _ALONE),
+        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", _TOKENS, _ALONE),
+        ("org.apache.commons", "commons-pool2", _POOL, _ALONE),
         ("org.apache.kafka", "kafka_2.13", _KAFKA, ""),
         ("org.slf4j", "slf4j-reload4j", "1.7.36", ""),
     ]
+    return _jars(folder, "Kafka", needed)
+
+
+_ALONE = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
+
+
+def _jars(folder: Path, whose: str, needed: list[tuple[str, str, str, str]]) -> list[Path]:
+    """Jars and what they need, in Maven's own store: group, name, version, and what is left out of that."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NoServer(f"{whose}'s jars come from Maven, and there is no mvn")
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
         f"<version>{number}</version>{rest}</dependency>\n"
@@ -329,10 +345,10 @@ def _kafka_jars(folder: Path) -> list[Path]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS)
     except subprocess.TimeoutExpired:
-        raise NoServer(f"mvn took more than {INSTALL_SECONDS} s to fetch Kafka's jars") from None
+        raise NoServer(f"mvn took more than {INSTALL_SECONDS} s to fetch {whose}'s jars") from None
     if done.returncode or not found.exists():
         problem = (done.stdout + done.stderr).strip() or f"it exited with {done.returncode}"
-        raise NoServer(f"mvn can't fetch Kafka's jars: {problem.splitlines()[0][:500]}")
+        raise NoServer(f"mvn can't fetch {whose}'s jars: {problem.splitlines()[0][:500]}")
     return [Path(jar) for jar in found.read_text().strip().split(os.pathsep)]
 
 
@@ -374,3 +390,83 @@ def _wait_for_kafka(server: subprocess.Popen[bytes], log: Path) -> None:
         if server.poll() is not None or time.monotonic() > deadline:
             raise NoServer(f"Kafka didn't start: {log.read_text(errors='replace')[-1000:]}")
         time.sleep(0.1)
+
+
+# --- S3 -----------------------------------------------------------------------------------------
+
+_MOTO = ("moto[s3]==5.2.5", "flask==3.1.3", "flask-cors==6.0.5")
+
+
+@contextlib.contextmanager
+def s3() -> Iterator[str]:
+    """An S3 server that has one bucket, `penstock`, and takes any credentials: its URL."""
+    packages = _moto()
+    port = _free_port()
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            env={**os.environ, "PYTHONPATH": str(packages)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            _wait_for_port(server, port, log)
+            url = f"http://127.0.0.1:{port}"
+            urllib.request.urlopen(urllib.request.Request(f"{url}/penstock", method="PUT")).close()
+            yield url
+        finally:
+            server.kill()
+            server.wait(timeout=START_SECONDS)
+
+
+_HADOOP = "3.5.0"  # as Spark has
+_AWS = "2.35.4"  # what that was made with
+_OF_SPARK = ("/io/netty/", "/org/slf4j/", "/org/apache/httpcomponents/", "/commons-")
+
+
+def s3a_jars(folder: Path) -> list[Path]:
+    """What Spark needs to reach S3 itself: a few parts of Amazon's bundle, which is thirty times as large."""
+    parts = ("s3", "s3-transfer-manager", "sts", "apache-client")
+    needed = [
+        ("org.apache.hadoop", "hadoop-aws", _HADOOP, _ALONE),
+        *[("software.amazon.awssdk", part, _AWS, "") for part in parts],
+        ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1", _ALONE),
+    ]
+    found = _jars(folder, "S3", needed)
+    return [jar for jar in found if not any(part in str(jar) for part in _OF_SPARK)]
+
+
+def _moto() -> Path:
+    """The folder of the packages, of this user and for these versions."""
+    named = hashlib.sha256(" ".join((sys.version, *_MOTO)).encode()).hexdigest()[:12]
+    home = Path.home() / ".cache" / "penstock-tests"
+    home.mkdir(parents=True, exist_ok=True)
+    folder = home / f"moto-{named}"
+    with (home / "moto.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # runs of the tests on one machine take turns
+        if folder.is_dir():
+            return folder
+        draft = Path(tempfile.mkdtemp(dir=home))
+        command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(draft), *_MOTO]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+            if done.returncode:
+                raise NoServer(f"pip can't fetch moto: {done.stderr.strip()[-500:]}")
+            draft.rename(folder)
+        except subprocess.TimeoutExpired:
+            raise NoServer(f"pip took more than {INSTALL_SECONDS} s to fetch moto") from None
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return folder
+
+
+def _wait_for_port(server: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        if server.poll() is not None or time.monotonic() > deadline:
+            log.seek(0)
+            raise NoServer(f"moto didn't start: {log.read().decode(errors='replace')[-500:]}")
+        time.sleep(0.05)

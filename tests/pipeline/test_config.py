@@ -193,7 +193,7 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path):
             "dead_letter.when: a dead letter has no kind",
         ),
         ({"dead_letter": []}, "dead_letter is a mapping with a format, not a list"),
-        ({"checkpoint": "s3a://b/c"}, "checkpoint s3a://b/c: Penstock keeps its own files there"),
+        ({"checkpoint": "ftp://b/c"}, "checkpoint ftp://b/c: Penstock can't keep files there"),
         ({"subscriptions": "nowhere.db"}, "subscriptions nowhere.db: there is no such registry"),
         (
             {"event_time": "prise"},

@@ -7,6 +7,9 @@ Written beside its final place, synced, then renamed: a reader sees all of it or
 the checksum of the arrays, and one of its own, so that a torn, changed or foreign file is found before a worker maps
 it. Arrays are mapped read-only: workers of one host share one copy in the page cache. There are two files, however
 many arrays there are: a pipeline writes such a folder with every change, and a sync of each file is what takes time.
+
+In an object store nothing can be renamed: the manifest is written last, and without it there is no folder. A reader
+maps a copy on its own disk (`local_copies`), which the manifest's checksum names.
 """
 
 import itertools
@@ -24,6 +27,8 @@ from penstock.base.arrays import AnyArray
 from penstock.base.checked_files import FileKind, checksum_of
 from penstock.base.durable import make_folder, sync_folder, write_file
 from penstock.base.errors import SnapshotError
+from penstock.base.local_copies import forget_copy, map_copy
+from penstock.base.remote_paths import AnyPath, RemotePath
 
 MANIFEST, ARRAYS = "manifest.json", "arrays"
 REMEDY = "start the pipeline or the job again: it is compiled anew from the registry"
@@ -49,7 +54,7 @@ def unpack_texts(data: AnyArray, ends: AnyArray) -> list[str]:
     return [whole[a:b].decode() for a, b in itertools.pairwise(ends.tolist())]
 
 
-def write_folder(folder: Path, header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> int:
+def write_folder(folder: AnyPath, header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> int:
     """Write a folder of arrays atomically; the checksum of its manifest, which covers all of it.
 
     A folder that is there already is left alone: content is never changed.
@@ -61,6 +66,9 @@ def write_folder(folder: Path, header: Mapping[str, Any], arrays: Mapping[str, A
         "size": len(data),
         "crc32": zlib.crc32(data),
     }
+    if isinstance(folder, RemotePath):
+        _write_remote(folder, content, data)
+        return checksum_of(content)
     if folder.exists():
         return checksum_of(content)
     draft = folder.parent / f".draft-{uuid.uuid4().hex}"
@@ -83,6 +91,16 @@ def write_folder(folder: Path, header: Mapping[str, Any], arrays: Mapping[str, A
     return checksum_of(content)
 
 
+def _write_remote(folder: RemotePath, content: Mapping[str, Any], data: bytes) -> None:
+    try:
+        if not (folder / MANIFEST).exists():
+            if data:
+                write_file(folder / ARRAYS, data)
+            write_file(folder / MANIFEST, _KIND.to_text(content))
+    except OSError as error:
+        raise SnapshotError(f"can't write {folder}: {error.strerror or error}") from error
+
+
 def _end_to_end(arrays: Mapping[str, AnyArray]) -> tuple[bytes, dict[str, list[Any]]]:
     """The bytes of arrays, and where each of them lies: type, shape, first byte."""
     data, places = bytearray(), {}
@@ -96,26 +114,41 @@ def _end_to_end(arrays: Mapping[str, AnyArray]) -> tuple[bytes, dict[str, list[A
 
 
 def read_folder(
-    folder: Path, checksum: int | None = None, remedy: str = REMEDY
+    folder: AnyPath, checksum: int | None = None, remedy: str = REMEDY
 ) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     """Check a folder against its manifest, and that against its checksum if that is known; map its arrays."""
     kind = replace(_KIND, remedy=remedy)
     content = read_manifest(folder, remedy)
     if checksum is not None and checksum_of(content) != checksum:
         raise kind.damage(folder / MANIFEST, "it isn't the one that was published")
-    path = folder / ARRAYS
-    data = _mapped(path, kind)
+    data = _checked(folder / ARRAYS, content, kind)
+    try:
+        places = content["arrays"].items()
+        return content["header"], {name: _array(data, *place) for name, place in places}
+    except (TypeError, ValueError, OverflowError) as error:
+        raise kind.damage(folder / MANIFEST, f"it describes no arrays ({error})") from error
+
+
+def _checked(path: AnyPath, content: Mapping[str, Any], kind: FileKind) -> AnyArray:
+    """The bytes of all arrays, mapped and checked."""
+    if isinstance(path, Path):
+        return _check(path, _mapped(path, kind), content, kind)
+    version, size = str(checksum_of(content)), content["size"]
+    try:
+        return _check(path, map_copy(path, version, size), content, kind)
+    except SnapshotError:  # if only the copy is damaged, the next one isn't
+        forget_copy(path, version)
+        return _check(path, map_copy(path, version, size), content, kind)
+
+
+def _check(path: AnyPath, data: AnyArray, content: Mapping[str, Any], kind: FileKind) -> AnyArray:
     if len(data) != content["size"]:
         raise kind.damage(
             path, f"it is torn: {len(data):,} bytes, the manifest says {content['size']:,}"
         )
     if zlib.crc32(data.data) != content["crc32"]:
         raise kind.damage(path, "its checksum is wrong")
-    try:
-        places = content["arrays"].items()
-        return content["header"], {name: _array(data, *place) for name, place in places}
-    except (TypeError, ValueError, OverflowError) as error:
-        raise kind.damage(folder / MANIFEST, f"it describes no arrays ({error})") from error
+    return data
 
 
 def _mapped(path: Path, kind: FileKind) -> AnyArray:
@@ -140,7 +173,7 @@ def _array(data: AnyArray, dtype: str, shape: list[int], first: int) -> AnyArray
     return found.view(type_).reshape(shape)
 
 
-def read_manifest(folder: Path, remedy: str = REMEDY) -> dict[str, Any]:
+def read_manifest(folder: AnyPath, remedy: str = REMEDY) -> dict[str, Any]:
     """What a folder says of itself, without its arrays."""
     try:
         return replace(_KIND, remedy=remedy).read(folder / MANIFEST)

@@ -10,10 +10,10 @@ import types
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from penstock.base.errors import PenstockError
+from penstock.base.remote_paths import AnyPath
 
 FORMAT = 3
 """Of all files of Penstock that are read again; those before 3 had no checksums, and are refused."""
@@ -40,7 +40,7 @@ class FileKind:
         head = {"format": FORMAT, "checksum": checksum_of(content)}
         return json.dumps(head | dict(content)) + "\n"
 
-    def read(self, path: Path) -> dict[str, Any]:
+    def read(self, path: AnyPath) -> dict[str, Any]:
         """The content of a document. `FileNotFoundError` if there is none."""
         try:
             text = path.read_bytes().decode()
@@ -52,7 +52,7 @@ class FileKind:
             raise self.error(f"{path} can't be read: {error.strerror or error}") from error
         return self.from_text(text, path)
 
-    def from_text(self, text: str, place: Path | str) -> dict[str, Any]:
+    def from_text(self, text: str, place: AnyPath | str) -> dict[str, Any]:
         """The content of a document that stands at a place."""
         try:
             found = json.loads(text)
@@ -72,7 +72,7 @@ class FileKind:
                 raise self.damage(place, f"{name!r} is {type(value).__name__}")
         return found
 
-    def damage(self, place: Path | str, reason: str) -> PenstockError:
+    def damage(self, place: AnyPath | str, reason: str) -> PenstockError:
         """The error that says what is wrong with the file, and what to do."""
         return self.error(
             f"{place} is damaged: {reason}. {self.remedy[0].upper()}{self.remedy[1:]}"

@@ -3,6 +3,20 @@
 from pathlib import Path
 
 from penstock.base.errors import PipelineError
+from penstock.base.remote_paths import AnyPath, RemotePath
+
+
+def path_of(path: str | Path | RemotePath, what: str = "folder") -> AnyPath:
+    """The path of a folder or file, wherever it is: from a path, a `file:` URI, or one of an object store or of HDFS.
+
+    `what` is what a user calls it.
+
+    >>> path_of("file:///data/in"), path_of("s3://bucket/in")
+    (PosixPath('/data/in'), RemotePath(uri='s3://bucket/in', options=''))
+    """
+    if isinstance(path, RemotePath) or is_remote(path):
+        return RemotePath.of(str(path), what)
+    return local_path(path, what)
 
 
 def local_path(path: str | Path, what: str) -> Path:

@@ -85,7 +85,7 @@ def match(
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="For the compiled plan; on a cluster, one that all workers see.",
+            help="For the compiled plan; on a cluster, a folder or URI that all workers see.",
             rich_help_panel=SPARK,
         ),
     ] = None,

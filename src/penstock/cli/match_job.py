@@ -1,6 +1,5 @@
 """The batch job of `penstock match`: what is asked for, checked before Spark starts, and then done."""
 
-import shutil
 import sys
 import tempfile
 import time
@@ -86,13 +85,15 @@ def run_match(job: MatchJob) -> dict[str, Any]:
 def _pinned(frame: "DataFrame", job: MatchJob) -> "Iterator[tuple[SnapshotRef, Refusals]]":
     """A snapshot of the subscriptions for these events, and those that were refused. It goes when the job is done,
     unless it is a registry's in a folder of the user's: then the next job finds it there."""
+    from penstock.base.durable import delete_folder
+    from penstock.base.locations import path_of
     from penstock.language import Schema
     from penstock.pipeline.frames import snapshot_store
 
     schema = Schema.of(frame.schema).with_operators(job.operators.signatures)
     _progress("compiling subscriptions …")
     subs, refused = open_subscriptions(job.subscriptions, job.columns, schema, job.operators)
-    root = Path(job.snapshots or tempfile.mkdtemp(prefix="penstock-snapshots-"))
+    root = path_of(job.snapshots or tempfile.mkdtemp(prefix="penstock-snapshots-"))
     store = snapshot_store(root, subs, schema, job.engine)
     try:
         ref, errors = store.publish(subs, schema)
@@ -100,9 +101,9 @@ def _pinned(frame: "DataFrame", job: MatchJob) -> "Iterator[tuple[SnapshotRef, R
     finally:
         subs.close()
         if job.snapshots is None:
-            shutil.rmtree(root, ignore_errors=True)
+            delete_folder(root)
         elif is_file(job.subscriptions):
-            shutil.rmtree(store.folder, ignore_errors=True)
+            delete_folder(store.folder)
 
 
 def _refuse(refused: "Refusals", skip_bad: bool) -> None:

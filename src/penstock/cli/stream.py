@@ -2,7 +2,7 @@
 
 Ctrl-C and SIGTERM stop it after the micro-batch that it is working on; a second one doesn't wait. What is shown while
 it runs goes to standard error, because notifications may go to standard output: a screen that is drawn anew on a
-terminal, else a line per micro-batch. What Spark says goes to a log in the checkpoint folder.
+terminal, else a line per micro-batch. What Spark says goes to a log in the checkpoint folder, if that is mounted.
 """
 
 import json
@@ -72,7 +72,8 @@ def run(
     penstock run pipeline.yaml
     """
     from penstock.base.errors import PipelineError
-    from penstock.base.locations import local_path
+    from penstock.base.locations import path_of
+    from penstock.base.remote_paths import RemotePath
     from penstock.pipeline import read_config
 
     if not file.is_file():
@@ -86,7 +87,8 @@ def run(
         _check_filters(config)
         say(f"{file}: fine. {described}.")
         return
-    log = local_path(config.checkpoint, "checkpoint") / "penstock" / "spark.log"
+    checkpoint = path_of(config.checkpoint)
+    log = None if isinstance(checkpoint, RemotePath) else checkpoint / "penstock" / "spark.log"
     opened = session(
         master or config.spark.master, config.name or "penstock", config.spark.config, log=log
     )
@@ -97,7 +99,7 @@ def run(
             with _screen(config) as screen:
                 _follow(running, stopping, screen)
         except PipelineError as error:
-            more = f"\n(what Spark says of it is in {log})" if log.exists() else ""
+            more = f"\n(what Spark says of it is in {log})" if log and log.exists() else ""
             raise PipelineError(f"{error}{more}") from error
         summary = running.metrics.summary()
     if as_json:

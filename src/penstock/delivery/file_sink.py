@@ -26,6 +26,7 @@ from penstock.delivery.task_rows import TaskRows
 
 FILE_FORMATS = ("parquet", "json")
 _PARTITION, _KIND = "batch", "kind"
+_COMPLETE = "_SUCCESS"  # what Spark writes into a folder last
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class FileSink:
     A folder is written under a hidden name, synced, and renamed when it is complete, so a reader never sees half a
     batch. `_manifest` in it has the size and the checksum of every file: a replay that finds the folder as that says
     has nothing to do, because it would write the same; one that finds anything else writes it again. In an object
-    store, where nothing can be renamed at once, a replay overwrites instead.
+    store, where nothing can be renamed at once, Spark's own mark says that the folder is complete: a reader that
+    doesn't look for it may see half a batch while it is written.
 
     `_penstock.json` says whose folder it is: the micro-batches of two pipelines, or of a pipeline that lost its
     checkpoint, have the same numbers and other contents.
@@ -84,7 +86,10 @@ class FileSink:
             return True
         path = self._folder(batch)
         claim(rows.sparkSession, path, batch.query)
-        rows.write.mode("overwrite").format(self.format).save(f"{path}/{_PARTITION}={batch.id}")
+        target = f"{path}/{_PARTITION}={batch.id}"
+        if _is_there(rows.sparkSession, f"{target}/{_COMPLETE}"):
+            return False
+        rows.write.mode("overwrite").format(self.format).save(target)
         return True
 
     def write_in_tasks(self, rows: TaskRows, batch: Batch) -> int | None:
@@ -190,6 +195,14 @@ def _local_owner(path: str) -> str | None:
         return _owner((local_path(path, "sink") / _CLAIM).read_text(encoding="utf-8"), path)
     except FileNotFoundError:
         return None
+
+
+def _is_there(spark: SparkSession, path: str) -> bool:
+    """Whether there is a file where only Spark gets to."""
+    try:
+        return bool(spark.read.text(path).schema)
+    except AnalysisException:
+        return False
 
 
 def _remote_owner(spark: SparkSession, path: str) -> str | None:

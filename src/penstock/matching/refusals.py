@@ -10,13 +10,13 @@ micro-batch.
 import functools
 import uuid
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from penstock.base.array_folders import REMEDY
 from penstock.base.checked_files import FileKind
 from penstock.base.durable import make_folder, sync_folder, write_file
 from penstock.base.errors import FilterError, SnapshotError
+from penstock.base.remote_paths import AnyPath
 from penstock.matching.compile import Errors
 
 _FOLDER = "errors"
@@ -24,7 +24,7 @@ _KIND = FileKind({"errors": list, "replaced": list}, SnapshotError, REMEDY)
 _LONGEST = 1000  # characters of a filter that are kept
 
 
-def write_errors(folder: Path, errors: Errors, replaced: Iterable[int] = ()) -> str | None:
+def write_errors(folder: AnyPath, errors: Errors, replaced: Iterable[int] = ()) -> str | None:
     """Write a file and return its name; None if there is nothing to write."""
     gone = sorted(replaced)
     if not errors and not gone:
@@ -41,7 +41,7 @@ def write_errors(folder: Path, errors: Errors, replaced: Iterable[int] = ()) -> 
     return name
 
 
-def read_errors(folder: Path, base: str | None, overlay: str | None) -> Errors:
+def read_errors(folder: AnyPath, base: str | None, overlay: str | None) -> Errors:
     """The errors of a version: of its base, unless the overlay has replaced them, and of its overlay."""
     of_base, _ = _read(folder, base)
     of_overlay, replaced = _read(folder, overlay)
@@ -50,18 +50,18 @@ def read_errors(folder: Path, base: str | None, overlay: str | None) -> Errors:
     return [*(e for e in of_base if e[0] not in replaced), *of_overlay]
 
 
-def delete_errors(folder: Path, names: Iterable[str]) -> None:
+def delete_errors(folder: AnyPath, names: Iterable[str]) -> None:
     """Delete files that no version needs any more."""
     for name in names:
         _path(folder, name).unlink(missing_ok=True)
 
 
-def _read(folder: Path, name: str | None) -> tuple[Errors, frozenset[int]]:
+def _read(folder: AnyPath, name: str | None) -> tuple[Errors, frozenset[int]]:
     return ([], frozenset()) if name is None else _read_file(_path(folder, name))
 
 
 @functools.lru_cache(maxsize=4)
-def _read_file(path: Path) -> tuple[Errors, frozenset[int]]:
+def _read_file(path: AnyPath) -> tuple[Errors, frozenset[int]]:
     try:
         content = _KIND.read(path)
         return [_from_list(*e) for e in content["errors"]], frozenset(map(int, content["replaced"]))
@@ -71,7 +71,7 @@ def _read_file(path: Path) -> tuple[Errors, frozenset[int]]:
         raise _KIND.damage(path, f"it has no errors of filters ({error})") from error
 
 
-def _path(folder: Path, name: str) -> Path:
+def _path(folder: AnyPath, name: str) -> AnyPath:
     return folder / _FOLDER / f"{name}.json"
 
 

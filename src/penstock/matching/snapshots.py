@@ -23,13 +23,10 @@ while the registry hasn't changed since.
 import functools
 import json
 import logging
-import shutil
 import threading
-import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +34,11 @@ import numpy as np
 from penstock.base.array_folders import REMEDY, read_folder, write_folder
 from penstock.base.arrays import Int64s
 from penstock.base.checked_files import FieldType
+from penstock.base.durable import age_of, delete_folder
 from penstock.base.errors import PenstockError, SnapshotError
 from penstock.base.growth import many_changes
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.language.conjunctions import Progress
 from penstock.language.schema import Schema, SchemaLike
 from penstock.language.signatures import NO_OPERATORS, Signatures
@@ -75,14 +75,14 @@ _UNNAMED = 3600.0  # seconds after which no publisher will name a plan that no v
 
 _HEALTH = Health()  # of operators: a breaker that is open stays so when the next version is opened
 _log = logging.getLogger(__name__)
-_compacting: set[Path] = set()  # the folders that this process is compacting
+_compacting: set[AnyPath] = set()  # the folders that this process is compacting
 _compacting_lock = threading.Lock()
 _opened: set[str] = set()  # the plans that this process has written or opened
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRef:
-    """The name of a snapshot: a folder that every worker can see, and a version in it. This is what travels."""
+    """The name of a snapshot: a folder or URI that every worker can see, and a version in it. This is what travels."""
 
     path: str
     version: int
@@ -115,8 +115,8 @@ class SnapshotStore:
     [1]
     """
 
-    def __init__(self, folder: str | Path, engine: str = "auto") -> None:
-        self.folder = Path(folder).absolute()
+    def __init__(self, folder: str | AnyPath, engine: str = "auto") -> None:
+        self.folder = path_of(folder).absolute()
         self.engine = engine
         self._versions = VersionFiles(self.folder, _FIELDS, REMEDY)
 
@@ -204,12 +204,12 @@ class SnapshotStore:
             self._versions.delete(number)
         delete_errors(self.folder, old_errors - errors)
         for name in old_plans - plans:
-            shutil.rmtree(self._plans / name, ignore_errors=True)
+            delete_folder(self._plans / name)
             _opened.discard(str(self._plans / name))
         for plan in self._plans.glob("*"):
             # A plan that no version has named may be one whose version is just being published.
-            if plan.name not in plans and _age(plan) > _UNNAMED:
-                shutil.rmtree(plan, ignore_errors=True)
+            if plan.name not in plans and age_of(plan) > _UNNAMED:
+                delete_folder(plan)
         return len(old)
 
     def _named(self, numbers: Iterable[int]) -> tuple[set[str], set[str]]:
@@ -228,12 +228,12 @@ class SnapshotStore:
     # --- inside --------------------------------------------------------------------------------
 
     @property
-    def learned(self) -> Path:
+    def learned(self) -> AnyPath:
         """The folder of what has been learned of operators; versions come and go, this stays."""
         return self.folder / "learned"
 
     @property
-    def _plans(self) -> Path:
+    def _plans(self) -> AnyPath:
         return self.folder / "plans"
 
     def _claim(self, identity: str, schema: Schema) -> None:
@@ -416,7 +416,7 @@ def _check_sequence(content: dict[str, Any], ref: SnapshotRef) -> None:
 
 
 @functools.lru_cache(maxsize=8)
-def open_plan(folder: Path, checksum: int) -> tuple[Plan, dict[str, Any]]:
+def open_plan(folder: AnyPath, checksum: int) -> tuple[Plan, dict[str, Any]]:
     """A plan, and its arrays by name. Checked once per process: versions that share a base share the check."""
     header, arrays = read_folder(folder, checksum)
     try:
@@ -429,11 +429,3 @@ def open_plan(folder: Path, checksum: int) -> tuple[Plan, dict[str, Any]]:
         raise SnapshotError(f"{folder} isn't a plan ({error!r}): {REMEDY}") from error
     _opened.add(str(folder))
     return plan, arrays
-
-
-def _age(path: Path) -> float:
-    """Seconds since a folder was written; none if it is gone."""
-    try:
-        return time.time() - path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0

@@ -4,16 +4,18 @@
     <folder>/versions/0000000012.json   a version: what it consists of
 
 Both are documents (`checked_files`). A version is linked under its number, whole and synced: of two who publish at the
-same time one gets the number, and the other learns that it didn't. Nobody ever sees a half-written one.
+same time one gets the number, and the other learns that it didn't. Nobody ever sees a half-written one. In an object
+store that is so within a process: of two processes that publish in the same moment, both may get the number, and the
+later one has it.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from penstock.base.checked_files import FieldType, FileKind
 from penstock.base.durable import create_file, make_folder, replace_file
 from penstock.base.errors import SnapshotError
+from penstock.base.remote_paths import AnyPath
 
 _SOURCE = FileKind(
     {"identity": str},
@@ -27,7 +29,8 @@ class VersionFiles:
     """The versions of one folder; `fields` are what each of them must have.
 
     >>> import tempfile; folder = tempfile.TemporaryDirectory()
-    >>> versions = VersionFiles(Path(folder.name), {"sequence": int}, "publish it again")
+    >>> from penstock.base.locations import path_of
+    >>> versions = VersionFiles(path_of(folder.name), {"sequence": int}, "publish it again")
     >>> versions.write(1, {"sequence": 5}), versions.write(1, {"sequence": 6})
     (True, False)
     >>> versions.numbers(), versions.read(1)["sequence"]
@@ -35,7 +38,7 @@ class VersionFiles:
     >>> folder.cleanup()
     """
 
-    def __init__(self, folder: Path, fields: Mapping[str, FieldType], remedy: str) -> None:
+    def __init__(self, folder: AnyPath, fields: Mapping[str, FieldType], remedy: str) -> None:
         self.folder = folder
         self._kind = FileKind(fields, SnapshotError, remedy)
 
@@ -81,11 +84,11 @@ class VersionFiles:
             )
         return claimed
 
-    def _path(self, number: int) -> Path:
+    def _path(self, number: int) -> AnyPath:
         return self.folder / "versions" / f"{number:0{_DIGITS}d}.json"
 
 
-def _create(path: Path, kind: FileKind, content: Mapping[str, Any]) -> bool:
+def _create(path: AnyPath, kind: FileKind, content: Mapping[str, Any]) -> bool:
     """Put a document under a name that nobody has taken; False if somebody has."""
     try:
         make_folder(path.parent)

@@ -9,8 +9,9 @@ adds up what was learned in different places and at different times.
 **How it travels.** A worker leaves what it observed as a small file in a folder (`publish`). The driver adds these
 files to the file `learned` (`gather`), which workers of the next micro-batch read (`latest`). A file is written beside
 its place and renamed: nobody ever reads half of one. Drivers take turns by a lock on the folder. After a crash some
-events may count twice, or not at all, which does estimates no harm. The folder must be on a file system that all
-machines see; where there is none, every worker learns for itself.
+events may count twice, or not at all, which does estimates no harm; the same goes for drivers of one object store,
+where nothing can be locked. The folder must be one that all machines see; where there is none, every worker learns for
+itself.
 """
 
 import fcntl
@@ -28,6 +29,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.arrays import Float64s
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath, RemotePath, paths_in
 
 WINDOW = 1000.0  # events that count; older ones fade
 _LEAST = 0.05  # events; a key with less evidence left is forgotten
@@ -164,9 +167,12 @@ class Learned:
 
     # --- as a file -----------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | AnyPath) -> None:
         """Write a file that is there whole, or as it was before."""
-        target = Path(path)
+        target = path_of(path)
+        if isinstance(target, RemotePath):
+            target.write_bytes(self.to_bytes())
+            return
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.parent / f".draft-{uuid.uuid4().hex}"
         try:
@@ -176,10 +182,10 @@ class Learned:
             draft.unlink(missing_ok=True)
 
     @staticmethod
-    def load(path: str | Path) -> "Learned":
+    def load(path: str | AnyPath) -> "Learned":
         """Read a file; nothing is known if there is none, or if it is damaged, which is logged."""
         try:
-            return Learned.from_bytes(Path(path).read_bytes())
+            return Learned.from_bytes(path_of(path).read_bytes())
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
@@ -193,19 +199,19 @@ _LEARNED = "learned"
 _OBSERVED = "observed-"
 
 
-def publish(folder: str | Path, learned: Learned) -> None:
+def publish(folder: str | AnyPath, learned: Learned) -> None:
     """Leave what a worker observed, for the driver to gather. Any number of workers may do so at a time."""
     if learned:
-        learned.save(Path(folder) / f"{_OBSERVED}{uuid.uuid4().hex}")
+        learned.save(path_of(folder) / f"{_OBSERVED}{uuid.uuid4().hex}")
 
 
-def gather(folder: str | Path) -> Learned:
+def gather(folder: str | AnyPath) -> Learned:
     """Add what workers left to what is known, and remove it; what is known now."""
-    place = Path(folder)
+    place = path_of(folder)
     if not place.is_dir():
         return Learned.empty()
     with _turn(place):
-        found = sorted(p for p in place.iterdir() if p.name.startswith(_OBSERVED))
+        found = paths_in(place, f"{_OBSERVED}*")
         known = latest(place)
         if found:
             news = Learned.empty()
@@ -215,18 +221,22 @@ def gather(folder: str | Path) -> Learned:
             known.save(place / _LEARNED)
             for path in found:
                 path.unlink(missing_ok=True)
-        _tidy(place)
+        if isinstance(place, Path):
+            _tidy(place)
     return known
 
 
-def latest(folder: str | Path) -> Learned:
+def latest(folder: str | AnyPath) -> Learned:
     """What is known as of the last `gather`."""
-    return Learned.load(Path(folder) / _LEARNED)
+    return Learned.load(path_of(folder) / _LEARNED)
 
 
 @contextmanager
-def _turn(folder: Path) -> Iterator[None]:
-    """One driver at a time; the lock goes with the process that holds it."""
+def _turn(folder: AnyPath) -> Iterator[None]:
+    """One driver at a time; the lock goes with the process that holds it. An object store has none, and no drafts."""
+    if isinstance(folder, RemotePath):
+        yield
+        return
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -3,7 +3,8 @@
     <checkpoint>/penstock/lock      locked with flock; says who has it
 
 Two drivers on one checkpoint would both plan micro-batch 17, with different events. Spark notices within one session
-only.
+only, or when one finds that the other has planned or committed the batch before it. In an object store nothing can be
+locked, and that is all there is.
 """
 
 import errno

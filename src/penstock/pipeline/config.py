@@ -108,7 +108,7 @@ class PipelineConfig(Part):
     dead_letter: DeadLetterSink | None = None
     """where bad records go; by default penstock/dead-letters in the checkpoint folder"""
     snapshots: OwnFolder | None = None
-    """a folder that every worker can read; by default penstock/snapshots in the checkpoint folder"""
+    """a folder or URI that every worker can read and write; by default penstock/snapshots in the checkpoint folder"""
     trigger: Annotated[Text, accepted_by(trigger_of)] = "1 second"
     """an interval like 500 ms or 1 minute; available-now ends when everything that is there has been read"""
     event_time: Text | None = None

@@ -29,7 +29,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import no_info_after_validator_function
 
 from penstock.base.errors import PenstockError, SchemaError
-from penstock.base.locations import is_remote, local_path
+from penstock.base.locations import is_remote, local_path, path_of
 from penstock.delivery.delta_sink import DeltaSink
 from penstock.delivery.file_sink import FileSink
 from penstock.delivery.kafka_sink import KafkaSink
@@ -87,7 +87,7 @@ def check_writable(path: str) -> str:
 
 def _check_own_folder(path: str, info: ValidationInfo) -> str:
     """A folder in which Penstock keeps files of its own."""
-    refusing(lambda value: local_path(value, str(info.field_name)))(path)
+    refusing(lambda value: path_of(value, str(info.field_name)))(path)
     return check_writable(path)
 
 

@@ -10,18 +10,23 @@ nor the driver holds them: what goes to the sink is a DataFrame of the files.
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Self, TextIO
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath, RemotePath
 from penstock.pipeline.dead_letters import SCHEMA
 from penstock.pipeline.task_files import batch_folder, give_name, new_draft
 
 _LONGEST = str(2**31 - 1)  # characters of a record that Spark reads
+_TOGETHER = 8 << 20  # bytes of letters that make a batch
 
 
 def format_dead_letter(reason: str, raw: str, encoding: str = "utf-8") -> str:
@@ -49,7 +54,7 @@ class DeadLetterFile:
     Without a folder nothing is written. A task that is tried again overwrites its file.
     """
 
-    def __init__(self, folder: Path | None, name: str) -> None:
+    def __init__(self, folder: AnyPath | None, name: str) -> None:
         self._folder, self._name = folder, name
         self._draft: Path | None = None
         self._file: TextIO | None = None
@@ -76,31 +81,41 @@ class DeadLetterFile:
         if kind is not None:
             self._draft.unlink(missing_ok=True)
             return
-        give_name(self._draft, f"{self._name}.jsonl")
+        give_name(self._draft, self._folder, f"{self._name}.jsonl")
         count = new_draft(self._folder)
         count.write_text(str(self._count))
-        give_name(count, f"{self._name}.count")
+        give_name(count, self._folder, f"{self._name}.count")
 
 
-def write_dead_letters(folder: Path, name: str, letters: Iterable[str]) -> None:
+def write_dead_letters(folder: AnyPath, name: str, letters: Iterable[str]) -> None:
     """On a worker: leave a few dead letters in the folder of the micro-batch."""
     with DeadLetterFile(batch_folder(folder), name) as file:
         file.add(letters)
 
 
-def count_dead_letters(folders: Iterable[Path]) -> int:
+def count_dead_letters(folders: Iterable[AnyPath]) -> int:
     """On the driver: how many letters tasks have left."""
     return sum(int(path.read_text()) for folder in folders for path in folder.glob("*.count"))
 
 
 def dead_letter_rows(
-    spark: SparkSession, folders: Iterable[Path], batch: int, now: int
+    spark: SparkSession, folders: Sequence[AnyPath], batch: int, now: int
 ) -> DataFrame:
     """The letters in some folders, with `batch_id` and `time`: the same columns as `dead_letters.dead_letters`."""
+    remote = [path for at in folders if isinstance(at, RemotePath) for path in at.glob("*.jsonl")]
+    letters = _remote_lines(spark, remote) if remote else _local_lines(spark, folders)
+    return letters.select(
+        "*",
+        F.lit(batch).cast("bigint").alias("batch_id"),
+        F.timestamp_micros(F.lit(now)).alias("time"),
+    )
+
+
+def _local_lines(spark: SparkSession, folders: Iterable[AnyPath]) -> DataFrame:
     paths = [
         "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(at)) for at in folders if at.is_dir()
     ]
-    letters = (
+    return (
         spark.read.schema(SCHEMA)
         .option("mode", "FAILFAST")
         .option("lineSep", "\n")
@@ -108,8 +123,24 @@ def dead_letter_rows(
         .option("maxStringLen", _LONGEST)
         .json(paths)
     )
-    return letters.select(
-        "*",
-        F.lit(batch).cast("bigint").alias("batch_id"),
-        F.timestamp_micros(F.lit(now)).alias("time"),
-    )
+
+
+def _remote_lines(spark: SparkSession, files: Sequence[RemotePath]) -> DataFrame:
+    """Workers read them: Spark itself may know nothing of this store."""
+    names = spark.createDataFrame([(str(file),) for file in files], "file string")
+    return names.repartition(len(files)).mapInArrow(_read_lines, SCHEMA)
+
+
+def _read_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On a worker: the letters of some files."""
+    for batch in batches:
+        for file in batch.column("file").to_pylist():
+            with tempfile.TemporaryFile() as copy:
+                path = path_of(file)
+                assert isinstance(path, RemotePath), "as it was given"
+                path.download(copy)
+                copy.seek(0)
+                for lines in iter(lambda: copy.readlines(_TOGETHER), []):
+                    letters = [json.loads(line) for line in lines]
+                    columns = [pa.array([one[name] for one in letters]) for name in SCHEMA.names]
+                    yield pa.RecordBatch.from_arrays(columns, names=SCHEMA.names)

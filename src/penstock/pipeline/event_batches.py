@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
+from penstock.base.remote_paths import AnyPath
 from penstock.base.sql_names import quote_name
 from penstock.delivery.notification_shape import EVENT, ID, NAMED_READERS, READERS
 from penstock.delivery.task_rows import Batches, TaskRows
@@ -57,7 +57,7 @@ class EventBatches(MicroBatches):
             store.restore(pin.snapshot, self._source(), self._event_schema(), pin.now)
 
     def _match(
-        self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
+        self, frame: DataFrame, pin: Pin, query: str, failures: AnyPath, *, isolate: bool
     ) -> TaskRows:
         key = event_key(self.schema, self.event_id, frame.columns, pin.batch)
         work = MatchWork(
@@ -82,7 +82,7 @@ class EventBatches(MicroBatches):
     def _times(self) -> str | None:
         return self.event_time
 
-    def _figures(self, pin: Pin, failures: Path) -> dict[str, Any]:
+    def _figures(self, pin: Pin, failures: AnyPath) -> dict[str, Any]:
         return {"operators": read_calls(failures)}
 
     def _judge_costs(self, pin: Pin, counts: Mapping[str, Any] | None) -> None:

@@ -12,13 +12,14 @@ Spark Connect, and a second job for the failures would call every operator again
 The folder goes when its dead letters have been delivered.
 """
 
-import shutil
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
 
+from penstock.base.durable import delete_folder
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath, paths_in
 from penstock.base.row_values import row_dict
 from penstock.matching import Matcher, OperatorFailure, SnapshotRef, SnapshotStore
 from penstock.operators.learning import gather, latest, publish
@@ -47,7 +48,7 @@ class Feedback:
     ) -> None:
         self._stage = matcher.operators
         self._learned = SnapshotStore(ref.path).learned
-        self._folder = None if failures is None else Path(failures)
+        self._folder = None if failures is None else path_of(failures)
         self._letters = DeadLetterFile(self._folder, _FAILED)
         self._before = {} if self._stage is None else self._stage.invoker.stats()
         self._gathered = gathered
@@ -90,22 +91,22 @@ def failure_text(failure: OperatorFailure) -> str:
     return f"operator {failure.operator} failed: {failure.reason}{more}"
 
 
-def failure_folder(ref: SnapshotRef, batch: int) -> Path:
+def failure_folder(ref: SnapshotRef, batch: int) -> AnyPath:
     """Where workers leave the failures of a micro-batch."""
-    return Path(ref.path) / "failures" / str(batch)
+    return path_of(ref.path) / "failures" / str(batch)
 
 
-def last_run(folder: Path) -> Path | None:
+def last_run(folder: AnyPath) -> AnyPath | None:
     """The folder of the last run of a micro-batch; None if there is none."""
-    return max(folder.glob("[0-9]*"), key=lambda run: int(run.name), default=None)
+    return max(paths_in(folder, "[0-9]*"), key=lambda run: int(run.name), default=None)
 
 
-def next_run(folder: Path) -> Path:
+def next_run(folder: AnyPath) -> AnyPath:
     """The folder of the run that comes next."""
     last = last_run(folder)
     return folder / str(1 if last is None else int(last.name) + 1)
 
 
-def forget_failures(folder: Path) -> None:
+def forget_failures(folder: AnyPath) -> None:
     """Delete the files: their dead letters have reached the sink, or are to be written again."""
-    shutil.rmtree(folder, ignore_errors=True)
+    delete_folder(folder)

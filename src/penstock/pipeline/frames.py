@@ -39,6 +39,8 @@ from pyspark.sql.types import (
 from penstock.base.arrays import Int64s
 from penstock.base.durations import quote_briefly, utc_now
 from penstock.base.errors import PipelineError, SchemaError, SubscriptionErrors
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.base.row_values import row_dict
 from penstock.delivery.notification_shape import READER_LISTS, READERS
 from penstock.delivery.task_rows import TaskRows
@@ -98,8 +100,8 @@ def match(
 
     The subscriptions are those of this moment: one snapshot is pinned when `match` is called, for a streaming
     DataFrame too (a `Pipeline` follows changes). Leases are compared with the time of the call in a batch, with the
-    clock in a stream. `snapshots` is the folder where the snapshot is written; on a cluster it must be one that every
-    worker can read, and by default it is a temporary one of this machine.
+    clock in a stream. `snapshots` is the folder where the snapshot is written, or a URI (`s3://bucket/folder`); on a
+    cluster it must be one that every worker can read, and by default it is a temporary one of this machine.
 
     `operators` are those that filters may call; by default those of the registry, and of a snapshot none.
     `strategy` is the order in which they are called. An operator that fails on an event leaves those out that need
@@ -199,7 +201,7 @@ def pin(
             f"subscriptions can't be read from {type(source).__name__}: give a penstock.Subscriptions"
         )
     schema = schema.with_operators(operators)
-    root = scratch_folder(source) if folder is None else Path(folder)
+    root = scratch_folder(source) if folder is None else path_of(folder)
     store = snapshot_store(root, source, schema, engine)
     gather_learned(store)
     ref, errors = store.publish(source, schema)
@@ -209,7 +211,7 @@ def pin(
 
 
 def snapshot_store(
-    root: Path, source: SubscriptionSource, schema: Schema, engine: str
+    root: AnyPath, source: SubscriptionSource, schema: Schema, engine: str
 ) -> SnapshotStore:
     """The store under `root` for one registry and one schema: snapshots of different ones don't share a folder."""
     named = f"{source.identity}\n{schema.to_json()}"

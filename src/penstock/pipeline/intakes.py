@@ -10,7 +10,6 @@ A query of its own, so that a burst of documents doesn't keep events waiting, an
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from penstock.base.errors import PipelineError
+from penstock.base.locations import path_of
 from penstock.delivery.notification_shape import (
     EVENT,
     MESSAGE,
@@ -230,13 +230,13 @@ class TableIntake:
                 "a process of Spark's watches the registry, which can't see one in memory: open one by URL "
                 "(penstock.Subscriptions.open)"
             )
-        home = f"{outlet.checkpoint}/penstock/joins"
-        letters = f"{home}/letters"
+        home = path_of(outlet.checkpoint) / "penstock" / "joins"
+        letters = str(home / "letters")
         records = {name: one.records for name, one in self.streams.items() if one.records}
         frames = {name: one.frame for name, one in self.streams.items()}
         streams = JoinStreams(frames, self.catalog, self.options, records, self.refused)
-        found = streams.notifications(url, Path(home), letters, explode=False)
-        batches = ChangeBatches(outlet, shape, home, letters, reports)
+        found = streams.notifications(url, home, letters, explode=False)
+        batches = ChangeBatches(outlet, shape, str(home), letters, reports)
         return RevivedQuery(outlet.start(_with_message(found, self.told), batches))
 
 

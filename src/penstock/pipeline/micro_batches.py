@@ -25,7 +25,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame, Observation
@@ -33,6 +32,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import RegistryError, SnapshotError
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.delivery.notification_shape import READERS, NotificationShape
 from penstock.delivery.sinks import Batch
 from penstock.delivery.task_rows import TaskRows
@@ -129,7 +130,7 @@ class MicroBatches(ABC):
 
     @abstractmethod
     def _match(
-        self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
+        self, frame: DataFrame, pin: Pin, query: str, failures: AnyPath, *, isolate: bool
     ) -> TaskRows:
         """What somebody is told: ids, lists of readers, and a column of the kind's own.
 
@@ -152,7 +153,7 @@ class MicroBatches(ABC):
     def _judge_costs(self, pin: Pin, counts: Mapping[str, Any] | None) -> None:  # noqa: B027
         """Set aside the subscriptions that cost too much."""
 
-    def _figures(self, pin: Pin, failures: Path) -> dict[str, Any]:
+    def _figures(self, pin: Pin, failures: AnyPath) -> dict[str, Any]:
         """What else a report has; `failures` is the folder of the run that wrote the micro-batch."""
         return {}
 
@@ -196,7 +197,12 @@ class MicroBatches(ABC):
         return counted.get(self.outlet.write(rows, batch))
 
     def _dead_letters(
-        self, frame: DataFrame, pin: Pin, query: str, counts: dict[str, Any] | None, failures: Path
+        self,
+        frame: DataFrame,
+        pin: Pin,
+        query: str,
+        counts: dict[str, Any] | None,
+        failures: AnyPath,
     ) -> int:
         """Deliver bad records and those that matching failed on, in one write; how many of the latter."""
         letters: list[DataFrame] = []
@@ -258,11 +264,11 @@ class MicroBatches(ABC):
             self._state.source = Subscriptions.open(self.subscriptions, create=False)
         return self._state.source
 
-    def _snapshot_folder(self, query: str) -> Path:
+    def _snapshot_folder(self, query: str) -> AnyPath:
         """Snapshots are a pipeline's own: no other could know which of them are still needed."""
         if self.snapshots:
-            return Path(self.snapshots) / query
-        return Path(self.outlet.checkpoint) / "penstock" / "snapshots"
+            return path_of(self.snapshots) / query
+        return path_of(self.outlet.checkpoint) / "penstock" / "snapshots"
 
 
 class _Counts:

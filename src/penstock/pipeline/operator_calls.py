@@ -11,10 +11,10 @@ wrote it, unless they were reported already.
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from penstock.base.checked_files import FileKind
 from penstock.base.errors import PipelineError
+from penstock.base.remote_paths import AnyPath, paths_in
 from penstock.operators.invoke import OperatorStats
 from penstock.pipeline.task_files import leave_in
 
@@ -29,7 +29,7 @@ _FILE = "calls.json"
 
 
 def leave_calls(
-    folder: Path, before: Mapping[str, OperatorStats], after: Mapping[str, OperatorStats]
+    folder: AnyPath, before: Mapping[str, OperatorStats], after: Mapping[str, OperatorStats]
 ) -> None:
     """On a worker: what one task has called."""
     spent = {
@@ -39,10 +39,10 @@ def leave_calls(
     leave_in(folder, _FILE, _CALLS.to_text({"operators": spent}))
 
 
-def read_calls(folder: Path) -> OperatorCalls:
+def read_calls(folder: AnyPath) -> OperatorCalls:
     """On the driver: what all tasks of a run have called."""
     found = []
-    for path in sorted(folder.glob("calls-*.json")):
+    for path in paths_in(folder, "calls-*.json"):
         try:
             found.append(_CALLS.read(path)["operators"])
         except PipelineError as error:

@@ -6,7 +6,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.base.errors import PipelineError
-from penstock.base.locations import local_path
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import uri_for_spark
 from penstock.delivery.file_sink import FileSink
 from penstock.delivery.notification_shape import NotificationShape, explode
 from penstock.delivery.sinks import Batch, Sink, TaskSink
@@ -36,9 +37,11 @@ class Outlet:
         name: str | None,
     ) -> "Outlet":
         """What a user says; dead letters are files in the checkpoint folder if nothing is said of them."""
-        folder = str(local_path(checkpoint, "checkpoint").absolute())
-        letters = dead_letter or FileSink(f"{folder}/penstock/dead-letters", "json")
-        return Outlet(sink, letters, folder, trigger_of(trigger), name)
+        folder = path_of(checkpoint, "checkpoint").absolute()
+        letters = dead_letter or FileSink(
+            uri_for_spark(folder / "penstock" / "dead-letters"), "json"
+        )
+        return Outlet(sink, letters, str(folder), trigger_of(trigger), name)
 
     def check(self, spark: SparkSession, shape: NotificationShape) -> None:
         """A PipelineError if a sink is none, or can't take the notifications."""
@@ -55,7 +58,8 @@ class Outlet:
 
         A pipeline that has one input alone may go on in a checkpoint folder that was made for that one.
         """
-        if (Path(self.checkpoint) / "offsets").is_dir():
+        folder = path_of(self.checkpoint)
+        if (folder / "offsets").is_dir():
             if alone:
                 return self
             raise PipelineError(
@@ -63,7 +67,7 @@ class Outlet:
                 "input: give another folder to one that has several"
             )
         named = None if self.name is None else f"{self.name} {name}"
-        return replace(self, checkpoint=f"{self.checkpoint}/{name}", name=named)
+        return replace(self, checkpoint=str(folder / name), name=named)
 
     def start(self, frame: DataFrame, deliver: Deliver) -> StartedQuery:
         """Start a query that delivers each micro-batch of a frame."""

@@ -9,6 +9,7 @@ Spark replays a micro-batch that it hasn't committed with the same events, but i
 makes the other half repeatable: a replay reads it, and so matches the same events with the same snapshot at the same
 `now`, and yields the same notifications. A pin is made after Spark has logged the offsets of its batch and before the
 batch does anything; it is written to a temporary file, synced, and given its name: it is there whole, or not at all.
+In an object store the upload is what makes it so.
 
 Pins stay for a while after their batch is committed, as a record of what was matched with what.
 """
@@ -21,7 +22,8 @@ from pathlib import Path
 from penstock.base.checked_files import FileKind
 from penstock.base.durable import create_file, make_folder
 from penstock.base.errors import PipelineError
-from penstock.base.locations import local_path
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.matching import SnapshotRef
 
 KEPT = 1000
@@ -49,7 +51,7 @@ class Pin:
         return _PIN.to_text(asdict(self))
 
     @staticmethod
-    def from_json(text: str, place: Path | str) -> "Pin":
+    def from_json(text: str, place: AnyPath | str) -> "Pin":
         """Read what `to_json` wrote; a PipelineError that names the place if it is anything else."""
         value = _PIN.from_text(text, place)
         try:
@@ -65,7 +67,7 @@ class Pins:
 
     def __init__(self, checkpoint: str | Path) -> None:
         self._checkpoint = checkpoint
-        self.folder = local_path(checkpoint, "checkpoint") / "penstock" / "batches"
+        self.folder = path_of(checkpoint) / "penstock" / "batches"
 
     def find_or_make(self, batch: int, make: Callable[[], Pin]) -> tuple[Pin, bool]:
         """The pin of a micro-batch, and whether it was there before: then the batch is being replayed."""
@@ -110,13 +112,13 @@ class Pins:
                 "folder was removed. Start anew with an empty one."
             )
 
-    def _path(self, batch: int) -> Path:
+    def _path(self, batch: int) -> AnyPath:
         return self.folder / f"{batch}.json"
 
 
 def query_id(checkpoint: str | Path) -> str:
     """The id of the query that owns a checkpoint folder: given by Spark when it first starts, kept for ever."""
-    path = local_path(checkpoint, "checkpoint") / "metadata"
+    path = path_of(checkpoint) / "metadata"
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["id"])
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -19,15 +19,16 @@ next one.
 """
 
 import logging
-import shutil
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.base.checked_files import FileKind
+from penstock.base.durable import delete_folder
 from penstock.base.errors import PipelineError
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath, paths_in
 from penstock.matching import Matcher, SnapshotRef
 from penstock.pipeline.task_files import leave_in
 
@@ -65,7 +66,7 @@ FOR_A_NODE = CostUnit(
 
 def cost_folder(ref: SnapshotRef, batch: int) -> str:
     """Where the tasks of a micro-batch leave what they have counted."""
-    return str(Path(ref.path) / "costs" / str(batch))
+    return str(path_of(ref.path) / "costs" / str(batch))
 
 
 def leave_costs(folder: str | None, matcher: Matcher, events: int) -> None:
@@ -74,10 +75,10 @@ def leave_costs(folder: str | None, matcher: Matcher, events: int) -> None:
         return
     ids, counts = matcher.take_evaluations()
     if ids:
-        leave_counts(Path(folder), events, dict(zip(ids, counts, strict=True)))
+        leave_counts(path_of(folder), events, dict(zip(ids, counts, strict=True)))
 
 
-def leave_counts(folder: Path, events: int, counts: Mapping[int, int]) -> None:
+def leave_counts(folder: AnyPath, events: int, counts: Mapping[int, int]) -> None:
     """On a worker: what one task has counted by subscription, in so many events, tuples or nodes."""
     left = {"events": events, "ids": list(counts), "counts": list(counts.values())}
     leave_in(folder, _FILE, _COUNTS.to_text(left))
@@ -91,9 +92,9 @@ class RunningCosts:
     evaluations: Counter[int] = field(default_factory=Counter)
     unit: CostUnit = FOR_AN_EVENT
 
-    def gather(self, folder: str | Path, events: int | None = None) -> None:
+    def gather(self, folder: str | AnyPath, events: int | None = None) -> None:
         """Add what the tasks of a micro-batch have left, which had so many events; None: as many as they say."""
-        for path in sorted(Path(folder).glob("*.json")):
+        for path in paths_in(path_of(folder), "*.json"):
             try:
                 found = _COUNTS.read(path)
             except PipelineError as error:
@@ -101,12 +102,12 @@ class RunningCosts:
                 continue
             self.evaluations.update(dict(zip(found["ids"], found["counts"], strict=True)))
             self.events += found["events"] if events is None else 0
-        shutil.rmtree(folder, ignore_errors=True)
+        delete_folder(path_of(folder))
         self.events += events or 0
 
-    def gather_all(self, folder: str | Path) -> None:
+    def gather_all(self, folder: str | AnyPath) -> None:
         """Add what the tasks of all micro-batches have left that nobody has gathered."""
-        for of_batch in sorted(Path(folder).glob("*")):
+        for of_batch in paths_in(path_of(folder), "*"):
             self.gather(of_batch)
 
     def judge(self, source: Any) -> list[int]:

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.base.errors import PipelineError
+from penstock.base.locations import path_of
 from penstock.delivery.notification_shape import NotificationShape
 from penstock.delivery.sinks import Sink
 from penstock.operators.define import OperatorsLike
@@ -54,10 +55,12 @@ class Pipeline:
     - `documents`: XML or JSON, from such a source. Tree patterns get them.
     - `subscriptions`: a registry, or its URL. Tables, and Spark Connect, need one with a URL.
     - `sink`: where notifications go (`penstock.delivery.notification_shape` says what they are like).
-    - `checkpoint`: the folder in which it keeps how far it is. Started again with the same one, it goes on from there.
+    - `checkpoint`: the folder in which it keeps how far it is, or a URI (`s3://bucket/folder`). Started again with the
+      same one, it goes on from there.
     - `dead_letter`: where bad records go; by default JSON files in the checkpoint folder (`penstock/dead-letters`).
     - `trigger`: `"1 second"`; `"available-now"` ends when everything that is there has been read.
-    - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read it.
+    - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read and
+      write it; it may be a URI (`s3://bucket/folder`).
     - `metrics`: a file to which the figures of each micro-batch are appended as JSON lines.
 
     Of events: `event_time` and `event_id` are the attributes that tell when an event happened (for the latency) and
@@ -126,7 +129,9 @@ class Pipeline:
         return found or self.spark or local_session()
 
     def _intakes(self, spark: SparkSession) -> list[Intake]:
-        snapshots = None if self.snapshots is None else str(Path(self.snapshots).absolute())
+        snapshots = (
+            None if self.snapshots is None else str(path_of(self.snapshots, "snapshots").absolute())
+        )
         found: list[Intake] = []
         if self.events is not None:
             options = EventOptions(

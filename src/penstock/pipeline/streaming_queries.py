@@ -20,6 +20,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.base.error_causes import cause
 from penstock.base.errors import PipelineError
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import uri_for_spark
 from penstock.pipeline.checkpoint_locks import CheckpointLock, hold
 from penstock.pipeline.checkpoints import DurableBatches, recover
 from penstock.pipeline.retries import Deliver, Retries, worker_loss
@@ -66,7 +68,8 @@ def _wait_for_interruption(spark: SparkSession) -> None:
 @dataclass(frozen=True)
 class StartedQuery:
     """A query, the gate of its micro-batches, and its checkpoint's lock: None if they run in another process (Spark
-    Connect), which locks it there. `start` starts it once more, when it has ended."""
+    Connect), which locks it there, or if nothing can be locked where it is. `start` starts it once more, when it has
+    ended."""
 
     query: StreamingQuery
     gate: BatchGate | None
@@ -81,19 +84,18 @@ def start_query(
     remote = is_connect(frame.sparkSession)
     durable = DurableBatches(Retries(deliver), checkpoint)
     gate = None if remote else BatchGate(durable)
-    lock = None if remote else hold(Path(checkpoint))
+    folder = path_of(checkpoint)
+    lock = hold(folder) if isinstance(folder, Path) and not remote else None
     writer = (
         frame.writeStream.foreachBatch(gate or durable)
-        .option("checkpointLocation", checkpoint)
+        .option("checkpointLocation", uri_for_spark(folder))
         .trigger(**trigger.arguments())
     )
     if name is not None:
         writer = writer.queryName(name)
     try:
-        if lock is not None:
-            _recover(Path(checkpoint))
-        else:
-            _recover_if_idle(Path(checkpoint))
+        if isinstance(folder, Path):
+            _recover(folder) if lock is not None else _recover_if_idle(folder)
         query = start_patiently(writer)
     except BaseException as error:
         if lock is not None:

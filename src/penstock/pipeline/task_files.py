@@ -18,30 +18,37 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
-from penstock.base.durable import make_folder, replace_file, sync_file, sync_folder
+from penstock.base.durable import (
+    delete_folder,
+    make_folder,
+    replace_file,
+    sync_file,
+    sync_folder,
+)
+from penstock.base.remote_paths import AnyPath, RemotePath, paths_in
 
 _UNNUMBERED = "batch"
 
 
-def leave(folder: Path, name: str, text: str) -> None:
+def leave(folder: AnyPath, name: str, text: str) -> None:
     """On a worker: leave a file of a task; its suffix is that of the name."""
     leave_in(batch_folder(folder), name, text)
 
 
-def leave_in(folder: Path, name: str, text: str) -> None:
+def leave_in(folder: AnyPath, name: str, text: str) -> None:
     """The same where the driver has said which folder is the micro-batch's."""
     make_folder(folder)
     replace_file(_task_file(folder, name), text)
 
 
-def batch_folder(folder: Path) -> Path:
+def batch_folder(folder: AnyPath) -> AnyPath:
     """On a worker: the micro-batch's share of a folder."""
     context = TaskContext.get()
     batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
     return folder / (batch or _UNNUMBERED)
 
 
-def _task_file(folder: Path, name: str) -> Path:
+def _task_file(folder: AnyPath, name: str) -> AnyPath:
     """The file of a task, which has its number before the suffix."""
     context = TaskContext.get()
     part = 0 if context is None else context.partitionId()
@@ -56,39 +63,45 @@ def make_scratch(prefix: str) -> Path:
     return folder
 
 
-def new_draft(folder: Path) -> Path:
-    """On a worker: a file to write to, which nobody reads before it is renamed."""
+def new_draft(folder: AnyPath) -> Path:
+    """On a worker: a file of this machine to write to, which nobody reads before it is given its name."""
     make_folder(folder)
-    return folder / f".{uuid.uuid4().hex}"
+    here = Path(tempfile.gettempdir()) if isinstance(folder, RemotePath) else folder
+    return here / f".{uuid.uuid4().hex}"
 
 
-def give_name(draft: Path, name: str) -> None:
-    """On a worker: a draft is written and closed, and becomes a file of the task, beside it."""
+def give_name(draft: Path, folder: AnyPath, name: str) -> None:
+    """On a worker: a draft for this folder is written and closed, and becomes a file of the task."""
+    target = _task_file(folder, name)
+    if isinstance(target, RemotePath):
+        target.upload(draft)
+        draft.unlink()
+        return
     sync_file(draft)
-    draft.replace(_task_file(draft.parent, name))
-    sync_folder(draft.parent)
+    draft.replace(target)
+    sync_folder(target.parent)
 
 
-def read_task_files(folder: Path, pattern: str, batch: int | None = None) -> list[str]:
+def read_task_files(folder: AnyPath, pattern: str, batch: int | None = None) -> list[str]:
     """On the driver: what tasks have left in a micro-batch, or in a frame at rest, which ran just now."""
-    files = [path for at in folders_of(folder, batch) for path in sorted(at.glob(pattern))]
+    files = [path for at in folders_of(folder, batch) for path in paths_in(at, pattern)]
     return [path.read_text("utf-8") for path in files]
 
 
-def forget(folder: Path, batch: int) -> None:
+def forget(folder: AnyPath, batch: int) -> None:
     """Delete what was left of a micro-batch: it was dealt with, or is to run again."""
     for at in folders_of(folder, batch):
-        shutil.rmtree(at, ignore_errors=True)
+        delete_folder(at)
 
 
-def forget_before(folder: Path, batch: int) -> None:
+def forget_before(folder: AnyPath, batch: int) -> None:
     """Delete what was left of all micro-batches before this one."""
     for at in folder.glob("[0-9]*"):
         if at.name.isdigit() and int(at.name) < batch:
-            shutil.rmtree(at, ignore_errors=True)
+            delete_folder(at)
 
 
-def folders_of(folder: Path, batch: int | None) -> list[Path]:
+def folders_of(folder: AnyPath, batch: int | None) -> list[AnyPath]:
     """On the driver: where tasks leave their files."""
     names = [_UNNUMBERED] if batch is None else [str(batch), _UNNUMBERED]
     return [folder / name for name in names]

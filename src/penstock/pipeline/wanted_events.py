@@ -18,13 +18,14 @@ import json
 import logging
 from dataclasses import dataclass
 from operator import or_
-from pathlib import Path
 from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.matching import SnapshotRef
 from penstock.matching.snapshots import open_layers
 from penstock.pipeline.interest import Interest, interest
@@ -66,7 +67,7 @@ class WantedEvents:
         if self.source.format not in _LOGGED:
             return frame
         try:
-            files = files_of(Path(checkpoint), pin.batch)
+            files = files_of(path_of(checkpoint), pin.batch)
             return _at_rest(self.source, files, frame.schema, frame.sparkSession)
         except (OSError, ValueError, KeyError, PySparkException) as error:
             _log.warning("micro-batch %d: all of it is read: %r", pin.batch, error)
@@ -88,7 +89,7 @@ def _at_rest(
     return found.select(*[found[name] for name in schema.names])
 
 
-def files_of(checkpoint: Path, batch: int) -> list[str]:
+def files_of(checkpoint: AnyPath, batch: int) -> list[str]:
     """The files of a micro-batch, by Spark's logs. OSError, ValueError or KeyError if these don't say so."""
     first = _last_log(checkpoint, batch - 1) + 1 if batch else 0
     numbers = range(first, _last_log(checkpoint, batch) + 1)
@@ -98,13 +99,13 @@ def files_of(checkpoint: Path, batch: int) -> list[str]:
     return found
 
 
-def _last_log(checkpoint: Path, batch: int) -> int:
+def _last_log(checkpoint: AnyPath, batch: int) -> int:
     """The log of the source that a micro-batch has come to."""
     *_, offset = _lines(checkpoint / "offsets" / str(batch))
     return int(json.loads(offset)["logOffset"])
 
 
-def _logged(folder: Path, number: int) -> list[str]:
+def _logged(folder: AnyPath, number: int) -> list[str]:
     """The files of one log; every now and then one has those of all before it, too."""
     path = folder / str(number)
     lines = _lines(path if path.exists() else folder / f"{number}.compact")
@@ -112,7 +113,7 @@ def _logged(folder: Path, number: int) -> list[str]:
     return [unquote(entry["path"]) for entry in entries]
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: AnyPath) -> list[str]:
     version, *lines = path.read_text(encoding="utf-8").splitlines()
     if version != _VERSION:
         raise ValueError(f"{path} has version {version!r}")

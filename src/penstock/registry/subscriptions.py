@@ -119,7 +119,7 @@ class Subscriptions(Registry):
         """
         from penstock.matching import SnapshotStore
 
-        return SnapshotStore(Path(folder)).publish(self, self._event_schema(schema))
+        return SnapshotStore(os.fspath(folder)).publish(self, self._event_schema(schema))
 
     def _event_schema(self, schema: SchemaLike | None) -> Schema:
         found = self.schema if schema is None else Schema.of(schema)

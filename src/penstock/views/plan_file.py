@@ -31,6 +31,8 @@ from penstock.base.arrays import Bools, Float64s, Int64s, offsets
 from penstock.base.checked_files import checksum_of
 from penstock.base.durable import replace_file
 from penstock.base.errors import PenstockError
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.views.choosing.capacities import UNLIMITED, Capacities
 from penstock.views.choosing.configuration import (
     Inputs,
@@ -133,12 +135,12 @@ def plan_of(
     )
 
 
-def write_plan(plan: ViewsPlan, path: str | Path) -> None:
+def write_plan(plan: ViewsPlan, path: str | AnyPath) -> None:
     """Write a plan; a file that is there is replaced at once or stays as it is."""
     try:
-        replace_file(Path(path), _text(plan))
+        replace_file(path_of(path), _text(plan))
     except OSError as error:
-        raise PlanError(f"the plan can't be written to {path}: {error.strerror}") from None
+        raise PlanError(f"the plan can't be written to {path}: {error.strerror or error}") from None
 
 
 def _text(plan: ViewsPlan) -> str:
@@ -174,16 +176,16 @@ def _rounded(values: Float64s) -> list[float]:
     return [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]
 
 
-def read_plan(path: str | Path) -> ViewsPlan:
+def read_plan(path: str | AnyPath) -> ViewsPlan:
     """Read a plan; anything that isn't one is refused."""
-    path = Path(path)
+    path = path_of(path)
     try:
-        size = path.stat().st_size
+        size = path.stat().st_size if isinstance(path, Path) else path.size()
         if size > MOST_BYTES:
             raise PlanError(f"{path} has {size:,} bytes; a plan has {MOST_BYTES:,} at most")
         found = json.loads(path.read_bytes(), parse_constant=_no_constant)
     except OSError as error:
-        raise PlanError(f"the plan {path} can't be read: {error.strerror}") from None
+        raise PlanError(f"the plan {path} can't be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise PlanError(f"{path} is no plan: it isn't JSON ({str(error)[:100]})") from None
     try:

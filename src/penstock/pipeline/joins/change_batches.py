@@ -9,12 +9,13 @@ tasks whose results it hasn't kept. The others have left their files in an earli
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.delivery.notification_shape import ID, READERS, NotificationShape
 from penstock.delivery.sinks import Batch
 from penstock.pipeline.dead_letter_files import count_dead_letters, dead_letter_rows
@@ -39,8 +40,8 @@ class ChangeBatches:
 
     def __call__(self, frame: DataFrame, number: int, tried: int = 0) -> None:
         batch = Batch(query_id(self.outlet.checkpoint), number, SELECT_JOIN.name)
-        planned = _read_plan(Path(self.outlet.checkpoint), number)
-        folder = Path(self.letters)
+        planned = _read_plan(path_of(self.outlet.checkpoint), number)
+        folder = path_of(self.letters)
         if not tried:  # what a process that crashed has left: its tasks may have been other ones
             forget(folder, number)
         seen = Observation()
@@ -96,7 +97,7 @@ class _Planned:
     version: int  # of the subscriptions
 
 
-def _read_plan(checkpoint: Path, number: int) -> _Planned:
+def _read_plan(checkpoint: AnyPath, number: int) -> _Planned:
     lines = (checkpoint / "offsets" / str(number)).read_text().splitlines()
     versions = [json.loads(line)["version"] for line in lines[2:] if is_registry(line)]
     return _Planned(json.loads(lines[1])["batchTimestampMs"] * 1000, max(versions, default=0))

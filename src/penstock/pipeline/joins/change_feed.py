@@ -15,7 +15,6 @@ work with.
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from penstock.base.arrays import Bools, Int64s
 from penstock.base.errors import SchemaError
+from penstock.base.locations import path_of
 from penstock.base.row_values import row_dict, unreadable_rows
 from penstock.joins.axes import row_keys
 from penstock.joins.catalog import Table
@@ -76,7 +76,7 @@ class Reader:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = [name for name, _ in self.stages.catalog.declared].index(self.table)
         done = 0
-        folder = None if self.letters is None else batch_folder(Path(self.letters))
+        folder = None if self.letters is None else batch_folder(path_of(self.letters))
         with DeadLetterFile(folder, self.table) as letters:
             for records in batches:
                 batch = records
@@ -296,7 +296,7 @@ class Refuser:
     letters: str
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with DeadLetterFile(batch_folder(Path(self.letters)), "") as letters:
+        with DeadLetterFile(batch_folder(path_of(self.letters)), "") as letters:
             for batch in batches:
                 letters.add(map(self._letter, batch.column(0).to_pylist()))
         yield parcel_rows([])

@@ -19,6 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import SchemaError
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.base.sql_names import quote_name
 from penstock.joins.axes import row_keys
 from penstock.pipeline.frames import scratch_folder
@@ -86,11 +88,11 @@ def compare_versions(
 
 def _published(
     subscriptions: Subscriptions | str, stages: Stages, snapshots: str | Path | None
-) -> tuple[Path, int]:
+) -> tuple[AnyPath, int]:
     if isinstance(subscriptions, str):
         with Subscriptions.open(subscriptions, create=False) as opened:
             return _published(opened, stages, snapshots)
-    root = scratch_folder(subscriptions) if snapshots is None else Path(snapshots).absolute()
+    root = scratch_folder(subscriptions) if snapshots is None else path_of(snapshots).absolute()
     home = root / "select-joins"
     publisher = Publisher(
         JoinSnapshots(home), subscriptions.selects, lambda texts: misfits(texts, stages), utc_now

@@ -10,11 +10,11 @@ open, and whom it sets aside is missing in the version that it publishes next.
 import json
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import RegistryError, SnapshotError
+from penstock.base.locations import path_of
 from penstock.joins.catalog import Catalog
 from penstock.joins.selects import Selects
 from penstock.matching.subscription_rows import EVER, FOREVER, SubscriptionSource
@@ -208,7 +208,7 @@ class Follower:
 
     def _judge_costs(self, registry: Subscriptions) -> None:
         """Set aside what has cost too much in the micro-batches before: none is running now."""
-        self._costs.gather_all(Path(self._folder) / COSTS)
+        self._costs.gather_all(path_of(self._folder) / COSTS)
         try:
             self._costs.judge(registry)
         except RegistryError as error:

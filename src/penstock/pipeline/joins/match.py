@@ -23,7 +23,8 @@ from penstock.base.checked_files import FileKind
 from penstock.base.durable import create_file, make_folder
 from penstock.base.durations import microseconds
 from penstock.base.errors import PipelineError, SchemaError
-from penstock.base.locations import local_path
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.base.sql_names import quote_name
 from penstock.joins.catalog import Catalog
 from penstock.matching.subscription_rows import SubscriptionSource
@@ -111,7 +112,7 @@ def match_joins(
     - `windows`: by table, the column with a tuple's time and how long it stays: {"Reviews": ("posted", "1h")}.
     - `alone`: the tables that are selected alone, too; by default all. Each costs a copy of the table in the state.
     - `buckets`: into how many parts the state of each edge is divided; fixed for the life of a query.
-    - `snapshots`: a folder that the driver and all workers see; for streams it must be given, and be the query's own.
+    - `snapshots`: a folder or URI that the driver and all workers see; streams need one of their own.
     - `dead_letters`: a folder for rows that are no changes; by default in `snapshots`.
 
     Streams need a registry with a URL, as a process of Spark's watches it.
@@ -141,8 +142,8 @@ def match_joins(
             "a process of Spark's watches the registry, which can't see one in memory: open one by URL "
             "(penstock.Subscriptions.open)"
         )
-    home = local_path(snapshots, "snapshots").absolute()
-    letters = home / "letters" if dead_letters is None else local_path(dead_letters, "dead_letters")
+    home = path_of(snapshots).absolute()
+    letters = home / "letters" if dead_letters is None else path_of(dead_letters)
     refused = None if isinstance(changes, Mapping) else of_no_table(changes, frames)
     streams = JoinStreams(frames, catalog, options, {}, refused)
     return streams.notifications(url, home, str(letters.absolute()), explode)
@@ -162,7 +163,7 @@ class JoinStreams:
     records: Mapping[str, Records]
     refused: DataFrame | None = None
 
-    def notifications(self, url: str, home: Path, letters: str, explode: bool) -> DataFrame:
+    def notifications(self, url: str, home: AnyPath, letters: str, explode: bool) -> DataFrame:
         """The stream of what the select-joins of a registry get of them.
 
         `home` is the folder of the snapshots, `letters` that of the dead letters.
@@ -346,7 +347,7 @@ def _length(name: str, text: str) -> int:
     return found
 
 
-def _recorded(stages: Stages, home: Path, keep: bool) -> Stages:
+def _recorded(stages: Stages, home: AnyPath, keep: bool) -> Stages:
     """The stages with which the query began; PipelineError if it can't go on with those that are given."""
     path = home / "stages.json"
     if not path.exists():

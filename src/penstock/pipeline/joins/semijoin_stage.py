@@ -16,13 +16,13 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 
+from penstock.base.locations import path_of
 from penstock.joins.axes import row_keys
 from penstock.joins.catalog import Catalog, Table
 from penstock.joins.changes import ChangeBatch
@@ -365,7 +365,7 @@ class SemijoinStage:
         if version is not None and not bucket:  # one bucket speaks for all
             letters = work.set_aside(served)
             if letters:
-                write_dead_letters(Path(self._letters), f"subscriptions-{number}", letters)
+                write_dead_letters(path_of(self._letters), f"subscriptions-{number}", letters)
             forget = None if number else work.reset_newcomers(served, name)
             if forget is not None:
                 yield forget
@@ -393,7 +393,7 @@ class SemijoinStage:
             tuples += tested
             tests.update(of_work)
         if tests:
-            leave_counts(batch_folder(Path(self._home) / COSTS), tuples, tests)
+            leave_counts(batch_folder(path_of(self._home) / COSTS), tuples, tests)
 
     def _merged(self, log: BucketLog) -> tuple[bytes, int]:
         content = merge_entries(log.since(None)[0], self._stages)

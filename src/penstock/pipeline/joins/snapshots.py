@@ -21,10 +21,8 @@ nothing, and the next one sends everything to everybody.
 """
 
 import functools
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,9 +36,11 @@ from penstock.base.array_folders import (
 )
 from penstock.base.arrays import AnyArray
 from penstock.base.checked_files import FileKind
-from penstock.base.durable import make_folder, replace_file, sync_folder
+from penstock.base.durable import delete_folder, make_folder, replace_file, sync_folder
 from penstock.base.errors import SnapshotError
 from penstock.base.growth import many_changes
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.joins.catalog import Catalog
 from penstock.joins.selects import Selects
 from penstock.joins.subscription import SelectJoin
@@ -89,8 +89,8 @@ class JoinSnapshots:
     {8: Newcomer(text='SELECT * FROM Reviews', since=2, subscriber='')}
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder).absolute()
+    def __init__(self, folder: str | AnyPath) -> None:
+        self.folder = path_of(folder).absolute()
         self._versions = VersionFiles(self.folder, _FIELDS, _REMEDY)
 
     # --- writing -------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class JoinSnapshots:
             sync_folder(self.folder / "versions")  # or a power cut leaves a version without pieces
         for piece in self._pieces.glob("[0-9]*"):
             if int(piece.name) not in needed and int(piece.name) < needed_from:
-                shutil.rmtree(piece, ignore_errors=True)
+                delete_folder(piece)
         for path in self._set_aside(0).parent.glob("[0-9]*.json"):
             if int(path.stem) not in said_in and int(path.stem) < needed_from:
                 path.unlink(missing_ok=True)
@@ -217,9 +217,7 @@ class JoinSnapshots:
             "gone": np.array(gone, np.int64),
         }
         target = self._piece(number)
-        shutil.rmtree(
-            target, ignore_errors=True
-        )  # of a publisher that crashed before its version was there
+        delete_folder(target)  # of a publisher that crashed before its version was there
         write_folder(target, {"size": len(added) + len(gone)}, arrays)
 
     def _write_set_aside(self, number: int, aside: Mapping[int, tuple[int, str]]) -> None:
@@ -284,17 +282,17 @@ class JoinSnapshots:
         to.update(come)
 
     @property
-    def _pieces(self) -> Path:
+    def _pieces(self) -> AnyPath:
         return self.folder / "pieces"
 
-    def _piece(self, number: int) -> Path:
+    def _piece(self, number: int) -> AnyPath:
         return self._pieces / str(number)
 
-    def _set_aside(self, number: int) -> Path:
+    def _set_aside(self, number: int) -> AnyPath:
         return self.folder / "set_aside" / f"{number}.json"
 
 
-def _read_piece(folder: Path) -> tuple[list[int], dict[int, Newcomer]]:
+def _read_piece(folder: AnyPath) -> tuple[list[int], dict[int, Newcomer]]:
     """Which ids a piece takes away, and what it brings."""
     _, arrays = read_folder(folder, remedy=_REMEDY)
     try:
@@ -317,7 +315,7 @@ def _newcomers(
 
 
 @functools.lru_cache(maxsize=4)
-def _read_set_aside(path: Path) -> Mapping[int, tuple[int, str]]:
+def _read_set_aside(path: AnyPath) -> Mapping[int, tuple[int, str]]:
     try:
         rows = _SET_ASIDE.read(path)["set_aside"]
         return {int(sid): (int(since), str(why)) for sid, since, why in rows}

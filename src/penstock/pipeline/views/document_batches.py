@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from shutil import rmtree
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -11,8 +9,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
+from penstock.base.durable import delete_folder
 from penstock.base.durations import utc_now
 from penstock.base.errors import SnapshotError
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.base.sql_names import quote_name
 from penstock.delivery.notification_shape import DOCUMENT, ID, NAMED_READERS, READERS
 from penstock.delivery.task_rows import TaskRows
@@ -75,7 +76,7 @@ class DocumentBatches(MicroBatches):
         store.restore(pin.snapshot, served, views.plan())
 
     def _match(
-        self, frame: DataFrame, pin: Pin, query: str, failures: Path, *, isolate: bool
+        self, frame: DataFrame, pin: Pin, query: str, failures: AnyPath, *, isolate: bool
     ) -> TaskRows:
         work = _DocumentWork(
             format=self.format,
@@ -102,10 +103,10 @@ class DocumentBatches(MicroBatches):
         costs: RunningCosts = self._state.kept.setdefault("costs", RunningCosts(unit=FOR_A_NODE))
         self._set_aside_expensive(costs, cost_folder(pin.snapshot, pin.batch), None, pin.batch)
 
-    def _figures(self, pin: Pin, failures: Path) -> dict[str, Any]:
+    def _figures(self, pin: Pin, failures: AnyPath) -> dict[str, Any]:
         folder = _level_folder(pin)
         found = levels_in(folder)
-        rmtree(folder, ignore_errors=True)
+        delete_folder(folder)
         return {"levels": tuple(asdict(level) for level in found)}
 
     def _prune_snapshots(self, query: str, needed: frozenset[int]) -> None:
@@ -121,9 +122,9 @@ def told_of_documents(id_type: DataType) -> StructField:
     return StructField(DOCUMENT, StructType([StructField("id", id_type), tuples]))
 
 
-def _level_folder(pin: Pin) -> Path:
+def _level_folder(pin: Pin) -> AnyPath:
     """Where workers leave what levels did in a micro-batch."""
-    return Path(pin.snapshot.path) / "levels" / str(pin.batch)
+    return path_of(pin.snapshot.path) / "levels" / str(pin.batch)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from penstock.base.remote_paths import AnyPath, paths_in
 from penstock.pipeline.task_files import folders_of, leave_in
 
 
@@ -48,7 +49,7 @@ def add_up(figures: Iterable[LevelFigures]) -> tuple[LevelFigures, ...]:
     return tuple(found[level] for level in sorted(found))
 
 
-def write_levels(folder: Path, figures: Iterable[LevelFigures]) -> None:
+def write_levels(folder: AnyPath, figures: Iterable[LevelFigures]) -> None:
     """On a worker: leave what a task did, in the folder of its micro-batch."""
     leave_in(folder, "levels.json", json.dumps([asdict(one) for one in add_up(figures)]))
 
@@ -58,8 +59,8 @@ def read_levels(folder: str | Path) -> tuple[LevelFigures, ...]:
     return levels_in(*folders_of(Path(folder), None))
 
 
-def levels_in(*folders: Path) -> tuple[LevelFigures, ...]:
+def levels_in(*folders: AnyPath) -> tuple[LevelFigures, ...]:
     """What the levels did, as tasks have left it in some folders."""
-    files = [path for folder in folders for path in sorted(folder.glob("*.json"))]
+    files = [path for folder in folders for path in paths_in(folder, "*.json")]
     found = [json.loads(path.read_text("utf-8")) for path in files]
     return add_up(LevelFigures(**one) for some in found for one in some)

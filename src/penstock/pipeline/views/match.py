@@ -28,6 +28,8 @@ from pyspark.sql.types import (
 from penstock.base.arrays import Int64s
 from penstock.base.durable import make_folder
 from penstock.base.errors import PipelineError, SchemaError
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.base.row_values import row_dict
 from penstock.base.sql_names import quote_name
 from penstock.pipeline.dead_letter_files import DeadLetterFile, format_dead_letter
@@ -209,9 +211,9 @@ class ViewWork:
         if (folder := self._place(self.costs)) is not None:
             costs.leave(folder)
 
-    def _place(self, folder: str | None) -> Path | None:
+    def _place(self, folder: str | None) -> AnyPath | None:
         """Where a task leaves its files."""
-        return None if folder is None else Path(folder)
+        return None if folder is None else path_of(folder)
 
     def _rows(
         self,
@@ -263,7 +265,7 @@ class _FrameWork(ViewWork):
         for rows in self.work(network, batches):
             yield from explode_views(rows) if self.explode else (rows,)
 
-    def _place(self, folder: str | None) -> Path | None:
+    def _place(self, folder: str | None) -> AnyPath | None:
         return None if folder is None else batch_folder(Path(folder))
 
 

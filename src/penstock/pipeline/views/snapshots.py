@@ -11,10 +11,8 @@ uses it again.
 """
 
 import logging
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +20,10 @@ import pyarrow as pa
 
 from penstock.base.array_folders import pack_texts, read_folder, unpack_texts, write_folder
 from penstock.base.arrays import AnyArray
-from penstock.base.durable import make_folder, sync_folder
+from penstock.base.durable import delete_folder, make_folder, sync_folder
 from penstock.base.errors import PenstockError, SnapshotError
+from penstock.base.locations import path_of
+from penstock.base.remote_paths import AnyPath
 from penstock.matching import SnapshotRef
 from penstock.matching.subscription_rows import FOREVER, SubscriptionSource
 from penstock.matching.versions import VersionFiles
@@ -48,8 +48,8 @@ class Pattern(NamedTuple):
 class ViewSnapshots:
     """The snapshots of one source of tree patterns in one folder. One process publishes, any number of them read."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder).absolute()
+    def __init__(self, folder: str | AnyPath) -> None:
+        self.folder = path_of(folder).absolute()
         self._versions = VersionFiles(self.folder, {"sequence": int}, _REMEDY)
 
     def latest(self) -> SnapshotRef | None:
@@ -108,8 +108,8 @@ class ViewSnapshots:
                 self.folder / "versions"
             )  # or a power cut leaves a version without its plan
         for number in gone:
-            shutil.rmtree(self._readers(number), ignore_errors=True)
-            shutil.rmtree(self._plan(number).parent, ignore_errors=True)
+            delete_folder(self._readers(number))
+            delete_folder(self._plan(number).parent)
 
     def _ref(self, number: int) -> SnapshotRef:
         sequence = int(self._versions.read(number)["sequence"])
@@ -119,7 +119,7 @@ class ViewSnapshots:
         ids = sorted(patterns)
         names, ends = pack_texts(patterns[sid].subscriber for sid in ids)
         arrays: dict[str, AnyArray] = {"ids": np.array(ids, np.int64), "names": names, "ends": ends}
-        shutil.rmtree(self._readers(number), ignore_errors=True)  # of one that crashed, or damaged
+        delete_folder(self._readers(number))  # of one that crashed, or damaged
         try:
             write_folder(self._readers(number), {}, arrays)
             make_folder(self._plan(number).parent)
@@ -129,10 +129,10 @@ class ViewSnapshots:
                 f"can't write version {number} in {self.folder}: {error.strerror or error}"
             ) from error
 
-    def _readers(self, number: int) -> Path:
+    def _readers(self, number: int) -> AnyPath:
         return self.folder / "readers" / str(number)
 
-    def _plan(self, number: int) -> Path:
+    def _plan(self, number: int) -> AnyPath:
         return self.folder / "plans" / str(number) / "plan.json"
 
 

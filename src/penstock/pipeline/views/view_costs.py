@@ -5,10 +5,9 @@ documents have, because a pattern that looks at every node once, and returns it,
 less isn't worth a line: of 100,000 views hardly any takes more.
 """
 
-from pathlib import Path
-
 import numpy as np
 
+from penstock.base.remote_paths import AnyPath
 from penstock.pipeline.running_costs import leave_counts
 from penstock.views.dissemination import Dissemination, LevelTuples
 
@@ -27,7 +26,7 @@ class ViewCosts:
         if level.level == 1:
             self._nodes += level.nodes
 
-    def leave(self, folder: Path) -> None:
+    def leave(self, folder: AnyPath) -> None:
         """Leave what was counted, in the folder of the micro-batch."""
         counts = {
             view: int(self._work[place])
