@@ -20,7 +20,7 @@ market-archive: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.market_archive $(ARGS)
 
 stocks-and-reviews: $(READY)
-	@$(WITH_JAVA) $(BIN)/python -m examples.stocks_and_reviews $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m examples.stocks_and_reviews
 
 # A group of tests (see tests/conftest.py) runs in one process, long groups first; lint and bounds checks beside them.
 # Three processes for two cores: tests that wait for Spark, or for a clock, leave theirs to another.
