@@ -7,8 +7,8 @@ import time
 from collections import Counter
 
 import pytest
+from tests.delivery.jetstream import ask, messages_in
 from tests.delivery.receiver import receiver
-from tests.delivery.test_nats_sink import ask, messages_in
 from tests.faults.lives import Life
 from tests.pipeline.elsewhere import ROOT, environment
 from tests.pipeline.scenes import SCHEMA, delivered, tick, write_events

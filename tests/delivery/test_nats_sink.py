@@ -1,13 +1,12 @@
 """NATS JetStream as a sink, on a real server: each notification is in the stream once, whatever is replayed."""
 
 import asyncio
-import json
 import shutil
 import subprocess
 import sys
 
-import nats as client
 import pytest
+from tests.delivery.jetstream import ask, messages_in
 from tests.pipeline.scenes import forget_commit, market, pipeline, run, tick, write_events
 from tests.servers import NoServer, nats
 
@@ -28,31 +27,6 @@ def server():
             yield found
     except NoServer as reason:
         pytest.skip(f"no NATS: {reason}")
-
-
-def ask(url, question, **options):
-    """What a function of a JetStream context answers."""
-
-    async def connect_and_ask():
-        connection = await client.connect(url, **options)
-        try:
-            return await question(connection.jetstream())
-        finally:
-            await connection.close()
-
-    return asyncio.run(connect_and_ask())
-
-
-def messages_in(url, stream):
-    """(subject, id, notification) of all messages."""
-
-    async def read(jetstream):
-        state = (await jetstream.stream_info(stream)).state
-        return [await jetstream.get_msg(stream, n) for n in range(1, state.last_seq + 1)]
-
-    return [
-        (one.subject, one.headers["Nats-Msg-Id"], json.loads(one.data)) for one in ask(url, read)
-    ]
 
 
 def test_notifications_are_messages_once(spark, tmp_path, server):

@@ -14,10 +14,10 @@
     sink: {format: parquet, path: notifications/}
     checkpoint: checkpoint/
 
-The models (`config_parts` has those of its parts) say what a file may hold; pydantic checks a file against them, and
-makes the JSON Schema by which an editor does. Everything that is wrong is reported at once, in one `ConfigError`
-(`config_words`): misspelt keys, missing ones, values of the wrong type, types that don't exist, folders that can't be
-read or written. Paths are relative to the working folder.
+The models (`config_parts` and `sink_parts` have those of its parts) say what a file may hold; pydantic checks a file
+against them, and makes the JSON Schema by which an editor does. Everything that is wrong is reported at once, in one
+`ConfigError` (`config_words`): misspelt keys, missing ones, values of the wrong type, types that don't exist, folders
+that can't be read or written. Paths are relative to the working folder.
 """
 
 from pathlib import Path
@@ -38,24 +38,14 @@ from penstock.matching import check_engine
 from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.config_parts import (
-    ConsoleSinkPart,
-    DeadLetterSink,
     EventSourcePart,
-    FolderSinkPart,
     JoinsPart,
-    KafkaSinkPart,
-    MadeSink,
-    NatsSinkPart,
     OwnFolder,
     OwnSchemaPart,
     Part,
-    PostgreSQLSinkPart,
-    PythonSinkPart,
     SparkPart,
     Text,
     ViewsPart,
-    WebhookSinkPart,
-    WhenPart,
     WindowPart,
     accepted_by,
     check_writable,
@@ -66,6 +56,18 @@ from penstock.pipeline.intakes import ViewOptions
 from penstock.pipeline.joins.match import JoinOptions
 from penstock.pipeline.schema_texts import read_schema
 from penstock.pipeline.session import local_session
+from penstock.pipeline.sink_parts import (
+    ConsoleSinkPart,
+    DeadLetterSink,
+    FolderSinkPart,
+    KafkaSinkPart,
+    MadeSink,
+    NatsSinkPart,
+    PostgreSQLSinkPart,
+    PythonSinkPart,
+    WebhookSinkPart,
+    WhenPart,
+)
 from penstock.pipeline.sources import Source
 from penstock.pipeline.streaming import Pipeline
 from penstock.pipeline.triggers import trigger_of
