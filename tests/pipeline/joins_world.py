@@ -4,6 +4,7 @@ will."""
 import copy
 import random
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -161,9 +162,11 @@ class Watchers:
     def add(self, sid: int, text: str) -> None:
         self.views[sid] = JoinView(text, self.catalog)
 
-    def apply(self, rows: list[dict]) -> None:
+    def apply(self, rows: list[dict], missed: Collection[int] = ()) -> None:
+        """Apply notifications, but for those to subscriptions that miss them."""
         for sid, view in self.views.items():
-            view.apply(messages_of([row for row in rows if sid in row["subscriptions"]]))
+            if sid not in missed:
+                view.apply(messages_of([row for row in rows if sid in row["subscriptions"]]))
 
     def result(self, sid: int) -> Counter:
         return Counter(plain(tuple(row)) for row in self.views[sid])

@@ -17,11 +17,12 @@ from penstock.base.durations import utc_now
 from penstock.base.errors import RegistryError, SnapshotError
 from penstock.joins.catalog import Catalog
 from penstock.joins.selects import Selects
-from penstock.matching.subscription_rows import EVER, FOREVER, SubscriptionSource
+from penstock.matching.subscription_rows import EVER, FOREVER
 from penstock.pipeline.joins.snapshots import JoinSnapshots, Version
 from penstock.pipeline.joins.stages import COSTS, Stages, Window
 from penstock.pipeline.running_costs import FOR_A_TUPLE, RunningCosts
 from penstock.registry import Subscriptions
+from penstock.registry.kind_sources import SelectSource
 
 log = logging.getLogger("penstock.pipeline")
 
@@ -60,6 +61,8 @@ class _Row(NamedTuple):
 class Publisher:
     """Follows a source of select-joins, and publishes a version whenever one came, went, or saw its lease end.
 
+    Who asks for a resync comes anew, in place of itself: to all buckets it is a newcomer, who is sent everything.
+
     Those that don't fit are set aside: `misfits` are the reasons, by id. Nothing that is known changes before a version
     was published: one that couldn't be is tried again the next time.
     """
@@ -67,13 +70,14 @@ class Publisher:
     def __init__(
         self,
         snapshots: JoinSnapshots,
-        source: SubscriptionSource,
+        source: SelectSource,
         fits: Fits,
         clock: Callable[[], int],
     ) -> None:
         snapshots.claim(source.identity)
         self._snapshots, self._source, self._fits, self._clock = snapshots, source, fits, clock
         self._sequence = -1
+        self._resynced = -1  # the sequence number up to which resyncs are in a version
         self._rows: dict[int, _Row] = {}  # all that the registry has
         self._now = EVER  # of the last time
         self._steady = EVER, EVER  # from when until when nobody's lease ends
@@ -89,19 +93,21 @@ class Publisher:
             self.misfits = {sid: why for sid, (_, why) in self.version.set_aside.items()}
             known = snapshots.subscriptions(self.version.number)
             self._texts = {sid: newcomer.text for sid, newcomer in known.items()}
+            self._resynced = self.version.sequence
 
     def publish(self) -> Version:
         """The version of this moment."""
         now, sequence = self._clock(), self._source.sequence()
+        again = self._resyncs(sequence)
         changed, unreadable = self._follow(sequence)
-        touched = changed | self._crossed(now)
+        touched = changed | again | self._crossed(now)
         come: dict[int, str] = {}
         gone: set[int] = set()
         for sid in sorted(touched):
             row = self._rows.get(sid)
             if row is None or row.end <= now:
                 gone.add(sid)
-            elif self._texts.get(sid) != row.text:
+            elif sid in again or self._texts.get(sid) != row.text:
                 come[sid] = row.text
         wrong = self._fits(come) if come else {}
         misfits = {sid: why for sid, why in self.misfits.items() if sid not in touched}
@@ -131,6 +137,13 @@ class Publisher:
             return found
         replaced = come.keys() & self._texts.keys()
         return self._snapshots.publish(identity, sequence, come, gone | replaced, misfits, names)
+
+    def _resyncs(self, sequence: int) -> set[int]:
+        """Who asked to be sent everything again, up to a sequence number, and isn't in a version as a newcomer yet."""
+        if sequence == self._sequence:
+            return set()
+        # A registry from a backup counts anew: who is sent everything once too often is right, too.
+        return self._source.resynced(self._resynced if self._resynced <= sequence else -1, sequence)
 
     def _follow(self, sequence: int) -> tuple[set[int], dict[int, str]]:
         """Read what changed in the registry: its ids, and why some rows can't be read."""
@@ -168,7 +181,8 @@ class Publisher:
             since, until, rows = EVER, FOREVER, list(self._rows.values())
         since = max([since, *[row.end for row in rows if row.end <= now]])
         until = min([until, *[row.end for row in rows if row.end > now]])
-        self._now, self._sequence, self._steady = now, sequence, (since, until)
+        self._now, self._steady = now, (since, until)
+        self._sequence = self._resynced = sequence
 
 
 class Follower:

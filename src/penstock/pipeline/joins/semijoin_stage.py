@@ -146,11 +146,12 @@ class StageWork:
     def _named(self, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
         return None if rows is None else with_subscribers(rows, self._open.names)
 
-    def first_content(self, since: int, content: RowsByTable, name: str) -> pa.RecordBatch | None:
-        """What subscriptions that came after a version are sent of a bucket with this content."""
+    def first_content(self, since: int, log: BucketLog, name: str) -> pa.RecordBatch | None:
+        """What subscriptions that came after a version are sent of a bucket with this log."""
         processor = self._processor_of_newcomers(since)
-        if processor is None:
+        if processor is None:  # so what the bucket has needn't be read
             return None
+        content = merge_entries(log.since(None)[0], self.stages)
         found = processor.process(self._batches(0, content))
         rows = message_rows(found, None, self.stages.catalog, name)
         processor.restore(self._batches(0, {t: _gone(rows_) for t, rows_ in content.items()}))
@@ -370,8 +371,7 @@ class SemijoinStage:
             if forget is not None:
                 yield forget
         if version is not None and served and version > served and log.head.entries:
-            content = merge_entries(log.since(None)[0], self._stages)
-            first = work.first_content(served, content, f"{name}-0")
+            first = work.first_content(served, log, f"{name}-0")
             if first is not None:
                 yield first
         if changes:
