@@ -16,8 +16,12 @@ from penstock.base.errors import SchemaError, TicketError
 from penstock.joins.changes import ChangeBatch
 from penstock.joins.messages import TupleAdded, TupleRemoved
 from penstock.joins.semijoin_scheme import SemijoinScheme
+from penstock.joins.statistics import Statistics
 from penstock.joins.table_state import TableState
+from penstock.language.types import Kind, Scalar
+from penstock.pipeline.joins import replanning
 from penstock.pipeline.joins.change_feed import Feed, Reader
+from penstock.pipeline.joins.following import Follower
 from penstock.pipeline.joins.parcels import unpack_rows
 from penstock.pipeline.joins.stages import Stages, Window
 from penstock.pipeline.task_files import read_task_files
@@ -78,7 +82,7 @@ def run(world, seed, path, batches=12, versioned=True, buckets=4):
                 changes.setdefault(table, []).append(row)
             for rows in changes.values():
                 rng.shuffle(rows)
-        engine.publish(leases.subs.selects)
+        engine.publish(leases.subs.selects, random_plan(catalog, rng))
         if rng.random() < 0.15:
             engine.restart()
         told = engine.run(changes, crash=rng.random() < 0.3)
@@ -92,6 +96,22 @@ def run(world, seed, path, batches=12, versioned=True, buckets=4):
         for sid in served - leases.spoilt:
             text = watchers.views[sid].select.text
             assert watchers.result(sid) == database.result(text), (batch, text)
+
+
+def random_plan(catalog, rng):
+    """Statistics of tables that are like nothing, now and then: any plan must do."""
+    if rng.random() < 0.5:
+        return None
+    tables = catalog.tables.items()
+    keys = {
+        (name, attribute): tuple(sorted(rng.randrange(-9, 9) for _ in range(5)))
+        for name, table in tables
+        for attribute, type_ in table.schema.root.fields
+        if type_ == Scalar(Kind.INTEGER) and rng.random() < 0.7
+    }
+    tuples = {name: rng.randrange(99) for name, _ in tables}
+    joining = {edge: rng.random() for edge in catalog.edges}
+    return Statistics(tuples, {name: rng.random() for name, _ in tables}, keys, joining)
 
 
 class Leases:
@@ -174,7 +194,8 @@ def test_views_equal_duckdb_after_every_micro_batch(world, seed, tmp_path):
     """Two processes, replayed micro-batches, subscriptions that come and go, changes that come late and twice.
 
     Leases end, are renewed in time and too late, and the clock by which they are judged is often wrong.
-    Views are lost and miss messages, until a resync, which may come together with anything else.
+    Views are lost and miss messages, until a resync, which may come together with anything else. So may new plans by
+    which select-joins are decomposed.
     """
     run(world, seed, tmp_path)
 
@@ -324,10 +345,12 @@ ONE = penstock.Catalog.of(
 class Scene:
     """One bucket of a stage, subscriptions that come when they are told to, and their views."""
 
-    def __init__(self, path, processes: int = 2) -> None:
-        self.subs = penstock.Subscriptions(catalog=ONE)
-        self.path, self.version, self.watchers = path, 0, Watchers(ONE)
-        self.engine = Engine(Stages(ONE, 1, ("R", "S")), path, FEED, random.Random(1), processes)
+    def __init__(self, path, processes: int = 2, catalog: penstock.Catalog = ONE) -> None:
+        self.subs = penstock.Subscriptions(catalog=catalog)
+        self.path, self.version, self.watchers = path, 0, Watchers(catalog)
+        stages = Stages(catalog, 1, ("R", "S"))
+        self.engine = Engine(stages, path, FEED, random.Random(1), processes)
+        self.plan: Statistics | None = None  # for the next micro-batch
         self.tickets: dict[int, str] = {}
 
     def subscribe(
@@ -345,7 +368,8 @@ class Scene:
         """A micro-batch with a row for each table, in one of the processes."""
         self.version += 1
         changes = {t: [{**r, "op": op, "version": self.version}] for t, r in rows.items()}
-        self.engine.publish(self.subs.selects)
+        self.engine.publish(self.subs.selects, self.plan)
+        self.plan = None
         self.engine.pick = lambda: process
         told = self.engine.run(changes)
         self.watchers.apply(told)
@@ -448,6 +472,67 @@ def test_a_resync_of_what_is_not_served_tells_nobody_anything(tmp_path):
     scene.subs.set_aside(good, "it is too expensive")
     with pytest.raises(TicketError):
         scene.resync(good)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_plan_by_which_a_subscriber_holds_other_tuples_has_them_sent(tmp_path, restarted):
+    """S is filtered by R, then by T. A tuple of S that joins only one of T must be held from then on."""
+    tables = {
+        "R": penstock.Table({"id": "int", "b": "int"}, key="id"),
+        "S": penstock.Table({"id": "int", "b": "int", "c": "int"}, key="id"),
+        "T": penstock.Table({"id": "int", "c": "int"}, key="id"),
+    }
+    catalog = penstock.Catalog.of(tables, edges=[("R", "S", "b"), ("S", "T", "c")])
+    by_r, by_t = (
+        Statistics(
+            dict.fromkeys("RST", 9), {"S": 1.0}, {}, {e: e.left == few for e in catalog.edges}
+        )
+        for few in ("S", "R")
+    )
+    scene = Scene(tmp_path, catalog=catalog)
+    sid = scene.subscribe("R.id > 0 AND T.id > 0", "R JOIN S USING (b) JOIN T USING (c)")
+    other = scene.subscribe("R.id > 0", "R JOIN S USING (b)")
+    scene.plan = by_r
+    scene.run(S={"id": 1, "b": 1, "c": 1}, T={"id": 1, "c": 1})
+    assert scene.watchers.views[sid].held() == {"R": 0, "S": 0, "T": 1}
+    if restarted:
+        scene.engine.restart()
+    scene.plan = by_t
+    told = scene.run()
+    assert [row["subscriptions"] for row in told if row["change"] == "reset"] == [[sid]]
+    assert scene.watchers.views[sid].held() == {"R": 0, "S": 1, "T": 1}
+    scene.run(R={"id": 1, "b": 1})
+    assert [len(scene.watchers.views[one]) for one in (sid, other)] == [1, 1]
+
+
+def test_tables_that_change_bring_a_new_plan(tmp_path, monkeypatch):
+    """The attribute that selects least decides, as soon as that is worth it; only whom it concerns begins anew."""
+    monkeypatch.setattr(replanning, "WINDOW", 100)
+    monkeypatch.setattr(replanning, "_SAMPLE", 64)
+    url = f"sqlite:///{tmp_path}/subs.db"
+    scene = Scene(tmp_path / "joins")
+    scene.engine.stages = Stages(ONE, 4, ())
+    scene.subs = penstock.Subscriptions.open(url, catalog=ONE)
+    both = scene.subscribe("x BETWEEN 1 AND 5 AND y BETWEEN 1 AND 5")
+    other = scene.subscribe("x BETWEEN 1 AND 5")
+    resets, held = [], []
+    few, many = [3 if n % 20 == 0 else 9 for n in range(60)], [3] * 60
+    for phase, (x, y) in enumerate([(many, few), (few, many)]):
+        follower = Follower(url, str(scene.path), json.dumps(scene.engine.stages.to_dict()))
+        for step in range(6):
+            beside = {"op": "update", "version": 100 * phase + step}
+            changes = {
+                "R": [{"id": n, "b": n, "a": 0, **beside} for n in range(20)],
+                "S": [{"id2": n, "b": n % 20, "x": x[n], "y": y[n], **beside} for n in range(60)],
+            }
+            scene.engine.next_version = follower.latest()
+            told = scene.engine.run(changes, crash=step == 3)
+            resets += [row["subscriptions"] for row in told if row["change"] == "reset"]
+            scene.watchers.apply(told)
+            held.append(scene.watchers.views[both].held()["R"])
+            assert len(scene.watchers.result(both)) == 3
+    assert resets == [[both, other], [both], [both]]
+    assert (held[0], held[5], held[6], held[-1]) == (20, 1, 20, 1)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

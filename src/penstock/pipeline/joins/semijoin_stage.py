@@ -41,6 +41,7 @@ from penstock.pipeline.joins.notification_rows import (
     resets,
     with_subscribers,
 )
+from penstock.pipeline.joins.open_version import OpenVersion
 from penstock.pipeline.joins.parcels import (
     bundle_parcels,
     concatenate_rows,
@@ -48,7 +49,7 @@ from penstock.pipeline.joins.parcels import (
     pack_rows,
     unpack_rows,
 )
-from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion
+from penstock.pipeline.joins.snapshots import JoinSnapshots
 from penstock.pipeline.joins.stages import COSTS, Stage, Stages
 from penstock.pipeline.joins.tuple_stage import SEQUENCE
 from penstock.pipeline.running_costs import leave_counts
@@ -100,11 +101,15 @@ class StageWork:
         if not version:
             return
         come, gone = self._open.go_to(version)
+        self._decomposition = OneStage(
+            statistics=self._open.version.plan, edge=self._decomposition.edge
+        )
         for sid in gone:
             self._set_aside.pop(sid, None)
             if sid in self._mine:
                 self._mine.discard(sid)
                 self._processor.unsubscribe(sid)
+        self._processor.decompose_by(self._decomposition)
         if come:
             self._subscribe(self._of_stage(come))
             # Spark's workers collect garbage after every task. Subscriptions are frozen, so the collector skips them.
