@@ -15,7 +15,7 @@ from penstock import Subscriptions
 from penstock.cli import registry_commands as registry
 
 COMMANDS = (
-    "subscribe", "unsubscribe", "renew", "list", "load", "match", "run", "explain", "demo",
+    "subscribe", "unsubscribe", "renew", "resync", "list", "load", "match", "run", "explain", "demo",
 )  # fmt: skip
 PROGRAM = [sys.executable, "-c", "from penstock.cli import main; main()"]
 

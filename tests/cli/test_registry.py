@@ -1,4 +1,4 @@
-"""subscribe, renew, unsubscribe, list, load."""
+"""subscribe, renew, resync, unsubscribe, list, load."""
 
 import json
 import re
@@ -107,6 +107,22 @@ def test_renew_with_the_ticket_from_the_environment(penstock: Penstock, monkeypa
     result = penstock("renew", sid, "--lease", "forever", "--json")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["expires"] is None
+
+
+def test_resync_of_a_select_join_and_of_a_filter(penstock: Penstock, tmp_path) -> None:
+    """It tells the number of the change; a filter has no view."""
+    tables = tmp_path / "tables.yaml"
+    tables.write_text("tables:\n  Stocks: {schema: {Symbol: string, PER: double}, key: Symbol}\n")
+    sid, ticket = _subscribed(
+        penstock, "alice", "SELECT * FROM Stocks WHERE PER > 45", "--catalog", str(tables)
+    )
+    assert "change 2" in penstock("resync", sid, "--ticket", ticket).stderr
+    found = penstock("resync", sid, "--ticket", "-", "--json", stdin=ticket)
+    assert json.loads(found.stdout)["sequence"] == 3
+    sid, ticket = _subscribed(penstock, "bob", "price > 5")
+    result = penstock("resync", sid, "--ticket", ticket)
+    assert result.exit_code == 1
+    assert f"subscription {sid} is a filter: only select-joins have a view" in result.stderr
 
 
 def test_unsubscribe_with_the_ticket_from_stdin(penstock: Penstock) -> None:

@@ -16,11 +16,12 @@ from tests.sizes import FLIPS, SEED
 from tests.views.test_plan_file import small
 
 from penstock.base.errors import PenstockError
+from penstock.joins.statistics import Statistics
 from penstock.matching import SnapshotRef, SnapshotStore, open_matcher
 from penstock.operators.learned import Learned, Tally, latest
 from penstock.pipeline.joins import snapshots as join_snapshots
 from penstock.pipeline.joins.logs import BucketLog
-from penstock.pipeline.joins.snapshots import JoinSnapshots
+from penstock.pipeline.joins.snapshots import Difference, JoinSnapshots
 from penstock.pipeline.pins import Pin, Pins
 from penstock.views.plan_file import read_plan, write_plan
 
@@ -80,15 +81,19 @@ class PinFiles:
 
 
 class Joins:
-    """Snapshots of select-joins, with some that are set aside."""
+    """Snapshots of select-joins, with some that are set aside, and a plan."""
 
     def __init__(self, folder: Path) -> None:
         self.snapshots = JoinSnapshots(folder)
-        self.snapshots.publish("me", 1, {7: "SELECT * FROM A", 8: "SELECT * FROM B"}, [], {3: "no"})
-        self.snapshots.publish("me", 2, {9: "SELECT * FROM C"}, [7], {3: "no", 4: "neither"})
+        come = {7: "SELECT * FROM A", 8: "SELECT * FROM B"}
+        plan = Statistics({"A": 7}, {"A": 0.5}, {("A", "x"): (b"a", b"b")}, {})
+        self.snapshots.publish("me", 1, Difference(come, set_aside={3: "no"}))
+        aside = {3: "no", 4: "neither"}
+        self.snapshots.publish("me", 2, Difference({9: "SELECT * FROM C"}, [7], aside, {}, plan))
 
     def read(self):
         join_snapshots._read_set_aside.cache_clear()
+        join_snapshots._read_plan.cache_clear()
         return self.snapshots.latest(), self.snapshots.subscriptions(2)
 
 

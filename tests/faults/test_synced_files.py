@@ -8,10 +8,11 @@ from tests.views.test_plan_file import small
 
 from penstock.base.durable import create_file, make_folder, replace_file
 from penstock.delivery.sealed_folders import is_complete, seal
+from penstock.joins.statistics import Statistics
 from penstock.matching import SnapshotRef, SnapshotStore
 from penstock.pipeline.checkpoints import begin, recover
 from penstock.pipeline.dead_letter_files import DeadLetterFile, count_dead_letters
-from penstock.pipeline.joins.snapshots import JoinSnapshots
+from penstock.pipeline.joins.snapshots import Difference, JoinSnapshots
 from penstock.pipeline.pins import Pin, Pins
 from penstock.pipeline.task_files import read_task_files
 from penstock.views.plan_file import read_plan, write_plan
@@ -58,12 +59,14 @@ def test_snapshots_of_select_joins(root):
     snapshots = JoinSnapshots(root / "joins")
 
     def publish():
-        snapshots.publish("me", 1, {7: "SELECT * FROM A"}, [], {3: "no"})
-        snapshots.publish("me", 2, {9: "SELECT * FROM C"}, [7], {3: "no", 4: "neither"})
+        plan, aside = Statistics({"A": 7}), {3: "no", 4: "neither"}
+        snapshots.publish("me", 1, Difference({7: "SELECT * FROM A"}, set_aside={3: "no"}))
+        snapshots.publish("me", 2, Difference({9: "SELECT * FROM C"}, [7], aside, {}, plan))
 
     after_a_cut(root, publish)
     assert list(snapshots.subscriptions(2)) == [9]
     assert snapshots.latest().set_aside.keys() == {3, 4}
+    assert snapshots.latest().plan == Statistics({"A": 7})
 
 
 def test_the_plan_of_views(root):

@@ -4,6 +4,7 @@ will."""
 import copy
 import random
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 from tests.joins.small_world import plain
 
 from penstock.joins.join_view import JoinView
+from penstock.joins.statistics import Statistics
 from penstock.pipeline.joins import semijoin_stage as joins_semijoins
 from penstock.pipeline.joins import tuple_stage as joins_tuples
 from penstock.pipeline.joins.change_feed import Feed, Reader
@@ -69,7 +71,7 @@ class Engine:
         self.clock = lambda: 0
         self.publisher: Publisher | None = None  # of the process that watches the registry
 
-    def publish(self, source: Any) -> None:
+    def publish(self, source: Any, plan: Statistics | None = None) -> None:
         if self.publisher is None or self.rng.random() < 0.5:
             self.publisher = Publisher(
                 JoinSnapshots(self.home),
@@ -77,7 +79,7 @@ class Engine:
                 lambda t: misfits(t, self.stages),
                 lambda: self.clock(),
             )
-        self.next_version = self.publisher.publish().number
+        self.next_version = self.publisher.publish(plan).number
 
     def run(
         self, changes: dict[str, list[dict]], now: int | None = None, crash: bool = False
@@ -148,6 +150,7 @@ class Engine:
             joins_tuples._books, joins_semijoins._works = books, works
             log = bucket_log(self.state[name].setdefault(key, {}))
             found += [row.asDict() for row in stage.visit(*key, iter(groups[key]), log)]
+        stage.end_task()
         return found
 
 
@@ -161,9 +164,11 @@ class Watchers:
     def add(self, sid: int, text: str) -> None:
         self.views[sid] = JoinView(text, self.catalog)
 
-    def apply(self, rows: list[dict]) -> None:
+    def apply(self, rows: list[dict], missed: Collection[int] = ()) -> None:
+        """Apply notifications, but for those to subscriptions that miss them."""
         for sid, view in self.views.items():
-            view.apply(messages_of([row for row in rows if sid in row["subscriptions"]]))
+            if sid not in missed:
+                view.apply(messages_of([row for row in rows if sid in row["subscriptions"]]))
 
     def result(self, sid: int) -> Counter:
         return Counter(plain(tuple(row)) for row in self.views[sid])

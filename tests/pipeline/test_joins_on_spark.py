@@ -56,7 +56,7 @@ def aftermath(spark, tmp_path_factory):
         late = subs.subscribe("late", "SELECT * FROM Stocks JOIN Reviews USING (Symbol)")
         texts[late.id] = "SELECT * FROM Stocks JOIN Reviews USING (Symbol)"
         pipeline(folder, spark, url).start().await_termination(PATIENCE)
-    return folder, market, texts, gone, late.id
+    return folder, market, texts, gone, late
 
 
 def test_every_view_equals_duckdb(aftermath):
@@ -70,7 +70,7 @@ def test_every_view_equals_duckdb(aftermath):
 
 def test_a_new_subscription_gets_its_content_without_a_change(aftermath):
     """The last run had nothing but a new subscription: one micro-batch told it all."""
-    folder, market, texts, _, late = aftermath
+    folder, market, texts, _, (late, _) = aftermath
     batches = notifications(folder / "out")
     last = max(
         number for number, rows in batches.items() if any(late in r["subscriptions"] for r in rows)
@@ -216,8 +216,11 @@ def test_another_number_of_partitions_changes_nothing(aftermath, spark):
 
 
 def test_it_survives_the_process_that_watches_the_registry(aftermath, spark):
-    """Killed, it is there again: changes and subscriptions that come later are told as if nothing had been."""
-    folder, market, texts, _, _ = aftermath
+    """Killed, it is there again: changes and subscriptions that come later are told as if nothing had been.
+
+    So is a resync: a view that is fed from there on is whole.
+    """
+    folder, market, texts, _, late = aftermath
     url = f"sqlite:///{folder}/subs.db"
     with pipeline(folder, spark, url, trigger="100 ms").start() as running:
         running.process_available()
@@ -227,6 +230,7 @@ def test_it_survives_the_process_that_watches_the_registry(aftermath, spark):
         with penstock.Subscriptions.open(url) as subs:
             text = random_text(random.Random(8))
             texts[subs.subscribe("later", text, lease="forever").id] = text
+            subs.resync(*late)
         market.changes(40)
         while running.queries["tables"] is first:
             assert running.is_active
@@ -236,6 +240,15 @@ def test_it_survives_the_process_that_watches_the_registry(aftermath, spark):
     batches = notifications(folder / "out")
     for sid, text in texts.items():
         assert Counter(map(tuple, view_of(text, sid, batches))) == market.result(text), text
+    resets = [
+        n
+        for n, rows in batches.items()
+        if any(r["message"]["change"] == "reset" and late.id in r["subscriptions"] for r in rows)
+    ]
+    since = {n: rows for n, rows in batches.items() if n >= resets[-1]}
+    assert len(resets) == 2
+    view = view_of(texts[late.id], late.id, since)
+    assert Counter(map(tuple, view)) == market.result(texts[late.id])
 
 
 def children_of(spark, part: str) -> list[int]:

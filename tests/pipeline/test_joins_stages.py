@@ -14,9 +14,14 @@ import penstock
 from penstock.base.durations import utc_now
 from penstock.base.errors import SchemaError, TicketError
 from penstock.joins.changes import ChangeBatch
+from penstock.joins.messages import TupleAdded, TupleRemoved
 from penstock.joins.semijoin_scheme import SemijoinScheme
+from penstock.joins.statistics import Statistics
 from penstock.joins.table_state import TableState
+from penstock.language.types import Kind, Scalar
+from penstock.pipeline.joins import replanning
 from penstock.pipeline.joins.change_feed import Feed, Reader
+from penstock.pipeline.joins.following import Follower
 from penstock.pipeline.joins.parcels import unpack_rows
 from penstock.pipeline.joins.stages import Stages, Window
 from penstock.pipeline.task_files import read_task_files
@@ -57,6 +62,7 @@ def run(world, seed, path, batches=12, versioned=True, buckets=4):
         for _ in range(rng.choice([0, 0, 1, 3]) if batch else 4):
             leases.subscribe(text_of(random_subscription(catalog, rng).sql))
         leases.pass_time()
+        leases.spoil_and_resync()
         changes: dict[str, list[dict]] = {}
         due, late = late, []
         for _ in range(rng.choice([0, 1, 5, 30])):
@@ -76,17 +82,36 @@ def run(world, seed, path, batches=12, versioned=True, buckets=4):
                 changes.setdefault(table, []).append(row)
             for rows in changes.values():
                 rng.shuffle(rows)
-        engine.publish(leases.subs.selects)
+        engine.publish(leases.subs.selects, random_plan(catalog, rng))
         if rng.random() < 0.15:
             engine.restart()
         told = engine.run(changes, crash=rng.random() < 0.3)
         assert len({row["notification_id"] for row in told}) == len(told)
-        watchers.apply(told)
+        watchers.apply(told, leases.missed)
         served = leases.served()
         assert {sid for row in told for sid in row["subscriptions"]} <= served
-        for sid in served:
+        begun = {sid for row in told if row["change"] == "reset" for sid in row["subscriptions"]}
+        assert leases.asked & served <= begun
+        leases.spoilt -= begun - leases.missed
+        for sid in served - leases.spoilt:
             text = watchers.views[sid].select.text
             assert watchers.result(sid) == database.result(text), (batch, text)
+
+
+def random_plan(catalog, rng):
+    """Statistics of tables that are like nothing, now and then: any plan must do."""
+    if rng.random() < 0.5:
+        return None
+    tables = catalog.tables.items()
+    keys = {
+        (name, attribute): tuple(sorted(rng.randrange(-9, 9) for _ in range(5)))
+        for name, table in tables
+        for attribute, type_ in table.schema.root.fields
+        if type_ == Scalar(Kind.INTEGER) and rng.random() < 0.7
+    }
+    tuples = {name: rng.randrange(99) for name, _ in tables}
+    joining = {edge: rng.random() for edge in catalog.edges}
+    return Statistics(tuples, {name: rng.random() for name, _ in tables}, keys, joining)
 
 
 class Leases:
@@ -100,6 +125,11 @@ class Leases:
         self.engine.clock = lambda: self.now + self.wrong
         self.watchers = Watchers(catalog)
         self.held: dict[int, tuple[str, float]] = {}  # tickets, and when leases end
+        self.spoilt: set[int] = (
+            set()
+        )  # views that aren't what they should be, until they begin anew
+        self.missed: set[int] = set()  # subscriptions that miss this micro-batch
+        self.asked: set[int] = set()  # those that ask for a resync before it
 
     def subscribe(self, text):
         lease = self.lease()
@@ -133,6 +163,26 @@ class Leases:
             self.subs.sweep()
             self.held = {sid: held for sid, held in self.held.items() if held[1] > self.now}
 
+    def spoil_and_resync(self):
+        """Some views lose all, some miss a micro-batch. Some of those ask for a resync; so do some that needn't."""
+        some = [sid for sid in sorted(self.held) if self.rng.random() < 0.2]
+        emptied = {sid for sid in some if self.rng.random() < 0.5}
+        for sid in emptied:
+            self.watchers.add(sid, self.watchers.views[sid].select.text)
+        self.missed = set(some) - emptied
+        self.spoilt |= set(some)
+        self.asked = set()
+        for sid, (ticket, end) in self.held.items():
+            if self.rng.random() > (0.1, 0.4)[sid in self.spoilt]:
+                continue
+            if end <= self.now:
+                with pytest.raises(TicketError):
+                    self.subs.resync(sid, ticket)
+                continue
+            for _ in range(self.rng.choice([1, 1, 2])):
+                self.subs.resync(sid, ticket)
+            self.asked.add(sid)
+
     def served(self):
         """Whose lease hasn't ended by the clock of the pipeline."""
         return {sid for sid, (_, end) in self.held.items() if end > self.now + self.wrong}
@@ -144,6 +194,8 @@ def test_views_equal_duckdb_after_every_micro_batch(world, seed, tmp_path):
     """Two processes, replayed micro-batches, subscriptions that come and go, changes that come late and twice.
 
     Leases end, are renewed in time and too late, and the clock by which they are judged is often wrong.
+    Views are lost and miss messages, until a resync, which may come together with anything else. So may new plans by
+    which select-joins are decomposed.
     """
     run(world, seed, tmp_path)
 
@@ -293,24 +345,31 @@ ONE = penstock.Catalog.of(
 class Scene:
     """One bucket of a stage, subscriptions that come when they are told to, and their views."""
 
-    def __init__(self, path, processes: int = 2) -> None:
-        self.subs = penstock.Subscriptions(catalog=ONE)
-        self.path, self.version, self.watchers = path, 0, Watchers(ONE)
-        self.engine = Engine(Stages(ONE, 1, ("R", "S")), path, FEED, random.Random(1), processes)
+    def __init__(self, path, processes: int = 2, catalog: penstock.Catalog = ONE) -> None:
+        self.subs = penstock.Subscriptions(catalog=catalog)
+        self.path, self.version, self.watchers = path, 0, Watchers(catalog)
+        stages = Stages(catalog, 1, ("R", "S"))
+        self.engine = Engine(stages, path, FEED, random.Random(1), processes)
+        self.plan: Statistics | None = None  # for the next micro-batch
+        self.tickets: dict[int, str] = {}
 
     def subscribe(
         self, where: str, tables: str = "R JOIN S USING (b)", lease: str = "forever"
     ) -> int:
         text = f"SELECT * FROM {tables} WHERE {where}"
-        sid, _ = self.subs.subscribe("someone", text, lease=lease)
+        sid, self.tickets[sid] = self.subs.subscribe("someone", text, lease=lease)
         self.watchers.add(sid, text)
         return sid
+
+    def resync(self, sid: int) -> None:
+        self.subs.resync(sid, self.tickets[sid])
 
     def run(self, process: int = 0, op: str = "update", **rows: dict) -> list[dict]:
         """A micro-batch with a row for each table, in one of the processes."""
         self.version += 1
         changes = {t: [{**r, "op": op, "version": self.version}] for t, r in rows.items()}
-        self.engine.publish(self.subs.selects)
+        self.engine.publish(self.subs.selects, self.plan)
+        self.plan = None
         self.engine.pick = lambda: process
         told = self.engine.run(changes)
         self.watchers.apply(told)
@@ -325,6 +384,155 @@ def test_a_late_subscriber_gets_what_is_lacking(tmp_path):
     late = scene.subscribe("x BETWEEN 1 AND 5 AND y BETWEEN 1 AND 5")
     scene.run(S={"id2": 2, "b": 1, "x": 3, "y": 4})
     assert list(scene.watchers.result(late)) == [(1, 1, 0, 2, 3, 4)]
+
+
+def kinds_of(told: list[dict], sid: int) -> list[str]:
+    """What a micro-batch tells a subscription to do, in the order in which it does it."""
+    own = [row for row in told if sid in row["subscriptions"]]
+    return [row["change"] for row in sorted(own, key=lambda row: row["position"])]
+
+
+def test_a_resync_begins_anew_whatever_a_view_holds(tmp_path):
+    """In the micro-batch of the resync one tuple of three changes, and one goes. The others hear only of that."""
+    scene = Scene(tmp_path)
+    sid, other = scene.subscribe("a >= 0"), scene.subscribe("a >= 0")
+    scene.run(S={"id2": 1, "b": 1, "x": 0, "y": 0})
+    for n in range(3):
+        scene.run(R={"id": n, "b": 1, "a": n})
+    stale = [
+        TupleAdded("R", {"id": 7, "b": 1, "a": 5}),  # is long gone
+        TupleAdded("R", {"id": 1, "b": 1, "a": 99}),  # isn't so any more
+        TupleRemoved("R", (2,)),  # was lost
+    ]
+    scene.watchers.views[sid].apply(stale)
+    scene.resync(sid)
+    told = scene.run(op="delete", R={"id": 0})
+    assert kinds_of(told, sid) == ["reset", *["added"] * 4, "removed"]
+    assert kinds_of(told, other) == ["removed"]
+    rows = [(1, 1, 1, 1, 0, 0), (2, 1, 2, 1, 0, 0)]
+    assert sorted(scene.watchers.result(sid)) == sorted(scene.watchers.result(other)) == rows
+    scene.resync(sid)
+    told = scene.run(R={"id": 1, "b": 1, "a": 8})
+    assert kinds_of(told, sid) == ["reset", *["added"] * 3, "removed", "added"]
+    assert scene.watchers.result(sid) == scene.watchers.result(other)
+
+
+def test_each_resync_is_served_once(tmp_path):
+    """Two before a micro-batch are one, two with a micro-batch between are two, whoever watches the registry."""
+    scene = Scene(tmp_path)
+    sid, other = scene.subscribe("a >= 0"), scene.subscribe("a >= 0")
+    scene.run(R={"id": 1, "b": 1, "a": 5}, S={"id2": 1, "b": 1, "x": 0, "y": 0})
+    whole = ["reset", "added", "added"]
+    for _ in range(2):
+        scene.resync(sid)
+        scene.resync(sid)
+        scene.engine.publisher = None
+        assert kinds_of(scene.run(), sid) == whole
+        scene.engine.publisher = None
+        assert scene.run() == []
+    scene.resync(other)
+    scene.engine.publish(scene.subs.selects)
+    scene.resync(sid)  # comes while a micro-batch has been planned for the other
+    told = scene.run()
+    assert (kinds_of(told, sid), kinds_of(told, other)) == (whole, whole)
+    scene.subs.renew(sid, scene.tickets[sid])
+    assert scene.run() == []
+
+
+def test_a_resync_is_served_by_a_registry_from_a_backup(tmp_path):
+    """It counts anew, and may give a resync a number that was another change's before."""
+    scene, path, backup = Scene(tmp_path), tmp_path / "subs.db", tmp_path / "backup.db"
+    scene.subs = penstock.Subscriptions.open(path, catalog=ONE)
+    sid = scene.subscribe("a >= 0")
+    scene.subs.close()
+    shutil.copy(path, backup)
+    scene.subs = penstock.Subscriptions.open(path)
+    for _ in range(9):
+        scene.subs.renew(sid, scene.tickets[sid])
+    scene.run(R={"id": 1, "b": 1, "a": 5}, S={"id2": 1, "b": 1, "x": 0, "y": 0})
+    scene.subs.close()
+    shutil.copy(backup, path)
+    scene.subs, scene.engine.publisher = penstock.Subscriptions.open(path), None
+    scene.resync(sid)
+    assert kinds_of(scene.run(), sid) == ["reset", "added", "added"]
+    assert scene.run() == []
+
+
+def test_a_resync_of_what_is_not_served_tells_nobody_anything(tmp_path):
+    """One that doesn't fit stays set aside. One that was set aside, or whose lease has ended, isn't there any more."""
+    scene = Scene(tmp_path)
+    scene.engine.stages = Stages(ONE, 1, ("S",))
+    misfit, ended = scene.subscribe("a > 5", "R"), scene.subscribe("x > 5", "S", lease="1 day")
+    good = scene.subscribe("x > 5", "S")
+    scene.run(S={"id2": 1, "b": 1, "x": 6, "y": 3})
+    scene.resync(misfit)
+    scene.resync(ended)
+    scene.engine.clock = lambda: 2 * DAY + utc_now()
+    assert scene.run() == []
+    scene.subs.set_aside(good, "it is too expensive")
+    with pytest.raises(TicketError):
+        scene.resync(good)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_plan_by_which_a_subscriber_holds_other_tuples_has_them_sent(tmp_path, restarted):
+    """S is filtered by R, then by T. A tuple of S that joins only one of T must be held from then on."""
+    tables = {
+        "R": penstock.Table({"id": "int", "b": "int"}, key="id"),
+        "S": penstock.Table({"id": "int", "b": "int", "c": "int"}, key="id"),
+        "T": penstock.Table({"id": "int", "c": "int"}, key="id"),
+    }
+    catalog = penstock.Catalog.of(tables, edges=[("R", "S", "b"), ("S", "T", "c")])
+    by_r, by_t = (
+        Statistics(
+            dict.fromkeys("RST", 9), {"S": 1.0}, {}, {e: e.left == few for e in catalog.edges}
+        )
+        for few in ("S", "R")
+    )
+    scene = Scene(tmp_path, catalog=catalog)
+    sid = scene.subscribe("R.id > 0 AND T.id > 0", "R JOIN S USING (b) JOIN T USING (c)")
+    other = scene.subscribe("R.id > 0", "R JOIN S USING (b)")
+    scene.plan = by_r
+    scene.run(S={"id": 1, "b": 1, "c": 1}, T={"id": 1, "c": 1})
+    assert scene.watchers.views[sid].held() == {"R": 0, "S": 0, "T": 1}
+    if restarted:
+        scene.engine.restart()
+    scene.plan = by_t
+    told = scene.run()
+    assert [row["subscriptions"] for row in told if row["change"] == "reset"] == [[sid]]
+    assert scene.watchers.views[sid].held() == {"R": 0, "S": 1, "T": 1}
+    scene.run(R={"id": 1, "b": 1})
+    assert [len(scene.watchers.views[one]) for one in (sid, other)] == [1, 1]
+
+
+def test_tables_that_change_bring_a_new_plan(tmp_path, monkeypatch):
+    """The attribute that selects least decides, as soon as that is worth it; only whom it concerns begins anew."""
+    monkeypatch.setattr(replanning, "WINDOW", 100)
+    monkeypatch.setattr(replanning, "_SAMPLE", 64)
+    url = f"sqlite:///{tmp_path}/subs.db"
+    scene = Scene(tmp_path / "joins")
+    scene.engine.stages = Stages(ONE, 4, ())
+    scene.subs = penstock.Subscriptions.open(url, catalog=ONE)
+    both = scene.subscribe("x BETWEEN 1 AND 5 AND y BETWEEN 1 AND 5")
+    other = scene.subscribe("x BETWEEN 1 AND 5")
+    resets, held = [], []
+    few, many = [3 if n % 20 == 0 else 9 for n in range(60)], [3] * 60
+    for phase, (x, y) in enumerate([(many, few), (few, many)]):
+        follower = Follower(url, str(scene.path), json.dumps(scene.engine.stages.to_dict()))
+        for step in range(6):
+            beside = {"op": "update", "version": 100 * phase + step}
+            changes = {
+                "R": [{"id": n, "b": n, "a": 0, **beside} for n in range(20)],
+                "S": [{"id2": n, "b": n % 20, "x": x[n], "y": y[n], **beside} for n in range(60)],
+            }
+            scene.engine.next_version = follower.latest()
+            told = scene.engine.run(changes, crash=step == 3)
+            resets += [row["subscriptions"] for row in told if row["change"] == "reset"]
+            scene.watchers.apply(told)
+            held.append(scene.watchers.views[both].held()["R"])
+            assert len(scene.watchers.result(both)) == 3
+    assert resets == [[both, other], [both], [both]]
+    assert (held[0], held[5], held[6], held[-1]) == (20, 1, 20, 1)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -13,11 +13,15 @@ from tests.faults.hostile import SPOILED, spoil_rows
 import penstock
 from penstock.base.errors import PipelineError, SnapshotError
 from penstock.joins.catalog import Catalog, Table
+from penstock.joins.statistics import Statistics
 from penstock.matching.subscription_rows import FOREVER
+from penstock.pipeline.joins.change_feed import DELETED
 from penstock.pipeline.joins.following import Follower, Publisher, misfits
 from penstock.pipeline.joins.logs import BucketLog
+from penstock.pipeline.joins.open_version import OpenVersion
 from penstock.pipeline.joins.parcels import NO_BUCKET, buckets_of, split_by_bucket
-from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion
+from penstock.pipeline.joins.replanning import Planner, leave_seen, sample_changes
+from penstock.pipeline.joins.snapshots import Difference, JoinSnapshots
 from penstock.pipeline.joins.stages import Stages
 
 from .joins_world import Value, Values
@@ -258,8 +262,12 @@ def test_old_versions_are_pruned_but_not_what_newer_ones_need(tmp_path):
     """After many versions a few are left, and the last still has everybody."""
     snapshots = JoinSnapshots(tmp_path)
     for n in range(30):
-        snapshots.publish("me", n, {n: "SELECT * FROM A"}, [n - 5] if n >= 5 else [])
+        plan = Statistics({"A": n}) if n in (3, 20) else None
+        gone = [n - 5] if n >= 5 else []
+        snapshots.publish("me", n, Difference({n: "SELECT * FROM A"}, gone, plan=plan))
     snapshots.prune(needed_from=29)
+    assert snapshots.latest().plan == Statistics({"A": 20})
+    assert [path.name for path in (tmp_path / "plans").iterdir()] == ["21.json"]
     assert set(snapshots.subscriptions(30)) == set(range(25, 30))
     assert len(list((tmp_path / "versions").iterdir())) == 10
     with pytest.raises(SnapshotError):
@@ -268,6 +276,25 @@ def test_old_versions_are_pruned_but_not_what_newer_ones_need(tmp_path):
 
 def test_a_folder_has_one_registry(tmp_path):
     """The snapshots of two registries don't mix."""
-    JoinSnapshots(tmp_path).publish("me", 1, {}, [])
+    JoinSnapshots(tmp_path).publish("me", 1, Difference({}))
     with pytest.raises(SnapshotError, match="another registry"):
-        JoinSnapshots(tmp_path).publish("you", 1, {}, [])
+        JoinSnapshots(tmp_path).publish("you", 1, Difference({}))
+
+
+def test_what_a_planner_knows_outlives_it(tmp_path, caplog):
+    """A table that never changes again is known after a restart. A damaged file says so, and is forgotten."""
+    name, table = next(iter(CATALOG.tables.items()))
+    rows = pa.RecordBatch.from_pylist([{}] * 40, schema=table.schema.to_arrow())
+    rows = rows.append_column(DELETED, pa.array([False] * 40))
+    one = {"table": name, "bucket": 3, "tuples": 40, "changes": 2_000}
+    leave_seen(tmp_path, [{**one, "sample": sample_changes(rows, table)}])
+    planner = Planner(CATALOG, tmp_path)
+    planner.gather()
+    assert planner.new_plan(None, [], lambda ids: {}) is None
+    seen, again = planner.statistics(), Planner(CATALOG, tmp_path).statistics()
+    assert (again.tuples, again.keys, again.joining) == (seen.tuples, seen.keys, seen.joining)
+    assert seen.tuples[name] == 40
+    path = tmp_path / "statistics.json"
+    path.write_text(path.read_text().replace("40", "41"))
+    assert Planner(CATALOG, tmp_path).statistics().tuples[name] == 0
+    assert "its checksum is wrong" in caplog.text

@@ -121,14 +121,14 @@ def test_postgresql_may_hold_other_tables(new_database: Callable[[], str]) -> No
     engine.dispose()
     with Subscriptions.open(url) as subs:
         subs.subscribe("alice", "price > 5")
-    ours = {"registry", "subscriptions", "limits", "catalog", "costs", "set_aside"}
+    ours = {"registry", "subscriptions", "limits", "catalog", "costs", "set_aside", "resyncs"}
     assert tables(url) == {"invoices", *(f"penstock_{name}" for name in ours)}
 
 
 def test_a_newer_format_is_refused(url: str) -> None:
     with Subscriptions.open(url) as subs, subs._store.database.writing() as connection:
-        connection.execute(text("UPDATE penstock_registry SET format = 3"))
-    with pytest.raises(RegistryError, match=r"has format 3, .*reads formats up to 2.*newer"):
+        connection.execute(text("UPDATE penstock_registry SET format = 4"))
+    with pytest.raises(RegistryError, match=r"has format 4, .*reads formats up to 3.*newer"):
         Subscriptions.open(url)
 
 

@@ -1,5 +1,6 @@
 """Select-joins in a registry: kept, leased and listed like filters, and out of the way of those."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,6 +50,35 @@ def test_a_select_is_a_subscription_like_any_other(subs: Subscriptions, clock: C
     assert list(subs.selects.joins()) == [sid]
     clock.forward(3_600)
     assert (len(subs), subs.selects.joins()) == (0, {})
+
+
+def test_a_resync_is_a_change_that_changes_nothing_else(subs: Subscriptions, clock: Clock) -> None:
+    """It has a number, by which it is found until the subscription goes; another one takes its place."""
+    sid, ticket = subs.subscribe("alice", JOIN, lease="1 hour")
+    before = subs.get(sid)
+    assert subs.resync(sid, ticket) == replace(before, sequence=2)
+    assert subs.changes(1).sequence == 2
+    assert subs.selects.changes(1).upserts.ids.tolist() == [sid]
+    subs.renew(sid, ticket, lease="1 hour")
+    assert [subs.selects.resynced(*of) for of in ((1, 2), (2, 9))] == [{sid}, set()]
+    subs.resync(sid, ticket)
+    assert [subs.selects.resynced(*of) for of in ((1, 3), (3, 4))] == [set(), {sid}]
+    subs.unsubscribe(sid, ticket)
+    assert subs.selects.resynced(0, 9) == set()
+
+
+def test_a_resync_is_for_select_joins_and_their_owners(subs: Subscriptions, clock: Clock) -> None:
+    """Other kinds have no view. A wrong ticket and an ended lease are answered as by `renew`."""
+    for text, kind in (("price > 5", "filter"), ("//item[author{val}]", "tree-pattern")):
+        with pytest.raises(RegistryError, match=f"is a {kind}: only select-joins have a view"):
+            subs.resync(*subs.subscribe("alice", text))
+    sid, ticket = subs.subscribe("alice", JOIN, lease="1 hour")
+    with pytest.raises(TicketError):
+        subs.resync(sid, "guessed")
+    clock.forward(3_600)
+    with pytest.raises(TicketError, match="subscribe again"):
+        subs.resync(sid, ticket)
+    assert (subs.sequence(), subs.selects.resynced(0, 9)) == (3, set())
 
 
 def test_filters_and_selects_dont_see_each_other(subs: Subscriptions, clock: Clock) -> None:

@@ -7,7 +7,8 @@ from sqlalchemy import create_engine, inspect, text
 from tests.registry import process
 from tests.registry.process import Peer
 
-from penstock import Limits, Subscriptions
+from penstock import Catalog, Limits, Subscriptions, Table
+from penstock.base.checked_files import checksum_of
 from penstock.base.errors import RegistryError
 from penstock.registry.database_urls import database_of
 from penstock.registry.tables import metadata
@@ -76,7 +77,7 @@ def columns_of(url):
 
 
 @pytest.mark.parametrize("younger", [False, True])
-def test_a_registry_of_format_1_goes_on_in_format_2(url, younger):
+def test_a_registry_of_format_1_goes_on_in_the_present_format(url, younger):
     make_format_1(url, younger)
     with Subscriptions.open(url, create=False) as subs:
         assert (subs.identity, subs.sequence()) == ("old", 6)
@@ -90,6 +91,28 @@ def test_a_registry_of_format_1_goes_on_in_format_2(url, younger):
     with Subscriptions.open(url) as subs:
         assert subs.active().ids.tolist() == [-5, 1, 3, 6]
         assert len(subs.refused()) == younger
+
+
+def test_a_registry_of_format_2_knows_resyncs_from_now_on(url):
+    """All that it had is there. One whose row was changed meanwhile isn't upgraded."""
+    catalog = Catalog.of({"A": Table({"x": "int"}, key="x")})
+    with Subscriptions.open(url, catalog=catalog) as subs:
+        sid, ticket = subs.subscribe("alice", "SELECT * FROM A")
+        head = subs._store.head()
+    says = head.says | {"format": 2}
+    engine = engine_of(url)
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE penstock_resyncs"))
+        words = text("UPDATE penstock_registry SET format = 2, checksum = :sum")
+        connection.execute(words, {"sum": checksum_of(says) + 1})
+    with pytest.raises(RegistryError, match="is as it was: the table penstock_registry is damaged"):
+        Subscriptions.open(url)
+    with engine.begin() as connection:
+        connection.execute(words, {"sum": checksum_of(says)})
+    engine.dispose()
+    with Subscriptions.open(url) as subs:
+        assert subs.resync(sid, ticket).sequence == 2
+        assert subs.selects.resynced(0, 2) == {sid}
 
 
 def test_an_upgraded_registry_has_the_columns_of_a_new_one(url, tmp_path, request):

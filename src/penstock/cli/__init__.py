@@ -76,6 +76,7 @@ _EVENTS = "Events"
 
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.subscribe)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.renew)
+app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.resync)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.unsubscribe)
 app.command("list", rich_help_panel=_SUBSCRIPTIONS)(registry.list_)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.load)

@@ -1,4 +1,4 @@
-"""Commands on a registry: subscribe, renew, unsubscribe, list, load."""
+"""Commands on a registry: subscribe, renew, resync, unsubscribe, list, load."""
 
 import json
 import os
@@ -126,6 +126,29 @@ def renew(
         put_json(renewed.to_dict())
     else:
         say(f"Subscription {sid} ends: {_end(renewed.expires)}.")
+
+
+@report_errors()
+def resync(
+    sid: SubscriptionId,
+    ticket: Ticket = None,
+    registry: RegistryUrl = DEFAULT_REGISTRY,
+    as_json: AsJson = False,
+) -> None:
+    """Ask that a select-join is sent everything again, for a subscriber that has lost its view.
+
+    The next micro-batch of each pipeline sends a message by which the view
+    forgets what it holds, and then all tuples that it is to hold.
+
+    Examples:
+    penstock resync 7 --ticket - < ticket.txt
+    """
+    with _open(registry) as subs:
+        asked = subs.resync(sid, _ticket(ticket))
+    if as_json:
+        put_json(asked.to_dict())
+    else:
+        say(f"Subscription {sid} is sent everything again: change {asked.sequence}.")
 
 
 @report_errors()

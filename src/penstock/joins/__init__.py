@@ -7,6 +7,7 @@
     processor                   subscriptions and changes in, notifications out: read this first
     semijoin_scheme             subscriptions as semijoins, and what their messages say
     decompose                   which semijoins, and by which attributes they are grouped
+    statistics                  what tables are like, by which that is decided
     semijoins, exposure,        a group of semijoins: who must get a tuple (skylines), and what a tuple
     skylines                    of the other table exposes
     stabbing, rectangles        ranges in clusters, and an index of rectangles; rectangle_tree: how it is searched

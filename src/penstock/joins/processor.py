@@ -77,6 +77,10 @@ class Processor:
             raise
         self._number_anew()
 
+    def decompose_by(self, decomposition: Decomposition) -> None:
+        """From now on, decompose in another way. It must be the same for the subscriptions that are there."""
+        self.decomposition = self.scheme.decomposition = decomposition
+
     def unsubscribe(self, sid: int) -> None:
         """Forget a subscription."""
         if sid not in self._numbers:

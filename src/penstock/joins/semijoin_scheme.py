@@ -50,12 +50,12 @@ class SemijoinScheme:
             self._add_alike(members)
 
     def _likeness(self, join: SelectJoin) -> _Likeness:
-        """What select-joins have in common that are added together: tables, edges, attributes and the one chosen."""
+        """What select-joins have in common that are added together: tables, edges, attributes, and what is chosen."""
         sides = [
             (side.table, self.decomposition.attribute(side), *[name for name, _ in side.ranges])
             for side in join.sides
         ]
-        return (join.edges, *sides)
+        return (join.edges, self.decomposition.of(join), *sides)
 
     def _add_alike(self, joins: list[_Numbered]) -> None:
         """Add subscriptions that are alike."""

@@ -49,6 +49,10 @@ class SelectSource(KindSource):
         super().__init__(store, clock, SELECT_JOIN)
         self.catalog = catalog
 
+    def resynced(self, after: int, until: int) -> set[int]:
+        """The ids that are to be sent everything again, by changes after one number and up to another."""
+        return self._store.resynced(after, until)
+
     def joins(self, rows: Rows | None = None) -> "dict[int, Select]":
         """What the selects ask for, by id: all that are active, or those of some rows (of `changes`).
 

@@ -29,7 +29,15 @@ from penstock.registry.catalogs import keep_catalog, read_catalog
 from penstock.registry.database_urls import database_of
 from penstock.registry.incoming import SourceColumns, read_source
 from penstock.registry.kind_sources import PatternSource, SelectSource
-from penstock.registry.kinds import FILTER, KINDS, Rules, changes_of_kind, kind_of, rows_of_kind
+from penstock.registry.kinds import (
+    FILTER,
+    KINDS,
+    SELECT_JOIN,
+    Rules,
+    changes_of_kind,
+    kind_of,
+    rows_of_kind,
+)
 from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length
 from penstock.registry.limits import Limits, as_int64, check_texts
 from penstock.registry.load import (
@@ -270,6 +278,33 @@ class Registry:
             record = check_ticket(turn, id, ticket, now)
             renewed = turn.renew(record, lease_end(now, lease))
         return subscription_of(renewed)
+
+    def resync(self, id: int, ticket: str) -> Subscription:  # noqa: A002
+        """Ask that a select-join is sent everything again: for a subscriber that has lost its `JoinView`.
+
+        The pipeline's next micro-batch tells the subscriber to forget what it holds, and sends all tuples that it is to
+        hold. Whatever a view held before, it then is the SELECT's result. Every pipeline that follows the registry does
+        so, once for all that was asked before a micro-batch: it has done so when its report has the `sequence` that is
+        answered here, or a later one.
+
+        Raises TicketError as `renew` does, and RegistryError if the subscription is of another kind.
+
+        >>> from penstock import Catalog, Table
+        >>> catalog = Catalog.of({"Stocks": Table({"Symbol": "string", "PER": "double"}, key="Symbol")})
+        >>> subs = Registry(catalog=catalog)
+        >>> sid, ticket = subs.subscribe("alice", "SELECT * FROM Stocks WHERE PER > 45")
+        >>> subs.resync(sid, ticket).sequence
+        2
+        """
+        with self._store.turn() as turn:
+            record = check_ticket(turn, id, ticket, self._clock())
+            kind = kind_of(record.filter)
+            if kind is not SELECT_JOIN:
+                raise RegistryError(
+                    f"subscription {id} is a {kind.name}: only select-joins have a view that can be sent again. What "
+                    f"a {kind.name} was sent before stands in the sink"
+                )
+            return subscription_of(turn.resync(record))
 
     def unsubscribe(self, id: int, ticket: str) -> None:  # noqa: A002
         """Remove a subscription. Raises TicketError as `renew` does.

@@ -29,7 +29,7 @@ from penstock.registry.queries import (
     read_head,
 )
 from penstock.registry.records import Record
-from penstock.registry.tables import FORMAT, metadata, registry, subscriptions
+from penstock.registry.tables import FORMAT, metadata, registry, resyncs, subscriptions
 from penstock.registry.turns import Turn
 from penstock.registry.upgrades import upgrade
 
@@ -133,6 +133,13 @@ class Store:
         gone = [*table.column("id").to_numpy()[removed], *(row.id for row in bad)]
         upserts = _rows(table.filter(~removed) if removed.any() else table, bad, sequence)
         return Changes(sequence, upserts, np.sort(np.array(gone, np.int64)))
+
+    def resynced(self, after: int, until: int) -> set[int]:
+        """The ids whose last resync has a number after one and up to another."""
+        number = resyncs.c.sequence
+        with self.reading() as connection:
+            wanted = select(resyncs.c.id).where(number > after, number <= until)
+            return set(connection.scalars(wanted))
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:

@@ -8,14 +8,17 @@
     penstock_catalog         at most one row: the tables that select-joins may name
     penstock_costs           of subscriptions that cost something: id, cost
     penstock_set_aside       id, subscriber, filter, reason, time
+    penstock_resyncs         of subscriptions that were to be sent everything again: id, sequence
 
-Each has a `checksum` besides, of all that a row says: `checksums` for subscriptions and costs, `checked_files` for the
-others. A registry of an earlier format is brought to this one by `upgrades`.
+Each but the last has a `checksum` besides, of all that a row says: `checksums` for subscriptions and costs,
+`checked_files` for the others. A resync that isn't as it was written harms nobody: a view is sent once too often, or
+its owner asks again. A registry of an earlier format is brought to this one by `upgrades`.
 
-Every change of a subscription (added, renewed, removed) takes the next number from `penstock_registry.sequence` in
-the transaction that makes it, and leaves that number in the subscription's row. So the table *is* the change feed,
-compacted: "what changed after N" is `WHERE sequence > N`, whatever N, and costs as much as there are changes. A log
-table beside it would have to be trimmed, and a reader that comes after the trimming would need the full table anyhow.
+Every change of a subscription (added, renewed, resynced, removed) takes the next number from
+`penstock_registry.sequence` in the transaction that makes it, and leaves that number in the subscription's row. So the
+table *is* the change feed, compacted: "what changed after N" is `WHERE sequence > N`, whatever N, and costs as much as
+there are changes. A log table beside it would have to be trimmed, and a reader that comes after the trimming would need
+the full table anyhow.
 
 Invariants:
 - sequence numbers are unique, dense (1, 2, 3 …) and in commit order: the one row is locked from when a number is taken
@@ -41,7 +44,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT = 2
+FORMAT = 3
 """Number of this layout. A change of it needs a step in `upgrades`."""
 
 metadata = MetaData()
@@ -112,3 +115,5 @@ set_aside = Table(
     _needed("time", BigInteger),
     _checksum(),
 )
+
+resyncs = Table("penstock_resyncs", metadata, _id(), _needed("sequence", BigInteger))

@@ -30,7 +30,7 @@ from penstock.registry.queries import (
 )
 from penstock.registry.records import Record
 from penstock.registry.statements import Statement
-from penstock.registry.tables import costs, registry, subscriptions
+from penstock.registry.tables import costs, registry, resyncs, subscriptions
 
 ASSIGNED_BELOW = 2**62
 """Ids that the registry assigns stay below this. Loaded ids may be any int64."""
@@ -103,6 +103,13 @@ class Turn:
         )
         return renewed
 
+    def resync(self, record: Record) -> Record:
+        """Note that a subscription is to be sent everything again: a change of it that changes nothing else."""
+        noted = self.renew(record, record.expires)
+        self._forget(resyncs, np.array([record.id], np.int64))
+        self.connection.execute(insert(resyncs), {"id": record.id, "sequence": noted.sequence})
+        return noted
+
     def remove(self, ids: Sequence[int]) -> None:
         """Leave only tombstones of these subscriptions."""
         if not ids:
@@ -113,7 +120,7 @@ class Turn:
             for number, sid in enumerate(ids, first)
         ]
         self.connection.execute(_remove, gone)
-        self._forget(costs, np.array(ids, np.int64))
+        self._forget_beside(np.array(ids, np.int64))
 
     def find_expired(self, now: int) -> list[int]:
         """The ids of subscriptions whose lease has ended and that still take room."""
@@ -141,7 +148,12 @@ class Turn:
     def forget(self, ids: Ids) -> None:
         """Delete dead subscriptions whose ids are about to be given to new ones."""
         self._forget(subscriptions, ids)
+        self._forget_beside(ids)
+
+    def _forget_beside(self, ids: Ids) -> None:
+        """Delete what other tables know of subscriptions."""
         self._forget(costs, ids)
+        self._forget(resyncs, ids)
 
     def _forget(self, table: Table, ids: Ids) -> None:
         for start in range(0, len(ids), FEW):

@@ -15,9 +15,10 @@ from sqlalchemy import Connection, inspect, select, text, update
 
 from penstock.base.checked_files import checksum_of
 from penstock.base.errors import RegistryError
+from penstock.registry.bad_rows import WRONG_CHECKSUM
 from penstock.registry.checksums import checksum_of_cost, checksums_of_rows
 from penstock.registry.databases import Database
-from penstock.registry.queries import all_columns, table_damage
+from penstock.registry.queries import all_columns, is_intact, table_damage
 from penstock.registry.tables import (
     FORMAT,
     catalog,
@@ -121,5 +122,23 @@ def _subscriptions(database: Database, connection: Connection) -> Iterator[Any]:
         after = max(ids)
 
 
-_STEPS: dict[int, UpgradeStep] = {1: _add_checksums}
+# --- 2 to 3: resyncs ----------------------------------------------------------------------------
+
+
+def _add_resyncs(database: Database, connection: Connection) -> None:
+    key = "INTEGER" if connection.dialect.name == "sqlite" else "BIGINT"
+    connection.execute(
+        text(
+            f"CREATE TABLE penstock_resyncs (id {key} NOT NULL PRIMARY KEY, sequence BIGINT NOT NULL)"
+        )
+    )
+    (row,) = connection.execute(select(registry)).mappings().all()
+    says = {name: row[name] for name in row if name not in ("one", "checksum")}
+    if not is_intact(says, row["checksum"]):
+        raise table_damage(registry.name, WRONG_CHECKSUM)
+    checksum = checksum_of(says | {"format": 3})
+    connection.execute(update(registry).values(format=3, checksum=checksum))
+
+
+_STEPS: dict[int, UpgradeStep] = {1: _add_checksums, 2: _add_resyncs}
 """By the format that a step starts from."""

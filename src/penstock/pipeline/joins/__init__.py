@@ -7,7 +7,8 @@ change_feed        a change feed's rows on the workers;  `parcels`: the form in 
 tuple_stage        the first stage, by primary key: is this change new, and what did it replace?
 semijoin_stage     the second stage, by join attributes: who must be sent what?
 stateful           both as Spark's operators;  `logs`: what a bucket of either knows, in Spark's state store
-snapshots          the select-joins in files, by version;  `following`: whenever the registry has changed
+snapshots          the select-joins in files, by version;  `open_version`: in a process
+following          a new version whenever the registry has changed, or tables have (`replanning`)
 registry_source    the source that announces a new version to the stages
 notification_rows  what comes out
 """

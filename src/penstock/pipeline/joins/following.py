@@ -9,19 +9,24 @@ open, and whom it sets aside is missing in the version that it publishes next.
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import RegistryError, SnapshotError
 from penstock.base.locations import path_of
 from penstock.joins.catalog import Catalog
+from penstock.joins.decompose import Decomposition
 from penstock.joins.selects import Selects
-from penstock.matching.subscription_rows import EVER, FOREVER, SubscriptionSource
-from penstock.pipeline.joins.snapshots import JoinSnapshots, Version
+from penstock.joins.statistics import Statistics
+from penstock.joins.subscription import SelectJoin
+from penstock.matching.subscription_rows import EVER, FOREVER
+from penstock.pipeline.joins.replanning import Planner
+from penstock.pipeline.joins.snapshots import Difference, JoinSnapshots, Version
 from penstock.pipeline.joins.stages import COSTS, Stages, Window
 from penstock.pipeline.running_costs import FOR_A_TUPLE, RunningCosts
 from penstock.registry import Subscriptions
+from penstock.registry.kind_sources import SelectSource
 
 log = logging.getLogger("penstock.pipeline")
 
@@ -60,6 +65,8 @@ class _Row(NamedTuple):
 class Publisher:
     """Follows a source of select-joins, and publishes a version whenever one came, went, or saw its lease end.
 
+    Who asks for a resync comes anew, in place of itself: to all buckets it is a newcomer, who is sent everything.
+
     Those that don't fit are set aside: `misfits` are the reasons, by id. Nothing that is known changes before a version
     was published: one that couldn't be is tried again the next time.
     """
@@ -67,13 +74,14 @@ class Publisher:
     def __init__(
         self,
         snapshots: JoinSnapshots,
-        source: SubscriptionSource,
+        source: SelectSource,
         fits: Fits,
         clock: Callable[[], int],
     ) -> None:
         snapshots.claim(source.identity)
         self._snapshots, self._source, self._fits, self._clock = snapshots, source, fits, clock
         self._sequence = -1
+        self._resynced = -1  # the sequence number up to which resyncs are in a version
         self._rows: dict[int, _Row] = {}  # all that the registry has
         self._now = EVER  # of the last time
         self._steady = EVER, EVER  # from when until when nobody's lease ends
@@ -89,19 +97,21 @@ class Publisher:
             self.misfits = {sid: why for sid, (_, why) in self.version.set_aside.items()}
             known = snapshots.subscriptions(self.version.number)
             self._texts = {sid: newcomer.text for sid, newcomer in known.items()}
+            self._resynced = self.version.sequence
 
-    def publish(self) -> Version:
-        """The version of this moment."""
+    def publish(self, plan: Statistics | None = None) -> Version:
+        """The version of this moment, by a new plan if one is given."""
         now, sequence = self._clock(), self._source.sequence()
+        again = self._resyncs(sequence) | self._moved_by(plan)
         changed, unreadable = self._follow(sequence)
-        touched = changed | self._crossed(now)
+        touched = changed | again | self._crossed(now)
         come: dict[int, str] = {}
         gone: set[int] = set()
         for sid in sorted(touched):
             row = self._rows.get(sid)
             if row is None or row.end <= now:
                 gone.add(sid)
-            elif self._texts.get(sid) != row.text:
+            elif sid in again or self._texts.get(sid) != row.text:
                 come[sid] = row.text
         wrong = self._fits(come) if come else {}
         misfits = {sid: why for sid, why in self.misfits.items() if sid not in touched}
@@ -109,8 +119,12 @@ class Publisher:
         come = {sid: text for sid, text in come.items() if sid not in wrong}
         # A text that doesn't fit takes the place of one that did.
         gone = (gone | wrong.keys()) & self._texts.keys()
-        if self.version is None or come or gone or misfits != self.misfits:
-            self.version = self._publish(sequence, come, gone, misfits)
+        if self.version is None or come or gone or misfits != self.misfits or plan is not None:
+            names = {sid: self._rows[sid].subscriber for sid in come}
+            different = Difference(
+                come, gone | (come.keys() & self._texts.keys()), misfits, names, plan
+            )
+            self.version = self._publish(sequence, different)
         self._note(now, sequence, touched)
         self.misfits = misfits
         for sid in gone:
@@ -118,19 +132,42 @@ class Publisher:
         self._texts |= come
         return self.version
 
-    def _publish(
-        self, sequence: int, come: dict[int, str], gone: set[int], misfits: dict[int, str]
-    ) -> Version:
+    def _publish(self, sequence: int, different: Difference) -> Version:
         identity = self._source.identity
-        names = {sid: self._rows[sid].subscriber for sid in come}
-        if self._damaged:
-            found = self._snapshots.publish_afresh(
-                identity, sequence, come, misfits, list(self._damaged), names
-            )
-            self._damaged = {}
-            return found
-        replaced = come.keys() & self._texts.keys()
-        return self._snapshots.publish(identity, sequence, come, gone | replaced, misfits, names)
+        if not self._damaged:
+            return self._snapshots.publish(identity, sequence, different)
+        found = self._snapshots.publish_afresh(identity, sequence, different, list(self._damaged))
+        self._damaged = {}
+        return found
+
+    def joins(self, ids: Iterable[int]) -> dict[int, SelectJoin]:
+        """What some select-joins of the last version ask for."""
+        wanted = list(ids)
+        if self._source.catalog is None:
+            return {}
+        found, _ = Selects.under(self._source.catalog).many([self._texts[sid] for sid in wanted])
+        pairs = zip(wanted, found, strict=True)
+        return {sid: select.join for sid, select in pairs if select is not None}
+
+    @property
+    def served(self) -> Collection[int]:
+        """The ids of the last version."""
+        return self._texts.keys()
+
+    def _moved_by(self, plan: Statistics | None) -> set[int]:
+        """Who is decomposed in another way by a new plan, and so is to be sent everything again."""
+        if plan is None or self.version is None:
+            return set()
+        before, after = (Decomposition(statistics=seen) for seen in (self.version.plan, plan))
+        joins = self.joins(self._texts)
+        return {sid for sid, join in joins.items() if before.decision(join) != after.decision(join)}
+
+    def _resyncs(self, sequence: int) -> set[int]:
+        """Who asked to be sent everything again, up to a sequence number, and isn't in a version as a newcomer yet."""
+        if sequence == self._sequence:
+            return set()
+        # A registry from a backup counts anew: who is sent everything once too often is right, too.
+        return self._source.resynced(self._resynced if self._resynced <= sequence else -1, sequence)
 
     def _follow(self, sequence: int) -> tuple[set[int], dict[int, str]]:
         """Read what changed in the registry: its ids, and why some rows can't be read."""
@@ -168,7 +205,8 @@ class Publisher:
             since, until, rows = EVER, FOREVER, list(self._rows.values())
         since = max([since, *[row.end for row in rows if row.end <= now]])
         until = min([until, *[row.end for row in rows if row.end > now]])
-        self._now, self._sequence, self._steady = now, sequence, (since, until)
+        self._now, self._steady = now, (since, until)
+        self._sequence = self._resynced = sequence
 
 
 class Follower:
@@ -180,6 +218,7 @@ class Follower:
         self._registry: Subscriptions | None = None
         self._publisher: Publisher | None = None
         self._costs = RunningCosts(unit=FOR_A_TUPLE)
+        self._planner = Planner(self._stages.catalog, path_of(folder))
         self._logged: set[int] = set()  # misfits
 
     def latest(self) -> int:
@@ -199,12 +238,23 @@ class Follower:
                 utc_now,
             )
         self._judge_costs(self._registry)
+        plan = self._new_plan(self._publisher)
         try:
-            version = self._publisher.publish().number
+            version = self._publisher.publish(plan).number
         except (RegistryError, SnapshotError, OSError) as error:
             return self._kept(error)
+        if plan is not None:
+            self._planner.begin()
+            log.info("version %d decomposes select-joins by new statistics", version)
         self._log_misfits(self._publisher)
         return version
+
+    def _new_plan(self, publisher: Publisher) -> Statistics | None:
+        """How select-joins are decomposed from now on, if that is worth it."""
+        self._planner.gather()
+        if publisher.version is None:
+            return None
+        return self._planner.new_plan(publisher.version.plan, publisher.served, publisher.joins)
 
     def _judge_costs(self, registry: Subscriptions) -> None:
         """Set aside what has cost too much in the micro-batches before: none is running now."""

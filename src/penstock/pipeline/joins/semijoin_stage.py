@@ -41,6 +41,7 @@ from penstock.pipeline.joins.notification_rows import (
     resets,
     with_subscribers,
 )
+from penstock.pipeline.joins.open_version import OpenVersion
 from penstock.pipeline.joins.parcels import (
     bundle_parcels,
     concatenate_rows,
@@ -48,7 +49,7 @@ from penstock.pipeline.joins.parcels import (
     pack_rows,
     unpack_rows,
 )
-from penstock.pipeline.joins.snapshots import JoinSnapshots, OpenVersion
+from penstock.pipeline.joins.snapshots import JoinSnapshots
 from penstock.pipeline.joins.stages import COSTS, Stage, Stages
 from penstock.pipeline.joins.tuple_stage import SEQUENCE
 from penstock.pipeline.running_costs import leave_counts
@@ -100,11 +101,15 @@ class StageWork:
         if not version:
             return
         come, gone = self._open.go_to(version)
+        self._decomposition = OneStage(
+            statistics=self._open.version.plan, edge=self._decomposition.edge
+        )
         for sid in gone:
             self._set_aside.pop(sid, None)
             if sid in self._mine:
                 self._mine.discard(sid)
                 self._processor.unsubscribe(sid)
+        self._processor.decompose_by(self._decomposition)
         if come:
             self._subscribe(self._of_stage(come))
             # Spark's workers collect garbage after every task. Subscriptions are frozen, so the collector skips them.
@@ -146,11 +151,12 @@ class StageWork:
     def _named(self, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
         return None if rows is None else with_subscribers(rows, self._open.names)
 
-    def first_content(self, since: int, content: RowsByTable, name: str) -> pa.RecordBatch | None:
-        """What subscriptions that came after a version are sent of a bucket with this content."""
+    def first_content(self, since: int, log: BucketLog, name: str) -> pa.RecordBatch | None:
+        """What subscriptions that came after a version are sent of a bucket with this log."""
         processor = self._processor_of_newcomers(since)
-        if processor is None:
+        if processor is None:  # so what the bucket has needn't be read
             return None
+        content = merge_entries(log.since(None)[0], self.stages)
         found = processor.process(self._batches(0, content))
         rows = message_rows(found, None, self.stages.catalog, name)
         processor.restore(self._batches(0, {t: _gone(rows_) for t, rows_ in content.items()}))
@@ -370,8 +376,7 @@ class SemijoinStage:
             if forget is not None:
                 yield forget
         if version is not None and served and version > served and log.head.entries:
-            content = merge_entries(log.since(None)[0], self._stages)
-            first = work.first_content(served, content, f"{name}-0")
+            first = work.first_content(served, log, f"{name}-0")
             if first is not None:
                 yield first
         if changes:

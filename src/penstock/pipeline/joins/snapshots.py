@@ -6,6 +6,7 @@
                                 (`base.array_folders`)
       versions/0000000012.json  a version: its sequence number, and the pieces that make it up, a full one first
       set_aside/<version>.json  subscriptions that don't fit; a version names the one that holds for it
+      plans/<version>.json      statistics of the tables, by which select-joins are decomposed; so does it for this
 
 A version is the sum of its pieces. Who has an earlier version of the same sum reads only the pieces that are new to
 it. A full piece is written when the others together have reached a tenth of it.
@@ -13,6 +14,9 @@ it. A full piece is written when the others together have reached a tenth of it.
 An id's *since* is the version with which it came. A bucket that has served version v sends their first content to
 those that came after v. A lease that ends is a subscription that goes, at the next version; if the clock was wrong, it
 comes back as a newcomer. Subscriptions that don't fit are set aside: a version says which, since when, and why.
+
+A version with other statistics brings those anew that are decomposed in another way by them (`replanning`): all others
+hold what they should, and nobody else is sent anything.
 
 What was pinned to a version that is damaged can't be known: the registry has only the last state of each subscription.
 It needn't be. `publish_afresh` makes a version in which everybody is a newcomer, who forgets what it holds and is sent
@@ -41,18 +45,18 @@ from penstock.base.errors import SnapshotError
 from penstock.base.growth import many_changes
 from penstock.base.locations import path_of
 from penstock.base.remote_paths import AnyPath
-from penstock.joins.catalog import Catalog
-from penstock.joins.selects import Selects
-from penstock.joins.subscription import SelectJoin
+from penstock.joins.statistics import Statistics
 from penstock.matching.versions import VersionFiles
-from penstock.pipeline.reader_names import ReaderNames
 
 _KEPT = 10  # versions, besides those in use
 _REMEDY = (
     "start the pipeline again: it is made anew from the registry, and every view is sent again"
 )
-_FIELDS = {"sequence": int, "pieces": list, "set_aside": int | None}
+_FIELDS = {"sequence": int, "pieces": list, "set_aside": int | None, "plan": int | None}
 _SET_ASIDE = FileKind({"set_aside": list}, SnapshotError, _REMEDY)
+_PLAN = FileKind(
+    {"tuples": dict, "rates": dict, "keys": list, "joining": list}, SnapshotError, _REMEDY
+)
 
 
 class Newcomer(NamedTuple):
@@ -74,6 +78,23 @@ class Version:
         default_factory=dict
     )  # by id: since which version, and why
     set_aside_in: int | None = None  # the file that says so
+    plan: Statistics | None = None  # by which select-joins are decomposed
+    plan_in: int | None = None  # the file that says so
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is different in a new version: who comes, in this order, and who is gone.
+
+    `set_aside` are all that don't fit, by id, with the reason; `subscribers` the names of those that come; `plan` are
+    new statistics, if there are any.
+    """
+
+    come: Mapping[int, str]
+    gone: Iterable[int] = ()
+    set_aside: Mapping[int, str] = field(default_factory=dict)
+    subscribers: Mapping[int, str] = field(default_factory=dict)
+    plan: Statistics | None = None
 
 
 class JoinSnapshots:
@@ -81,9 +102,9 @@ class JoinSnapshots:
 
     >>> import tempfile; folder = tempfile.TemporaryDirectory()
     >>> snapshots = JoinSnapshots(folder.name)
-    >>> snapshots.publish("my registry", 1, {7: "SELECT * FROM Stocks"}, []).number
+    >>> snapshots.publish("my registry", 1, Difference({7: "SELECT * FROM Stocks"})).number
     1
-    >>> snapshots.publish("my registry", 2, {8: "SELECT * FROM Reviews"}, [7]).number
+    >>> snapshots.publish("my registry", 2, Difference({8: "SELECT * FROM Reviews"}, [7])).number
     2
     >>> snapshots.subscriptions(2)
     {8: Newcomer(text='SELECT * FROM Reviews', since=2, subscriber='')}
@@ -100,49 +121,33 @@ class JoinSnapshots:
         numbers = self._versions.numbers()
         return self.version(numbers[-1]) if numbers else None
 
-    def publish(
-        self,
-        identity: str,
-        sequence: int,
-        come: Mapping[int, str],
-        gone: Iterable[int],
-        set_aside: Mapping[int, str] | None = None,
-        subscribers: Mapping[int, str] | None = None,
-    ) -> Version:
-        """A new version: the newest, without those that are gone, and with those that come, in this order.
-
-        `set_aside` are those that don't fit, by id, with the reason; `subscribers` the names of those that come.
-        """
+    def publish(self, identity: str, sequence: int, different: Difference) -> Version:
+        """A new version: the newest, without those that are gone, and with those that come."""
         self.claim(identity)
         latest = self.latest()
         number = 1 if latest is None else latest.number + 1
-        added = _newcomers(come, number, subscribers or {})
-        removed, pieces = sorted(gone), () if latest is None else latest.pieces
-        if latest is None or self._outgrown(latest, len(come) + len(removed)):
+        added = _newcomers(different, number)
+        removed, pieces = sorted(different.gone), () if latest is None else latest.pieces
+        if latest is None or self._outgrown(latest, len(added) + len(removed)):
             known = {} if latest is None else self.subscriptions(latest.number)
             for sid in removed:
                 known.pop(sid, None)
             pieces, added, removed = (), known | added, []
         self._write_piece(number, added, removed)
-        return self._write_version(number, sequence, (*pieces, number), latest, set_aside or {})
+        return self._write_version(number, sequence, (*pieces, number), latest, different)
 
     def publish_afresh(
-        self,
-        identity: str,
-        sequence: int,
-        come: Mapping[int, str],
-        set_aside: Mapping[int, str],
-        damaged: Iterable[int],
-        subscribers: Mapping[int, str],
+        self, identity: str, sequence: int, different: Difference, damaged: Iterable[int]
     ) -> Version:
         """A new version in which everybody is a newcomer; versions that are damaged have nobody from now on."""
         self.claim(identity)
         number = self._versions.numbers()[-1] + 1
-        self._write_piece(number, _newcomers(come, number, subscribers), [])
-        version = self._write_version(number, sequence, (number,), None, set_aside)
+        self._write_piece(number, _newcomers(different, number), [])
+        version = self._write_version(number, sequence, (number,), None, different)
         # Only now: if they were left empty before and this process died, nobody would be sent what it has missed.
+        empty = {"sequence": sequence, "pieces": [], "set_aside": None, "plan": None}
         for one in damaged:
-            self._versions.replace(one, {"sequence": sequence, "pieces": [], "set_aside": None})
+            self._versions.replace(one, empty)
         return version
 
     def claim(self, identity: str) -> None:
@@ -155,24 +160,30 @@ class JoinSnapshots:
         sequence: int,
         pieces: tuple[int, ...],
         latest: Version | None,
-        set_aside: Mapping[int, str],
+        different: Difference,
     ) -> Version:
         known_aside = {} if latest is None else latest.set_aside
         aside = {
             sid: known_aside[sid]
             if known_aside.get(sid, (0, ""))[1] == reason
             else (number, reason)
-            for sid, reason in set_aside.items()
+            for sid, reason in different.set_aside.items()
         }
         said_in = None if latest is None else latest.set_aside_in
         if aside != known_aside:
             said_in = number
-            self._write_set_aside(number, aside)
-        version = Version(number, sequence, pieces, aside, said_in)
+            rows = [[sid, since, reason] for sid, (since, reason) in aside.items()]
+            _write(self._set_aside(number), _SET_ASIDE.to_text({"set_aside": rows}))
+        plan, plan_in = (None, None) if latest is None else (latest.plan, latest.plan_in)
+        if different.plan is not None:
+            plan, plan_in = different.plan, number
+            _write(self._plan(number), _PLAN.to_text(plan.to_dict()))
+        version = Version(number, sequence, pieces, aside, said_in, plan, plan_in)
         content = {
             "sequence": version.sequence,
             "pieces": version.pieces,
             "set_aside": said_in,
+            "plan": plan_in,
         }
         if not self._versions.write(number, content):
             raise SnapshotError(
@@ -186,7 +197,10 @@ class JoinSnapshots:
         kept = [n for n in numbers if n >= needed_from or n in numbers[-_KEPT:]]
         found = [self._versions.read(n) for n in kept]
         needed = {piece for version in found for piece in version["pieces"]}
-        said_in = {version["set_aside"] for version in found}
+        notes = [
+            (self._set_aside(0).parent, {version["set_aside"] for version in found}),
+            (self._plan(0).parent, {version["plan"] for version in found}),
+        ]
         for number in set(numbers) - set(kept):
             self._versions.delete(number)
         if len(kept) < len(numbers):
@@ -194,9 +208,10 @@ class JoinSnapshots:
         for piece in self._pieces.glob("[0-9]*"):
             if int(piece.name) not in needed and int(piece.name) < needed_from:
                 delete_folder(piece)
-        for path in self._set_aside(0).parent.glob("[0-9]*.json"):
-            if int(path.stem) not in said_in and int(path.stem) < needed_from:
-                path.unlink(missing_ok=True)
+        for folder, said_in in notes:
+            for path in folder.glob("[0-9]*.json"):
+                if int(path.stem) not in said_in and int(path.stem) < needed_from:
+                    path.unlink(missing_ok=True)
 
     def _outgrown(self, latest: Version, more: int) -> bool:
         if not latest.pieces:  # it was damaged
@@ -220,15 +235,6 @@ class JoinSnapshots:
         delete_folder(target)  # of a publisher that crashed before its version was there
         write_folder(target, {"size": len(added) + len(gone)}, arrays)
 
-    def _write_set_aside(self, number: int, aside: Mapping[int, tuple[int, str]]) -> None:
-        path = self._set_aside(number)
-        rows = [[sid, since, reason] for sid, (since, reason) in aside.items()]
-        try:
-            make_folder(path.parent)
-            replace_file(path, _SET_ASIDE.to_text({"set_aside": rows}))
-        except OSError as error:
-            raise SnapshotError(f"can't write {path}: {error.strerror or error}") from error
-
     # --- reading -------------------------------------------------------------------------------
 
     def version(self, number: int) -> Version:
@@ -240,7 +246,11 @@ class JoinSnapshots:
             else _read_set_aside(self._set_aside(found["set_aside"]))
         )
         pieces = tuple(map(int, found["pieces"]))
-        return Version(number, int(found["sequence"]), pieces, aside, found["set_aside"])
+        plan_in = found.get("plan")
+        plan = None if plan_in is None else _read_plan(self._plan(plan_in))
+        return Version(
+            number, int(found["sequence"]), pieces, aside, found["set_aside"], plan, plan_in
+        )
 
     def damaged_versions(self) -> dict[int, str]:
         """The versions that can't be read, and why. Reads everything."""
@@ -291,6 +301,9 @@ class JoinSnapshots:
     def _set_aside(self, number: int) -> AnyPath:
         return self.folder / "set_aside" / f"{number}.json"
 
+    def _plan(self, number: int) -> AnyPath:
+        return self.folder / "plans" / f"{number}.json"
+
 
 def _read_piece(folder: AnyPath) -> tuple[list[int], dict[int, Newcomer]]:
     """Which ids a piece takes away, and what it brings."""
@@ -308,10 +321,27 @@ def _read_piece(folder: AnyPath) -> tuple[list[int], dict[int, Newcomer]]:
         raise SnapshotError(f"{folder} has no subscriptions ({error!r}): {_REMEDY}") from error
 
 
-def _newcomers(
-    texts: Mapping[int, str], since: int, subscribers: Mapping[int, str]
-) -> dict[int, Newcomer]:
-    return {sid: Newcomer(text, since, subscribers.get(sid, "")) for sid, text in texts.items()}
+def _newcomers(different: Difference, since: int) -> dict[int, Newcomer]:
+    names = different.subscribers
+    return {sid: Newcomer(t, since, names.get(sid, "")) for sid, t in different.come.items()}
+
+
+def _write(path: AnyPath, text: str) -> None:
+    try:
+        make_folder(path.parent)
+        replace_file(path, text)
+    except OSError as error:
+        raise SnapshotError(f"can't write {path}: {error.strerror or error}") from error
+
+
+@functools.lru_cache(maxsize=4)
+def _read_plan(path: AnyPath) -> Statistics:
+    try:
+        return Statistics.from_dict(_PLAN.read(path))
+    except FileNotFoundError:
+        raise _PLAN.damage(path, "it is missing") from None
+    except (TypeError, ValueError) as error:
+        raise _PLAN.damage(path, f"it has no statistics ({error})") from error
 
 
 @functools.lru_cache(maxsize=4)
@@ -327,46 +357,3 @@ def _read_set_aside(path: AnyPath) -> Mapping[int, tuple[int, str]]:
 
 def _size(manifest: Mapping[str, Any]) -> int:
     return int(manifest["header"]["size"])
-
-
-@dataclass(slots=True)
-class OpenVersion:
-    """In one process: the subscriptions of a version, which can go to another version by what is different."""
-
-    snapshots: JoinSnapshots
-    catalog: Catalog
-    version: Version = Version(0, 0, ())
-    subscriptions: dict[int, Newcomer] = field(default_factory=dict)
-    _names: ReaderNames | None = None
-
-    def go_to(self, number: int) -> tuple[list[int], list[int]]:
-        """Go to a version; which ids came and which went."""
-        if number == self.version.number:
-            return [], []
-        target = self.snapshots.version(number)
-        before = self.subscriptions
-        shared = len(self.version.pieces)
-        if shared and target.pieces[:shared] == self.version.pieces:
-            after = dict(before)
-            for piece in target.pieces[shared:]:
-                self.snapshots.add_piece(piece, after)
-        else:
-            after = self.snapshots.subscriptions(number)
-        self.version, self.subscriptions, self._names = target, after, None
-        come = [sid for sid, newcomer in after.items() if before.get(sid) != newcomer]
-        gone = [sid for sid, newcomer in before.items() if after.get(sid) != newcomer]
-        return come, gone
-
-    @property
-    def names(self) -> ReaderNames:
-        """Who the subscribers are."""
-        if self._names is None:
-            self._names = ReaderNames.of({i: n.subscriber for i, n in self.subscriptions.items()})
-        return self._names
-
-    def joins(self, ids: Iterable[int]) -> dict[int, SelectJoin]:
-        """What some of them ask for. Those that don't fit the catalogue were left out when it was published."""
-        wanted = list(ids)
-        found, _ = Selects.under(self.catalog).many([self.subscriptions[i].text for i in wanted])
-        pairs = zip(wanted, found, strict=True)
-        return {sid: select.join for sid, select in pairs if select is not None}

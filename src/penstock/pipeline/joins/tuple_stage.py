@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 
+from penstock.base.locations import path_of
 from penstock.joins.axes import row_keys
 from penstock.joins.catalog import Table
 from penstock.joins.messages import TupleKey
@@ -33,6 +34,7 @@ from penstock.pipeline.joins.parcels import (
     unpack_rows,
 )
 from penstock.pipeline.joins.registry_source import WINDOWS
+from penstock.pipeline.joins.replanning import leave_seen, sample_changes
 from penstock.pipeline.joins.stages import Stage, Stages
 
 SEQUENCE = "_sequence"
@@ -73,6 +75,7 @@ class TupleBook:
         self._stages = stages
         self._versioned = versioned
         self._known: dict[TupleKey, _Known] = {}  # by key as SQL compares it
+        self.alive = 0  # tuples that aren't deleted
         schema = self.table.schema.to_arrow()
         self._state = pa.schema(
             [schema.field(name) for name in self.table.key]
@@ -135,6 +138,8 @@ class TupleBook:
         return moves
 
     def _note(self, key: TupleKey, known: _Known) -> None:
+        old = self._known.get(key)
+        self.alive += bool(known[2]) - (old is not None and bool(old[2]))
         if known[2] or self._versioned:
             self._known[key] = known
         else:
@@ -226,6 +231,7 @@ class TupleStage:
 
     def __init__(self, stages: Stages, home: str, versioned: dict[str, bool]) -> None:
         self._stages, self._home, self._versioned = stages, home, versioned
+        self._seen: list[dict[str, Any]] = []  # of this task
 
     def visit(self, number: int, bucket: int, rows: Iterator[Any], log: BucketLog) -> Iterator[Row]:
         """What goes to which bucket of the next stage."""
@@ -237,7 +243,12 @@ class TupleStage:
                 parcels.append(unpack_rows(bytes(row.parcel)))
         name, _ = self._stages.catalog.declared[number]
         book = self._book(name, number, bucket, log)
-        found, touched = _worked_off(book, self._stages, bucket, parcels, now)
+        changes = in_order(parcels) if parcels else None
+        found, touched = _worked_off(book, self._stages, bucket, changes, now)
+        if changes is not None:
+            sample = sample_changes(changes, self._stages.catalog.tables[name])
+            one = {"table": name, "bucket": bucket, "tuples": book.alive}
+            self._seen.append({**one, "changes": changes.num_rows, "sample": sample})
         if touched:
             changed = book.state_rows(touched)
             log.append(pack_rows(changed), changed.num_rows, lambda: _merged(book))
@@ -247,7 +258,9 @@ class TupleStage:
             yield Row(stage=stage, bucket=to, table=table, parcel=parcel)
 
     def end_task(self) -> None:
-        """Nothing is left to do."""
+        """Leave what tables are like (`replanning`)."""
+        if self._seen:
+            leave_seen(path_of(self._home), self._seen)
 
     def _book(self, name: str, number: int, bucket: int, log: BucketLog) -> TupleBook:
         token, book = _books.pop((self._home, number, bucket), (None, None))
@@ -263,17 +276,15 @@ def _worked_off(
     book: TupleBook,
     stages: Stages,
     bucket: int,
-    parcels: Iterable[pa.RecordBatch],
+    changes: pa.RecordBatch | None,
     now: int | None,
 ) -> tuple[list[tuple[int, int, str, bytes]], ValuesByKey]:
     """Parcels for the next stage, and the keys whose state has changed."""
     found: list[tuple[int, int, str, bytes]] = []
     touched: ValuesByKey = {}
-    given = list(parcels)
     count = 0
     steps: list[tuple[pa.RecordBatch, list[Moves]]] = []
-    if given:
-        changes = in_order(given)
+    if changes is not None:
         moves, touched = book.apply(changes)
         count = changes.num_rows
         steps.append((changes, moves))
