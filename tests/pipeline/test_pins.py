@@ -4,10 +4,11 @@ import os
 
 import pytest
 
-from penstock.base.durable import create_file
+from penstock.base.durable import create_file, write_file
 from penstock.base.errors import PipelineError
+from penstock.base.locations import path_of
 from penstock.matching import SnapshotRef
-from penstock.pipeline.pins import Pin, Pins, local_path, query_id
+from penstock.pipeline.pins import Pin, Pins, query_id
 
 REF = SnapshotRef("/snapshots", 3, 17)
 
@@ -100,7 +101,19 @@ def test_without_its_id_a_query_does_not_run(tmp_path, text):
         query_id(tmp_path)
 
 
-def test_only_a_mounted_folder_can_hold_pins():
-    assert str(local_path("file:/data/x", "checkpoint")) == "/data/x"
-    with pytest.raises(PipelineError, match="mounted file system"):
-        local_path("s3a://bucket/x", "checkpoint")
+def test_pins_in_an_object_store(s3_folder):
+    write_file(path_of(s3_folder) / "metadata", '{"id": "q"}')
+    pins = Pins(s3_folder)
+    assert pins.batches() == []
+    made = Pin("q", 7, REF, 5)
+    assert pins.find_or_make(7, lambda: made) == (made, False)
+    assert pins.find_or_make(7, lambda: pytest.fail("it is there")) == (made, True)
+    assert pins.batches() == [7]
+    pins.prune(committed=7, kept=0)
+    assert pins.find(7) is None
+
+
+def test_pins_are_kept_where_that_is_possible():
+    assert str(path_of("file:/data/x", "checkpoint")) == "/data/x"
+    with pytest.raises(PipelineError, match="checkpoint ftp://host/x: Penstock can't keep files"):
+        Pins("ftp://host/x")

@@ -284,7 +284,7 @@ def _events(schema):
         ({"event_time": "when"}, PipelineError, "event_time: the events have no attribute 'when'"),
         ({"event_id": "id.x"}, PipelineError, "event_id: the events have no attribute 'id.x'"),
         ({"sink": print}, PipelineError, "not a sink"),
-        ({"checkpoint": "s3a://bucket/c"}, PipelineError, "mounted file system"),
+        ({"checkpoint": "ftp://host/c"}, PipelineError, "mounted file system"),
         ({"subscriptions": "nowhere.db"}, RegistryError, "nowhere.db"),
         ({"events": _events("subscribers string")}, SchemaError, "'subscribers'"),
         ({"events": {"format": "jsn"}}, PipelineError, "jsn"),

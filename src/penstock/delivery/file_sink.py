@@ -39,8 +39,8 @@ class FileSink:
     A folder is written under a hidden name, synced, and renamed when it is complete, so a reader never sees half a
     batch. `_manifest` in it has the size and the checksum of every file: a replay that finds the folder as that says
     has nothing to do, because it would write the same; one that finds anything else writes it again. In an object
-    store, where nothing can be renamed at once, Spark's own mark says that the folder is complete: a reader that
-    doesn't look for it may see half a batch while it is written.
+    store, where nothing can be renamed at once, Spark's `_SUCCESS` says that the folder is complete: a reader that
+    doesn't look for it may see half a batch.
 
     `_penstock.json` says whose folder it is: the micro-batches of two pipelines, or of a pipeline that lost its
     checkpoint, have the same numbers and other contents.

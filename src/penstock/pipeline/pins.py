@@ -67,7 +67,7 @@ class Pins:
 
     def __init__(self, checkpoint: str | Path) -> None:
         self._checkpoint = checkpoint
-        self.folder = path_of(checkpoint) / "penstock" / "batches"
+        self.folder = path_of(checkpoint, "checkpoint") / "penstock" / "batches"
 
     def find_or_make(self, batch: int, make: Callable[[], Pin]) -> tuple[Pin, bool]:
         """The pin of a micro-batch, and whether it was there before: then the batch is being replayed."""
