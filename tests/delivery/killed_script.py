@@ -1,4 +1,7 @@
-"""Two pipelines in one process that is killed: one to files and JetStream, one to a webhook. Run by test_killed.py."""
+"""Three pipelines in one process that is killed: to files and JetStream, to a webhook, to PostgreSQL.
+
+Run by test_killed.py.
+"""
 
 import sys
 from pathlib import Path
@@ -6,13 +9,22 @@ from pathlib import Path
 from tests.delivery.receiver import SECRET
 from tests.pipeline.scenes import SCHEMA
 
-from penstock import FileSink, NatsSink, SeveralSinks, Subscriptions, WebhookLimits, WebhookSink
+from penstock import (
+    FileSink,
+    NatsSink,
+    PostgreSQLSink,
+    SeveralSinks,
+    Subscriptions,
+    WebhookLimits,
+    WebhookSink,
+)
 from penstock.pipeline import Pipeline, Source, local_session
 
 PATIENT = "1 hour"
+TABLE = "alerts"
 
 
-def main(folder: Path, nats: str, hook: str) -> None:
+def main(folder: Path, nats: str, hook: str, database: str) -> None:
     spark = local_session("local[2]")
     sinks = {
         "nats": SeveralSinks(
@@ -21,6 +33,7 @@ def main(folder: Path, nats: str, hook: str) -> None:
                 NatsSink(nats, "alerts.{subscriber}", "ALERTS", in_flight=10, patience=PATIENT),
             )
         ),
+        "table": PostgreSQLSink(database, TABLE),
         "hook": WebhookSink(hook, SECRET, WebhookLimits(5, connections=2, patience=PATIENT)),
     }
     running = [

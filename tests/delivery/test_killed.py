@@ -1,20 +1,25 @@
 """Sinks that workers write to, when driver and workers are killed in the middle, and when the server is."""
 
+import contextlib
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 
+import psycopg
 import pytest
 from tests.delivery.jetstream import ask, messages_in
+from tests.delivery.killed_script import TABLE
 from tests.delivery.receiver import receiver
 from tests.faults.lives import Life
 from tests.pipeline.elsewhere import ROOT, environment
 from tests.pipeline.scenes import SCHEMA, delivered, tick, write_events
-from tests.servers import NoServer, nats
+from tests.servers import NoServer, nats, postgresql
 
 import penstock
+from penstock import PostgreSQLSink
+from penstock.delivery.notification_shape import ID, KIND, READER
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.nats]
 
@@ -25,10 +30,10 @@ WHOLE = {(n, who) for n in range(EVENTS) for who in ("alice", "bob")}
 class SinkLife(Life):
     """The process of the script, and all below it."""
 
-    def __init__(self, folder, nats_url, hook_url):
+    def __init__(self, folder, *urls):
         self.folder = folder
         with (folder.parent / f"{folder.name}.life.log").open("ab") as log:
-            command = ["-m", "tests.delivery.killed_script", folder, nats_url, hook_url]
+            command = ["-m", "tests.delivery.killed_script", folder, *urls]
             self.process = subprocess.Popen(
                 [sys.executable, *map(str, command)],
                 cwd=ROOT,
@@ -57,13 +62,32 @@ def limit(url, most):
     ask(url, make)
 
 
+@contextlib.contextmanager
+def locked_table(url):
+    """PostgreSQL's table, which nobody can write to meanwhile: rows are staged, and stay there."""
+    PostgreSQLSink(url, TABLE).check(None, [ID, KIND, *READER])
+    with psycopg.connect(url) as connection:
+        connection.execute(f"LOCK TABLE {TABLE} IN SHARE MODE")
+        yield
+
+
+def rows_of(url, table):
+    """(id, subscriber, event) of all rows; none if there is no table."""
+    with psycopg.connect(url) as connection:
+        try:
+            found = connection.execute(f"SELECT {ID}, subscriber, notification FROM {table}")
+        except psycopg.errors.UndefinedTable:
+            return []
+        return [(name, who, note["event"]["id"]) for name, who, note in found]
+
+
 def hang_up(handler):
     handler.close_connection = True
 
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory):
-    """A life that is killed while both pipelines deliver, and one in which the servers fail meanwhile."""
+    """A life that is killed while all pipelines deliver, and one in which the servers fail meanwhile."""
     folder = tmp_path_factory.mktemp("killed") / "life"
     write_events(folder / "in", "1.json", [tick(n) for n in range(EVENTS)])
     with penstock.Subscriptions.open(f"sqlite:///{folder}/subs.db", SCHEMA) as subs:
@@ -79,19 +103,27 @@ def story(tmp_path_factory):
         return hang_up if number % 4 == 0 else 204
 
     try:
-        with nats() as server, receiver(answer) as hook:
+        with nats() as server, receiver(answer) as hook, postgresql() as database:
+            urls = server.url, hook.url, database
             limit(server.url, 50)
-            with SinkLife(folder, server.url, hook.url) as life:
-                life.await_progress(lambda: len(hook.received) == 7 and is_full(server.url, 50))
+            with locked_table(database), SinkLife(folder, *urls) as life:
+                life.await_progress(
+                    lambda: (
+                        len(hook.received) == 7
+                        and is_full(server.url, 50)
+                        and len(rows_of(database, f"{TABLE}_filter")) == len(WHOLE)
+                    )
+                )
                 life.kill()
             before = (
                 hook.received[:],
                 messages_in(server.url, "ALERTS"),
                 delivered(folder / "out"),
             )
+            assert not rows_of(database, TABLE)
             dead.set()
             limit(server.url, 90)
-            with SinkLife(folder, server.url, hook.url) as life:
+            with SinkLife(folder, *urls) as life:
                 life.await_progress(lambda: len(hook.received) > 7 and is_full(server.url, 90))
                 server.kill()
                 server.start()
@@ -102,14 +134,15 @@ def story(tmp_path_factory):
                 hook.received,
                 messages_in(server.url, "ALERTS"),
                 delivered(folder / "out"),
+                rows_of(database, TABLE),
             )
     except NoServer as reason:
-        pytest.skip(f"no NATS: {reason}")
+        pytest.skip(f"no server: {reason}")
 
 
 def test_jetstream_has_each_notification_once(story):
     """The driver was killed when 50 of 120 were there, the server when 90 were."""
-    (_, first, _), _, messages, _ = story
+    (_, first, _), _, messages, *_ = story
     assert len(first) == 50
     assert messages[:50] == first
     told = Counter((note["event"]["id"], note["subscriber"]) for _, _, note in messages)
@@ -119,7 +152,7 @@ def test_jetstream_has_each_notification_once(story):
 
 def test_the_sink_beside_it_has_them_once(story):
     """Its files were complete when the driver was killed, and stay."""
-    (_, _, files), _, messages, after = story
+    (_, _, files), _, messages, after, _ = story
     assert files == after
     assert Counter((event, sid) for _, event, sid in files) == Counter(
         (note["event"]["id"], note["subscription"]) for _, _, note in messages
@@ -128,7 +161,7 @@ def test_the_sink_beside_it_has_them_once(story):
 
 def test_the_webhook_gets_all_and_repeats_have_the_same_ids(story):
     """Of requests, and of notifications."""
-    (first, _, _), received, _, _ = story
+    (first, _, _), received, *_ = story
     told = [
         (note["event"]["id"], note["subscriber"], note["notification_id"])
         for one in received
@@ -139,3 +172,10 @@ def test_the_webhook_gets_all_and_repeats_have_the_same_ids(story):
     assert len(first) == 7
     again = {one.id: one.notifications for one in received[7:]}
     assert all(again[one.id] == one.notifications for one in first)
+
+
+def test_postgresql_has_each_notification_once(story):
+    """The driver was killed when all rows were staged, and none was in the table."""
+    *_, rows = story
+    assert Counter((event, who) for _, who, event in rows) == Counter(WHOLE)
+    assert len({name for name, _, _ in rows}) == len(WHOLE)
