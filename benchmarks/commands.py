@@ -5,7 +5,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -322,6 +322,13 @@ def pipeline(
     events: Annotated[str, typer.Option(metavar="NUMBER", help="Events in a micro-batch.")] = str(
         settings.PIPELINE_EVENTS
     ),
+    kafka: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="A broker.", rich_help_panel=SPARK)
+    ] = None,
+    jars: Annotated[
+        str | None,
+        typer.Option(metavar="FILES", help="Of Spark's Kafka connector.", rich_help_panel=SPARK),
+    ] = None,
     out: Out = None,
     master: Master = settings.MASTER,
     as_json: AsJson = False,
@@ -332,11 +339,12 @@ def pipeline(
     (throughput), the latency from publication to the sink at half load
     (latency), changes of tables (changes) and documents (documents) a second.
     Without --subscriptions: 1K, 100K and 1M; changes get at most 100K,
-    documents at most 10K.
+    documents at most 10K. Only if asked for, events from a broker (kafka).
 
     Examples:
     python -m benchmarks pipeline
     python -m benchmarks pipeline -x throughput -w stock -n 100K
+    python -m benchmarks pipeline -x kafka --kafka localhost:9092 --jars a.jar,b.jar
     """
     from benchmarks.pipeline.benchmark import BENCHMARK, Work
     from benchmarks.workloads import WORKLOADS
@@ -344,8 +352,8 @@ def pipeline(
     names = _chosen(experiment, BENCHMARK)
     chosen = _among(_split(workload) or settings.PIPELINE_WORKLOADS, WORKLOADS, "--workload")
     sizes = [_size(text) for text in _split(subscriptions)] or list(settings.PIPELINE_SIZES)
-    with _spark(master) as session:
-        work = Work(session, chosen, sizes, _size(events))
+    with _spark(master, {} if jars is None else {"spark.jars": jars}) as session:
+        work = Work(session, chosen, sizes, _size(events), kafka)
         _run(BENCHMARK, names, work, out, as_json)
 
 
@@ -500,12 +508,13 @@ def _console() -> "Console":
 
 
 @contextmanager
-def _spark(master: str | None) -> Iterator[Any]:
+def _spark(master: str | None, config: Mapping[str, str] | None = None) -> Iterator[Any]:
     """A session with room for a million rules, or none."""
     if master is None:
         yield None
         return
     from penstock.cli.spark import session
 
-    with session(master, "penstock benchmarks", {"spark.driver.memory": "6g"}) as spark:
+    more = {"spark.driver.memory": "6g", **(config or {})}
+    with session(master, "penstock benchmarks", more) as spark:
         yield spark

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from benchmarks import settings
 from benchmarks.benchmark import Benchmark, Section, Step
 from benchmarks.joins import on_spark as changes_on_spark
-from benchmarks.pipeline import documents, latency, throughput
+from benchmarks.pipeline import documents, kafka, latency, throughput
+from penstock.base.errors import PenstockError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +22,7 @@ class Work:
     workloads: Sequence[str]
     subscriptions: Sequence[int]
     events: int
+    kafka: str | None = None  # servers
 
 
 def _throughput(work: Work, step: Step) -> Section:
@@ -44,6 +46,15 @@ def _documents(work: Work, step: Step) -> Section:
     return documents.measure(work.spark, sorted(set(sizes)), settings.PIPELINE_DOCUMENTS, step)
 
 
+def _kafka(work: Work, step: Step) -> Section:
+    if work.kafka is None:
+        raise PenstockError(
+            "events from Kafka need a broker: --kafka host:port, and --jars of Spark's connector"
+        )
+    scale = throughput.Scale(settings.PIPELINE_BATCHES, work.events)
+    return kafka.measure(work.spark, work.kafka, work.workloads[0], work.subscriptions, scale, step)
+
+
 BENCHMARK: Benchmark[Work] = Benchmark(
     name="pipeline",
     title="Whole pipelines",
@@ -54,4 +65,5 @@ BENCHMARK: Benchmark[Work] = Benchmark(
         "changes": _changes,
         "documents": _documents,
     },
+    on_request={"kafka": _kafka},
 )
