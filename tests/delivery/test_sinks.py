@@ -104,10 +104,16 @@ def test_half_a_micro_batch_is_not_seen_and_its_replay_starts_over(spark, rows, 
     ]
 
 
-def test_in_an_object_store_a_replay_overwrites(spark, rows, tmp_path, monkeypatch):
+def test_in_an_object_store_a_replay_overwrites_what_is_not_complete(
+    spark, rows, tmp_path, monkeypatch
+):
+    """Spark's mark says what is."""
     monkeypatch.setattr(file_sink, "is_remote", lambda path: True)
     sink = FileSink(f"file://{tmp_path}")
-    sink.write(rows, Batch("q", 0, "filter"))
+    assert sink.write(rows, Batch("q", 0, "filter")) is True
+    assert sink.write(rows.where("id = 1"), Batch("q", 0, "filter")) is False
+    assert contents(spark, tmp_path) == [(0, 1), (0, 2)]
+    (tmp_path / "kind=filter/batch=0/_SUCCESS").unlink()
     assert sink.write(rows.where("id = 1"), Batch("q", 0, "filter")) is True
     assert contents(spark, tmp_path) == [(0, 1)]
 

@@ -8,8 +8,8 @@ from tests.sizes import PATIENCE
 from penstock.base.locations import path_of
 from penstock.pipeline import local_session
 
+from .door import FIRST, SECOND, SELECTS, Desk
 from .elsewhere import tell
-from .test_one_door import Desk
 
 
 def main(folder: Path, checkpoint: str, server: str, jars: str) -> None:
@@ -29,20 +29,20 @@ def main(folder: Path, checkpoint: str, server: str, jars: str) -> None:
         reports = [one.report for one in running.metrics.batches]
         batches.append(sorted((r.kind, r.batch, r.replayed) for r in reports))
 
-    first, second, third = desk.subscribe(0)
+    desk.subscribe(FIRST)
     desk.publish()
     run()
     for kind in ("events", "documents"):
         (path_of(checkpoint) / kind / "commits" / "0").unlink()
-    desk.subscribe(1)
+    desk.subscribe(SECOND)
     desk.publish()
     run()
     letters = path_of(checkpoint) / "penstock" / "dead-letters"
     tell(
         batches=batches,
-        events=desk.events_of(first.id),
-        documents=desk.tuples_of(third.id),
-        view_is_right=desk.view_is_right(second.id, desk.subs.get(second.id).filter),
+        events=desk.events_of(FIRST),
+        documents=desk.tuples_of(FIRST),
+        view_is_right=desk.rows_of(FIRST) == desk.market.result(SELECTS[FIRST]),
         letters={
             f"{kind.name}/{batch.name}": sum(
                 len(file.read_text().splitlines()) for file in batch.glob("*.json")
