@@ -19,11 +19,8 @@ from penstock.base.labels import Key
 from penstock.joins.subscription import JoinEdge, SelectJoin, Side
 from penstock.language.values import Values
 
-_GUESSES = (
-    0.01,
-    0.2,
-    0.5,
-)  # the share that a range selects of what no sample is there of: see `width`
+# By its `width`, the share that a range selects of what no sample is there of.
+_GUESSES = (0.01, 0.2, 0.5)
 
 
 def width(values: Values) -> int:

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -40,6 +41,12 @@ class Retries:
         self, frame: DataFrame, number: int, stopped: Callable[[float], object] = time.sleep
     ) -> None:
         """Deliver one, again if need be. `stopped` waits so many seconds, or until it is to stop: then it is true."""
+        try:
+            self._deliver(frame, number, stopped)
+        finally:
+            _let_go(frame)
+
+    def _deliver(self, frame: DataFrame, number: int, stopped: Callable[[float], object]) -> None:
         for tried, pause in enumerate(PAUSES):
             try:
                 self.deliver(frame, number, tried)
@@ -67,3 +74,14 @@ def worker_loss(error: BaseException | None) -> str | None:
                 return line.strip()[:200]
         error = error.__cause__
     return None
+
+
+def _let_go(frame: DataFrame) -> None:
+    """Spare Spark Connect the request by which a frame that is no longer used is taken back.
+
+    The server does that by itself when a micro-batch is done. The request is made by a finalizer, without a time-out,
+    and in a way that gRPC doesn't foresee: on a busy machine it was seen to wait for ever, and the query with it.
+    """
+    plan: Any = getattr(frame, "_plan", None)
+    if hasattr(plan, "_relation_id"):
+        plan._relation_id = None

@@ -27,6 +27,7 @@ from pyspark.util import PythonEvalType
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import PenstockError, PipelineError
+from penstock.base.locations import path_of
 from penstock.language import Schema
 from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotRef
@@ -66,7 +67,7 @@ def register(
     known.portable()
     if isinstance(subscriptions, SnapshotRef):
         source: str | SnapshotRef = subscriptions
-        folder = Path(subscriptions.path)
+        folder = path_of(subscriptions.path)
     elif subscriptions.url is None:
         raise PipelineError(
             "a process of Spark's analyses SQL, which can't see a registry in memory: open one by URL "
@@ -74,7 +75,7 @@ def register(
         )
     else:
         source = subscriptions.url
-        folder = scratch_folder(subscriptions) if snapshots is None else Path(snapshots)
+        folder = scratch_folder(subscriptions) if snapshots is None else path_of(snapshots)
     named = _Matching(source, str(folder.absolute()), known.signatures, strategy)
 
     class Function(_TableFunction):
