@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.benchmark import Section, Step
 from benchmarks.sheets import Sheet
+from benchmarks.streams import measure_batches
 from penstock.joins.catalog import Catalog, Table
 
 if TYPE_CHECKING:
@@ -185,21 +186,13 @@ def _penstock(spark: "SparkSession", world: World, files: _Files) -> Figures:
         joins=JoinOptions(alone=(), buckets=8),
     ).start()
     running.await_termination()
-    batches = [
-        b for b in map(_progress, running.queries["tables"].recentProgress) if b["numInputRows"]
-    ][2:]
+    measured = measure_batches(running.queries["tables"])
     told = [
         path
-        for b in batches
-        for path in (folder / "told/kind=select-join" / f"batch={b['batchId']}").glob("*.parquet")
+        for number in measured.batches
+        for path in (folder / f"told/kind=select-join/batch={number}").glob("*.parquet")
     ]
-    return Figures(
-        "penstock",
-        len(world.ranges),
-        sum(b["numInputRows"] for b in batches),
-        sum(b["durationMs"]["triggerExecution"] for b in batches) / 1000,
-        *_sizes(told),
-    )
+    return Figures("penstock", len(world.ranges), measured.rows, measured.seconds, *_sizes(told))
 
 
 def _joins(spark: "SparkSession", world: World, files: _Files, changes: int) -> Figures:
@@ -250,12 +243,6 @@ def _sizes(files: list[Path]) -> tuple[int, int, int]:
         rows += table.num_rows
         columns += table.nbytes
     return rows, size, columns
-
-
-def _progress(told: Any) -> dict[str, Any]:
-    import json
-
-    return told if isinstance(told, dict) else json.loads(told.json)
 
 
 def _sheet(figures: Sequence[Figures]) -> Sheet:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from benchmarks.benchmark import Section, Step
-from benchmarks.pipeline.throughput import WARM_UP, progress_of
 from benchmarks.sheets import Sheet
+from benchmarks.streams import WARM_UP, measure_batches
 from benchmarks.views.documents import draw_documents
 from benchmarks.views.drawing import UNIQUE, draw_views
 from penstock.delivery import FileSink
@@ -84,7 +84,6 @@ def _run(spark: "SparkSession", folder: Path, patterns: int, documents: int) -> 
         trigger="available-now",
     ).start()
     running.await_termination()
-    batches = progress_of(running.queries["documents"])
+    measured = measure_batches(running.queries["documents"])
     told = [one.report.notifications or 0 for one in running.metrics.batches][WARM_UP:]
-    seconds = sum(b["durationMs"]["triggerExecution"] for b in batches) / 1000
-    return Read(len(texts), sum(b["numInputRows"] for b in batches), sum(told), seconds)
+    return Read(len(texts), measured.rows, sum(told), measured.seconds)

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from benchmarks.benchmark import Section, Step
 from benchmarks.matching.on_spark import FrozenSource
-from benchmarks.pipeline.throughput import WARM_UP, Passed, Scale, progress_of
+from benchmarks.pipeline.throughput import Passed, Scale
 from benchmarks.sheets import Sheet
+from benchmarks.streams import WARM_UP, measure_batches
 from benchmarks.workloads import WORKLOADS, Workload
 from penstock.delivery import FileSink
 from penstock.pipeline import Pipeline, Source
@@ -72,8 +73,8 @@ def _run(
         spark=spark,
     ).start()
     running.await_termination()
-    batches = progress_of(running.queries["events"])
-    told = [one.report.notifications or 0 for one in running.metrics.batches][WARM_UP:]
-    seconds = sum(b["durationMs"]["triggerExecution"] for b in batches) / 1000
-    events = sum(b["numInputRows"] for b in batches)
-    return Passed(workload.name, len(workload.rows), "from Kafka", events, sum(told), seconds)
+    measured = measure_batches(running.queries["events"])
+    told = sum(one.report.notifications or 0 for one in running.metrics.batches[WARM_UP:])
+    return Passed(
+        workload.name, len(workload.rows), "from Kafka", measured.rows, told, measured.seconds
+    )

@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 
 from benchmarks.benchmark import Section, Step
 from benchmarks.matching.on_spark import FrozenSource
-from benchmarks.pipeline.throughput import WARM_UP, Scale, Trial
+from benchmarks.pipeline.throughput import Scale, Trial
 from benchmarks.sheets import Sheet, format_verdict
+from benchmarks.streams import WARM_UP
 from benchmarks.workloads import WORKLOADS, Workload
 from penstock.delivery import FileSink
-from penstock.pipeline import Metrics, Pipeline
+from penstock.pipeline import BatchMetrics, Metrics, Pipeline, RunningPipeline
 from penstock.registry.kinds import FILTER
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def measure(
 def _publish(
     spark: "SparkSession", workload: Workload, folder: Path, rate: float, seconds: float
 ) -> Metrics:
-    """Publish at this rate for some seconds; the figures of the micro-batches after the first ones."""
+    """Publish at this rate for some seconds, and until there are figures of micro-batches after the first ones."""
     (folder / "in").mkdir()
     events = pa.Table.from_batches([workload.events])
     _write(folder, 0, events.slice(0, 1))
@@ -90,16 +91,21 @@ def _publish(
     with running:
         running.process_available()
         begin, number = time.monotonic(), 0
-        while time.monotonic() - begin < seconds:
+        while time.monotonic() - begin < seconds or len(_later(running)) < 1:
             number += 1
             size = min(int(rate * _EVERY), events.num_rows)
             _write(folder, number, events.slice(0, size))
             time.sleep(max(0.0, begin + number * _EVERY - time.monotonic()))
         running.process_available()
         later = Metrics()
-        for one in [one for one in running.metrics.batches if one.report.published][1 + WARM_UP :]:
+        for one in _later(running):
             later.add(one)
         return later
+
+
+def _later(running: RunningPipeline) -> list[BatchMetrics]:
+    """The micro-batches after the one event that came first, and those of the warm-up."""
+    return [one for one in running.metrics.batches if one.report.published][1 + WARM_UP :]
 
 
 def _write(folder: Path, number: int, events: pa.Table) -> None:

@@ -29,6 +29,7 @@ from benchmarks.benchmark import Section, Step
 from benchmarks.matching.on_spark import FrozenSource, cached
 from benchmarks.plots import Plot, finish_axes
 from benchmarks.sheets import Sheet, format_figure, format_verdict
+from benchmarks.streams import WARM_UP, measure_batches
 from benchmarks.workloads import WORKLOADS, Workload
 from penstock.delivery import AT_LEAST_ONCE, Batch, FileSink
 from penstock.delivery.task_rows import Batches, TaskRows
@@ -46,7 +47,6 @@ Deliver = Callable[["DataFrame", int], None]
 
 SIDES = ("source", "to Python", "matching", "sink")
 JOIN = "spark join"
-WARM_UP = 2  # micro-batches
 GOALS = {("equality-1000", 100_000): 150_000, ("stock", 100_000): 40_000}
 """Events a second on two cores."""
 
@@ -174,14 +174,14 @@ class Trial:
         notifications: int | None = None,
         events: int | None = None,
     ) -> Passed:
-        batches = progress_of(query)
+        measured = measure_batches(query)
         return Passed(
             self._workload.name,
             len(self._workload.rows),
             side,
-            events or sum(b["numInputRows"] for b in batches),
+            events or measured.rows,
             notifications,
-            sum(b["durationMs"]["triggerExecution"] for b in batches) / 1000,
+            measured.seconds,
         )
 
 
@@ -198,12 +198,6 @@ def events_in(spark: "SparkSession", folder: Path) -> "DataFrame":
     schema = spark.read.parquet(str(folder)).schema
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     return stream.parquet(str(folder)).repartition(spark.sparkContext.defaultParallelism)
-
-
-def progress_of(query: "StreamingQuery") -> list[dict[str, Any]]:
-    """What Spark says of the micro-batches that had anything, but the first ones."""
-    found: list[Any] = [p if isinstance(p, dict) else p.jsonValue for p in query.recentProgress]
-    return [one for one in found if one["numInputRows"]][WARM_UP:]
 
 
 def _drop(frame: "DataFrame", _: int) -> None:

@@ -4,6 +4,7 @@ They are parts of a file like the others, of which `config_parts` has the rest.
 """
 
 import importlib
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -58,8 +59,9 @@ class SinkPart(Part):
     when: WhenPart | None = None
     """which of them; by default all"""
 
+    @abstractmethod
     def make(self) -> Sink:
-        raise NotImplementedError
+        """The sink that is described."""
 
     def make_member(self) -> Sink | SinkWhen:
         """One of several sinks."""

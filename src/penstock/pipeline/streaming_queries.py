@@ -95,7 +95,8 @@ def start_query(
         writer = writer.queryName(name)
     try:
         if isinstance(folder, Path):
-            _recover(folder) if lock is not None else _recover_if_idle(folder)
+            take_back = _recover_if_idle if lock is None else _recover
+            take_back(folder)
         query = start_patiently(writer)
     except BaseException as error:
         if lock is not None:
