@@ -54,7 +54,10 @@ def match(
     ] = None,
     events_schema: Annotated[
         str | None,
-        typer.Option(metavar="SCHEMA", help="Schema of JSON or CSV events; else it is inferred."),
+        typer.Option(
+            metavar="SCHEMA",
+            help="Schema of JSON or CSV events; else the registry's, or what their values look like.",
+        ),
     ] = None,
     dead_letters: Annotated[
         str | None,

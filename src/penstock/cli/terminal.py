@@ -13,6 +13,7 @@ a terminal, and not there either if NO_COLOR is set (Rich sees to that).
 import functools
 import json
 import os
+import select
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -109,6 +110,29 @@ def _spark_reason(error: Exception) -> str:
 def put(line: str) -> None:
     """A line of data."""
     sys.stdout.write(line + "\n")
+
+
+def put_bytes(lines: bytes) -> None:
+    """Lines of data, as they are, at once."""
+    sys.stdout.flush()
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:
+        sys.stdout.write(lines.decode(errors="replace"))
+    else:
+        binary.write(lines)
+        binary.flush()
+
+
+def check_reader() -> None:
+    """BrokenPipeError if whoever read our output has gone: a command that has nothing to say yet needn't go on."""
+    try:
+        output = sys.stdout.fileno()
+    except (OSError, ValueError):  # standard output isn't a file
+        return
+    waiting = select.poll()
+    waiting.register(output, 0)
+    if any(found & (select.POLLERR | select.POLLHUP) for _, found in waiting.poll(0)):
+        raise BrokenPipeError
 
 
 def put_json(value: Mapping[str, Any]) -> None:
