@@ -214,7 +214,7 @@ class MicroBatches(ABC):
             letters.append(dead_letter_rows(frame.sparkSession, [failures], pin.batch, pin.now))
         if letters:
             together = functools.reduce(DataFrame.unionByName, letters)
-            self.outlet.dead_letter.write(together, Batch(query, pin.batch, self.kind))
+            self.outlet.write_dead_letters(together, Batch(query, pin.batch, self.kind))
         return failed
 
     def _report(

@@ -30,6 +30,9 @@ from penstock.pipeline.triggers import Trigger
 
 _log = logging.getLogger("penstock.pipeline")
 START_PAUSES = (1.0,) * 11  # seconds before each further try to start: only patience is lost
+_OURS = (
+    "penstock.base.errors.PipelineError: "  # how Python writes what is worded for people already
+)
 _INTERRUPTED_AFTER = 60.0  # seconds that a held micro-batch waits for Spark to interrupt it
 
 
@@ -203,7 +206,7 @@ class RunningQuery:
 
     def _failed(self, error: PySparkException) -> PipelineError:
         self._end()
-        return PipelineError(f"the pipeline failed: {cause(error)}")
+        return PipelineError(f"the pipeline failed: {cause(error).removeprefix(_OURS)}")
 
     def _end(self) -> None:
         """It has ended: give back what it held."""
