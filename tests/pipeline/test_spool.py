@@ -1,6 +1,8 @@
 """Lines from tasks to the driver: in order, in bounded pieces, none lost and none twice."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -67,6 +69,27 @@ def test_a_task_waits_for_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyP
     list(_SpoolWork(str(tmp_path)).run(_batches(9, 3)))
     assert read + _read(reader) == _expected(9, 3)
     assert most == 2
+
+
+def test_a_task_in_the_way_of_another_is_read_first(tmp_path: Path, monkeypatch) -> None:
+    """Task 1 waits for room, and task 0 may begin only when it is done; once task 0 runs, its lines come first."""
+    monkeypatch.setattr(spool, "AHEAD", 2)
+    monkeypatch.setattr(spool, "TaskContext", SimpleNamespace(get=lambda: _Task(1)))
+    list(_SpoolWork(str(tmp_path)).run(_batches(2, 3)))
+    reader = Spool(tmp_path)
+    assert reader._in_turn() is None
+    assert reader._in_the_way() == (1, 0)
+    reader._take(1, 0)
+    assert reader._in_the_way() is None  # it has room now
+    (tmp_path / "0.begun").touch()
+    assert reader._in_the_way() is None
+
+
+class _Task(NamedTuple):
+    part: int
+
+    def partitionId(self) -> int:  # noqa: N802
+        return self.part
 
 
 @pytest.mark.spark

@@ -114,7 +114,9 @@ class CallableSink:
 
     It is given a dict: `notification_id` (the same in a replay), `kind`, `subscription`, `subscriber`, `position`, and
     what this one is told in a key of the kind: `event` (a dict of attributes), `message` (of a select-join, for
-    `penstock.messages_of`) or `document` (its id, and tuples). Those of other inputs of the pipeline are None. Without `explode` a dict is for all who get it, with the lists `subscriptions` and `subscribers`. With `arrow` the
+    `penstock.messages_of`) or `document` (its id, and tuples). Those of other inputs of the pipeline are None.
+
+    Without `explode` a dict is for all who get it, with the lists `subscriptions` and `subscribers`. With `arrow` the
     function is called once for each micro-batch, with an Arrow table of such rows.
 
     A micro-batch is collected, so it must fit the driver's memory. If the function raises, the whole micro-batch is

@@ -103,7 +103,7 @@ class Outlet:
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """What a sink raises is a `SinkFailure`, unless it is what comes to light when the sink runs the micro-batch."""
+        """What a sink raises is a `SinkFailure`, unless it is matching that failed, which the sink has run."""
         try:
             yield
         except Exception as error:

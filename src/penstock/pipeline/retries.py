@@ -5,9 +5,9 @@ Spark tries a task once. The micro-batch is all there, though: its rows, its pin
 From the second loss on its operators are called in processes of their own, so that the event that ended a worker is
 found, and becomes a dead letter. What Spark loses beside the micro-batches ends the query: see `revival`.
 
-A sink that fails (`SinkFailure`) may have a receiver that is away for a moment. If it still fails after the last try, the
-micro-batch is *parked*: the pipeline stops, and its checkpoint has the micro-batch as one that was begun. Nothing after
-it is delivered before it, and it is the first thing that is done when the pipeline is started again.
+A sink that fails (`SinkFailure`) may have a receiver that is away for a moment. If it still fails after the last try,
+the micro-batch is *parked*: the pipeline stops, and its checkpoint has the micro-batch as one that was begun. Nothing
+after it is delivered before it, and it is the first thing that is done when the pipeline is started again.
 
 Whatever else fails is not tried again: it would fail again.
 """

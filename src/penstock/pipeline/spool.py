@@ -1,5 +1,6 @@
 """Lines that tasks make, on their way to the driver while the job still runs: in pieces of bounded number and size.
 
+    <folder>/<part>.begun           the task runs
     <folder>/<part>-<piece>.zst     the lines of one Arrow batch; deleted when the driver has read them
     <folder>/<part>.taken           how many pieces of a task the driver has read
     <folder>/<part>.end             how many pieces the task has made, when it is done
@@ -12,8 +13,8 @@ event differ in a few letters, and disks that hold `/tmp` may be small.
 The folder is one that tasks and driver see, as that of snapshots. A task that Spark tries again makes the same pieces
 again, since matching is a function of its input, and leaves out those that were read: no line comes twice.
 
-Lines come in the order of the events, unless Spark lets a task wait: then those of others come first, which might wait
-for room and keep it from running.
+Lines come in the order of the events, unless tasks wait for room before the one whose turn it is was begun: then theirs
+come first, as Spark might begin it only when they are done.
 """
 
 import re
@@ -34,7 +35,6 @@ from penstock.base.remote_paths import AnyPath, paths_in
 
 AHEAD = 64  # pieces of a task that wait to be read
 _POLL = 0.02  # seconds between two looks at the folder
-_PATIENCE = 5.0  # seconds without a line of the task whose turn it is
 _NOTHING = StructType([StructField("nothing", LongType())])
 _PIECE = re.compile(r"(\d+)-(\d+)\.zst")
 
@@ -44,6 +44,7 @@ class Spool:
     """The driver's side: the lines of a job, as they come."""
 
     folder: AnyPath
+    _turn: int = 0  # the first task that isn't done
     _next: dict[int, int] = field(default_factory=dict)  # by task: the piece that is read next
 
     def lines(self, frame: DataFrame, idle: Callable[[], None] | None = None) -> Iterator[bytes]:
@@ -52,14 +53,11 @@ class Spool:
         `idle` is called while there is nothing to read. A reader that doesn't wait for the end has to cancel the job.
         """
         job = _Job(frame.mapInArrow(_SpoolWork(str(self.folder)).run, _NOTHING))
-        quiet_since = time.monotonic()
         while True:
             over = job.is_over  # asked before looking: what a job has made is there when it is over
-            waited = time.monotonic() - quiet_since
-            piece = self._in_turn() or (self._first() if over or waited > _PATIENCE else None)
+            piece = self._in_turn() or (self._first() if over else self._in_the_way())
             if piece is not None:
                 yield self._take(*piece)
-                quiet_since = time.monotonic()
             elif over:
                 break
             else:
@@ -70,19 +68,33 @@ class Spool:
 
     def _in_turn(self) -> tuple[int, int] | None:
         """The next piece of the first task that isn't done."""
-        part = 0
         while True:
+            part = self._turn
             number = self._next.get(part, 0)
             if (self.folder / f"{part}-{number}.zst").exists():
                 return part, number
             if _number_in(self.folder / f"{part}.end") != number:
                 return None
-            part += 1
+            self._turn += 1
+
+    def _in_the_way(self) -> tuple[int, int] | None:
+        """The next piece of a task that waits for room, if the one whose turn it is wasn't begun."""
+        if (self.folder / f"{self._turn}.begun").exists():
+            return None
+        last = next(
+            (at for at in self._pieces() if at[1] - self._next.get(at[0], 0) == AHEAD - 1), None
+        )
+        return None if last is None else (last[0], self._next.get(last[0], 0))
 
     def _first(self) -> tuple[int, int] | None:
         """The first piece that is there, whoever made it."""
-        names = (_PIECE.fullmatch(path.name) for path in paths_in(self.folder, "*.zst"))
-        return min(((int(m[1]), int(m[2])) for m in names if m), default=None)
+        return min(self._pieces(), default=None)
+
+    def _pieces(self) -> Iterator[tuple[int, int]]:
+        """The pieces that are there, by task and number."""
+        for path in paths_in(self.folder, "*.zst"):
+            if found := _PIECE.fullmatch(path.name):
+                yield int(found[1]), int(found[2])
 
     def _take(self, part: int, number: int) -> bytes:
         path = self.folder / f"{part}-{number}.zst"
@@ -128,6 +140,7 @@ class _SpoolWork:
         context = TaskContext.get()
         part = 0 if context is None else context.partitionId()
         folder = path_of(self.folder)
+        replace_file(folder / f"{part}.begun", "")
         number = 0
         for batch in batches:
             if not batch.num_rows:
