@@ -38,6 +38,7 @@ def events(tmp_path: Path) -> Path:
         (("events.json", "-s", "none.jsonl"), "there is no none.jsonl"),
         (("events.json", "--out", "subs.jsonl"), "is a file"),
         (("events.json", "--json"), "give a folder"),
+        (("events.json", "--driver-memory", "much"), "4g"),
         (("events.json", "--out", "full"), "--overwrite"),
         (("events.json", "--out", "full", "--overwrite"), "precious.txt"),
     ],

@@ -19,12 +19,14 @@ from penstock.cli import explain, stream
 from penstock.cli import match as batch
 from penstock.cli import registry_commands as registry
 from penstock.cli import view_plans as plan
+from penstock.cli.plain_help import PlainCommand, PlainGroup
 from penstock.cli.progress import CompilingRemarks
-from penstock.cli.terminal import debugging, put, report_errors
+from penstock.cli.terminal import debugging, put, report_errors, show_warnings
 from penstock.cli.warm_up import warm_up
 
 app = typer.Typer(
     name="penstock",
+    cls=PlainGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -59,6 +61,7 @@ def program(
     penstock explain --id 1 --event '{"symbol": "GOOG", "price": 5}'
     """
     debugging.set(debug)
+    show_warnings()
     watch_kernels(CompilingRemarks())
 
 
@@ -91,6 +94,8 @@ app.command(rich_help_panel=_EVENTS)(explain.explain)
 app.command(rich_help_panel=_EVENTS)(plan.plan)
 app.command(rich_help_panel=_EVENTS)(demo)
 app.command("warm-up", rich_help_panel=_INSTALLATION)(warm_up)
+for _command in app.registered_commands:
+    _command.cls = PlainCommand
 
 
 def main() -> None:

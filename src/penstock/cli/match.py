@@ -16,6 +16,7 @@ from penstock.cli.options import (
     SubscriberColumn,
     SubscriptionsFrom,
     check_choice,
+    check_memory,
     operators_of,
 )
 from penstock.cli.target import OUT_FORMATS, STDOUT, OutputTarget
@@ -92,6 +93,14 @@ def match(
             rich_help_panel=SPARK,
         ),
     ] = None,
+    driver_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory of Spark on this machine, as in 4g; 1g if not said.",
+            rich_help_panel=SPARK,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="A summary in JSON on standard output.")
     ] = False,
@@ -125,6 +134,7 @@ def match(
         strategy=strategy,
         master=remote or master,
         snapshots=snapshots,
+        driver_memory=check_memory(driver_memory),
     )
     summary = run_match(check_job(job, events))
     if as_json:

@@ -46,6 +46,7 @@ class MatchJob:
     strategy: str
     master: str | None  # or the URL of a Connect server
     snapshots: str | None
+    driver_memory: str | None
 
     def match(self, frame: "DataFrame", ref: "SnapshotRef") -> "DataFrame":
         import penstock
@@ -67,7 +68,8 @@ def run_match(job: MatchJob) -> dict[str, Any]:
     """Do the job on Spark; what came of it, in figures."""
     started = time.monotonic()
     _progress("starting Spark …")
-    with session(job.master, "penstock match") as spark:
+    config = {} if job.driver_memory is None else {"spark.driver.memory": job.driver_memory}
+    with session(job.master, "penstock match", config) as spark:
         read = read_events(spark, job.files, registry_schema(job.subscriptions))
         frame = good_events(read, set_aside=job.dead_letters is not None)
         with _pinned(frame, job) as (ref, refused):

@@ -183,7 +183,8 @@ class MicroBatches(ABC):
             return Pin(query, number, latest, utc_now())
         lines = refusals(errors)
         if errors and lines != self._state.refusals:
-            log.warning("%d subscriptions set aside: %s", len(errors), "; ".join(lines))
+            many = "subscription" if len(errors) == 1 else "subscriptions"
+            log.warning("%d %s set aside: %s", len(errors), many, "; ".join(lines))
         self._state.refused, self._state.refusals = len(errors), lines
         return Pin(query, number, ref, utc_now())
 
