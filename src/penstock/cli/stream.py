@@ -87,6 +87,7 @@ def run(
     from penstock.base.locations import path_of
     from penstock.base.remote_paths import RemotePath
     from penstock.pipeline import read_config
+    from penstock.pipeline.checkpoint_locks import check_free
     from penstock.pipeline.spark_packages import missing_packages
 
     if not file.is_file():
@@ -104,6 +105,8 @@ def run(
         return
     checkpoint = path_of(config.checkpoint)
     log = None if isinstance(checkpoint, RemotePath) else checkpoint / "penstock" / "spark.log"
+    if not isinstance(checkpoint, RemotePath):
+        check_free(checkpoint)
     opened = session(
         master or config.spark.master, config.name or "penstock", config.spark.config, log=log
     )
