@@ -16,7 +16,7 @@ from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
-from numba.core.types import unliteral
+from numba.core.types.misc import unliteral
 from numba.core.untyped_passes import (
     FindLiterallyCalls,
     LiteralPropagationSubPipelinePass,

@@ -138,7 +138,7 @@ class _Locator(InTreeCacheLocator):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         super().__init__(function, file)
-        self.beside = self._cache_path
+        self.beside: str = self._cache_path  # type: ignore[has-type]
         folder = cache_folder(Path(__file__).parent)
         if folder is not None and folder.name != _BESIDE:
             self._cache_path = str(folder / self.get_suitable_cache_subpath(file))

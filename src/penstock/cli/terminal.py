@@ -172,7 +172,7 @@ _said = _Said(logging.WARNING)
 
 
 def show_warnings() -> None:
-    """Say what the library warns of, from now on; what Spark's bridge to Java logs of itself isn't for people."""
+    """Say what the library warns of, from now on; what Py4J, Spark's bridge to Java, logs isn't for people."""
     logging.getLogger("penstock").addHandler(_said)
     logging.getLogger("py4j").addHandler(logging.NullHandler())
 

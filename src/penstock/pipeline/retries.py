@@ -89,8 +89,8 @@ class Retries:
 def _parked(failure: SinkFailure, number: int, tries: int) -> PipelineError:
     times = "once" if tries == 1 else f"{tries} times"
     return PipelineError(
-        f"micro-batch {number} is parked: the sink failed {times}, at last with {failure.reason}. Nothing is lost: the "
-        f"checkpoint {failure.checkpoint} has it, and a pipeline that is started with that delivers it first"
+        f"micro-batch {number} is parked: the sink failed {times}, at last with {failure.reason}. Nothing is lost: it "
+        f"waits in {failure.checkpoint}, and is delivered first when the pipeline is started again"
     )
 
 
