@@ -29,7 +29,7 @@ from penstock.pipeline.session import is_connect
 from penstock.pipeline.triggers import Trigger
 
 _log = logging.getLogger("penstock.pipeline")
-# Py4J logs what a micro-batch raises, with its trace, before Spark raises it: without a handler that goes to the terminal.
+# Py4J logs what a micro-batch raises, with its trace, before Spark raises it: without a handler, on the terminal.
 logging.getLogger("py4j.clientserver").addHandler(logging.NullHandler())
 START_PAUSES = (1.0,) * 11  # seconds before each further try to start: only patience is lost
 _OURS = (
