@@ -44,17 +44,14 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Compiled once, and not by every process of the tests; two at a time. Joins and filters share the engines' kernels: filters
-# wait for joins and compile what is left, while views and then the archive of classes take the other core.
-kernels: kernels-joins kernels-views kernels-filters
-kernels-filters: | kernels-joins
-kernels-%: $(READY)
-	@$(BIN)/python tools/kernels $*
+# Compiled once, and not by every process of the tests: set-up has done it, unless a kernel has changed since.
+kernels: $(READY)
+	@$(BIN)/penstock warm-up
 
 # What Spark loads, archived once: every Spark of the tests starts from it.
 CLASSES := $(VENV)/spark.jsa
 classes: $(CLASSES)
-$(CLASSES): $(READY) tools/classes | kernels-joins kernels-views
+$(CLASSES): $(READY) tools/classes | kernels
 	@$(WITH_JAVA) $(BIN)/python tools/classes $@
 
 # Kernels that read outside data, compiled with bounds checks: a wrong index fails instead of reading what lies there.
@@ -78,4 +75,5 @@ clean:
 $(READY): requirements.lock pyproject.toml tools/venv
 	@echo "Setting up $(VENV): a few minutes, once"
 	@tools/venv $(VENV)
+	@$(BIN)/penstock warm-up
 	@touch $@

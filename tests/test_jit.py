@@ -1,12 +1,17 @@
 """The cache of compiled kernels: nobody else may write to it."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from penstock.base.jit import _CacheFile, kernel, problem_of_cache
+from penstock.base import kernel_cache
+from penstock.base.jit import kernel
+from penstock.base.kernel_cache import _CacheFile, problem_of_cache
 
 
 def test_a_folder_that_is_not_there_is_made_for_us_alone(tmp_path):
@@ -32,7 +37,7 @@ def test_a_file_is_no_cache(tmp_path):
 def test_a_cache_that_is_not_ours_is_warned_of_and_left_empty(tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
-    program = "import numba, penstock.base.jit; print(repr(numba.config.CACHE_DIR))"
+    program = "import numba, penstock.base.jit as j; j.kernel(lambda x: x); print(repr(numba.config.CACHE_DIR))"
     found = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -68,3 +73,99 @@ def test_kernels_are_kept_so():
         return 2 * x
 
     assert type(double._cache._cache_file) is _CacheFile
+
+
+# --- who may write nowhere ----------------------------------------------------------------------
+
+NOBODY = 65534
+KERNELS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from penstock.base.decimals import trim_space
+from penstock.base.kernel_watchers import watch_kernels
+made = []
+watch_kernels(made.append)
+assert trim_space(np.frombuffer(b" a ", np.uint8), 0, 3) == (1, 2)
+print(len(made))
+"""
+
+
+@pytest.fixture
+def package():
+    """The sources that a kernel needs, where anybody may read and nobody write."""
+    top = Path(tempfile.mkdtemp())  # not in pytest's folder, which others can't enter
+    top.chmod(0o755)
+    shutil.copytree(
+        Path(kernel_cache.__file__).parent,
+        top / "penstock" / "base",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    (top / "penstock" / "__init__.py").touch()
+    (top / "tmp").mkdir()
+    (top / "tmp").chmod(0o1777)
+    yield top
+    shutil.rmtree(top)
+
+
+AS_NOBODY = (
+    *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
+    # Python itself may lie in the home folder of another user.
+    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
+)
+
+
+def _run(package: Path, before: tuple[str, ...] = AS_NOBODY) -> subprocess.CompletedProcess:
+    """Calls a kernel, as a user who may write nothing but temporary files; prints how many were compiled for it."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(package / "home"),
+        "TMPDIR": str(package / "tmp"),
+    }
+    return subprocess.run(
+        [*before, sys.executable, "-c", KERNELS, str(package)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd="/",
+    )
+
+
+def _may_change_user() -> bool:
+    try:
+        return subprocess.run([*AS_NOBODY, "true"], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+only_as_root = pytest.mark.skipif(not _may_change_user(), reason="needs setpriv and its rights")
+
+
+@only_as_root
+def test_without_a_home_kernels_are_kept_in_a_private_temporary_folder(package):
+    """The second process compiles nothing."""
+    first, second = (_run(package) for _ in range(2))
+    assert (int(first.stdout) > 0, second.stdout.strip()) == (True, "0"), first.stderr
+    folder = package / "tmp" / f"penstock-kernels-{NOBODY}"
+    assert (folder.stat().st_mode & 0o777, folder.stat().st_uid) == (0o700, NOBODY)
+    assert first.stderr == ""
+
+
+@only_as_root
+def test_where_kernels_can_not_be_kept_they_are_compiled_with_a_line_of_warning(package):
+    """Somebody else has made the temporary folder: nothing is read from there, and nothing written."""
+    folder = package / "tmp" / f"penstock-kernels-{NOBODY}"
+    folder.mkdir()
+    folder.chmod(0o777)
+    done = _run(package)
+    assert int(done.stdout) > 0, done.stderr
+    assert done.stderr.count("no folder for compiled kernels can be written to") == 1
+    assert not any(folder.iterdir())
+
+
+@only_as_root
+def test_kernels_that_an_image_brings_are_used_by_whoever_runs_it(package):
+    """Compiled by the owner of the sources, beside them; read by a user who may not write there."""
+    assert int(_run(package, ()).stdout) > 0
+    done = _run(package)
+    assert done.stdout.strip() == "0", done.stderr

@@ -17,6 +17,7 @@ from benchmarks.sheets import Sheet
 from benchmarks.views import published
 from benchmarks.views.documents import draw_documents
 from benchmarks.views.drawing import POPULAR, Recipe, draw_views
+from penstock.views.choosing.loga import WIDER
 from penstock.views.designing import Wishes, plan_views
 from penstock.views.documents.xml_documents import read_xml
 from penstock.views.pattern_text import pattern_text
@@ -64,7 +65,7 @@ def measure(
     drawn = draw_documents(documents)
     step("planning the views")
     source = published.POPULAR_SOURCE if recipe == POPULAR else None
-    wishes = Wishes(capacity=_CAPACITY, source_capacity=source)
+    wishes = Wishes(capacity=_CAPACITY, source_capacity=source, wider=WIDER)
     design = plan_views(texts, wishes, read_xml(drawn[:_SAMPLED]))
     rows = [(f"d{number}", text) for number, text in enumerate(drawn)]
     frame = spark.createDataFrame(rows, "id string, document string").repartition(

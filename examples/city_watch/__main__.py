@@ -95,7 +95,7 @@ def on_spark(
             subscriptions=subs,
             operators=OPERATORS,
             sink=FileSink(str(folder / "notifications")),
-            dead_letter=FileSink(str(folder / "failed")),
+            dead_letters=FileSink(str(folder / "failed")),
             checkpoint=folder / "checkpoint",
             event_id="event",
             trigger="available-now",

@@ -38,6 +38,7 @@ def events(tmp_path: Path) -> Path:
         (("events.json", "-s", "none.jsonl"), "there is no none.jsonl"),
         (("events.json", "--out", "subs.jsonl"), "is a file"),
         (("events.json", "--json"), "give a folder"),
+        (("events.json", "--driver-memory", "much"), "4g"),
         (("events.json", "--out", "full"), "--overwrite"),
         (("events.json", "--out", "full", "--overwrite"), "precious.txt"),
     ],
@@ -131,9 +132,48 @@ def test_records_that_are_no_events(spark, penstock: Penstock) -> None:
     assert '{"symbol": "MSFT", "pri' in stopped.stderr
     assert "--dead-letters" in stopped.stderr
     assert not list(Path(".").glob("matches/part-*"))
+    printed = penstock(*words[:-2])
+    assert printed.exit_code == 1
+    [line] = [text for text in printed.stderr.splitlines() if text.startswith("penstock: ")]
+    assert line.startswith("penstock: a record is not a JSON record of the schema: ")
+    assert len(printed.stderr.splitlines()) == 1
     done = penstock(*words, "--dead-letters", "dead")
     assert done.exit_code == 0, done.stderr
     assert "1 event, 1 match, 1 dead letter in matches" in done.stderr
     [letter] = [v for file in Path("dead").glob("part-*") for v in read_lines(file.read_text())]
     assert letter["raw"] == '{"symbol": "MSFT", "pri'
     assert letter["reason"].startswith("not JSON")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["events.json", "events.csv"])
+def test_the_schema_of_the_registry_is_that_of_the_events(
+    spark, penstock: Penstock, name: str
+) -> None:
+    """One price that is none doesn't make prices text: it is a dead letter. Attributes may be missing."""
+    write_lines(
+        Path("events.json"), EVENTS[0], {"symbol": "B", "price": "x"}, EVENTS[2] | {"more": 1}
+    )
+    Path("events.csv").write_text("symbol,price,more\nGOOG,550.5,\nB,x,\nA,6,1\n")
+    schema = {"symbol": "string", "price": "double", "venue": "string"}
+    with Subscriptions.open("subs.db", schema=schema) as subs:
+        subs.subscribe("alice", "price > 5 AND venue IS NULL")
+    done = penstock("match", name, "-s", "subs.db", "--dead-letters", "dead", "--explode")
+    assert done.exit_code == 0, done.stderr
+    rows = read_lines(done.stdout)
+    assert sorted((row["symbol"], row["price"], row.get("more")) for row in rows) == [
+        ("A", 6.0, 1),
+        ("GOOG", 550.5, None),
+    ]
+    assert "2 events, 2 matches, 1 dead letter" in done.stderr
+
+
+@pytest.mark.spark
+def test_a_filter_that_types_by_values_refuse_names_the_option(spark, penstock: Penstock) -> None:
+    """Subscriptions in a file have no schema: a person is told what was guessed, and how to say otherwise."""
+    write_lines(Path("events.json"), EVENTS[0], {"symbol": "B", "price": "x"})
+    write_lines(Path("subs.jsonl"), {"id": 7, "subscriber": "a", "filter": "price > 5"})
+    result = penstock("match", "events.json", "-s", "subs.jsonl")
+    assert result.exit_code == 1
+    assert "price string" in result.stderr
+    assert "--events-schema" in result.stderr

@@ -34,6 +34,7 @@ def test_a_plan_is_written_and_shown(penstock: Penstock, views: Path, tmp_path: 
     assert shown.exit_code == 0, shown.stderr
     assert "4 views, 3 fed from the source" in shown.stdout
     assert "25.0%" in shown.stdout  # of the views are rewritten
+    assert "each view may feed 30" in shown.stdout.replace("\n", " ")
     assert (tmp_path / "plan.png").read_bytes()[:4] == b"\x89PNG"
 
 

@@ -9,13 +9,16 @@ import sys
 import threading
 from pathlib import Path
 
+import pyspark
 import pytest
 from tests.cli.conftest import Penstock, read_lines, write_lines
 from tests.sizes import PATIENCE
 
 from penstock import Subscriptions
+from penstock.cli import stream
 from penstock.cli.stream import _LiveScreen
 from penstock.pipeline import BatchMetrics, Metrics
+from penstock.pipeline.checkpoint_locks import hold
 from penstock.pipeline.metrics import Report
 
 PIPELINE = """
@@ -52,6 +55,28 @@ def test_check_says_that_a_file_is_fine(penstock: Penstock, pipeline: Path) -> N
     assert result.exit_code == 0
     assert "out (exactly once), 1 subscription" in result.stderr
     assert not Path("checkpoint").exists()
+
+
+def test_a_checkpoint_that_is_in_use_is_refused_before_spark_starts(
+    penstock: Penstock, pipeline: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message says who has it."""
+    monkeypatch.setattr(stream, "session", lambda *_, **__: pytest.fail("Spark was started"))
+    lock = hold(Path("checkpoint/events").absolute())
+    result = penstock("run", "pipeline.yaml")
+    lock.release()
+    assert result.exit_code == 1
+    assert f"in use by process {os.getpid()} on " in result.stderr
+
+
+def test_check_names_the_package_that_kafka_needs(penstock: Penstock, pipeline: Path) -> None:
+    """With the version of this Spark: it isn't part of it."""
+    text = pipeline.read_text()
+    pipeline.write_text(
+        text.replace("format: json, path: ", "format: kafka, record: json, path: ", 1)
+    )
+    result = penstock("run", "pipeline.yaml", "--check")
+    assert f"spark-sql-kafka-0-10_2.13:{pyspark.__version__}" in result.stderr
 
 
 def test_every_problem_is_told_at_once(penstock: Penstock, pipeline: Path) -> None:

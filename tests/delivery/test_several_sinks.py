@@ -243,7 +243,7 @@ def test_conditions_and_members_are_checked_before_the_start(spark, tmp_path):
     with pytest.raises(PipelineError, match=r"sink\.1 \(FileSink\): sink .* is a file"):
         pipeline(tmp_path, spark, market(), sink=several).start()
     with pytest.raises(PipelineError, match="dead letters go to one sink"):
-        pipeline(tmp_path, spark, market(), dead_letter=several).start()
+        pipeline(tmp_path, spark, market(), dead_letters=several).start()
 
 
 def test_changes_of_tables_go_to_several_sinks(spark, tmp_path):

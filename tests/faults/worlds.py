@@ -113,7 +113,7 @@ class Filters(World):
             operators=[fragile],
             subscriptions=f"sqlite:///{folder}/subs.db",
             sink=sink,
-            dead_letter=FileSink(folder / "dead", "json"),
+            dead_letters=FileSink(folder / "dead", "json"),
             checkpoint=folder / "checkpoint",
             trigger=trigger,
             metrics=folder / "metrics.jsonl",
@@ -245,7 +245,7 @@ class Joins(World):
         url = f"sqlite:///{folder}/subs.db"
         dead = FileSink(folder / "dead", "json")
         return joins_scenes.pipeline(
-            folder, spark, url, sink=sink, trigger=trigger, dead_letter=dead
+            folder, spark, url, sink=sink, trigger=trigger, dead_letters=dead
         )
 
     def publish(self) -> None:
@@ -327,7 +327,7 @@ class Views(World):
             views=penstock.ViewOptions(feeding=penstock.LiveOptions(plan="live")),
             subscriptions=f"sqlite:///{folder}/subs.db",
             sink=sink,
-            dead_letter=FileSink(folder / "dead", "json"),
+            dead_letters=FileSink(folder / "dead", "json"),
             checkpoint=folder / "checkpoint",
             trigger=trigger,
         )

@@ -11,6 +11,7 @@ from tests.sizes import PATIENCE
 
 import penstock
 from penstock.delivery import CallableSink, DeltaSink
+from penstock.pipeline import retries
 from penstock.pipeline.views.graphs_on_spark import graphs_on_spark
 from penstock.views.pattern_parser import parse_pattern
 
@@ -95,6 +96,7 @@ def main(folder: Path) -> None:
     watching = pipeline(folder / "watch", spark, watch_url, operators=WORLD).start()
     watching.await_termination(PATIENCE)
 
+    retries.PAUSES = (0.0,)
     failing = pipeline(
         folder / "calls", spark, url, sink=CallableSink(fail), checkpoint=folder / "f"
     )

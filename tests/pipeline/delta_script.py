@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
     def deliver() -> list:
         metrics = run(
             pipeline(
-                folder, spark, subs, sink=DeltaSink(table), dead_letter=DeltaSink(folder / "dead")
+                folder, spark, subs, sink=DeltaSink(table), dead_letters=DeltaSink(folder / "dead")
             )
         )
         return [

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import pyspark
 import pytest
 import yaml
 from tests.pages import PAGES, blocks
@@ -24,6 +25,7 @@ from penstock.delivery import (
 )
 from penstock.pipeline import Source, read_config
 from penstock.pipeline.config import config_schema, parse_config
+from penstock.pipeline.spark_packages import missing_packages
 
 from .json_schema import violations
 from .scenes import delivered, run, tick, write_events
@@ -68,7 +70,7 @@ def problems(description) -> list[str]:
 
 def test_a_right_file_gives_its_pipeline(good, tmp_path):
     more = {
-        "dead_letter": {"format": "json", "path": str(tmp_path / "dead")},
+        "dead_letters": {"format": "json", "path": str(tmp_path / "dead")},
         "trigger": "available-now",
         "event_id": "id",
         "engine": "naive",
@@ -80,7 +82,7 @@ def test_a_right_file_gives_its_pipeline(good, tmp_path):
     path.write_text(yaml.safe_dump({**good, **more}))
     config = read_config(path)
     assert config.events == Source(**{**good["events"], "options": {"maxFilesPerTrigger": "10"}})
-    assert (config.sink, config.dead_letter) == (
+    assert (config.sink, config.dead_letters) == (
         FileSink(str(tmp_path / "out")),
         FileSink(str(tmp_path / "dead"), "json"),
     )
@@ -189,10 +191,10 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path):
             "sink.tries is a number from 1 on, not 0",
         ),
         (
-            {"dead_letter": {"format": "console", "when": {"subscriber": "a"}}},
-            "dead_letter.when: a dead letter has no kind",
+            {"dead_letters": {"format": "console", "when": {"subscriber": "a"}}},
+            "dead_letters.when: a dead letter has no kind",
         ),
-        ({"dead_letter": []}, "dead_letter is a mapping with a format, not a list"),
+        ({"dead_letters": []}, "dead_letters is a mapping with a format, not a list"),
         ({"checkpoint": "ftp://b/c"}, "checkpoint ftp://b/c: Penstock can't keep files there"),
         ({"subscriptions": "nowhere.db"}, "subscriptions nowhere.db: there is no such registry"),
         (
@@ -339,6 +341,33 @@ def test_yaml_cannot_run_code(tmp_path):
 def test_every_sink_can_be_named(good, sink, expected):
     assert parse_config({**good, "sink": sink}).sink == expected
     assert violations({**good, "sink": sink}, SCHEMA, SCHEMA) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("symbol string, price double\n", "symbol string, price double"),
+        ('{"symbol": "string", "price": "double"}', {"symbol": "string", "price": "double"}),
+    ],
+)
+def test_a_schema_may_be_in_a_file(good, tmp_path, text, expected):
+    """As on the command line."""
+    (tmp_path / "events.schema").write_text(text)
+    events = {**good["events"], "schema": f"@{tmp_path / 'events.schema'}"}
+    assert parse_config({**good, "events": events}).events.schema == expected
+    with pytest.raises(ConfigError, match="none: No such file"):
+        parse_config({**good, "events": {**events, "schema": f"@{tmp_path / 'none'}"}})
+
+
+def test_packages_that_spark_lacks_are_named_with_their_version(good):
+    """Kafka's isn't part of Spark; one that the description names is no matter."""
+    events = {"format": "kafka", "schema": "price double", "options": {"subscribe": "t"}}
+    [said] = missing_packages(parse_config({**good, "events": events}))
+    package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    assert package in said
+    named = {"config": {"spark.jars.packages": package}}
+    assert missing_packages(parse_config({**good, "events": events, "spark": named})) == []
+    assert missing_packages(parse_config(good)) == []
 
 
 @pytest.mark.parametrize(

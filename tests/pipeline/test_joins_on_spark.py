@@ -150,7 +150,7 @@ def test_dead_letters_outlive_a_lost_worker(spark, tmp_path, monkeypatch):
     market.write("Reviews", [{"Id": None, "op": "insert", "version": 1}])
     sink = SinkThatLosesWorkers(penstock.FileSink(tmp_path / "out"), losses=2)
     dead = penstock.FileSink(tmp_path / "dead", "json")
-    running = pipeline(tmp_path, spark, url, sink=sink, dead_letter=dead).start()
+    running = pipeline(tmp_path, spark, url, sink=sink, dead_letters=dead).start()
     running.await_termination(PATIENCE)
     assert sink.losses == 0
     assert sum(len(rows) for rows in notifications(tmp_path / "out").values()) > 10

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from penstock.pipeline.retries import PAUSES, Retries, worker_loss
+from penstock.base.errors import PipelineError
+from penstock.pipeline.retries import PAUSES, Retries, SinkFailure, worker_loss
 
 LOST = """Job aborted due to stage failure: Task 1 in stage 3.0 failed 1 times, most recent failure:
 org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)
@@ -16,8 +17,11 @@ org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)
 class Scene:
     """A delivery that fails so many times, and a wait that notes the pauses."""
 
-    def __init__(self, failures: int, text: str = LOST, stops_after: int | None = None) -> None:
-        self.left, self.text, self.stops_after = failures, text, stops_after
+    def __init__(
+        self, failures: int, text: str = LOST, stops_after: int | None = None, *, sink: bool = False
+    ) -> None:
+        self.left, self.stops_after = failures, stops_after
+        self.error = SinkFailure(text, "/checkpoint") if sink else PySparkException(text)
         self.tries: list[tuple[Any, int, int]] = []
         self.pauses: list[float] = []
 
@@ -25,7 +29,7 @@ class Scene:
         self.tries.append((frame, number, tried))
         if self.left:
             self.left -= 1
-            raise PySparkException(self.text)
+            raise self.error
 
     def wait(self, pause: float) -> bool:
         self.pauses.append(pause)
@@ -48,6 +52,24 @@ def test_after_some_tries_it_gives_up():
     with pytest.raises(PySparkException, match="exited unexpectedly"):
         scene.run()
     assert len(scene.tries) == len(PAUSES) + 1
+
+
+def test_a_sink_that_fails_for_a_moment_is_tried_again():
+    """Its operators stay where they are: no worker was lost."""
+    scene = Scene(2, "down", sink=True)
+    scene.run()
+    assert scene.tries == [("frame", 7, 0)] * 3
+    assert scene.pauses == list(PAUSES[:2])
+
+
+def test_a_sink_that_fails_for_good_parks_the_micro_batch():
+    """One message says which, why, where it is, and what to do."""
+    scene = Scene(100, "down", sink=True)
+    with pytest.raises(PipelineError) as raised:
+        scene.run()
+    assert len(scene.tries) == len(PAUSES) + 1
+    for word in ("micro-batch 7", "down", "/checkpoint", "started"):
+        assert word in str(raised.value)
 
 
 @pytest.mark.parametrize("text", ["penstock.base.errors.SnapshotError: torn", "No space left", ""])

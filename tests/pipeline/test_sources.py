@@ -235,7 +235,7 @@ def test_bad_records_do_not_stop_the_rest_of_their_batch(spark, tmp_path):
 def test_a_dead_letter_sink_of_ones_own_gets_them(spark, tmp_path):
     letters: list[dict] = []
     write_events(tmp_path / "in", "1.json", ["oops"])
-    run(pipeline(tmp_path, spark, market(), dead_letter=CallableSink(letters.append)))
+    run(pipeline(tmp_path, spark, market(), dead_letters=CallableSink(letters.append)))
     assert [letter["raw"] for letter in letters] == ["oops"]
     assert not (tmp_path / "checkpoint/penstock/dead-letters").exists()
 
@@ -261,7 +261,7 @@ def test_records_from_a_socket_are_parsed_too(spark, tmp_path):
         schema="id bigint, price double, symbol string",
         options={"host": "127.0.0.1", "port": server.getsockname()[1]},
     )
-    changes = {"sink": CallableSink(out.append), "dead_letter": CallableSink(letters.append)}
+    changes = {"sink": CallableSink(out.append), "dead_letters": CallableSink(letters.append)}
     with pipeline(
         tmp_path, spark, subs, events=source, trigger="100 ms", **changes
     ).start() as running:

@@ -11,7 +11,7 @@ from tests.sizes import PATIENCE
 import penstock
 from penstock.base.errors import PenstockError, PipelineError, RegistryError, SchemaError
 from penstock.delivery import CallableSink, FileSink
-from penstock.pipeline import event_batches, running_costs
+from penstock.pipeline import event_batches, retries, running_costs
 from penstock.pipeline import micro_batches as batch
 from penstock.pipeline.pins import Pins
 
@@ -190,16 +190,26 @@ def test_a_lost_snapshot_is_made_again_or_stops_the_replay(spark, tmp_path, chan
     assert [row["subscription"] for row in again] == ([] if changed else [1])
 
 
-def test_a_sink_that_fails_stops_the_pipeline_with_its_reason_and_loses_nothing(spark, tmp_path):
+def test_a_sink_that_fails_is_tried_again_then_its_micro_batch_is_parked(
+    spark, tmp_path, monkeypatch
+):
+    """The pipeline stops with one message, and delivers the micro-batch when it is started again."""
+    monkeypatch.setattr(retries, "PAUSES", (0.0, 0.0))
+    tries: list[int] = []
     subs = market()
     subs.subscribe("alice", "price > 0")
     write_events(tmp_path / "in", "1.json", [tick(1)])
 
     def broken(_):
+        tries.append(1)
         raise ConnectionError("the receiver is down")
 
-    with pytest.raises(PipelineError, match="ConnectionError: the receiver is down"):
+    with pytest.raises(PipelineError, match="ConnectionError: the receiver is down") as raised:
         run(pipeline(tmp_path, spark, subs, sink=CallableSink(broken)))
+    assert len(tries) == 3
+    assert str(raised.value).startswith("the pipeline failed: micro-batch 0 is parked: the sink")
+    assert str(tmp_path) in str(raised.value)
+    assert "\n" not in str(raised.value)
     out: list = []
     run(pipeline(tmp_path, spark, subs, sink=CallableSink(out.append)))
     assert [row["event"]["id"] for row in out] == [1]

@@ -70,6 +70,14 @@ def found_in(rows) -> dict:
     return {(row.id, tuple(row.views)): row.tuples for row in rows if list(row.views) != [0]}
 
 
+def test_documents_that_cannot_be_read_are_counted_where_nothing_keeps_them(spark, caplog):
+    """A warning says how many, when the frame has been run."""
+    rows = [("a", "<a/>"), ("b", "<a>"), ("c", "no document"), ("d", "<a/>")]
+    documents = spark.createDataFrame(rows, "id string, document string").coalesce(1)
+    assert len(match_views(documents, ["//a"]).collect()) == 2
+    assert "2 documents couldn't be read" in caplog.text
+
+
 def test_every_view_gets_its_tuples_along_a_plan(spark, tmp_path):
     """Views of three levels, one of them twice; what can't be read is told, the rest goes on."""
     told = match_views(

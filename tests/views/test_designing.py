@@ -22,7 +22,7 @@ TEXTS = [
 def test_a_design_keeps_to_its_capacities_and_says_what_it_did(tmp_path):
     """Each view one way to be fed, phases in order, the plan the same when read back."""
     told: list[str] = []
-    found = plan_views(TEXTS, Wishes(capacity=1, source_capacity=3, wider=1.0), step=told.append)
+    found = plan_views(TEXTS, Wishes(capacity=1, source_capacity=3), step=told.append)
     check(found.rewriting, found.shortened.configuration, found.plan.capacities)
     assert found.plan.from_source <= 3
     assert found.plan.load.max() <= 1
@@ -33,6 +33,14 @@ def test_a_design_keeps_to_its_capacities_and_says_what_it_did(tmp_path):
     assert again.texts == tuple(TEXTS)
     np.testing.assert_array_equal(again.fed.inputs, found.plan.fed.inputs)
     assert again.notes["rewritings"] == len(found.rewriting.start) - 1
+    assert again.feeding_limit() == "each view may feed 1"
+
+
+def test_capacities_are_widened_only_if_that_is_asked_for_and_it_is_said():
+    """Shorter paths for more load than was asked for: the plan has the wider capacities, and says why."""
+    found = plan_views(TEXTS, Wishes(capacity=10, wider=1.5))
+    assert set(found.plan.capacities.views.tolist()) == {15}
+    assert found.plan.feeding_limit() == "each view may feed 15, 1.5 times what was asked for"
 
 
 def test_samples_say_what_views_cost():

@@ -1,77 +1,124 @@
-"""How kernels are compiled: without Python objects, kept on disk, and without the interpreter's lock.
+"""How kernels are compiled: without Python objects, kept on disk (`kernel_cache`), and without the interpreter's lock.
 
-Compiled kernels are kept beside the sources, or where `NUMBA_CACHE_DIR` says. They are pickles, which run code when
-they are read: whoever may write to that folder may run programs as whoever reads it. So it is made private, and one
-that isn't is left alone.
+A kernel is compiled in one of two ways. If Python calls it, it becomes machine code with a wrapper, and is kept. If
+another kernel calls it, it becomes code for LLVM that is linked into the caller, and nothing else: no wrapper, no
+machine code of its own, no file. Numba by itself makes all of that for each kernel, and two of three are called by
+kernels only.
 
-Several processes compile at once, as Spark's workers do when a pipeline starts for the first time. Numba numbers the
-files of a kernel's signatures by an index that it has read before. Two processes that compile two signatures take the
-same number for both, and the index leads to code for other types: a crash, in every process from then on. So here a
-file has a name that follows from its signature (`_CacheFile`). What is lost at worst is a line of the index, and the
-signature is compiled again.
+`kernel_watchers` hears of each kernel that is compiled, so that a program can say what it is waiting for.
 """
 
-import hashlib
-import os
-import stat
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core.caching import IndexDataCacheFile
+from numba.core import event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
+from numba.core.types.misc import unliteral
+from numba.core.untyped_passes import (
+    FindLiterallyCalls,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    WithLifting,
+)
+
+from penstock.base.kernel_cache import cache_of
+from penstock.base.kernel_watchers import tell_watchers
 
 F = TypeVar("F", bound=Callable[..., Any])
+_NEEDLESS = (
+    FindLiterallyCalls,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    WithLifting,
+)
+_OPTIONS = {"nopython": True, "nogil": True, "boundscheck": None, "no_cfunc_wrapper": True}
 
 
 def kernel(function: F) -> F:
-    """Compile a function over flat arrays with Numba; without the wrapper for callers in C, a tenth of the time."""
-    made = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True)(function)
-    cache: Any = getattr(made, "_cache", None)
-    if hasattr(cache, "_cache_file"):  # not if kernels can't be kept, or run as Python
-        cache._cache_file.__class__ = _CacheFile
+    """Compile a function over flat arrays with Numba, when it is called. A kernel doesn't call itself."""
+    if numba.config.DISABLE_JIT:
+        return function
+    made = _Kernel(function, targetoptions=_OPTIONS, pipeline_class=_KernelCompiler)
+    cache = cache_of(function)
+    if cache is not None:
+        made._cache = cache
     return cast(F, made)
 
 
-class _CacheFile(IndexDataCacheFile):  # type: ignore[misc]
-    """The compiled signatures of one kernel, which any number of processes may add to at once."""
+class _Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A kernel as Python calls it; kernels that call it get the other form."""
 
-    def save(self, key: object, data: object) -> None:
-        """Keep a signature's code: first the code, then a line of the index that leads to it."""
-        digest = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
-        name = self._index_name.removesuffix(".nbi") + f".{digest}.nbc"
-        self._save_data(name, data)
-        self._save_index({**self._load_index(), key: name})
-
-
-def problem_of_cache(folder: Path) -> str | None:
-    """Why a folder of compiled kernels can't be trusted; None if it can. One that isn't there is made, for us alone."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
-    except OSError as error:
-        return f"can't be made: {error.strerror}"
-    if not stat.S_ISDIR(found.st_mode):
-        return "is no folder"
-    if found.st_uid != os.geteuid():
-        return f"belongs to another user ({found.st_uid})"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"may be written to by others (mode {stat.S_IMODE(found.st_mode):o})"
-    return None
-
-
-def _check_cache() -> None:
-    """Use no cache that others can write to; kernels are then kept where they are without the setting."""
-    folder = numba.config.CACHE_DIR
-    if folder and (problem := problem_of_cache(Path(folder))) is not None:
-        warnings.warn(
-            f"NUMBA_CACHE_DIR={folder} {problem}: it isn't used, because what is read from there is run. Give a folder "
-            "that only this user may write to (chmod 700)",
-            RuntimeWarning,
-            stacklevel=2,
+    def __init__(self, function: Callable[..., Any], *given: Any, **options: Any) -> None:
+        super().__init__(function, *given, **options)
+        self._inner = _InnerKernel(
+            function, *given, **{**options, "pipeline_class": _InnerCompiler}
         )
-        numba.config.CACHE_DIR = ""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """What a caller gets. Numba would compile a kernel anew for each constant that it is called with."""
+        plain = {name: unliteral(value) for name, value in kws.items()}
+        return self._inner.get_call_template([unliteral(value) for value in args], plain)
+
+    def get_overload(self, sig: Any) -> Any:
+        return self._inner.get_overload(sig)
 
 
-_check_cache()
+class _InnerKernel(CPUDispatcher):  # type: ignore[misc]
+    """A kernel as kernels call it. Numba knows the code of a callee by its entry, so here that is any object."""
+
+    def add_overload(self, compiled: Any) -> None:
+        compiled = compiled._replace(entry_point=object())
+        self.targetctx.insert_user_function(
+            compiled.entry_point, compiled.fndesc, [compiled.library]
+        )
+        self.overloads[tuple(compiled.signature.args)] = compiled
+
+
+class _KernelCompiler(Compiler):  # type: ignore[misc]
+    """Compiles as Numba does, without the passes for what no kernel has: `with`, and types that depend on constants.
+    Those infer all types once more: a twentieth of the time."""
+
+    def define_pipelines(self) -> Any:
+        (steps,) = super().define_pipelines()
+        steps.passes[:] = [one for one in steps.passes if one[0] not in _NEEDLESS]
+        steps.finalize()
+        return [steps]
+
+
+class _InnerCompiler(_KernelCompiler):
+    """Makes code for LLVM, and neither a wrapper nor an entry."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, *given: Any) -> None:
+        super().__init__(typing, target, _InnerLibrary(target.codegen(), "inner"), *given)
+        self.state.flags.no_cpython_wrapper = True
+        self.state.flags.no_compile = True
+
+
+class _InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code that is linked into others, and never becomes machine code by itself. It is optimised where it is linked."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+
+class _Watch(event.Listener):  # type: ignore[misc]
+    """Hears from Numba what it compiles: kernels, and functions of its own that they call."""
+
+    def on_start(self, compiling: Any) -> None:
+        made = compiling.data["dispatcher"]
+        if isinstance(made, _Kernel | _InnerKernel):
+            tell_watchers(made.py_func.__name__)
+
+    def on_end(self, compiling: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Watch())

@@ -1,9 +1,9 @@
-"""The command line: `penstock subscribe | unsubscribe | renew | list | load | match | run | explain | plan | demo | …`.
+"""The command line: `penstock subscribe | unsubscribe | renew | list | load | match | run | explain | plan | …`.
 
 Each module has the commands of one kind: `registry_commands`, `match` (what it does is in `match_job`), `stream`,
-`explain`, `view_plans`; `terminal` says what goes to which stream and how errors become exit codes, `options` holds
-what commands share, `signals` and `spark` see to it that Spark starts and ends quietly, `progress` says what a long one
-is doing.
+`explain`, `view_plans`, `warm_up`; `terminal` says what goes to which stream and how errors become exit codes,
+`options` holds what commands share, `signals` and `spark` see to it that Spark starts and ends quietly, `progress` says
+what a long one is doing.
 
 Commands import what they need when they run: `penstock --help` must not wait for Spark.
 """
@@ -14,14 +14,19 @@ from typing import Annotated
 
 import typer
 
+from penstock.base.kernel_watchers import watch_kernels
 from penstock.cli import explain, stream
 from penstock.cli import match as batch
 from penstock.cli import registry_commands as registry
 from penstock.cli import view_plans as plan
-from penstock.cli.terminal import debugging, put, report_errors
+from penstock.cli.plain_help import PlainCommand, PlainGroup
+from penstock.cli.progress import CompilingRemarks
+from penstock.cli.terminal import debugging, put, report_errors, show_warnings
+from penstock.cli.warm_up import warm_up
 
 app = typer.Typer(
     name="penstock",
+    cls=PlainGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -56,6 +61,8 @@ def program(
     penstock explain --id 1 --event '{"symbol": "GOOG", "price": 5}'
     """
     debugging.set(debug)
+    show_warnings()
+    watch_kernels(CompilingRemarks())
 
 
 @report_errors()
@@ -73,6 +80,7 @@ def demo(
 
 _SUBSCRIPTIONS = "Subscriptions"
 _EVENTS = "Events"
+_INSTALLATION = "Installation"
 
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.subscribe)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.renew)
@@ -85,6 +93,9 @@ app.command(rich_help_panel=_EVENTS)(stream.run)
 app.command(rich_help_panel=_EVENTS)(explain.explain)
 app.command(rich_help_panel=_EVENTS)(plan.plan)
 app.command(rich_help_panel=_EVENTS)(demo)
+app.command("warm-up", rich_help_panel=_INSTALLATION)(warm_up)
+for _command in app.registered_commands:
+    _command.cls = PlainCommand
 
 
 def main() -> None:

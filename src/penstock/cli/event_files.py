@@ -3,6 +3,9 @@
 Lines of JSON and CSV go through the same parser as in a pipeline, which finds every record that isn't an event; Spark's
 own readers would put nulls in its place. Such records are set aside if the job has a place for them; else the first
 one ends the job, before anything has been written.
+
+What their values mean is said by `--events-schema`, else by the schema of the registry; columns that neither knows have
+the type that Spark infers. To infer all of them would make a column of prices text for a single "n/a".
 """
 
 from collections.abc import Mapping
@@ -16,7 +19,9 @@ from penstock.cli.options import check_choice, schema_of, schema_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
+    from penstock.language import Schema
     from penstock.pipeline.dead_letters import Records
 
 FORMATS = ("parquet", "json", "csv", "orc")
@@ -47,6 +52,7 @@ class Events:
 
     frame: "DataFrame"
     records: "Records | None"
+    inferred: bool = False  # whether the types of columns are guesses
 
 
 def format_of(path: str) -> str | None:
@@ -95,8 +101,10 @@ def event_files(path: str, format_: str | None, schema: str | None, *, local: bo
     return EventFiles(spark_path(path, local=local), chosen, value)
 
 
-def read_events(spark: "SparkSession", files: EventFiles) -> Events:
-    """The events of the files, with the parser's verdict beside them."""
+def read_events(spark: "SparkSession", files: EventFiles, known: "Schema | None" = None) -> Events:
+    """The events of the files, with the parser's verdict beside them; `known` is the registry's schema."""
+    from pyspark.sql import functions as F  # noqa: N812
+
     from penstock.pipeline.dead_letters import Records
     from penstock.pipeline.sources import Source, event_schema, parse, separator_of
 
@@ -117,9 +125,28 @@ def read_events(spark: "SparkSession", files: EventFiles) -> Events:
             f"no attributes found in {files.path}: is it {files.format}? Or give --events-schema"
         )
     schema = type(schema)(wanted)
+    missing = type(schema)([])
+    if files.schema is None and known is not None:
+        schema, missing = _typed_by(known, schema)
+    if (
+        files.format == "json"
+    ):  # a record needn't have all attributes; a line of CSV has those of the header
+        schema = type(schema)([*schema.fields, *missing.fields])
     lines = spark.read.text(files.path).select("value")
     frame = parse(lines, schema, files.format, options)
-    return Events(frame, Records(files.format, schema, separator_of(options)))
+    records = Records(files.format, schema, separator_of(options))
+    for field in missing.fields if files.format == "csv" else ():
+        frame = frame.withColumn(field.name, F.lit(None).cast(field.dataType))
+    return Events(frame, records, inferred=files.schema is None and known is None)
+
+
+def _typed_by(known: "Schema", found: "StructType") -> "tuple[StructType, StructType]":
+    """Columns with the types that a registry gives them, and the attributes that aren't among them."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    of_registry = {field.name: field for field in from_arrow_schema(known.to_arrow()).fields}
+    typed = [of_registry.pop(field.name, field) for field in found.fields]
+    return type(found)(typed), type(found)(list(of_registry.values()))
 
 
 def good_events(events: Events, *, set_aside: bool) -> "DataFrame":

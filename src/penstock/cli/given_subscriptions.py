@@ -45,6 +45,16 @@ def open_subscriptions(
     return subs, list(report.errors)
 
 
+def registry_schema(source: str) -> "Schema | None":
+    """The schema of a registry; None if it has none, or if subscriptions are in a file."""
+    from penstock.registry import Subscriptions
+
+    if is_file(source):
+        return None
+    with Subscriptions.open(source, create=False) as subs:
+        return subs.schema
+
+
 def read_file(source: str, columns: "SourceColumns") -> "pa.Table":
     """A file of subscriptions, with columns id, subscriber and filter."""
     import pyarrow as pa

@@ -16,6 +16,7 @@ from penstock.cli.options import (
     SubscriberColumn,
     SubscriptionsFrom,
     check_choice,
+    check_memory,
     operators_of,
 )
 from penstock.cli.target import OUT_FORMATS, STDOUT, OutputTarget
@@ -54,7 +55,10 @@ def match(
     ] = None,
     events_schema: Annotated[
         str | None,
-        typer.Option(metavar="SCHEMA", help="Schema of JSON or CSV events; else it is inferred."),
+        typer.Option(
+            metavar="SCHEMA",
+            help="Schema of JSON or CSV events; else the registry's, or what their values look like.",
+        ),
     ] = None,
     dead_letters: Annotated[
         str | None,
@@ -86,6 +90,14 @@ def match(
         typer.Option(
             metavar="FOLDER",
             help="For the compiled plan; on a cluster, a folder or URI that all workers see.",
+            rich_help_panel=SPARK,
+        ),
+    ] = None,
+    driver_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory of Spark on this machine, as in 4g; 1g if not said.",
             rich_help_panel=SPARK,
         ),
     ] = None,
@@ -122,6 +134,7 @@ def match(
         strategy=strategy,
         master=remote or master,
         snapshots=snapshots,
+        driver_memory=check_memory(driver_memory),
     )
     summary = run_match(check_job(job, events))
     if as_json:

@@ -3,6 +3,7 @@
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,13 +14,14 @@ import typer
 
 from penstock.base.errors import PenstockError
 from penstock.cli.event_files import EventFiles, Events, good_events, read_events
-from penstock.cli.given_subscriptions import is_file, open_subscriptions
-from penstock.cli.spark import session, task_bar
+from penstock.cli.given_subscriptions import is_file, open_subscriptions, registry_schema
+from penstock.cli.reading_bar import reading_bar, size_of
+from penstock.cli.spark import session
 from penstock.cli.target import STDOUT, OutputTarget
-from penstock.cli.terminal import count, put, refusals_text, say, warn
+from penstock.cli.terminal import check_reader, count, put_bytes, refusals_text, say, warn
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from penstock.base.errors import FilterError
     from penstock.matching import SnapshotRef
@@ -45,6 +47,7 @@ class MatchJob:
     strategy: str
     master: str | None  # or the URL of a Connect server
     snapshots: str | None
+    driver_memory: str | None
 
     def match(self, frame: "DataFrame", ref: "SnapshotRef") -> "DataFrame":
         import penstock
@@ -66,13 +69,16 @@ def run_match(job: MatchJob) -> dict[str, Any]:
     """Do the job on Spark; what came of it, in figures."""
     started = time.monotonic()
     _progress("starting Spark …")
-    with session(job.master, "penstock match") as spark:
-        read = read_events(spark, job.files)
+    config = {} if job.driver_memory is None else {"spark.driver.memory": job.driver_memory}
+    with session(job.master, "penstock match", config) as spark:
+        read = read_events(spark, job.files, registry_schema(job.subscriptions))
         frame = good_events(read, set_aside=job.dead_letters is not None)
         with _pinned(frame, job) as (ref, refused):
+            if refused and read.inferred:
+                say(_inferred_text(frame))
             if refused:
                 _refuse(refused, job.skip_bad)
-            with task_bar(spark, "matching"):
+            with reading_bar(spark, "matching", size_of(job.files.path)):
                 write = _print if job.matches.path == STDOUT else _save
                 summary = write(frame, ref, job)
         if job.dead_letters is not None:
@@ -106,6 +112,14 @@ def _pinned(frame: "DataFrame", job: MatchJob) -> "Iterator[tuple[SnapshotRef, R
             delete_folder(store.folder)
 
 
+def _inferred_text(frame: "DataFrame") -> str:
+    """What Spark has made of the events: a guess, which a single value may have spoilt."""
+    columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in frame.schema.fields)
+    return (
+        f"the events have these types, by their values: {columns}\n(--events-schema says otherwise)"
+    )
+
+
 def _refuse(refused: "Refusals", skip_bad: bool) -> None:
     from penstock.base.errors import SubscriptionErrors
 
@@ -116,31 +130,62 @@ def _refuse(refused: "Refusals", skip_bad: bool) -> None:
 
 def _save(frame: "DataFrame", ref: "SnapshotRef", job: MatchJob) -> dict[str, Any]:
     """Match and write in one pass, which also counts."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F  # noqa: N812
-
-    before, after = Observation(), Observation()
-    counted = frame.observe(before, F.count(F.lit(1)).alias("events"))
-    matched = job.match(counted, ref)
-    each = F.lit(1) if job.explode else F.size("subscriptions")
-    found = F.coalesce(F.sum(each), F.lit(0))
-    job.matches.write(matched.observe(after, found.alias("matches")))
-    return {**before.get, **after.get}
+    counted = _Counted(job, frame, ref)
+    job.matches.write(counted.rows)
+    return counted.get()
 
 
 def _print(frame: "DataFrame", ref: "SnapshotRef", job: MatchJob) -> dict[str, Any]:
-    """Match, and print the rows as they come."""
+    """Match, and print the rows as they come. Whoever reads them may go before their end."""
     from pyspark.sql import functions as F  # noqa: N812
 
+    from penstock.base.durable import delete_folder, make_folder
+    from penstock.base.locations import path_of
     from penstock.base.sql_names import quote_name
+    from penstock.pipeline.spool import Spool
 
-    rows = job.match(frame, ref)
-    names = [F.col(quote_name(name)) for name in rows.columns]
-    printed = 0
-    for row in rows.select(F.to_json(F.struct(*names))).toLocalIterator():
-        put(row[0])
-        printed += 1
-    return {"rows": printed}
+    counted = _Counted(job, frame, ref)
+    names = [F.col(quote_name(name)) for name in counted.rows.columns]
+    folder = path_of(ref.path).parent / f"spool-{uuid.uuid4().hex}"
+    make_folder(folder)
+    try:
+        for lines in Spool(folder).lines(
+            counted.rows.select(F.to_json(F.struct(*names))), check_reader
+        ):
+            put_bytes(lines)
+    except BaseException:
+        _cancel(frame.sparkSession)
+        raise
+    finally:
+        delete_folder(folder)
+    return counted.get()
+
+
+class _Counted:
+    """The matches of events, and how many there are of both once the rows were written."""
+
+    def __init__(self, job: MatchJob, frame: "DataFrame", ref: "SnapshotRef") -> None:
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F  # noqa: N812
+
+        self._before, self._after = Observation(), Observation()
+        matched = job.match(frame.observe(self._before, F.count(F.lit(1)).alias("events")), ref)
+        each = F.lit(1) if job.explode else F.size("subscriptions")
+        found = F.coalesce(F.sum(each), F.lit(0))
+        self.rows = matched.observe(self._after, found.alias("matches"))
+
+    def get(self) -> dict[str, Any]:
+        return {**self._before.get, **self._after.get}
+
+
+def _cancel(spark: "SparkSession") -> None:
+    """End what still runs: nobody is going to read it."""
+    from penstock.pipeline.session import is_connect
+
+    if is_connect(spark):
+        spark.interruptAll()
+    else:
+        spark.sparkContext.cancelAllJobs()
 
 
 def _set_aside(events: Events, target: OutputTarget) -> int:

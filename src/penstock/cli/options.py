@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,6 +100,17 @@ def check_choice(value: str, choices: tuple[str, ...], option: str) -> str:
     if value not in choices:
         raise typer.BadParameter(f"{value!r}: there are {', '.join(choices)}", param_hint=option)
     return value
+
+
+def check_memory(text: str | None, option: str = "--driver-memory") -> str | None:
+    """An amount of memory as Spark takes it.
+
+    >>> check_memory("4g"), check_memory("512m"), check_memory(None)
+    ('4g', '512m', None)
+    """
+    if text is not None and not re.fullmatch(r"[1-9][0-9]*[mgt]b?", text.lower()):
+        raise typer.BadParameter(f"{text!r}: write it like 4g or 512m", param_hint=option)
+    return text
 
 
 def operators_of(text: str | None) -> "Operators":

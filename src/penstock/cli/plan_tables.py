@@ -12,7 +12,7 @@ def plan_table(plan: ViewsPlan) -> Table:
     level, load, latency = plan.level, plan.load, plan.latency
     table = Table(
         title=f"{len(level):,} views, {plan.from_source:,} fed from the source "
-        f"(it may feed {capacity_text(plan.capacities.source)})"
+        f"(it may feed {capacity_text(plan.capacities.source)}); {plan.feeding_limit()}"
     )
     for name in (
         "level",

@@ -1,6 +1,38 @@
 """What a long command is doing, and for how long: on standard error."""
 
+import time
+from collections.abc import Callable
 from typing import Self
+
+from penstock.cli.terminal import count, say
+
+_UNNOTICED = 1.0  # seconds that nobody minds
+_AGAIN = 10.0  # seconds between two remarks
+
+
+class CompilingRemarks:
+    """Says that kernels are being compiled, if that takes long: once in the life of an installation."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kernels = 0
+        self._next = 0.0  # when something is to be said
+        self._said = False
+
+    def __call__(self, kernel: str) -> None:
+        """A kernel is going to be compiled."""
+        now = self._clock()
+        if not self._kernels:
+            self._next = now + _UNNOTICED
+        self._kernels += 1
+        if now < self._next:
+            return
+        self._next = now + _AGAIN
+        if self._said:
+            say(f"still compiling: {count(self._kernels, 'kernel')} so far")
+            return
+        self._said = True
+        say("compiling, first time only (`penstock warm-up` does it beforehand) …")
 
 
 class Phases:

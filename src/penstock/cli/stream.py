@@ -6,11 +6,9 @@ terminal, else a line per micro-batch. What Spark says goes to a log in the chec
 """
 
 import json
-import logging
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -19,13 +17,27 @@ import typer
 from penstock.cli.options import Master, importable_from_here, operators_of
 from penstock.cli.signals import stop_signals
 from penstock.cli.spark import session
-from penstock.cli.terminal import count, put, put_json, refusals_text, report_errors, say, warn
+from penstock.cli.terminal import (
+    count,
+    duration_text,
+    put,
+    put_json,
+    refusals_text,
+    report_errors,
+    say,
+    warn,
+)
 
 if TYPE_CHECKING:
     from penstock.pipeline import BatchMetrics, Metrics, PipelineConfig, RunningPipeline, Source
 
 _LOOK = 0.2  # seconds between two looks at the pipeline
 _ROWS = 10  # micro-batches on the screen
+_AT_MOST = 30.0  # seconds that a micro-batch has when a pipeline is stopped
+_STOPPING = (
+    "stopping: waiting for the micro-batch that is being worked on to be delivered, "
+    f"at most {_AT_MOST:.0f} s (a second Ctrl-C doesn't wait)"
+)
 
 
 def _print_schema(asked: bool) -> None:
@@ -75,6 +87,8 @@ def run(
     from penstock.base.locations import path_of
     from penstock.base.remote_paths import RemotePath
     from penstock.pipeline import read_config
+    from penstock.pipeline.checkpoint_locks import check_free
+    from penstock.pipeline.spark_packages import missing_packages
 
     if not file.is_file():
         raise typer.BadParameter(f"there is no {file}", param_hint="PIPELINE.yaml")
@@ -85,14 +99,18 @@ def run(
     described = _described(config)
     if check:
         _check_filters(config)
+        for package in missing_packages(config):
+            warn(package)
         say(f"{file}: fine. {described}.")
         return
     checkpoint = path_of(config.checkpoint)
     log = None if isinstance(checkpoint, RemotePath) else checkpoint / "penstock" / "spark.log"
+    if not isinstance(checkpoint, RemotePath):
+        check_free(checkpoint)
     opened = session(
         master or config.spark.master, config.name or "penstock", config.spark.config, log=log
     )
-    with _warnings_shown(), opened as spark, stop_signals() as stopping:
+    with opened as spark, stop_signals() as stopping:
         running = config.build(spark).start()
         say(f"{described}. Ctrl-C stops it.")
         try:
@@ -117,7 +135,9 @@ def _follow(running: "RunningPipeline", stopping: threading.Event, screen: "Scre
     while True:
         ended = stopping.wait(_LOOK) or not running.is_active
         if ended:
-            running.stop()
+            if stopping.is_set() and running.is_active:
+                say(_STOPPING)
+            running.stop(_AT_MOST)
             running.await_termination()  # raises why, if it failed
         total = int(running.metrics.summary()["batches"])
         for batch in running.metrics.batches[shown - total :] if total > shown else ():
@@ -171,23 +191,6 @@ def _check_filters(config: "PipelineConfig") -> None:
 
 
 # --- what is shown ------------------------------------------------------------------------------
-
-
-class _Said(logging.Handler):
-    """Warnings of the library, as this program says them."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        warn(record.getMessage())
-
-
-@contextmanager
-def _warnings_shown() -> Iterator[None]:
-    library, said = logging.getLogger("penstock"), _Said(logging.WARNING)
-    library.addHandler(said)
-    try:
-        yield
-    finally:
-        library.removeHandler(said)
 
 
 class Screen(Protocol):
@@ -260,8 +263,8 @@ def _cells(batch: "BatchMetrics") -> list[tuple[str, str]]:
         ("snapshot", str(values["snapshot"])),
         ("seconds", f"{values['seconds']:.2f}"),
         ("published/s", f"{values['rows_per_second']:,.1f}"),
-        ("p50-ms", f"{values['latency_ms']['p50']:,.0f}"),
-        ("p99-ms", f"{values['latency_ms']['p99']:,.0f}"),
+        ("p50", duration_text(values["latency_ms"]["p50"])),
+        ("p99", duration_text(values["latency_ms"]["p99"])),
     ]
     return cells
 

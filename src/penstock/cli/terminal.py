@@ -12,7 +12,9 @@ a terminal, and not there either if NO_COLOR is set (Rich sees to that).
 
 import functools
 import json
+import logging
 import os
+import select
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -111,6 +113,29 @@ def put(line: str) -> None:
     sys.stdout.write(line + "\n")
 
 
+def put_bytes(lines: bytes) -> None:
+    """Lines of data, as they are, at once."""
+    sys.stdout.flush()
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:
+        sys.stdout.write(lines.decode(errors="replace"))
+    else:
+        binary.write(lines)
+        binary.flush()
+
+
+def check_reader() -> None:
+    """BrokenPipeError if whoever read our output has gone: a command that has nothing to say yet needn't go on."""
+    try:
+        output = sys.stdout.fileno()
+    except (OSError, ValueError):  # standard output isn't a file
+        return
+    waiting = select.poll()
+    waiting.register(output, 0)
+    if any(found & (select.POLLERR | select.POLLHUP) for _, found in waiting.poll(0)):
+        raise BrokenPipeError
+
+
 def put_json(value: Mapping[str, Any]) -> None:
     """A line of JSON."""
     put(json.dumps(value, ensure_ascii=False, default=str))
@@ -136,6 +161,22 @@ def complain(text: str) -> None:
     _remark(("penstock: ", "bold red"), visible(text))
 
 
+class _Said(logging.Handler):
+    """Warnings of the library, as this program says them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage())
+
+
+_said = _Said(logging.WARNING)
+
+
+def show_warnings() -> None:
+    """Say what the library warns of, from now on; what Py4J, Spark's bridge to Java, logs isn't for people."""
+    logging.getLogger("penstock").addHandler(_said)
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
+
+
 def _remark(*parts: str | tuple[str, str]) -> None:
     from rich.console import Console
     from rich.text import Text
@@ -151,6 +192,18 @@ def count(number: int, one: str, many: str | None = None) -> str:
     ('1 event', '2,000 matches')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def duration_text(milliseconds: float) -> str:
+    """How long something took, as people say it. Of events from an archive, that is years.
+
+    >>> duration_text(84.4), duration_text(8_440.2), duration_text(3.6e6), duration_text(84_408_620_170)
+    ('84 ms', '8.4 s', '60 min', '977 days')
+    """
+    for unit, size in (("days", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
+        if milliseconds >= 2 * size:
+            return f"{milliseconds / size:,.0f} {unit}"
+    return f"{milliseconds / 1000:.1f} s" if milliseconds >= 1000 else f"{milliseconds:.0f} ms"
 
 
 def visible(text: str, *, one_line: bool = False) -> str:

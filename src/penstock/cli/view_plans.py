@@ -48,6 +48,15 @@ Sample = Annotated[
         show_default=False,
     ),
 ]
+Wider = Annotated[
+    float,
+    typer.Option(
+        "--wider",
+        min=1,
+        metavar="FACTOR",
+        help="Let views feed so many times their capacity where that shortens paths.",
+    ),
+]
 Rewritings = Annotated[
     int, typer.Option("--rewritings", "-k", min=1, help="Most rewritings of a view.")
 ]
@@ -84,6 +93,7 @@ def plan(
     source_capacity: SourceCapacity = None,
     out: Out = Path("plan.json"),
     documents: Sample = None,
+    wider: Wider = 1.0,
     rewritings: Rewritings = 30,
     seconds: Seconds = 120.0,
     spark: OnSpark = None,
@@ -111,6 +121,7 @@ def plan(
     wishes = Wishes(
         capacity=capacity,
         source_capacity=source_capacity,
+        wider=wider,
         rewritings=rewritings,
         seconds=seconds,
     )

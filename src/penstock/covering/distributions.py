@@ -14,7 +14,6 @@ it, else never.
 """
 
 import math
-import struct
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +28,8 @@ from penstock.base.errors import PenstockError, SchemaError
 from penstock.base.labels import Key
 from penstock.covering.regions import Box, Budget, OutOfBudgetError, Region, pieces_outside
 from penstock.language.calls import Path
-from penstock.language.literals import INT64_MAX, double_key
+from penstock.language.key_values import key_double
+from penstock.language.literals import double_key
 from penstock.language.schema import Attribute, Schema, SchemaLike
 from penstock.language.types import Kind, Scalar, arrow_type
 from penstock.language.values import Values
@@ -120,13 +120,6 @@ class Cells:
 def _check_share(null: float) -> None:
     if not 0 <= null <= 1:
         raise PenstockError(f"the share of NULL is between 0 and 1, not {null}")
-
-
-def key_double(key: int) -> float:
-    """The double that has a key: the inverse of `double_key`."""
-    bits = key if key >= 0 else key ^ INT64_MAX
-    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
-    return value
 
 
 def _finite(key: int) -> float:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import Bools, Int32s, Int64s, offsets, runs
 from penstock.base.jit import kernel
 from penstock.covering.boxes import NULL, Boxes, Test, items_of, masks
@@ -268,8 +269,8 @@ def _intersect(
                 common_low,
                 common_high,
             )
-            out_low[begin : begin + size] = common_low[:size]
-            out_high[begin : begin + size] = common_high[:size]
+            copy_values(out_low, begin, common_low, 0, size)
+            copy_values(out_high, begin, common_high, 0, size)
         found[n] = len(start) - 1 + lists
         lists += 1
         ends[lists] = begin + size

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets, runs
 from penstock.base.jit import kernel
 from penstock.covering.boxes import (
@@ -229,8 +230,8 @@ def set_test(
     pool.whole[b] += found - pool.hashes[t]
     pool.hashes[t] = found
     pool.first[t], pool.past[t] = len(pool.low) + used, len(pool.low) + used + size
-    done.low[used : used + size] = made.low[:size]
-    done.high[used : used + size] = made.high[:size]
+    copy_values(done.low, used, made.low, 0, size)
+    copy_values(done.high, used, made.high, 0, size)
     return used + size
 
 

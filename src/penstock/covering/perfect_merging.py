@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import Int64s, UInt64s
 from penstock.base.jit import kernel
 from penstock.covering.boxes import HIGHEST
@@ -103,8 +104,8 @@ def _join_to(
     """Merge into the first of a group what can be; the first that can't, how many joined, how many ranges are done."""
     b, t = work.owners[head], work.tests[head]
     size = pool.past[t] - pool.first[t]
-    room.making.low[:size] = pool.low[pool.first[t] : pool.past[t]]
-    room.making.high[:size] = pool.high[pool.first[t] : pool.past[t]]
+    copy_values(room.making.low, 0, pool.low, pool.first[t], size)
+    copy_values(room.making.high, 0, pool.high, pool.first[t], size)
     following, members = past, 0
     for place in range(head + 1, past):
         c, u = work.owners[place], work.tests[place]
@@ -167,5 +168,11 @@ def _same_rest(pool: MergePool, b: int, of_b: int, c: int, of_c: int) -> bool:
 @kernel
 def _same_ranges(pool: MergePool, t: int, u: int) -> bool:
     t_first, t_past, u_first, u_past = pool.first[t], pool.past[t], pool.first[u], pool.past[u]
-    same_low = np.array_equal(pool.low[t_first:t_past], pool.low[u_first:u_past])
-    return same_low and np.array_equal(pool.high[t_first:t_past], pool.high[u_first:u_past])
+    if t_past - t_first != u_past - u_first:
+        return False
+    for i in range(t_past - t_first):
+        if pool.low[t_first + i] != pool.low[u_first + i]:
+            return False
+        if pool.high[t_first + i] != pool.high[u_first + i]:
+            return False
+    return True

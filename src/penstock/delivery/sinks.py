@@ -110,11 +110,18 @@ class ConsoleSink:
 
 @dataclass(frozen=True)
 class CallableSink:
-    """A Python function, called on the driver with each notification as a dict; with `arrow`, with each micro-batch as
-    an Arrow table. A micro-batch is collected, so it must fit the driver's memory. Without `explode` a dict is for all
-    who get it, with the lists `subscriptions` and `subscribers`.
+    """A Python function, called on the driver with each notification of a micro-batch, one after the other.
 
-    If it raises, the pipeline stops, and the micro-batch is replayed when it is started again.
+    It is given a dict: `notification_id` (the same in a replay), `kind`, `subscription`, `subscriber`, `position`, and
+    what this one is told in a key of the kind: `event` (a dict of attributes), `message` (of a select-join, for
+    `penstock.messages_of`) or `document` (its id, and tuples). Those of other inputs of the pipeline are None.
+
+    Without `explode` a dict is for all who get it, with the lists `subscriptions` and `subscribers`. With `arrow` the
+    function is called once for each micro-batch, with an Arrow table of such rows.
+
+    A micro-batch is collected, so it must fit the driver's memory. If the function raises, the whole micro-batch is
+    given to it again after 1, 5 and 20 seconds; then the pipeline stops, and gives it again when it is started again.
+    So it may see a notification more than once.
     """
 
     function: Callable[[Any], object]

@@ -7,6 +7,7 @@ atom, of the term (those of all atoms, end to end) or of the column (those of al
 
 import numpy as np
 
+from penstock.base.array_kernels import copy_values, sorted_places
 from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.language.skeletons import PREFIX
@@ -163,7 +164,7 @@ def lay_out(
 def _sort(order: Int64s, height: Int64s, count: int) -> None:
     """Put 0 .. count, which `order` begins with, in order of height; those of one height stay as they are."""
     if count > 64:
-        order[:count] = np.argsort(height[:count], kind="mergesort")
+        copy_values(order, 0, sorted_places(height, count), 0, count)
         return
     for i in range(1, count):
         own = order[i]

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
 from penstock.base.errors import SchemaError
+from penstock.language.key_values import key_value
 from penstock.language.literals import Bounds, double_keys
 from penstock.language.types import Kind, Scalar, Type
 from penstock.matching import kernels
@@ -71,6 +72,13 @@ class ByteStrings:
 KeyColumn = Int64s | ByteStrings
 
 
+def _said(value: Any | None) -> str:
+    """A value as people read it."""
+    if isinstance(value, str | bool | int | float):
+        return repr(value)
+    return "?" if value is None else str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Domain:
     """The cuts of one attribute (of the elements, if it is an array), sorted and distinct."""
@@ -116,6 +124,28 @@ class Domain:
             found[-1] = 0  # the cell of NULL
             where = pc.fill_null(indices, len(column)).to_numpy(zero_copy_only=False)
             np.take(found, where, out=out)
+
+    def cut_value(self, at: int) -> Any | None:
+        """A cut as the value that it was in filters; None if Python has no such value."""
+        if not isinstance(self.type, Scalar):
+            return None
+        if isinstance(self.cuts, ByteStrings):
+            key = self.cuts.data[self.cuts.offsets[at] : self.cuts.offsets[at + 1]].tobytes()
+            return key_value(key, self.type)
+        return key_value(int(self.cuts[at]), self.type)
+
+    def range_text(self, low: int, high: int) -> str:
+        """A range of cells for people: `= 5`, `> 5`, `> 5 and <= 9`, `is NULL`, `is any value`."""
+        if low == 0:
+            return "is NULL" if high == 0 else f"is NULL or {self.range_text(1, high)}"
+        point = low == high and low % 2 == 0
+        parts = [f"= {_said(self.cut_value((low - 2) // 2))}"] if point else []
+        if not point and low > 1:
+            parts.append(f"{'>' if low % 2 else '>='} {_said(self.cut_value((low - 2) // 2))}")
+        if not point and high < self.last:
+            at = (high - 2 + high % 2) // 2
+            parts.append(f"{'<' if high % 2 else '<='} {_said(self.cut_value(at))}")
+        return " and ".join(parts) or "is any value"
 
     def edge(self, cell: int, is_last: bool) -> str:
         """The value with which a range begins, or ends, that begins or ends with this cell. A key, not for people."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.base.array_kernels import copy_values, sorted_places
 from penstock.base.arrays import Bools, Int8s, Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.matching.kernels import grow_array
@@ -91,8 +92,8 @@ def intersect(
             if total + size > len(out_low):
                 out_low = grow_array(out_low, total + size)
                 out_high = grow_array(out_high, total + size)
-            out_low[total : total + size] = set_low[:size]
-            out_high[total : total + size] = set_high[:size]
+            copy_values(out_low, total, set_low, 0, size)
+            copy_values(out_high, total, set_high, 0, size)
             test_conjunction[test], test_attribute[test] = conjunctions, a
             test_ranges[test] = size
             total += size
@@ -154,8 +155,10 @@ def _unite(pieces: Pieces, factor: int, last: int, out_low: Int32s, out_high: In
             size += 1
     if size <= 1:
         return size
-    ascending = np.argsort(out_low[:size])
-    sorted_low, sorted_high = out_low[ascending], out_high[ascending]
+    ascending = sorted_places(out_low, size)
+    sorted_low, sorted_high = np.empty(size, np.int32), np.empty(size, np.int32)
+    for i in range(size):
+        sorted_low[i], sorted_high[i] = out_low[ascending[i]], out_high[ascending[i]]
     merged = 0
     out_low[0], out_high[0] = sorted_low[0], sorted_high[0]
     for i in range(1, size):

@@ -7,6 +7,7 @@ ones points. Whatever the type was, a predicate is a set of cell numbers from he
 
 import numpy as np
 
+from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import AnyArray, Bools, Bytes, Int32s, Int64s
 from penstock.base.jit import kernel
 
@@ -15,7 +16,7 @@ from penstock.base.jit import kernel
 def grow_array(array: AnyArray, needed: int) -> AnyArray:
     """A copy with room for at least so many, and for twice as many as now."""
     larger = np.empty(max(needed, 2 * len(array)), array.dtype)
-    larger[: len(array)] = array
+    copy_values(larger, 0, array, 0, len(array))
     return larger
 
 

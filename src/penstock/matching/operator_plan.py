@@ -130,6 +130,12 @@ class OperatorPlan(Predicates):
             found.append(f"{self.attributes[a].name} {' '.join(bounds)}")
         return found
 
+    def predicate_text(self, predicate: int) -> str:
+        """A predicate for people: its call, and what the answer has to be."""
+        a = int(self.tested_attribute[predicate])
+        ranges = (self.domains[a].range_text(*one) for one in self.ranges(predicate))
+        return f"{self.attributes[a].name} {' or '.join(ranges)}"
+
     @staticmethod
     def combine(plans: "Sequence[OperatorPlan]") -> "OperatorPlan":
         """The chains of several plans, one after the other, in one: so that layers share their calls."""

@@ -128,7 +128,6 @@ def _summary(stage: "OperatorStage") -> OperatorSummary:
     uses = np.bincount(chains.predicate, minlength=chains.predicates)
     cost = np.repeat(estimates.cost, np.diff(chains.invocation_start))
     shown = np.argsort(-cost * uses, kind="stable")[:_SHOWN]
-    keys = stage.plan.predicate_keys()
     return OperatorSummary(
         strategy=stage.strategy,
         chains=len(chains),
@@ -136,7 +135,11 @@ def _summary(stage: "OperatorStage") -> OperatorSummary:
         predicates=chains.predicates,
         calls=stage.invoker.stats(),
         predicates_known=tuple(
-            PredicateEstimate(keys[p], round(float(estimates.true[p]), 4), float(cost[p]))
+            PredicateEstimate(
+                stage.plan.predicate_text(int(p)),
+                round(float(estimates.true[p]), 4),
+                float(cost[p]),
+            )
             for p in shown
         ),
     )

@@ -73,6 +73,12 @@ def hold(checkpoint: Path) -> CheckpointLock:
     return _held[checkpoint]
 
 
+def check_free(folder: Path) -> None:
+    """A PipelineError if somebody works on a checkpoint of a pipeline: known at once, before Spark is started."""
+    for path in (*folder.glob("penstock/lock"), *folder.glob("*/penstock/lock")):
+        hold(path.parent.parent).release()
+
+
 def hold_in_this_process(checkpoint: Path) -> None:
     """The same where the query was started elsewhere (Spark Connect); nothing if this process holds it already."""
     if checkpoint not in _held:

@@ -107,7 +107,7 @@ class PipelineConfig(Part):
     """where notifications go; a list of sinks: each gets them, or those that its `when` lets through"""
     checkpoint: OwnFolder
     """the folder in which the pipeline keeps how far it is"""
-    dead_letter: DeadLetterSink | None = None
+    dead_letters: DeadLetterSink | None = None
     """where bad records go; by default penstock/dead-letters in the checkpoint folder"""
     snapshots: OwnFolder | None = None
     """a folder or URI that every worker can read and write; by default penstock/snapshots in the checkpoint folder"""

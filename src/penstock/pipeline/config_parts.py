@@ -8,6 +8,7 @@ a `PenstockError` with the whole message.
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -27,6 +28,7 @@ from pydantic_core.core_schema import no_info_after_validator_function
 
 from penstock.base.errors import PenstockError, SchemaError
 from penstock.base.locations import is_remote, local_path, path_of
+from penstock.base.yaml_texts import YamlError, read_yaml
 from penstock.pipeline.config_words import REFUSED, describe_kind
 from penstock.pipeline.intakes import PLANNING, ViewOptions
 from penstock.pipeline.joins.match import JoinOptions
@@ -82,7 +84,11 @@ def _check_own_folder(path: str, info: ValidationInfo) -> str:
 def _check_schema(schema: Any) -> Any:
     if not isinstance(schema, str | Mapping):
         kind = describe_kind(schema)
-        raise ValueError(f" is text like 'symbol string, price double' or a mapping, not {kind}")
+        raise ValueError(
+            f" is text like 'symbol string, price double', a mapping or \"@FILE\", not {kind}"
+        )
+    if isinstance(schema, str) and schema.startswith("@"):
+        schema = _schema_in(Path(schema[1:]))
     try:
         if not read_schema(schema).root.fields:
             raise ValueError(" has no attributes")
@@ -90,6 +96,18 @@ def _check_schema(schema: Any) -> Any:
         text = str(error)
         raise ValueError(f": {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}") from error
     return schema
+
+
+def _schema_in(file: Path) -> str | Mapping[str, Any]:
+    """What `@FILE` stands for, as on the command line: a schema as text, or as a mapping in JSON or YAML."""
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+        read = read_yaml(text)
+    except OSError as error:
+        raise ValueError(f": {file}: {error.strerror}") from None
+    except (YamlError, UnicodeDecodeError) as error:
+        raise ValueError(f": {file}: {error}") from None
+    return read if isinstance(read, Mapping) else text
 
 
 def _plain(value: Any) -> str:

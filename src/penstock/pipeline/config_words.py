@@ -38,7 +38,7 @@ _EXPECTED = {
     **dict.fromkeys(
         ("in_flight", "notifications", "bytes", "connections", "tries"), "a number from 1 on"
     ),
-    "dead_letter": "a mapping with a format",
+    "dead_letters": "a mapping with a format",
     "spark": "a mapping with master and config",
     "options": "a mapping",
     "config": "a mapping",
@@ -99,7 +99,7 @@ def _sentence(error: ErrorDetails, known: KnownKeys) -> str:
 
 def _place(steps: tuple[str, ...]) -> tuple[str, ...]:
     """Where a value stands in the file: without the format of a sink, which pydantic puts before its keys."""
-    if steps[:1] == ("dead_letter",):
+    if steps[:1] == ("dead_letters",):
         return steps[:1] + steps[2:]
     if steps[:2] == ("sink", SEVERAL):
         return steps[:1] + steps[2:3] + steps[4:]

@@ -51,25 +51,25 @@ def _plain(value: Any) -> str:
 class DeadLetterFile:
     """On a worker: the dead letters of one task. The file gets its name when the `with` block ends well, else it goes.
 
-    Without a folder nothing is written. A task that is tried again overwrites its file.
+    Without a folder they are counted, and nothing is written. A task that is tried again overwrites its file.
     """
 
     def __init__(self, folder: AnyPath | None, name: str) -> None:
         self._folder, self._name = folder, name
         self._draft: Path | None = None
         self._file: TextIO | None = None
-        self._count = 0
+        self.count = 0
 
     def add(self, letters: Iterable[str]) -> None:
         """Write letters down."""
         for letter in letters:
+            self.count += 1
             if self._folder is None:
-                return
+                continue
             if self._file is None:
                 self._draft = new_draft(self._folder)
                 self._file = self._draft.open("w", encoding="utf-8")
             self._file.write(letter + "\n")
-            self._count += 1
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +83,7 @@ class DeadLetterFile:
             return
         give_name(self._draft, self._folder, f"{self._name}.jsonl")
         count = new_draft(self._folder)
-        count.write_text(str(self._count))
+        count.write_text(str(self.count))
         give_name(count, self._folder, f"{self._name}.count")
 
 

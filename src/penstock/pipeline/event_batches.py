@@ -16,6 +16,7 @@ from penstock.delivery.task_rows import Batches, TaskRows
 from penstock.language import Schema
 from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotRef, SnapshotStore
+from penstock.pipeline.equal_keys import EqualKeys
 from penstock.pipeline.feedback import gather_learned
 from penstock.pipeline.frames import Form, MatchWork, match_rows, snapshot_store
 from penstock.pipeline.metrics import Errors
@@ -74,7 +75,9 @@ class EventBatches(MicroBatches):
         events = [F.col(quote_name(name)) for name in self.schema.names]
         name = _digest([F.lit(query), key]).alias(KEY)
         told = StructType([*NAMED_READERS, StructField(EVENT, self.schema)])
-        return match_rows(frame.select(*events, name), work).then(_tell, told)
+        by_content = self.event_id is None and KEY not in frame.columns
+        tell = _tell_apart if by_content else _tell
+        return match_rows(frame.select(*events, name), work).then(tell, told)
 
     def _wanted(self, frame: DataFrame, pin: Pin) -> DataFrame:
         return frame if self.wanted is None else self.wanted.of(frame, pin, self.outlet.checkpoint)
@@ -112,10 +115,18 @@ def _tell(batches: Batches) -> Iterator[pa.RecordBatch]:
         )
 
 
+def _tell_apart(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """The same for events that are known by their content: equal ones of a task are numbered."""
+    equal = EqualKeys()
+    for rows in _tell(batches):
+        keys = equal.number(rows.column(ID))
+        yield rows if keys is None else rows.set_column(0, ID, keys)
+
+
 def event_key(schema: StructType, event_id: str | None, columns: list[str], batch: int) -> Column:
     """What identifies an event: its own id, else its place at the source, else its content and micro-batch.
 
-    The last is the same in a replay, but can't tell apart two equal events in one micro-batch.
+    The last is the same in a replay. Equal events in a micro-batch are told apart where a task has all of them.
     """
     content = F.concat_ws(
         "\x1f",

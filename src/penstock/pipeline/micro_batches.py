@@ -183,7 +183,8 @@ class MicroBatches(ABC):
             return Pin(query, number, latest, utc_now())
         lines = refusals(errors)
         if errors and lines != self._state.refusals:
-            log.warning("%d subscriptions set aside: %s", len(errors), "; ".join(lines))
+            many = "subscription" if len(errors) == 1 else "subscriptions"
+            log.warning("%d %s set aside: %s", len(errors), many, "; ".join(lines))
         self._state.refused, self._state.refusals = len(errors), lines
         return Pin(query, number, ref, utc_now())
 
@@ -214,7 +215,7 @@ class MicroBatches(ABC):
             letters.append(dead_letter_rows(frame.sparkSession, [failures], pin.batch, pin.now))
         if letters:
             together = functools.reduce(DataFrame.unionByName, letters)
-            self.outlet.dead_letter.write(together, Batch(query, pin.batch, self.kind))
+            self.outlet.write_dead_letters(together, Batch(query, pin.batch, self.kind))
         return failed
 
     def _report(

@@ -1,10 +1,14 @@
 """Where a pipeline delivers, and how its queries are started: what all kinds have in common."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.base.error_causes import cause
 from penstock.base.errors import PipelineError
 from penstock.base.locations import path_of
 from penstock.base.remote_paths import uri_for_spark
@@ -13,9 +17,11 @@ from penstock.delivery.notification_shape import NotificationShape, explode
 from penstock.delivery.sinks import Batch, Sink, TaskSink
 from penstock.delivery.task_rows import TaskRows
 from penstock.pipeline.dead_letters import COLUMNS as DEAD_LETTER_COLUMNS
-from penstock.pipeline.retries import Deliver
+from penstock.pipeline.retries import Deliver, SinkFailure, worker_loss
 from penstock.pipeline.streaming_queries import StartedQuery, start_query
 from penstock.pipeline.triggers import Trigger, trigger_of
+
+_OF_MATCHING = ("penstock.base.errors.SnapshotError", "penstock.base.errors.RegistryError")
 
 
 @dataclass(frozen=True)
@@ -75,9 +81,9 @@ class Outlet:
 
     def write(self, notifications: DataFrame, batch: Batch) -> bool | None:
         """Give the sink a micro-batch, in rows of the form that it takes; what the sink says of it."""
-        return self.sink.write(
-            explode(notifications) if self.sink.explode else notifications, batch
-        )
+        rows = explode(notifications) if self.sink.explode else notifications
+        with self._failures():
+            return self.sink.write(rows, batch)
 
     @property
     def writes_in_tasks(self) -> bool:
@@ -87,4 +93,23 @@ class Outlet:
     def write_in_tasks(self, rows: TaskRows, batch: Batch) -> int | None:
         """Give such a sink a micro-batch: how many notifications that is, None if it had it."""
         assert isinstance(self.sink, TaskSink), "asked before"
-        return self.sink.write_in_tasks(rows, batch)
+        with self._failures():
+            return self.sink.write_in_tasks(rows, batch)
+
+    def write_dead_letters(self, rows: DataFrame, batch: Batch) -> None:
+        """Give the dead letters of a micro-batch to the sink for those."""
+        with self._failures():
+            self.dead_letter.write(rows, batch)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """What a sink raises is a `SinkFailure`, unless it is matching that failed, which the sink has run."""
+        try:
+            yield
+        except Exception as error:
+            reason = cause(error)
+            if worker_loss(error) is not None or reason.startswith(_OF_MATCHING):
+                raise
+            if "\n" not in str(error) and not isinstance(error, PySparkException):
+                reason = f"{type(error).__name__}: {error}"
+            raise SinkFailure(reason, self.checkpoint) from error

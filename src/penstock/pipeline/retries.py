@@ -1,20 +1,26 @@
-"""A micro-batch that loses a worker is delivered again, a few times, before the pipeline gives up.
+"""A micro-batch that fails for a reason that may pass is delivered again, a few times, before the pipeline gives up.
 
 A Python worker that is killed (no memory left, an operator's library that crashes) ends its task, and on one machine
 Spark tries a task once. The micro-batch is all there, though: its rows, its pin, sinks that don't mind doing it again.
-From the second try on its operators are called in processes of their own, so that the event that ended a worker is
+From the second loss on its operators are called in processes of their own, so that the event that ended a worker is
 found, and becomes a dead letter. What Spark loses beside the micro-batches ends the query: see `revival`.
 
-Whatever else fails is not tried again: it would fail again, or is somebody's decision (a sink that raises).
+A sink that fails (`SinkFailure`) may have a receiver that is away for a moment. If it still fails after the last try,
+the micro-batch is *parked*: the pipeline stops, and its checkpoint has the micro-batch as one that was begun. Nothing
+after it is delivered before it, and it is the first thing that is done when the pipeline is started again.
+
+Whatever else fails is not tried again: it would fail again.
 """
 
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
+
+from penstock.base.errors import PipelineError
 
 log = logging.getLogger("penstock.pipeline")
 
@@ -31,11 +37,20 @@ _LOST = (
 )
 
 
+class SinkFailure(Exception):
+    """A sink couldn't take a micro-batch: why, and in which checkpoint that waits."""
+
+    def __init__(self, reason: str, checkpoint: str) -> None:
+        super().__init__(reason, checkpoint)
+        self.reason, self.checkpoint = reason, checkpoint
+
+
 @dataclass(frozen=True)
 class Retries:
     """Delivers micro-batches; picklable, as with Spark Connect it runs in a process of the server."""
 
     deliver: Deliver
+    pauses: tuple[float, ...] = field(default_factory=lambda: PAUSES)
 
     def __call__(
         self, frame: DataFrame, number: int, stopped: Callable[[float], object] = time.sleep
@@ -47,23 +62,36 @@ class Retries:
             _let_go(frame)
 
     def _deliver(self, frame: DataFrame, number: int, stopped: Callable[[float], object]) -> None:
-        for tried, pause in enumerate(PAUSES):
+        losses = 0
+        for tried, pause in enumerate((*self.pauses, None), start=1):
             try:
-                self.deliver(frame, number, tried)
+                self.deliver(frame, number, losses)
                 return
-            except (
-                Exception
-            ) as error:  # of Spark, or of Java if Spark hasn't turned it into one of its own
-                lost = worker_loss(error)
+            except SinkFailure as failure:
+                error: Exception = _parked(failure, number, tried)
+                said = f"wasn't taken by the sink ({failure.reason})"
+            except Exception as other:
+                # Of Spark, or of Java if Spark hasn't turned it into one of its own.
+                lost = worker_loss(other)
                 if lost is None:
                     raise
+                losses, error = losses + 1, other
+                said = f"lost a worker ({lost}), operators get processes of their own"
+            if pause is not None:
+                tries = len(self.pauses) + 1
                 log.warning(
-                    "micro-batch %d lost a worker (%s): try %d of %d in %g s, with operators in processes of their own",
-                    number, lost, tried + 2, len(PAUSES) + 1, pause,
-                )  # fmt: skip
-                if stopped(pause):
-                    raise
-        self.deliver(frame, number, len(PAUSES))
+                    "micro-batch %d %s; try %d of %d in %g s", number, said, tried + 1, tries, pause
+                )
+            if pause is None or stopped(pause):
+                raise error
+
+
+def _parked(failure: SinkFailure, number: int, tries: int) -> PipelineError:
+    times = "once" if tries == 1 else f"{tries} times"
+    return PipelineError(
+        f"micro-batch {number} is parked: the sink failed {times}, at last with {failure.reason}. Nothing is lost: it "
+        f"waits in {failure.checkpoint}, and is delivered first when the pipeline is started again"
+    )
 
 
 def worker_loss(error: BaseException | None) -> str | None:

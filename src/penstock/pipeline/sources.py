@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 
 from penstock.base.errors import PipelineError, SchemaError
 from penstock.base.sql_names import quote_name
+from penstock.pipeline.spark_packages import package_of
 
 RAW = "_penstock_raw"  # binary: the record as it came, if it is bad
 REASON = "_penstock_reason"  # why it is bad; null if it is an event
@@ -52,11 +53,7 @@ CARRIERS = ("socket", "kafka")
 
 _MULTILINE = "multiline"
 _LONGEST_VALUE = "maxcharspercolumn"
-_PACKAGES = {
-    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:<Spark version>",
-    "avro": "org.apache.spark:spark-avro_2.13:<Spark version>",
-    "delta": "io.delta:delta-spark_<Spark version>_2.13:<Delta version>",
-}
+_DELTA = "io.delta:delta-spark_<Spark version>_2.13:<Delta version>"
 
 SparkSchema = StructType | str | Mapping[str, Any]
 
@@ -348,12 +345,13 @@ def _load_problem(source: Source, error: Exception) -> str:
     message = _first_line(error)
     if "DATA_SOURCE_NOT_FOUND" in str(error):
         message = "this Spark has no such format"
+    package = _DELTA if source.format == "delta" else package_of(source.format)
     if (
-        source.format in _PACKAGES and "find" in message
+        package is not None and "find" in message
     ):  # "Failed to find data source", in several wordings
         return (
-            f"this Spark has no {source.format} source: start it with the package "
-            f"{_PACKAGES[source.format]} (spark.jars.packages)"
+            f"this Spark has no {source.format} source: start it with the package {package} "
+            "(spark.jars.packages)"
         )
     return f"source {source.format}: {message}"
 

@@ -57,7 +57,7 @@ class Pipeline:
     - `sink`: where notifications go (`penstock.delivery.notification_shape` says what they are like).
     - `checkpoint`: the folder in which it keeps how far it is, or a URI (`s3://bucket/folder`). Started again with the
       same one, it goes on from there.
-    - `dead_letter`: where bad records go; by default JSON files in the checkpoint folder (`penstock/dead-letters`).
+    - `dead_letters`: where bad records go; by default JSON files in the checkpoint folder (`penstock/dead-letters`).
     - `trigger`: `"1 second"`; `"available-now"` ends when everything that is there has been read.
     - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read and
       write it; it may be a URI (`s3://bucket/folder`).
@@ -75,7 +75,7 @@ class Pipeline:
     subscriptions: Registry
     sink: Sink
     checkpoint: str | Path
-    dead_letter: Sink | None = None
+    dead_letters: Sink | None = None
     event_time: str | None = None
     event_id: str | None = None
     trigger: str = "1 second"
@@ -91,7 +91,7 @@ class Pipeline:
 
     def start(self) -> "RunningPipeline":
         """Check everything that can be checked, then start."""
-        outlet = Outlet.of(self.sink, self.dead_letter, self.checkpoint, self.trigger, self.name)
+        outlet = Outlet.of(self.sink, self.dead_letters, self.checkpoint, self.trigger, self.name)
         spark = self._session()
         if is_connect(spark) and _url(self.subscriptions) is None:
             raise PipelineError(

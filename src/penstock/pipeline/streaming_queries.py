@@ -29,7 +29,12 @@ from penstock.pipeline.session import is_connect
 from penstock.pipeline.triggers import Trigger
 
 _log = logging.getLogger("penstock.pipeline")
+# Py4J logs what a micro-batch raises, with its trace, before Spark raises it: without a handler, on the terminal.
+logging.getLogger("py4j.clientserver").addHandler(logging.NullHandler())
 START_PAUSES = (1.0,) * 11  # seconds before each further try to start: only patience is lost
+_OURS = (
+    "penstock.base.errors.PipelineError: "  # how Python writes what is worded for people already
+)
 _INTERRUPTED_AFTER = 60.0  # seconds that a held micro-batch waits for Spark to interrupt it
 
 
@@ -203,7 +208,7 @@ class RunningQuery:
 
     def _failed(self, error: PySparkException) -> PipelineError:
         self._end()
-        return PipelineError(f"the pipeline failed: {cause(error)}")
+        return PipelineError(f"the pipeline failed: {cause(error).removeprefix(_OURS)}")
 
     def _end(self) -> None:
         """It has ended: give back what it held."""

@@ -5,8 +5,10 @@ creating the tables at once, how to move a million rows in, and what an error me
 same for both.
 """
 
+import logging
 import os
 import re
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,6 +23,7 @@ from penstock.base.errors import RegistryError
 from penstock.registry.bad_rows import BadRow, set_changed_rows_aside, sort_out
 from penstock.registry.tables import subscriptions
 
+_log = logging.getLogger("penstock.registry")
 _FETCH = (
     500  # rows read at a time: too few to wake the garbage collector, which would double the time
 )
@@ -38,6 +41,9 @@ class Database(ABC):
 
     patience = 300
     """Seconds a writer waits for its turn. Loading a million rows takes about ten, if not much else runs."""
+
+    unnoticed = 2.0
+    """Seconds that a writer waits without a word."""
 
     is_shared = False
     """Whether tables of others may stand beside ours."""
@@ -63,9 +69,29 @@ class Database(ABC):
     def writing(self) -> Iterator[Connection]:
         """A transaction that changes the registry: all of it, or on any error nothing."""
         with self._turn, self._explained("write to"), self._connect() as connection:
-            self._begin_writing(connection)
+            with self.waiting():
+                self._begin_writing(connection)
             yield connection
             connection.commit()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Where a writer may have to wait for its turn: after a moment, a warning says so, and for what."""
+        if self.url is None:
+            yield
+            return
+        said = (
+            "waiting for %s: another process is writing to it; %d seconds at most",
+            self,
+            self.patience,
+        )
+        timer = threading.Timer(self.unnoticed, _log.warning, said)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     @contextmanager
     def creating(self) -> Iterator[Connection]:

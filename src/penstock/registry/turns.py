@@ -74,7 +74,8 @@ class Turn:
     def __init__(self, database: Database, connection: Connection) -> None:
         self._database = database
         self.connection = connection
-        self._before = read_head(connection, lock=True)
+        with database.waiting():
+            self._before = read_head(connection, lock=True)
         self.sequence = self._before.sequence
         self.last_assigned = self._before.last_assigned
         self.schema = self._before.schema

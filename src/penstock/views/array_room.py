@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import AnyArray
 from penstock.base.jit import kernel
 
@@ -12,5 +13,5 @@ def with_room(array: AnyArray, used: int, more: int) -> AnyArray:
     if used + more <= len(array):
         return array
     larger = np.empty(2 * (used + more), array.dtype)
-    larger[:used] = array[:used]
+    copy_values(larger, 0, array, 0, used)
     return larger

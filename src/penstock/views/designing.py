@@ -17,7 +17,7 @@ from penstock.base.errors import PenstockError, SubscriptionErrors
 from penstock.views.choosing.capacities import Capacities, capacities
 from penstock.views.choosing.choosing import ConfigurationChoice, choose
 from penstock.views.choosing.cost_model import CostModel, ViewStatistics, costs, statistics
-from penstock.views.choosing.loga import THRIFT, WIDER, Shortened, shorten
+from penstock.views.choosing.loga import THRIFT, Shortened, shorten
 from penstock.views.documents.documents import Documents
 from penstock.views.extraction.volumes import volumes
 from penstock.views.pattern_parser import parse_patterns
@@ -41,12 +41,16 @@ MakeGraphs = Callable[[Sequence[TreePattern], RewritingLimits, Float64s], Graphs
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What a plan has to keep to. The source's default capacity is what is needed and a fifth."""
+    """What a plan has to keep to. The source's default capacity is what is needed and a fifth.
+
+    `wider` is what capacities of views are multiplied with before paths are shortened: where 10 is what they should
+    feed and 15 what they may, paths are shorter with 1.5 (`loga.WIDER`, as in delta §5.4).
+    """
 
     capacity: str | float = 30
     source_capacity: str | float | None = None
     rewritings: int = 30
-    wider: float = WIDER
+    wider: float = 1.0
     thrift: float = THRIFT
     seconds: float = 120.0
     model: CostModel = field(default_factory=CostModel)
@@ -110,6 +114,8 @@ def plan_views(
         "latency": shortened.latency,
         **{f"seconds {phase}": round(took, 3) for phase, took in clock.seconds.items()},
     }
+    if wishes.wider != 1:
+        notes["capacity_wider"] = wishes.wider
     plan = plan_of(list(texts), graph, shortened.configuration, priced, wide, notes)
     return Design(plan, embedding, graph, choice, shortened, clock.seconds)
 

@@ -55,7 +55,8 @@ def draw_levels(plan: ViewsPlan, path: str | Path) -> None:
     axes.set_ylim(y.max() + 1, -1)
     axes.set_xlabel("level, and how many views it has")
     axes.set_title(
-        f"{len(level):,} views, {plan.from_source:,} of them fed from the source", fontsize="medium"
+        f"{len(level):,} views, {plan.from_source:,} of them fed from the source; {plan.feeding_limit()}",
+        fontsize="medium",
     )
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)

@@ -33,7 +33,7 @@ from penstock.base.durable import replace_file
 from penstock.base.errors import PenstockError
 from penstock.base.locations import path_of
 from penstock.base.remote_paths import AnyPath
-from penstock.views.choosing.capacities import UNLIMITED, Capacities
+from penstock.views.choosing.capacities import UNLIMITED, Capacities, capacity_text
 from penstock.views.choosing.configuration import (
     Inputs,
     InvalidConfiguration,
@@ -97,6 +97,15 @@ class ViewsPlan:
         """How many other views each feeds."""
         counted = np.repeat(self.once, np.diff(self.fed.start))
         return np.bincount(self.fed.inputs[counted], minlength=len(self.texts))
+
+    def feeding_limit(self) -> str:
+        """How many others a view may feed, and whether that is more than was asked for, in words."""
+        found = np.unique(self.capacities.views).tolist()
+        each = " to ".join(capacity_text(value) for value in dict.fromkeys((found[0], found[-1])))
+        wider = self.notes.get("capacity_wider")
+        return f"each view may feed {each}" + (
+            "" if wider is None else f", {wider:g} times what was asked for"
+        )
 
     @property
     def latency(self) -> Float64s:

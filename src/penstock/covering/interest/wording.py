@@ -21,16 +21,16 @@ import datetime
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from penstock.base.labels import Key
-from penstock.covering.distributions import key_double
 from penstock.covering.regions import Box
 from penstock.language.calls import Path
 from penstock.language.key_lines import line_of, past_prefix
+from penstock.language.key_values import key_value
 from penstock.language.types import Kind, Scalar, Type
 from penstock.language.values import Values
 
@@ -39,8 +39,7 @@ MOST_POINTS = 32
 MOST_CHARACTERS = 200
 """Of a string."""
 _LARGEST = 1.7976931348623157e308
-_ORDINAL_1970 = 719_163
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_STRING = Scalar(Kind.STRING)
 _UNSAYABLE = re.compile(r"[\0\\]|\$\{")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SHORT_DIGITS = 7  # that a float holds, as a whole number and as a decimal
@@ -162,44 +161,12 @@ def _points(start: Any, end: Any, type_: Scalar, most: int) -> list[Any] | None:
 
 def value_of(key: Key, type_: Scalar) -> Any | None:
     """The value that has a key; None if there is none that can be said."""
-    if isinstance(key, bytes):
-        if type_.is_wide:
-            return _decimal(int.from_bytes(key, "big") - (1 << 127), type_.scale)
-        return _text(key)
-    try:
-        match type_.kind:
-            case Kind.BOOLEAN:
-                return bool(key)
-            case Kind.DOUBLE:
-                return _double(key)
-            case Kind.DECIMAL:
-                return _decimal(key, type_.scale)
-            case Kind.DATE:
-                return datetime.date.fromordinal(key + _ORDINAL_1970)
-            case Kind.TIMESTAMP:
-                return _EPOCH + datetime.timedelta(microseconds=key)
-    except (OverflowError, ValueError):  # outside the years 1 to 9999
-        return None
-    return key
-
-
-def _decimal(scaled: int, scale: int) -> Decimal:
-    with localcontext() as context:
-        context.prec = 60
-        return Decimal(scaled).scaleb(-scale)
-
-
-def _double(key: int) -> float | None:
-    value = key_double(key)
-    return value if abs(value) <= _LARGEST and key != -1 else None  # -1: the key of no value
-
-
-def _text(key: bytes) -> str | None:
-    try:
-        text = key.decode()
-    except UnicodeDecodeError:
-        return None
-    return None if len(text) > MOST_CHARACTERS or _UNSAYABLE.search(text) else text
+    value = key_value(key, type_)
+    if isinstance(value, str):
+        return None if len(value) > MOST_CHARACTERS or _UNSAYABLE.search(value) else value
+    if isinstance(value, float):
+        return value if abs(value) <= _LARGEST and key != -1 else None  # -1: the key of no value
+    return value
 
 
 # --- ends ----------------------------------------------------------------------------------------
@@ -228,7 +195,7 @@ def _high(key: Key | None, type_: Scalar) -> End | None:
     head = _sayable_head(key)
     while head:
         past = past_prefix(head)
-        if past is not None and _text(past) is not None:
+        if past is not None and value_of(past, _STRING) is not None:
             return End(past.decode(), False)
         head = head[:-1]
     return None

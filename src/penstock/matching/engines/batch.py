@@ -29,6 +29,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.base.array_kernels import sorted_places
 from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s, UInt64s
 from penstock.base.jit import kernel
 from penstock.matching.engines.entries import (
@@ -148,10 +149,13 @@ def _uses(
             c = entries.conjunction[i]
             for p in range(conjunctions.start[c] + 1, conjunctions.start[c + 1]):
                 a = conjunctions.attribute[p]
-                uses[a if a >= 0 else conjunctions.set_attribute[~a]] += 1
-        order = np.argsort(-uses)[:_MOST_SLOTS]
-        for a in order:
-            if uses[a] < _LEAST_USES:
+                uses[a if a >= 0 else conjunctions.set_attribute[~a]] -= (
+                    1  # those of most uses first
+                )
+        order = sorted_places(uses, attributes)
+        for place in range(min(_MOST_SLOTS, attributes)):
+            a = order[place]
+            if -uses[a] < _LEAST_USES:
                 break
             if total == len(chosen):
                 chosen = grow_array(chosen, total + 1)

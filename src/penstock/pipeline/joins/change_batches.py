@@ -58,7 +58,7 @@ class ChangeBatches:
         dead = count_dead_letters(letters)
         if dead:
             found = dead_letter_rows(frame.sparkSession, letters, number, planned.time)
-            self.outlet.dead_letter.write(found, batch)
+            self.outlet.write_dead_letters(found, batch)
             forget(folder, number)
         self._report(frame, batch, planned, counts, dead)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from pyspark import Accumulator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
@@ -37,6 +38,7 @@ from penstock.pipeline.dead_letters import readable
 from penstock.pipeline.halving import work_in_halves
 from penstock.pipeline.task_files import batch_folder, make_scratch
 from penstock.pipeline.views.levels import LevelFigures, write_levels
+from penstock.pipeline.views.lost_documents import lost_documents
 from penstock.pipeline.views.view_costs import ViewCosts
 from penstock.pipeline.views.view_rows import DocumentNames, explode_views, portions, rows_of
 from penstock.registry import Subscriptions
@@ -82,7 +84,8 @@ def match_views(
     - `explode`: one row for each document and view, with the column `view`.
     - `folder`: where workers read the plan; on a cluster one that all can read. By default a temporary one.
     - `levels`: a folder for what each level did; `read_levels` reads it when the frame has been run.
-    - `dead_letters`: a folder for documents that can't be read, or have too many tuples of a view.
+    - `dead_letters`: a folder for documents that can't be read, or have too many tuples of a view. Without one, a
+      warning says how many there are when the frame is run (not with Spark Connect).
     - `costs`: a folder for what views took, by which those of a registry are judged (`running_costs`).
     """
     if format not in FORMATS:
@@ -98,6 +101,7 @@ def match_views(
         costs=_absolute(costs),
         plan=str(place / PLAN),
         explode=explode,
+        lost=None if dead_letters else lost_documents(documents.sparkSession),
     )
     return choose_columns(documents, document, id).mapInArrow(work.run, schema)
 
@@ -206,10 +210,14 @@ class ViewWork:
                             figures.append(_figures(network, level))
                             costs.add(level)
                         yield from self._rows(network, part, levels, letters)
+        self._count_lost(letters.count)
         if (folder := self._place(self.levels)) is not None:
             write_levels(folder, figures)
         if (folder := self._place(self.costs)) is not None:
             costs.leave(folder)
+
+    def _count_lost(self, documents: int) -> None:
+        """So many documents, or tuples of some, have become dead letters."""
 
     def _place(self, folder: str | None) -> AnyPath | None:
         """Where a task leaves its files."""
@@ -259,6 +267,7 @@ class _FrameWork(ViewWork):
 
     plan: str
     explode: bool
+    lost: Accumulator[int] | None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         network = _network(self.plan, Path(self.plan).stat().st_mtime_ns)
@@ -267,6 +276,10 @@ class _FrameWork(ViewWork):
 
     def _place(self, folder: str | None) -> AnyPath | None:
         return None if folder is None else batch_folder(Path(folder))
+
+    def _count_lost(self, documents: int) -> None:
+        if self.lost is not None:
+            self.lost.add(documents)
 
 
 def _portions(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import Float64s, Int32s, Int64s
 from penstock.base.errors import PenstockError
 from penstock.base.jit import kernel
@@ -92,7 +93,7 @@ def _chosen_inputs(start: Int64s, inputs: Int32s, chosen: Int64s) -> tuple[Int64
     for view in range(len(chosen)):
         r = chosen[view]
         if r != SOURCE:
-            found[begin[view] : begin[view + 1]] = inputs[start[r] : start[r + 1]]
+            copy_values(found, begin[view], inputs, start[r], start[r + 1] - start[r])
     return begin, found
 
 
@@ -101,7 +102,9 @@ def _from_source(start: Int64s, inputs: Int32s) -> Int64s:
     """Views in an order in which each comes after all that feed it; those in or below a circle are left out."""
     views = len(start) - 1
     users, used_by = rows_by_input(start, inputs, views)
-    waits = np.diff(start)
+    waits = np.empty(views, np.int64)
+    for view in range(views):
+        waits[view] = start[view + 1] - start[view]
     order = np.empty(views, np.int64)
     count = 0
     for view in range(views):

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.base.array_kernels import sorted_places
 from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, offsets
 from penstock.base.jit import kernel
 from penstock.views.choosing.capacities import Capacities
@@ -147,7 +148,9 @@ def _by_cost(first: Int64s, cost: Float64s) -> Int64s:
     order = np.empty(len(cost), np.int64)
     for view in range(len(first) - 1):
         begin, end = first[view], first[view + 1]
-        order[begin:end] = begin + np.argsort(cost[begin:end], kind="mergesort")
+        own = sorted_places(cost[begin:end], end - begin)
+        for i in range(end - begin):
+            order[begin + i] = begin + own[i]
     return order
 
 

@@ -101,8 +101,10 @@ def rows_by_input(start: Int64s, inputs: Int32s, count: int) -> tuple[Int64s, In
     first = np.zeros(count + 1, np.int64)
     for used in inputs:
         first[used + 1] += 1
-    first = np.cumsum(first)
-    place = first[:-1].copy()
+    place = np.empty(count, np.int64)
+    for used in range(count):
+        place[used] = first[used]
+        first[used + 1] += first[used]
     found = np.empty(len(inputs), np.int64)
     for row in range(len(start) - 1):
         for e in range(start[row], start[row + 1]):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import Bytes, Int32s, Int64s
 from penstock.base.jit import kernel
 
@@ -65,7 +66,7 @@ def label_number(table: LabelTable, data: Bytes, at: int, past: int, attribute: 
     if attribute:
         table.bytes[end] = _AT
         end += 1
-    table.bytes[end : end + past - at] = data[at:past]
+    copy_values(table.bytes, end, data, at, past - at)
     table.used[0] += 1
     table.used[1] = table.starts[label + 1] = end + past - at
     return label

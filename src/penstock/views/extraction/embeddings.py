@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.base.array_kernels import copy_values, longest_list
 from penstock.base.arrays import Int32s, Int64s, UInt64s
 from penstock.base.jit import kernel
 from penstock.views.array_room import with_room
@@ -95,7 +96,7 @@ def embeddings(
     """The embeddings of the patterns from `low` on, up to the one with which there are that many cells or bytes."""
     patterns = ground.patterns
     past = len(patterns.first) - 1
-    scratch = np.empty((7, np.diff(patterns.first[low:]).max()), np.int64)
+    scratch = np.empty((7, longest_list(patterns.first, low)), np.int64)
     first_row, first_cell = np.zeros(past - low + 1, np.int64), np.zeros(past - low + 1, np.int64)
     rows, documents = room.nodes, room.documents
     overflowing = np.empty(0, np.int32)
@@ -220,7 +221,10 @@ def _search(
         texts += weight[depth]
         too_many = count - before > limits.tuples or texts > limits.bytes
         if too_many or steps > _STEPS_PER_TUPLE * (limits.tuples + 64):
-            overflowing = np.append(overflowing, np.array([pattern, document], np.int32))
+            longer = np.empty(len(overflowing) + 2, np.int32)
+            copy_values(longer, 0, overflowing, 0, len(overflowing))
+            longer[-2], longer[-1] = pattern, document
+            overflowing = longer
             count, depth = before, 0
             rank[0] = first_past(nodes, start[0], size[0], rank[0], past - 1)
             steps, texts = 0, 0

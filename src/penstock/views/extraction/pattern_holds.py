@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from penstock.base.array_kernels import copy_values, longest_list
 from penstock.base.arrays import Bools, Bytes, Float64s, Int32s, Int64s, UInt64s
 from penstock.base.jit import kernel
 from penstock.views.array_room import with_room
@@ -118,7 +119,7 @@ def where_states_hold(
     edge_at = np.full(len(states.edge_label), _UNKNOWN, np.int64)
     test_at = np.full(len(tests.label), _UNKNOWN, np.int64)
     compared = np.zeros(len(tests.label), np.int64)
-    known = _Known(state_at, edge_at, test_at, np.empty(np.diff(lists.first).max(), np.int32))
+    known = _Known(state_at, edge_at, test_at, np.empty(longest_list(lists.first, 0), np.int32))
     for state in range(len(states.label)):
         label, test = states.label[state], states.test[state]
         count = lists.first[label + 1] - lists.first[label]
@@ -164,9 +165,10 @@ def _and(words: UInt64s, used: int, count: int, states: States, state: int, know
     if past_edge - first_edge == 1 and test == NO_TEST:
         return start
     size = (count + 63) >> 6
-    words[used : used + size] = words[start : start + size]
+    copy_values(words, used, words, start, size)
     if test != NO_TEST:
-        words[used : used + size] &= words[test_at[test] : test_at[test] + size]
+        for word in range(size):
+            words[used + word] &= words[test_at[test] + word]
     for place in range(first_edge + 1, past_edge):
         start = int(edge_at[states.edges[place]])
         for word in range(size):

@@ -86,7 +86,9 @@ def _nodes(rows: Int32s) -> tuple[Int32s, Int32s, Int64s]:
     while depth > 0:
         skip[path[depth]] = made
         depth -= 1
-    return label, skip, np.cumsum(first)
+    for node in range(1, len(first)):
+        first[node] += first[node - 1]
+    return label, skip, first
 
 
 @kernel
