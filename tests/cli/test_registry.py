@@ -269,3 +269,80 @@ def test_load_does_not_overwrite_tickets(penstock: Penstock, subs_file: Path) ->
     assert result.exit_code == 2
     assert Path("tickets.jsonl").read_text() == "precious"
     assert penstock("list").stdout == ""
+
+
+# --- again and again ----------------------------------------------------------------------------
+
+
+def test_load_again_says_what_is_new_changed_the_same_and_ended(penstock: Penstock) -> None:
+    """A CSV with metadata, by external id; the lease is said; the list has it all."""
+    head = "ref,subscriber,filter,email\n"
+    Path("s.csv").write_text(
+        head + "a,alice,price > 1,a@x\nb,bob,price > 2,\nc,cleo,price > 3,c@x\n"
+    )
+    words = ("load", "s.csv", "--external-id", "ref", "--replace", "--lease", "forever")
+    result = penstock(*words)
+    assert "3 subscriptions loaded" in result.stderr
+    assert "3 new, 0 changed, 0 the same, 0 ended." in result.stderr
+    assert "Lease: for ever." in result.stderr
+    Path("s.csv").write_text(head + "a,alice,price > 1,a@x\nb,bob,price > 20,b@x\n")
+    result = penstock(*words, "--json")
+    found = json.loads(result.stdout)
+    assert [found[n] for n in ("new", "changed", "same", "ended")] == [0, 1, 1, 1]
+    listed = read_lines(penstock("list", "--json").stdout)
+    assert [(row["external_id"], row["metadata"]) for row in listed] == [
+        ("a", {"email": "a@x"}),
+        ("b", {"email": "b@x"}),
+    ]
+    Path("s.csv").write_text(head + "a,alice,price > 1,a@x\n")
+    assert "1 subscription loaded" in penstock(*words).stderr
+
+
+def test_refusals_are_ten_and_a_file_has_all(penstock: Penstock) -> None:
+    Path("s.csv").write_text("subscriber,filter\n" + "alice,price >\n" * 30)
+    result = penstock("load", "s.csv")
+    assert result.exit_code == 1
+    assert result.stderr.count("something is missing") == 10
+    named = re.search(r"and 20 more: all are in (\S+\.jsonl)", result.stderr)
+    assert named is not None
+    written = Path(named[1])
+    assert [row["filter"] for row in read_lines(written.read_text())] == ["price >"] * 30
+    written.unlink()
+
+
+def test_a_wrong_column_is_one_line(penstock: Penstock) -> None:
+    Path("s.jsonl").write_text('{"user": "alice", "filter": "price > 5"}\n' * 30)
+    for words in (("load", "s.jsonl"), ("explain", "-s", "s.jsonl", "--id", "1", "-e", "{}")):
+        result = penstock(*words)
+        assert result.stderr.splitlines()[-1] == (
+            "penstock: the source has no column 'subscriber'; its columns: user, filter"
+        )
+
+
+def test_update_keeps_id_and_ticket(penstock: Penstock) -> None:
+    sid, ticket = _subscribed(penstock, "alice", "price > 5", "--meta", "email=a@x")
+    assert penstock("update", sid, "price > 6", "--ticket", "guessed").exit_code == 1
+    assert penstock("update", sid, "-", "--ticket", ticket, stdin="price > 6").exit_code == 0
+    changed = json.loads(
+        penstock("update", sid, "price > 7", "--force", "--meta", "a=b=c", "--json").stdout
+    )
+    assert (changed["filter"], changed["metadata"]) == ("price > 7", {"a": "b=c"})
+    bad = penstock("update", sid, "price >", "--force")
+    assert (bad.exit_code, "price >\n        ^" in bad.stderr) == (1, True)
+    assert penstock("renew", sid, "--ticket", ticket).exit_code == 0
+
+
+def test_whoever_runs_the_registry_needs_no_ticket(penstock: Penstock) -> None:
+    sid, _ = _subscribed(penstock, "alice", "price > 5")
+    assert "Lease: for ever." in penstock("renew", sid, "--force", "--lease", "forever").stderr
+    assert penstock("unsubscribe", sid, "--force").exit_code == 0
+    assert penstock("renew", sid, "--force").exit_code == 1
+
+
+def test_sweep(penstock: Penstock) -> None:
+    with Subscriptions.open("penstock.db") as subs:
+        subs.subscribe("alice", "price > 5", lease="1 ms")
+        subs.subscribe("bob", "price > 5")
+    assert "1 expired subscription swept away, 1 live one left." in penstock("sweep").stderr
+    assert json.loads(penstock("sweep", "--json").stdout) == {"expired": 0, "live": 1}
+    assert penstock("sweep", "--history", "soon").exit_code == 2

@@ -87,12 +87,12 @@ class Desk:
             running.process_available()
         return running
 
-    def replay(self) -> None:
+    def replay(self, **changes: Any) -> None:
         """Start again as if Spark had crashed before it committed the last micro-batches."""
         for name in ("events", "tables", "documents"):
             commits = (self.folder / f"checkpoint/{name}/commits").glob("[0-9]*")
             forget_commit(self.folder, max(int(path.name) for path in commits), name)
-        assert self.pipeline().start().await_termination(PATIENCE)
+        assert self.pipeline(**changes).start().await_termination(PATIENCE)
 
     def subscribe(self, n: int) -> list[tuple[int, str]]:
         """The n-th of each kind."""

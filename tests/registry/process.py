@@ -91,6 +91,16 @@ def load(outbox: Connection, url: str, name: str, count: int) -> None:
             subs.load(table(name, count))
 
 
+def replace(outbox: Connection, url: str, source: str, count: int) -> None:
+    """Load the same external ids with other texts five times, each time in place of the load before."""
+    with Subscriptions.open(url) as subs:
+        for number in range(5):
+            rows = table(f"{source}{number}", count)
+            refs = pa.array([f"r{ref}" for ref in range(number, number + count)])
+            rows = rows.append_column("ref", refs)
+            subs.load(rows, external_id="ref", source_name=source, replace=True)
+
+
 def stuck_load(outbox: Connection, url: str, count: int) -> None:
     """Load, and stop for ever when all rows are written and none is committed."""
     add_many = turns.Turn.add_many

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.registry.conftest import Clock
 
-from penstock.base.errors import SubscriptionErrors, TicketError, UnknownSubscription
+from penstock.base.errors import (
+    RegistryError,
+    SubscriptionErrors,
+    TicketError,
+    UnknownSubscription,
+)
 from penstock.matching.subscription_rows import FOREVER
 from penstock.registry import Subscriptions
 
@@ -28,6 +33,8 @@ class Known:
     filter: str
     expires: int
     ticket: str | None
+    external: str | None = None
+    level: str | None = None  # its metadata
 
 
 class RegistryMachine(RuleBasedStateMachine):
@@ -93,10 +100,13 @@ class RegistryMachine(RuleBasedStateMachine):
 
     @rule(ids=st.lists(IDS, max_size=4), text=FILTERS, seconds=SECONDS, skip=st.booleans())
     def load(self, ids: list[int], text: str, seconds: int, skip: bool) -> None:
-        """With ids of one's own: live ones are taken, dead ones may be used again."""
+        """With ids of one's own: live ones stay with their subscriber, dead ones may be used again."""
         lease, expires = self.end(seconds)
         live = self.live()
-        good = [i for n, i in enumerate(ids) if i not in live and i not in ids[:n]]
+        taken = {i for i, known in live.items() if known.subscriber != "bulk"}
+        good = [i for n, i in enumerate(ids) if i not in taken and i not in ids[:n]]
+        new = [i for i in good if i not in live]
+        changed = [i for i in good if i in live and (live[i].filter, live[i].level) != (text, None)]
         table = pa.table(
             {
                 "id": pa.array(ids, pa.int64()),
@@ -114,11 +124,92 @@ class RegistryMachine(RuleBasedStateMachine):
         )
         assert report.tickets is not None
         given = dict(zip(*report.tickets.to_pydict().values(), strict=True))
-        assert list(given) == good
+        assert list(given) == new
+        assert (report.new, report.changed, report.loaded) == (len(new), len(changed), len(good))
         for sid in good:
-            self.model[sid] = Known("bulk", text, expires, given[sid])
-            self.issued.append((sid, given[sid]))
-        self.changes += len(good)
+            known = live.get(sid)
+            if known is None:
+                self.model[sid] = Known("bulk", text, expires, given[sid])
+                self.issued.append((sid, given[sid]))
+                self.changes += 1
+            else:
+                self.changes += sid in changed or known.expires != expires
+                known.filter, known.expires, known.level = text, expires, None
+
+    @rule(
+        refs=st.lists(st.sampled_from("abcd"), unique=True, max_size=4),
+        name=NAMES,
+        text=FILTERS,
+        seconds=st.none() | SECONDS,
+        level=st.none() | st.sampled_from("12"),
+        replace=st.booleans(),
+    )
+    def load_again(
+        self,
+        refs: list[str],
+        name: str,
+        text: str,
+        seconds: int | None,
+        level: str | None,
+        replace: bool,
+    ) -> None:
+        """With external ids: known ones are changed, absent ones end if they are to be replaced."""
+        lease, expires = self.end(seconds)
+        mine = {known.external: i for i, known in self.model.items() if known.external is not None}
+        live = self.live()
+        absent = [i for ref, i in mine.items() if ref not in refs and i in live]
+        columns = {"ref": refs, "subscriber": [name] * len(refs), "filter": [text] * len(refs)}
+        table = pa.table(
+            {n: pa.array(values, pa.string()) for n, values in columns.items()}
+            | {"level": pa.array([level] * len(refs), pa.string())}
+        )
+        if replace and absent and not refs:
+            with pytest.raises(RegistryError, match="would end all"):
+                self.subs.load(table, external_id="ref", lease=lease, replace=True)
+            return
+        report = self.subs.load(table, external_id="ref", lease=lease, replace=replace)
+        there = {found.external_id: found.id for found in self.subs.list() if found.external_id}
+        new = changed = 0
+        for ref in refs:
+            known = live.get(mine.get(ref))  # type: ignore[arg-type]
+            after = Known(name, text, expires, None, ref, level)
+            if known is None:
+                new += 1
+                self.changes += 1
+                assert mine.get(ref) in (None, there[ref])
+                assert there[ref] not in live
+            else:
+                assert there[ref] == mine[ref]
+                after.ticket = known.ticket
+                same = (known.subscriber, known.filter, known.level) == (name, text, level)
+                changed += not same
+                self.changes += not same or known.expires != expires
+            self.model[there[ref]] = after
+        ended = absent if replace else []
+        for sid in ended:
+            del self.model[sid]
+            assert self.subs.ended(sid).how == "replaced"  # type: ignore[union-attr]
+        self.changes += len(ended)
+        same_ones = len(refs) - new - changed
+        found = (report.new, report.changed, report.same, report.ended)
+        assert found == (new, changed, same_ones, len(ended))
+
+    @rule(which=POSITIONS, whose=POSITIONS, text=FILTERS, force=st.booleans())
+    def update(self, which: int, whose: int, text: str, force: bool) -> None:
+        """With its own ticket or another's, or with none by whoever runs the registry."""
+        if not self.issued:
+            return
+        sid = self.issued[which % len(self.issued)][0]
+        ticket = self.issued[whose % len(self.issued)][1]
+        known = self.live().get(sid)
+        if known is not None and (force or known.ticket == ticket):
+            found = self.subs.update(sid, None if force else ticket, text, force=force)
+            known.filter = text
+            self.changes += 1
+            assert found == self.subs.get(sid)
+        else:
+            with pytest.raises(UnknownSubscription if force else TicketError):
+                self.subs.update(sid, ticket, text, force=force)
 
     @rule(seconds=st.integers(1, 40))
     def wait(self, seconds: int) -> None:
@@ -169,7 +260,8 @@ class RegistryMachine(RuleBasedStateMachine):
         assert rows.subscribers.to_pylist() == [known.subscriber for _, known in live]
         assert rows.filters.to_pylist() == [known.filter for _, known in live]
         assert rows.expires.tolist() == [known.expires for _, known in live]
-        assert [found.id for found in self.subs.list()] == [i for i, _ in live]
+        listed = [(s.id, s.external_id, s.metadata.get("level")) for s in self.subs.list()]
+        assert listed == [(i, known.external, known.level) for i, known in live]
         assert len(self.subs) == len(live)
 
     @invariant()

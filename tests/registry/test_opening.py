@@ -127,8 +127,8 @@ def test_postgresql_may_hold_other_tables(new_database: Callable[[], str]) -> No
 
 def test_a_newer_format_is_refused(url: str) -> None:
     with Subscriptions.open(url) as subs, subs._store.database.writing() as connection:
-        connection.execute(text("UPDATE penstock_registry SET format = 4"))
-    with pytest.raises(RegistryError, match=r"has format 4, .*reads formats up to 3.*newer"):
+        connection.execute(text("UPDATE penstock_registry SET format = 5"))
+    with pytest.raises(RegistryError, match=r"has format 5, .*reads formats up to 4.*newer"):
         Subscriptions.open(url)
 
 

@@ -127,6 +127,38 @@ def test_loads_killed_at_any_moment_are_there_whole_or_not_at_all(url: str) -> N
             assert sum(1 for _ in subs.list("bulk")) % 20_000 == 0
 
 
+def test_two_that_replace_at_once_do_not_mix(url: str) -> None:
+    with Subscriptions.open(url) as subs:
+        loaders = [Peer(process.replace, url, source, 2_000) for source in ("shop", "shop", "jobs")]
+        since, folded = 0, {}
+        while busy(loaders) or since < subs.sequence():
+            changes = subs.changes(since)
+            ids, names = changes.upserts.ids.tolist(), changes.upserts.subscribers.to_pylist()
+            folded |= dict(zip(ids, names, strict=True))
+            for sid in changes.removed.tolist():
+                folded.pop(sid, None)
+            since = changes.sequence
+            time.sleep(0.02)
+        assert all(loader.succeeded for loader in loaders)
+        found = {one.id: (one.source, one.external_id) for one in subs.list()}
+        assert len(found) == len(set(found.values())) == 4_000
+        last = {ref for source, ref in found.values() if source == "jobs"}
+        assert last == {f"r{ref}" for ref in range(4, 2_004)}
+        assert folded == {one.id: one.subscriber for one in subs.list()}
+
+
+def test_replacing_loads_killed_at_any_moment_are_whole_or_not_at_all(url: str) -> None:
+    with Subscriptions.open(url) as subs:
+        for _ in range(4):
+            loader = Peer(process.replace, url, "shop", 5_000)
+            time.sleep(random.random())
+            loader.kill()
+            names = {one.subscriber for one in subs.list()}
+            assert len(names) <= 1, "all of one load"
+            assert len(subs) in (0, 5_000)
+            assert len({one.external_id for one in subs.list()}) == len(subs)
+
+
 def test_what_was_told_survives_kill_9(url: str) -> None:
     """Writers killed at random moments: every id they told is there, and the numbers have no gap."""
     with Subscriptions.open(url) as subs:

@@ -102,7 +102,8 @@ def test_a_registry_of_format_2_knows_resyncs_from_now_on(url):
     says = head.says | {"format": 2}
     engine = engine_of(url)
     with engine.begin() as connection:
-        connection.execute(text("DROP TABLE penstock_resyncs"))
+        for table in ("resyncs", "details", "history"):
+            connection.execute(text(f"DROP TABLE penstock_{table}"))
         words = text("UPDATE penstock_registry SET format = 2, checksum = :sum")
         connection.execute(words, {"sum": checksum_of(says) + 1})
     with pytest.raises(RegistryError, match="is as it was: the table penstock_registry is damaged"):
@@ -113,6 +114,24 @@ def test_a_registry_of_format_2_knows_resyncs_from_now_on(url):
     with Subscriptions.open(url) as subs:
         assert subs.resync(sid, ticket).sequence == 2
         assert subs.selects.resynced(0, 2) == {sid}
+
+
+def test_a_registry_of_format_3_knows_metadata_and_history_from_now_on(url):
+    with Subscriptions.open(url) as subs:
+        sid, ticket = subs.subscribe("alice", "price > 5")
+        says = subs._store.head().says | {"format": 3}
+    engine = engine_of(url)
+    with engine.begin() as connection:
+        for table in ("details", "history"):
+            connection.execute(text(f"DROP TABLE penstock_{table}"))
+        words = text("UPDATE penstock_registry SET format = 3, checksum = :sum")
+        connection.execute(words, {"sum": checksum_of(says)})
+    engine.dispose()
+    with Subscriptions.open(url) as subs:
+        assert subs.update(sid, ticket, "price > 6", metadata={"a": "b"}).metadata == {"a": "b"}
+        assert (subs.get(sid).filter, subs.sequence()) == ("price > 6", 2)
+        subs.unsubscribe(sid, ticket)
+        assert subs.ended(sid).how == "unsubscribed"
 
 
 def test_an_upgraded_registry_has_the_columns_of_a_new_one(url, tmp_path, request):

@@ -1,13 +1,23 @@
 """`penstock explain`: why did I get this event, or why didn't I?"""
 
-import json
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.event_kinds import (
+    EventText,
+    KindName,
+    event_text,
+    kind_for,
+    misspelt_keys,
+    read_document,
+    read_event,
+)
 from penstock.cli.given_subscriptions import is_file, read_file
+from penstock.cli.guessed_schema import guess
 from penstock.cli.options import (
     DEFAULT_REGISTRY,
     AsJson,
@@ -20,33 +30,42 @@ from penstock.cli.options import (
     operators_of,
     schema_of,
 )
-from penstock.cli.terminal import REFUSED, USAGE, put_json, read_text, report_errors, visible
+from penstock.cli.terminal import (
+    REFUSED,
+    USAGE,
+    count,
+    put_json,
+    read_text,
+    report_errors,
+    say,
+    visible,
+    warn,
+)
 
 if TYPE_CHECKING:
     from penstock.joins.catalog import Catalog
     from penstock.language import Schema
-    from penstock.language.signatures import Signatures
     from penstock.matching import Explanation
+    from penstock.operators.define import Operators
+    from penstock.registry import Subscriptions
     from penstock.registry.incoming import SourceColumns
-    from penstock.views.documents.documents import Documents
 
 _MARKS = {True: "green", False: "red", None: "yellow"}
 
 
 @report_errors(errors=USAGE)
 def explain(
-    event: Annotated[
-        str,
-        typer.Option(
-            "--event",
-            "-e",
-            metavar="JSON",
-            help="The event; of a select-join a tuple of each table, by name; of a tree pattern the document. "
-            "@FILE, or - for stdin.",
-        ),
-    ],
+    event: EventText,
     sid: Annotated[
         int | None, typer.Option("--id", metavar="ID", help="The subscription.", show_default=False)
+    ] = None,
+    subscriber: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Or all that a subscriber has: what matches, then the nearest miss first.",
+            show_default=False,
+        ),
     ] = None,
     filter_: Annotated[
         str | None,
@@ -55,6 +74,13 @@ def explain(
     subscriptions: SubscriptionsFrom = DEFAULT_REGISTRY,
     schema: SchemaText = None,
     operators: OperatorsFrom = None,
+    kind: Annotated[
+        KindName | None,
+        typer.Option(
+            help="With --subscriber: of which kind. By default as the event looks.",
+            show_default=False,
+        ),
+    ] = None,
     id_column: IdColumn = "id",
     subscriber_column: SubscriberColumn = "subscriber",
     filter_column: FilterColumn = "filter",
@@ -63,27 +89,31 @@ def explain(
     """Say which conditions of a subscription an event satisfies, and which not.
 
     The schema is --schema, else the registry's; if it has none, it is
-    guessed from the filter and the event.
+    guessed from the filter and the event. Of a subscription that isn't there
+    any more it says how, when and why it ended.
     Exit code: 0 if the event matches, 1 if it doesn't, 2 on an error.
 
     Examples:
     penstock explain --id 7 --event '{"symbol": "GOOG", "price": 5}'
+    penstock explain --subscriber alice --event @e.json
     penstock explain --filter "price > 5 AND symbol LIKE 'G%'" --event @e.json
     penstock explain --id 8 --event '{"Stocks": {"PER": 5}, "Reviews": {}}'
     penstock explain --id 9 --event @news.xml
     """
-    from penstock.base.durations import utc_now
-    from penstock.joins.explain import explain_select
     from penstock.matching import FOREVER
-    from penstock.matching.explain import explain as explanation_of
     from penstock.registry.incoming import SourceColumns
-    from penstock.registry.kinds import SELECT_JOIN, TREE_PATTERN, kind_of
-    from penstock.views.explain import explain_pattern
 
-    if (sid is None) == (filter_ is None):
-        raise typer.BadParameter("give one of --id and --filter", param_hint="--id")
-    given = None if schema is None else schema_of(schema)
-    callable_ = operators_of(operators)
+    if sum(one is not None for one in (sid, subscriber, filter_)) != 1:
+        raise typer.BadParameter("give one of --id, --subscriber and --filter", param_hint="--id")
+    asked = _Asked(
+        event_text(event),
+        None if schema is None else schema_of(schema),
+        operators_of(operators),
+        subscriptions,
+    )
+    if subscriber is not None:
+        _explain_all(asked, subscriber, kind, as_json=as_json)
+        return
     ends = FOREVER
     if filter_ is not None:
         text = read_text(filter_, "--filter")
@@ -91,108 +121,90 @@ def explain(
         columns = SourceColumns(id_column, subscriber_column, filter_column)
         text = _find_in_file(subscriptions, columns, sid or 0)
     else:
-        text, ends, kept = _find_in_registry(subscriptions, sid or 0)
-        given = given or kept
-    kind, now = kind_of(text), utc_now()
-    if kind is TREE_PATTERN:
-        explanation = explain_pattern(sid or 0, text, _document(event), ends, now)
-    elif kind is SELECT_JOIN:
-        tables = _catalog(subscriptions)
-        explanation = explain_select(text, tables, _event(event), sid or 0, ends, now)
-    else:
-        value = _event(event)
-        known = given or guess(text, value, callable_.signatures)
-        known = known.with_operators(callable_.signatures)
-        explanation = explanation_of(sid or 0, text, known, value, ends, now, callable_)
+        text, ends = _find_in_registry(asked, sid or 0)
+    explanation = asked.explain(sid or 0, text, ends)
+    asked.warn_of_misspelt_keys([text])
     if as_json:
         shown = explanation.to_dict()
         put_json(shown if sid is not None else {**shown, "subscription": None})
     else:
-        _show(explanation, "the filter" if sid is None else f"subscription {sid}")
+        _show(explanation, "the filter" if sid is None else f"subscription {sid}", ends)
     if not explanation.matched:
         raise typer.Exit(REFUSED)
 
 
-def _document(text: str) -> "Documents":
-    """A document in XML or JSON, as it begins."""
-    from penstock.views.documents.json_documents import read_json
-    from penstock.views.documents.xml_documents import read_xml
+@dataclass
+class _Asked:
+    """What is asked about: an event, and with what it is read. `schema` is the registry's if none was given."""
 
-    content = read_text(text, "--event")
-    read = read_json if content.lstrip()[:1] in ("{", "[") else read_xml
-    return read([content])
+    event: str
+    schema: "Schema | None"
+    operators: "Operators"
+    subscriptions: str
 
+    def explain(self, sid: int, text: str, ends: int) -> "Explanation":
+        """Explain one subscription of any kind."""
+        from penstock.base.durations import utc_now
+        from penstock.joins.explain import explain_select
+        from penstock.matching.explain import explain as explain_filter
+        from penstock.registry.kinds import SELECT_JOIN, TREE_PATTERN, kind_of
+        from penstock.views.explain import explain_pattern
 
-def guess(text: str, event: Mapping[str, Any], operators: "Signatures | None" = None) -> "Schema":
-    """A schema for a filter and an event when none was given.
+        kind, now = kind_of(text), utc_now()
+        if kind is TREE_PATTERN:
+            return explain_pattern(sid, text, read_document(self.event), ends, now)
+        value = read_event(self.event)
+        if kind is SELECT_JOIN:
+            return explain_select(text, _catalog(self.subscriptions), value, sid, ends, now)
+        known = self.schema or guess(text, value, self.operators.signatures)
+        known = known.with_operators(self.operators.signatures)
+        return explain_filter(sid, text, known, value, ends, now, self.operators)
 
-    An attribute has the type of its value in the event; one that is missing there, or a text that the filter compares
-    with a date or a time, has the type that the filter calls for.
+    def warn_of_misspelt_keys(self, texts: list[str]) -> None:
+        """Warn of keys of the event that are nearly attributes: of the schema, else of what filters ask for."""
+        from penstock.language.infer import infer
+        from penstock.registry.kinds import FILTER, kind_of
 
-    >>> print(guess("venue.country = 'CH'", {"price": 4, "tags": ["x"]}))
-    struct<venue: struct<country: string>, price: integer, tags: array<string>>
-    """
-    from penstock.language import Schema
-    from penstock.language.infer import infer
-    from penstock.language.signatures import NO_OPERATORS
-
-    return Schema.of(_joined(_mapping(infer(text, operators or NO_OPERATORS).root), event))
-
-
-def _joined(called_for: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
-    joined: dict[str, Any] = dict(called_for)
-    alike = {name.lower(): name for name in called_for}
-    for name, value in event.items():
-        spelt = alike.get(name.lower(), name)
-        wanted = joined.get(spelt)
-        if isinstance(value, Mapping):
-            joined.pop(spelt, None)
-            joined[name] = _joined(wanted if isinstance(wanted, Mapping) else {}, value)
-        elif (given := _type_name(value)) is not None:
-            is_time = given == "string" and wanted in ("date", "timestamp")
-            joined.pop(spelt, None)
-            joined[name] = wanted if is_time else given
-    return joined
-
-
-def _type_name(value: Any) -> str | None:
-    match value:
-        case bool():
-            return "boolean"
-        case int():
-            return "bigint"
-        case float():
-            return "double"
-        case str():
-            return "string"
-        case list():
-            elements = {_type_name(v) for v in value} - {None}
-            if elements == {"bigint", "double"}:
-                return "array<double>"
-            return f"array<{elements.pop()}>" if len(elements) == 1 else None
-    return None
+        filters = [text for text in texts if kind_of(text) is FILTER]
+        if not filters:
+            return
+        event = read_event(self.event)
+        known = [self.schema] if self.schema is not None else []
+        known = known or [infer(text, self.operators.signatures) for text in filters]
+        said = dict.fromkeys(line for one in known for line in misspelt_keys(event, one))
+        for line in said:
+            warn(line)
 
 
-def _mapping(struct: Any) -> dict[str, Any]:
-    """The fields of a struct, as `Schema.of` reads them."""
-    from penstock.language.types import Struct
+def _explain_all(asked: _Asked, subscriber: str, kind: KindName | None, *, as_json: bool) -> None:
+    """Explain all that a subscriber has of the kind that the event is for: what matches, then the nearest first."""
+    from penstock.base.errors import UnknownSubscription
+    from penstock.registry import Subscriptions
 
-    names = {"integer": "bigint"}
-    return {
-        name: _mapping(type_) if isinstance(type_, Struct) else names.get(str(type_), str(type_))
-        for name, type_ in struct.fields
-    }
-
-
-def _event(text: str) -> Mapping[str, Any]:
-    text = read_text(text, "--event")
-    try:
-        value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise typer.BadParameter(f"not JSON: {error}", param_hint="--event") from None
-    if not isinstance(value, dict):
-        raise typer.BadParameter("an event is one JSON object", param_hint="--event")
-    return value
+    if is_file(asked.subscriptions):
+        raise typer.BadParameter("name a registry: a file has --id", param_hint="--subscriber")
+    with Subscriptions.open(asked.subscriptions, create=False) as subs:
+        asked.schema = asked.schema or subs.schema
+        wanted = kind_for(asked.event, subs.catalog, kind)
+        found = list(subs.list(subscriber, kind=wanted.name))
+        if not found:
+            others = any(True for _ in subs.list(subscriber, limit=1))
+            hint = ", only others: --kind says for which the event is" if others else ""
+            what = wanted.name if others else "subscription"
+            raise UnknownSubscription(f"{subscriber} has no live {what}{hint}")
+    explanations = [asked.explain(one.id, one.filter, _micros(one.expires)) for one in found]
+    explanations.sort(key=lambda one: (one.lacking, one.subscription))
+    asked.warn_of_misspelt_keys([one.filter for one in found])
+    matching = sum(one.matched for one in explanations)
+    for explanation in explanations:
+        if as_json:
+            put_json(explanation.to_dict())
+        else:
+            _show(explanation, f"subscription {explanation.subscription}")
+    said = count(len(found), wanted.name)
+    say(f"{subscriber} has {said}: {matching} {'matches' if matching == 1 else 'match'}.")
+    if not matching:
+        raise typer.Exit(REFUSED)
 
 
 def _find_in_file(source: str, columns: "SourceColumns", sid: int) -> str:
@@ -207,20 +219,45 @@ def _find_in_file(source: str, columns: "SourceColumns", sid: int) -> str:
     return found["filter"][0].as_py() or ""
 
 
-def _find_in_registry(url: str, sid: int) -> "tuple[str, int, Schema | None]":
-    """The filter, the end of the lease and the registry's schema. An ended lease is an answer too, so the registry is
-    opened with a clock that stands still at a time when all leases were alive."""
-    from datetime import UTC, datetime, timedelta
+def _find_in_registry(asked: _Asked, sid: int) -> tuple[str, int]:
+    """The filter and the end of the lease; the schema is the registry's if none was given.
 
-    from penstock.matching import FOREVER
+    An ended lease is an answer too, so the registry is opened with a clock that stands still at a time when all leases
+    were alive.
+    """
+    from penstock.base.errors import UnknownSubscription
     from penstock.registry import Subscriptions
 
-    with Subscriptions.open(url, create=False, clock=lambda: 0) as subs:
-        found = subs.get(sid)
-        ends = FOREVER
-        if found.expires is not None:
-            ends = (found.expires - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-        return found.filter, ends, subs.schema
+    with Subscriptions.open(asked.subscriptions, create=False, clock=lambda: 0) as subs:
+        asked.schema = asked.schema or subs.schema
+        try:
+            found = subs.get(sid)
+        except UnknownSubscription:
+            raise UnknownSubscription(_how_it_ended(subs, sid)) from None
+        return found.filter, _micros(found.expires)
+
+
+def _how_it_ended(subs: "Subscriptions", sid: int) -> str:
+    """What is known of a subscription that isn't there."""
+    ended = subs.ended(sid)
+    if ended is not None:
+        return f"{ended}\n  {ended.filter}"
+    for aside in subs.refused(scan=False):
+        if aside.id == sid:
+            when = f"{aside.time:%Y-%m-%d %H:%M:%S} UTC"
+            return (
+                f"subscription {sid} of {aside.subscriber} was set aside at {when}: {aside.reason}"
+            )
+    return f"there is no subscription {sid}, and the history has none that ended: 'penstock list' shows which there are"
+
+
+def _micros(expires: datetime | None) -> int:
+    """The end of a lease in UTC microseconds."""
+    from penstock.matching import FOREVER
+
+    if expires is None:
+        return FOREVER
+    return (expires - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def _catalog(url: str) -> "Catalog":
@@ -238,15 +275,21 @@ def _catalog(url: str) -> "Catalog":
         return subs.catalog
 
 
-def _show(explanation: "Explanation", name: str) -> None:
-    """As the explanation prints itself, in colour."""
+def _show(explanation: "Explanation", name: str, ends: int | None = None) -> None:
+    """As the explanation prints itself, in colour; with the end of the lease if it has ended then."""
     from rich.console import Console
     from rich.text import Text
 
     head = str(explanation).partition("\n")[0]
     head = head.replace(f"subscription {explanation.subscription}", name, 1)
+    if explanation.lease_ended and ends is not None:
+        head = head.replace("its lease has ended", f"its lease has ended, at {_time_text(ends)}")
     console = Console(file=sys.stdout, soft_wrap=True)
     console.print(Text(visible(head), "bold green" if explanation.matched else "bold red"))
     console.print(Text(visible("  " + explanation.filter.strip().replace("\n", "\n  "))))
     for verdict in explanation.verdicts:
         console.print(Text(f"  {visible(str(verdict))}", _MARKS[verdict.truth]))
+
+
+def _time_text(microseconds: int) -> str:
+    return f"{datetime.fromtimestamp(microseconds // 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from penstock.registry import Subscriptions
     from penstock.registry.incoming import SourceColumns
 
-_FILES = (".parquet", ".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
-
 
 def is_file(source: str) -> bool:
     """Whether subscriptions are in a file (or a folder of Parquet); else in a registry.
@@ -27,9 +25,12 @@ def is_file(source: str) -> bool:
     >>> is_file("subs.jsonl"), is_file("sqlite:///subs.db"), is_file("subs.db")
     (True, False, False)
     """
+    from penstock.registry.incoming_files import is_text_file
+
     if "://" in source:
         return False
-    return source.endswith(_FILES) or Path(source).is_dir()
+    path = Path(source)
+    return path.suffix == ".parquet" or is_text_file(path) or path.is_dir()
 
 
 def open_subscriptions(

@@ -36,21 +36,21 @@ SubscriptionsFrom = Annotated[
         "-s",
         envvar="PENSTOCK_REGISTRY",
         metavar="FILE|URL",
-        help="A .jsonl or .parquet file of subscriptions, or the URL of a registry.",
+        help="A .csv, .jsonl or .parquet file of subscriptions, or the URL of a registry.",
     ),
 ]
-_COLUMNS = "Columns of a file of subscriptions"
+COLUMNS = "Columns of a file of subscriptions"
 SPARK = "Spark"
 
 IdColumn = Annotated[
     str,
-    typer.Option(metavar="NAME", help="Ids; it may be missing.", rich_help_panel=_COLUMNS),
+    typer.Option(metavar="NAME", help="Ids; it may be missing.", rich_help_panel=COLUMNS),
 ]
 SubscriberColumn = Annotated[
-    str, typer.Option(metavar="NAME", help="Subscribers.", rich_help_panel=_COLUMNS)
+    str, typer.Option(metavar="NAME", help="Subscribers.", rich_help_panel=COLUMNS)
 ]
 FilterColumn = Annotated[
-    str, typer.Option(metavar="NAME", help="Filters.", rich_help_panel=_COLUMNS)
+    str, typer.Option(metavar="NAME", help="Filters.", rich_help_panel=COLUMNS)
 ]
 LeaseText = Annotated[
     str,

@@ -1,51 +1,24 @@
-"""Commands on a registry: subscribe, renew, resync, unsubscribe, list, load."""
+"""Commands on one subscription of a registry: subscribe, update, renew, resync, unsubscribe; and sweep."""
 
-import json
-import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TextIO
+from typing import Annotated
 
 import typer
 
+from penstock.cli.open_registry import end_text, open_or_make, open_there
 from penstock.cli.options import (
     DEFAULT_REGISTRY,
     AsJson,
     CatalogFile,
-    FilterColumn,
-    IdColumn,
     LeaseText,
     OperatorsFrom,
     RegistryUrl,
     SchemaText,
-    SubscriberColumn,
-    operators_of,
-    read_catalog,
-    schema_of,
 )
-from penstock.cli.terminal import (
-    count,
-    put,
-    put_json,
-    put_row,
-    read_text,
-    refusals_text,
-    report_errors,
-    say,
-    visible,
-    warn,
-)
-
-if TYPE_CHECKING:
-    from penstock.registry import Subscription, Subscriptions
-
-_SHOWN = 100  # subscriptions that `list` shows on a terminal
-
-_Kind = Literal["filter", "select-join", "tree-pattern"]
+from penstock.cli.terminal import count, put, put_json, read_text, report_errors, say, warn
 
 SubscriptionId = Annotated[int, typer.Argument(metavar="ID", help="The subscription's id.")]
 Ticket = Annotated[
@@ -54,6 +27,18 @@ Ticket = Annotated[
         envvar="PENSTOCK_TICKET",
         show_envvar=True,
         help="The ticket that 'subscribe' gave; - reads it from standard input.",
+    ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Without the ticket: for whoever runs the registry.")
+]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--meta",
+        metavar="NAME=TEXT",
+        help="What notifications are to carry: --meta email=a@b.org. May be given several times.",
+        show_default=False,
     ),
 ]
 
@@ -74,6 +59,7 @@ def subscribe(
     schema: SchemaText = None,
     catalog: CatalogFile = None,
     operators: OperatorsFrom = None,
+    meta: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a subscription. Prints its id, and its ticket: the only time that it can be seen.
@@ -87,24 +73,53 @@ def subscribe(
     penstock subscribe bob "price > 5" --schema "symbol string, price double"
     penstock subscribe cleo "SELECT * FROM Stocks WHERE PER > 45" --catalog tables.yaml
     penstock subscribe dan "//news/item[topic = 'ACME'][author{val}]"
+    penstock subscribe eve "price > 5" --meta email=eve@example.org --meta channel=sms
     """
-    from penstock.base.errors import ExpensiveSubscription
-
-    text = read_text(filter_, "FILTER")
-    opened = _open_or_make(registry, schema, operators, catalog)
-    with opened as subs, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ExpensiveSubscription)
-        sid, ticket = subs.subscribe(subscriber, text, lease)
+    text, metadata = read_text(filter_, "FILTER"), _metadata(meta)
+    with open_or_make(registry, schema, operators, catalog) as subs, _expense_said():
+        sid, ticket = subs.subscribe(subscriber, text, lease, metadata)
         expires = subs.get(sid).expires
-    for warning in caught:
-        if issubclass(warning.category, ExpensiveSubscription):
-            warn(f"this subscription {warning.message}")
     if as_json:
         put_json({"id": sid, "ticket": ticket, "expires": expires and expires.isoformat()})
         return
     put(f"id      {sid}")
     put(f"ticket  {ticket}")
-    say(f"Ends: {_end(expires)}. Keep the ticket: it is needed to renew or unsubscribe.")
+    say(
+        f"Lease: {end_text(expires)}. Keep the ticket: it is needed to renew, update or unsubscribe."
+    )
+
+
+@report_errors()
+def update(
+    sid: SubscriptionId,
+    filter_: Annotated[
+        str,
+        typer.Argument(metavar="FILTER", help="Its new text, of any kind. @FILE, or - for stdin."),
+    ],
+    ticket: Ticket = None,
+    registry: RegistryUrl = DEFAULT_REGISTRY,
+    operators: OperatorsFrom = None,
+    meta: Metadata = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give a subscription another text. Its id, its ticket and its lease stay.
+
+    With --meta, what is given takes the place of all metadata that it had.
+
+    Examples:
+    penstock update 7 "price > 600" --ticket - < ticket.txt
+    penstock update 7 "price > 600" --force
+    """
+    text = read_text(filter_, "FILTER")
+    metadata = None if meta is None else _metadata(meta)
+    given = None if force else _ticket(ticket)
+    with open_there(registry, operators) as subs, _expense_said():
+        changed = subs.update(sid, given, text, metadata=metadata, force=force)
+    if as_json:
+        put_json(changed.to_dict())
+    else:
+        say(f"Subscription {sid} has its new text. Lease: {end_text(changed.expires)}.")
 
 
 @report_errors()
@@ -113,19 +128,22 @@ def renew(
     ticket: Ticket = None,
     lease: LeaseText = "1 day",
     registry: RegistryUrl = DEFAULT_REGISTRY,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Give a subscription a new lease, from now on.
 
     Examples:
     penstock renew 7 --ticket - --lease "30 days" < ticket.txt
+    penstock renew 7 --force --lease forever
     """
-    with _open(registry) as subs:
-        renewed = subs.renew(sid, _ticket(ticket), lease)
+    given = None if force else _ticket(ticket)
+    with open_there(registry) as subs:
+        renewed = subs.renew(sid, given, lease, force=force)
     if as_json:
         put_json(renewed.to_dict())
     else:
-        say(f"Subscription {sid} ends: {_end(renewed.expires)}.")
+        say(f"Subscription {sid} is renewed. Lease: {end_text(renewed.expires)}.")
 
 
 @report_errors()
@@ -143,7 +161,7 @@ def resync(
     Examples:
     penstock resync 7 --ticket - < ticket.txt
     """
-    with _open(registry) as subs:
+    with open_there(registry) as subs:
         asked = subs.resync(sid, _ticket(ticket))
     if as_json:
         put_json(asked.to_dict())
@@ -156,17 +174,16 @@ def unsubscribe(
     sid: SubscriptionId,
     ticket: Ticket = None,
     registry: RegistryUrl = DEFAULT_REGISTRY,
-    force: Annotated[
-        bool, typer.Option("--force", help="Without the ticket: for whoever runs the registry.")
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Remove a subscription.
 
     Examples:
     penstock unsubscribe 7 --ticket - < ticket.txt
     PENSTOCK_TICKET=… penstock unsubscribe 7
+    penstock unsubscribe 7 --force
     """
-    with _open(registry) as subs:
+    with open_there(registry) as subs:
         if force:
             subs.remove(sid)
         else:
@@ -175,209 +192,37 @@ def unsubscribe(
 
 
 @report_errors()
-def list_(
-    subscriber: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SUBSCRIBER", help="Only those of this subscriber.", show_default=False
-        ),
-    ] = None,
+def sweep(
     registry: RegistryUrl = DEFAULT_REGISTRY,
-    expired: Annotated[
-        bool, typer.Option("--all", help="With those whose lease has ended.")
-    ] = False,
-    covered: Annotated[
-        bool, typer.Option("--covered", help="Only those that another one covers, and which.")
-    ] = False,
-    refused: Annotated[
-        bool, typer.Option("--refused", help="Only those that were set aside, and why.")
-    ] = False,
-    kind: Annotated[
-        _Kind | None,
-        typer.Option(help="Only those of this kind.", show_default=False),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=0, help=f"At most so many; on a terminal {_SHOWN}.")
-    ] = None,
-    schema: SchemaText = None,
-    operators: OperatorsFrom = None,
-    as_json: AsJson = False,
-) -> None:
-    """List subscriptions, in order of id.
-
-    With --covered, those whose every event another subscription matches, too:
-    id, the one that covers it, and both filters. The schema is the registry's,
-    or --schema. With --refused, those that aren't matched because they harm
-    others or can't be read: id, subscriber and reason.
-
-    A table on a terminal; into a pipe, lines of id, end of the lease,
-    subscriber and filter with tabs between them; with --json, one JSON object
-    per line.
-
-    Examples:
-    penstock list alice
-    penstock list --kind tree-pattern
-    penstock list --all --json | jq -r .filter
-    penstock list --covered
-    penstock list --refused
-    """
-    if covered:
-        _list_covered(registry, subscriber, limit, schema, operators, as_json)
-        return
-    if refused:
-        _list_refused(registry, subscriber, as_json)
-        return
-    on_terminal = sys.stdout.isatty() and not as_json
-    wanted = _SHOWN if limit is None and on_terminal else limit
-    with _open(registry) as subs:
-        aside = [
-            one for one in subs.refused(scan=wanted is None) if subscriber in (None, one.subscriber)
-        ]
-        if aside:
-            warn(f"{count(len(aside), 'subscription')} set aside: penstock list --refused says why")
-        found = subs.list(subscriber, wanted, include_expired=expired, kind=kind)
-        if on_terminal:
-            rows = list(found)
-            _show_table(rows)
-            if limit is None and len(rows) == _SHOWN:
-                say(f"The first {_SHOWN}; --limit shows more.")
-            return
-        for subscription in found:
-            if as_json:
-                put_json(subscription.to_dict())
-            else:
-                end = "never" if subscription.expires is None else subscription.expires.isoformat()
-                put_row(subscription.id, end, subscription.subscriber, subscription.filter)
-
-
-@report_errors()
-def load(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="SOURCE", help="A .jsonl or .parquet file, or a folder of Parquet."),
-    ],
-    registry: RegistryUrl = DEFAULT_REGISTRY,
-    lease: LeaseText = "1 day",
-    schema: SchemaText = None,
-    catalog: CatalogFile = None,
-    operators: OperatorsFrom = None,
-    tickets: Annotated[
-        Path | None,
+    history: Annotated[
+        str,
         typer.Option(
-            metavar="FILE", help="Write ids and tickets here as JSON lines; else no tickets."
+            metavar="TIME",
+            help="How long it is remembered how subscriptions ended: 'explain' tells.",
         ),
-    ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out those that are refused, and go on.")
-    ] = False,
-    id_column: IdColumn = "id",
-    subscriber_column: SubscriberColumn = "subscriber",
-    filter_column: FilterColumn = "filter",
+    ] = "30 days",
     as_json: AsJson = False,
 ) -> None:
-    """Add many subscriptions at once: all of them or, if any is refused, none.
+    """Free the room of subscriptions whose lease has ended.
+
+    They don't match, and aren't listed, from the moment their lease ends: run
+    it once in a while, so that the registry doesn't grow.
 
     Examples:
-    penstock load subscriptions.parquet --lease forever --schema @schema.json
-    penstock load subscriptions.jsonl --tickets tickets.jsonl --skip-bad
+    penstock sweep
+    penstock sweep --history "1 year"
     """
-    with (
-        _open_or_make(registry, schema, operators, catalog) as subs,
-        _ticket_file(tickets) as file,
-    ):
-        report = subs.load(
-            source,
-            id=id_column,
-            subscriber=subscriber_column,
-            filter=filter_column,
-            lease=lease,
-            tickets=file is not None,
-            on_error="skip" if skip_bad else "raise",
-        )
-        if file is not None and report.tickets is not None:
-            for row in report.tickets.to_pylist():
-                file.write(json.dumps(row) + "\n")
-    if report.errors:
-        warn(refusals_text(report.errors))
+    with open_there(registry) as subs:
+        swept = subs.sweep(history)
+        left = len(subs)
     if as_json:
-        put_json(
-            {
-                "loaded": report.loaded,
-                "refused": [{"id": sid, "reason": str(e)} for sid, e in report.errors],
-                "seconds": round(report.seconds, 3),
-            }
-        )
+        put_json({"expired": swept, "live": left})
     else:
-        say(f"{count(report.loaded, 'subscription')} loaded in {report.seconds:.1f} s.")
+        said = count(swept, "expired subscription")
+        say(f"{said} swept away, {count(left, 'live one')} left.")
 
 
 # --- inside -------------------------------------------------------------------------------------
-
-
-def _list_covered(
-    registry: str,
-    subscriber: str | None,
-    limit: int | None,
-    schema: str | None,
-    operators: str | None,
-    as_json: bool,
-) -> None:
-    known = None if schema is None else schema_of(schema)
-    with _open(registry, operators) as subs:
-        found, rows = subs.covering(known), subs.active()
-    place = {sid: n for n, sid in enumerate(rows.ids.tolist())}
-    shown = 0
-    for sid, cover in zip(found.covered.tolist(), found.covered_by.tolist(), strict=True):
-        if sid not in place or cover not in place:  # gone between the two looks at the registry
-            continue
-        who = rows.subscribers[place[sid]].as_py()
-        mine, other = (rows.filters[place[one]].as_py() for one in (sid, cover))
-        if subscriber is not None and who != subscriber:
-            continue
-        if shown == limit:
-            break
-        shown += 1
-        if as_json:
-            put_json({"id": sid, "subscriber": who, "filter": mine, "covered_by": cover})
-        else:
-            put_row(sid, cover, who, mine, other)
-    say(f"{found}.")
-
-
-def _list_refused(registry: str, subscriber: str | None, as_json: bool) -> None:
-    with _open(registry) as subs:
-        for found in subs.refused():
-            if subscriber not in (None, found.subscriber):
-                continue
-            if as_json:
-                put_json(found.to_dict())
-            else:
-                put_row(found.id, found.subscriber, found.reason)
-
-
-def _open(url: str, operators: str | None = None) -> "Subscriptions":
-    from penstock.registry import Subscriptions
-
-    return Subscriptions.open(url, create=False, operators=operators_of(operators))
-
-
-def _open_or_make(
-    url: str, schema: str | None, operators: str | None, catalog: Path | None
-) -> "Subscriptions":
-    """Open a registry; if there is none, make it and say so: its name may be a slip."""
-    from penstock.base.errors import RegistryError
-    from penstock.registry import Subscriptions
-
-    known = None if schema is None else schema_of(schema)
-    tables = None if catalog is None else read_catalog(catalog)
-    callable_ = operators_of(operators)
-    try:
-        _open(url).close()
-    except RegistryError:
-        made = Subscriptions.open(url, known, catalog=tables, operators=callable_)
-        say(f"A new registry: {made!r}"[:-1].replace("<Subscriptions ", ""))
-        return made
-    return Subscriptions.open(url, known, catalog=tables, operators=callable_)
 
 
 def _ticket(given: str | None) -> str:
@@ -395,44 +240,23 @@ def _ticket(given: str | None) -> str:
 
 
 @contextmanager
-def _ticket_file(path: Path | None) -> Iterator[TextIO | None]:
-    """The file for tickets, which only its owner can read. It is made first, and goes again if nothing was loaded."""
-    if path is None:
-        yield None
-        return
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise typer.BadParameter(f"{path}: {error.strerror}", param_hint="--tickets") from None
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            yield file
-    finally:
-        if path.stat().st_size == 0:
-            path.unlink()
+def _expense_said() -> Iterator[None]:
+    """Say in a line that a subscription will be expensive."""
+    from penstock.base.errors import ExpensiveSubscription
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ExpensiveSubscription)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, ExpensiveSubscription):
+            warn(f"this subscription {warning.message}")
 
 
-def _show_table(rows: "list[Subscription]") -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("id", justify="right", no_wrap=True)
-    table.add_column("subscriber", overflow="fold")
-    table.add_column("ends (UTC)", no_wrap=True)
-    table.add_column("filter", overflow="fold")
-    now = datetime.now(UTC)
-    for row in rows:
-        ended = row.expires is not None and row.expires <= now
-        cells = (str(row.id), row.subscriber, _end(row.expires, short=True), row.filter)
-        table.add_row(
-            *(Text(visible(cell, one_line=True)) for cell in cells), style="dim" if ended else None
-        )
-    Console().print(table)
-
-
-def _end(expires: datetime | None, *, short: bool = False) -> str:
-    if expires is None:
-        return "never"
-    return f"{expires:%Y-%m-%d %H:%M}" if short else f"{expires:%Y-%m-%d %H:%M:%S} UTC"
+def _metadata(given: Sequence[str] | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in given or ():
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise typer.BadParameter(f"{pair!r}: write NAME=TEXT", param_hint="--meta")
+        found[name.strip()] = value
+    return found

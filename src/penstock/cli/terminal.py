@@ -16,6 +16,7 @@ import logging
 import os
 import select
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
@@ -29,6 +30,8 @@ BROKEN_PIPE = 141
 
 debugging: ContextVar[bool] = ContextVar("debugging", default=False)
 """Whether errors are to be shown with their traceback: `--debug`. Set anew by each call of the program."""
+
+_REFUSALS_SHOWN = 10  # the others stand in a file only
 
 _RAISED = "[USER_RAISED_EXCEPTION] "  # how Spark marks what raise_error says
 
@@ -91,11 +94,24 @@ def _complain(error: Exception, code: int) -> int:
 
 
 def refusals_text(errors: Any) -> str:
-    """Every refused subscription, with its id, the place in its filter and the reason."""
+    """Refused subscriptions, with id, the place in the filter and the reason: some, and all in a file that is named."""
     lines = [f"{count(len(errors), 'subscription')} refused"]
-    for sid, error in errors:
+    for sid, error in errors[:_REFUSALS_SHOWN]:
         lines.append(f"subscription {sid}: {error}" if sid is not None else str(error))
+    if len(errors) > _REFUSALS_SHOWN:
+        lines.append(f"and {len(errors) - _REFUSALS_SHOWN:,} more: all are in {_keep(errors)}")
     return "\n".join(lines)
+
+
+def _keep(errors: Any) -> str:
+    """Write all refusals to a file; its name."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", prefix="penstock-refused-", suffix=".jsonl", delete=False
+    ) as file:
+        for sid, error in errors:
+            row = {"id": sid, "reason": error.reason, "hint": error.hint, "filter": error.text}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return file.name
 
 
 def _spark_reason(error: Exception) -> str:

@@ -4,6 +4,7 @@
     kind              filter, select-join or tree-pattern
     subscription      whom it is for
     subscriber        the name that this one subscribed under
+    metadata          what the subscription has beside its text, if the pipeline was asked for it: names with texts
     position          in which order those of a micro-batch are applied; NULL where the order doesn't matter
     event             of a filter: the event
     message           of a select-join: the change of its view, `messages_of` reads it
@@ -13,7 +14,7 @@ A pipeline's notifications have the last three as far as it has such inputs: eve
 there in each row, and says what the subscriber is told.
 
 What many subscribers are told is one row for all of them, if a sink can take that (`Sink.explode` is false): it has
-the lists `subscriptions` and `subscribers`. `explode` makes one row for each of them.
+the lists `subscriptions` and `subscribers`, and `metadata` is a list as well. `explode` makes one row for each of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,13 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 
 from penstock.base.errors import PipelineError
 from penstock.base.sql_names import quote_name
+from penstock.delivery.addressed_readers import (
+    METADATA,
+    METADATA_LISTS,
+    metadata_lists,
+    name_lists,
+    take_apart,
+)
 from penstock.delivery.task_rows import Batches, TaskRows
 
 ID, KIND, POSITION = "notification_id", "kind", "position"
@@ -45,19 +53,29 @@ SENT = (ID, KIND, *READER)
 
 @dataclass(frozen=True)
 class NotificationShape:
-    """The columns of a pipeline's notifications; `told` are those that say what a subscriber is told."""
+    """The columns of a pipeline's notifications; `told` are those that say what a subscriber is told.
+
+    With `metadata`, the subscribers of rows that come in are addresses (`registry.addresses`).
+    """
 
     told: tuple[StructField, ...]
+    metadata: bool = False
 
     def columns(self, *, explode: bool) -> list[str]:
         """Their names, one row for each subscriber or one for all."""
-        return [ID, KIND, *(READER if explode else READERS), POSITION, *[f.name for f in self.told]]
+        described = [METADATA] if self.metadata else []
+        readers = READER if explode else READERS
+        return [ID, KIND, *readers, *described, POSITION, *[f.name for f in self.told]]
 
     def rows(self, found: DataFrame, kind: str) -> DataFrame:
         """Rows of one kind, with its id, its readers, its position if there is one, and what they are told."""
         position = F.col(POSITION) if POSITION in found.columns else F.lit(None)
         told = [self._column(field, found) for field in self.told]
         readers = [F.col(name) for name in READERS]
+        if self.metadata:
+            _, addresses = readers
+            readers[1] = name_lists(addresses).alias(READERS[1])
+            readers.append(metadata_lists(addresses).alias(METADATA))
         named = [F.col(ID), F.lit(kind).alias(KIND), *readers]
         return found.select(*named, position.cast("bigint").alias(POSITION), *told)
 
@@ -65,12 +83,15 @@ class NotificationShape:
         """The same of rows that tasks make."""
         name, *readers = NAMED_READERS
         rest = StructField(KIND, StringType(), nullable=False), StructField(POSITION, LongType())
+        metadata = self.metadata
+        if metadata:
+            readers.append(METADATA_LISTS)
         schema = StructType([name, rest[0], *readers, rest[1], *self.told])
         arrow = to_arrow_schema(schema, timezone="UTC")
 
         def run(batches: Batches) -> Iterator[pa.RecordBatch]:
             for rows in batches:
-                yield _complete(rows, arrow, kind)
+                yield _complete(_described(rows) if metadata else rows, arrow, kind)
 
         return found.then(run, schema)
 
@@ -78,6 +99,14 @@ class NotificationShape:
         if field.name in found.columns:
             return F.col(field.name)
         return F.lit(None).cast(field.dataType).alias(field.name)
+
+
+def _described(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows whose addresses are taken apart."""
+    place = rows.schema.names.index(READERS[1])
+    names, metadata = take_apart(rows.column(place))
+    columns = [*rows.columns[:place], names, *rows.columns[place + 1 :], metadata]
+    return pa.RecordBatch.from_arrays(columns, [*rows.schema.names, METADATA])
 
 
 def _complete(rows: pa.RecordBatch, schema: pa.Schema, kind: str) -> pa.RecordBatch:
@@ -102,15 +131,17 @@ def explode(notifications: DataFrame) -> DataFrame:
     if not {ID, *READERS} <= set(names):
         lacking = ", ".join(name for name in (ID, *READERS) if name not in names)
         raise PipelineError(f"not notifications with lists of subscribers: they have no {lacking}")
-    rest = [f"`{name}`" for name in names if name not in (ID, KIND, *READERS)]
+    described = [METADATA] if METADATA in names else []
+    rest = [f"`{name}`" for name in names if name not in (ID, KIND, *READERS, *described)]
     kind = [KIND] if KIND in names else []
-    reader = F.explode(F.arrays_zip(*READERS)).alias("reader")
+    reader = F.explode(F.arrays_zip(*READERS, *described)).alias("reader")
     subscription = F.col(f"reader.{READERS[0]}")
     return notifications.select(ID, *kind, reader, *rest).select(
         F.concat_ws("-", ID, subscription.cast("string")).alias(ID),
         *kind,
         subscription.alias(READER[0]),
         F.col(f"reader.{READERS[1]}").alias(READER[1]),
+        *[F.col(f"reader.{name}") for name in described],
         *rest,
     )
 

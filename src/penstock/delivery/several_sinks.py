@@ -22,6 +22,7 @@ from penstock.base.error_causes import cause
 from penstock.base.errors import PipelineError
 from penstock.base.locations import is_remote, local_path
 from penstock.base.sql_names import quote_name
+from penstock.delivery.addressed_readers import METADATA
 from penstock.delivery.notification_shape import READER, READERS, explode
 from penstock.delivery.sinks import AT_LEAST_ONCE, EXACTLY_ONCE, Batch, Sink
 from penstock.registry.kinds import KINDS
@@ -59,11 +60,12 @@ class SinkWhen:
 
     def _for_fitting_readers(self, rows: DataFrame) -> DataFrame:
         pattern = _like(self.subscriber)
-        fitting = F.filter(F.arrays_zip(*READERS), lambda reader: reader[READERS[1]].like(pattern))
+        lists = [name for name in (*READERS, METADATA) if name in rows.columns]
+        fitting = F.filter(F.arrays_zip(*lists), lambda reader: reader[READERS[1]].like(pattern))
         chosen = rows.withColumn(_FITTING, fitting).where(F.size(_FITTING) > 0)
         return chosen.select(
             *[
-                F.col(f"{_FITTING}.{name}").alias(name) if name in READERS else quote_name(name)
+                F.col(f"{_FITTING}.{name}").alias(name) if name in lists else quote_name(name)
                 for name in rows.columns
             ]
         )

@@ -66,6 +66,7 @@ def explain_select(
         filter=text,
         truth=False if False in truths else None if None in truths else True,
         verdicts=tuple(verdict for one in found for verdict in one.verdicts),
+        lacking=sum(one.lacking for one in found),
     )
 
 

@@ -52,13 +52,17 @@ class LeafVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer to "why did I get this?" and to "why didn't I?"."""
+    """The answer to "why did I get this?" and to "why didn't I?".
+
+    `lacking` is how near it was: so many predicates would have to come out differently for the filter to be true.
+    """
 
     subscription: int
     filter: str
     truth: Truth
     verdicts: tuple[LeafVerdict, ...]
     lease_ended: bool
+    lacking: int = 0
 
     @property
     def matched(self) -> bool:
@@ -83,6 +87,7 @@ class Explanation:
             "matched": self.matched,
             "truth": self.truth,
             "lease_ended": self.lease_ended,
+            "lacking": self.lacking,
             "predicates": [
                 {
                     "predicate": v.predicate,
@@ -128,7 +133,8 @@ def explain(
         for (leaf, holds), truth, call in zip(found, truths, evaluated.calls, strict=True)
     )
     truth = evaluated.whole if evaluated.has_variables else _truth(tree, iter(truths))
-    return Explanation(sid, text, truth, verdicts, lease_end <= now)
+    lacking = 0 if truth is True else max(1, _changes_needed(tree, iter(truths))[0])
+    return Explanation(sid, text, truth, verdicts, lease_end <= now, lacking)
 
 
 def _truth(tree: Tree, truths: Any) -> Truth:
@@ -145,6 +151,21 @@ def _truth(tree: Tree, truths: Any) -> Truth:
         case _:
             truth: Truth = next(truths)
             return truth
+
+
+def _changes_needed(tree: Tree, truths: Any) -> tuple[int, int]:
+    """How many leaves would have to come out differently to make a tree true, and to make it false."""
+    match tree:
+        case Not(child):
+            for_true, for_false = _changes_needed(child, truths)
+            return for_false, for_true
+        case And(children) | Or(children):
+            needed = [_changes_needed(c, truths) for c in children]
+            all_, any_ = (sum, min) if isinstance(tree, And) else (min, sum)
+            return all_(n[0] for n in needed), any_(n[1] for n in needed)
+        case _:
+            truth: Truth = next(truths)
+            return int(truth is not True), int(truth is not False)
 
 
 def _not(truth: Truth) -> Truth:

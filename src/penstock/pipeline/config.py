@@ -125,6 +125,8 @@ class PipelineConfig(Part):
     """those that filters may call: a module, or module:NAME"""
     strategy: Annotated[Text, accepted_by(check_strategy)] = DEFAULT_STRATEGY
     """the order in which operators are called"""
+    metadata: bool = False
+    """whether notifications carry the metadata of their subscriptions"""
     metrics: Annotated[Text, AfterValidator(_check_metrics)] | None = None
     """a file for the figures of each micro-batch, as JSON lines"""
     spark: SparkPart = SparkPart()

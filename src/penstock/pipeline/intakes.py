@@ -234,7 +234,9 @@ class TableIntake:
         letters = str(home / "letters")
         records = {name: one.records for name, one in self.streams.items() if one.records}
         frames = {name: one.frame for name, one in self.streams.items()}
-        streams = JoinStreams(frames, self.catalog, self.options, records, self.refused)
+        streams = JoinStreams(
+            frames, self.catalog, self.options, records, self.refused, shape.metadata
+        )
         found = streams.notifications(url, home, letters, explode=False)
         batches = ChangeBatches(outlet, shape, str(home), letters, reports)
         return RevivedQuery(outlet.start(_with_message(found, self.told), batches))

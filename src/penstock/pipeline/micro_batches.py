@@ -262,7 +262,8 @@ class MicroBatches(ABC):
         if not isinstance(self.subscriptions, str):
             return self.subscriptions
         if self._state.source is None:
-            self._state.source = Subscriptions.open(self.subscriptions, create=False)
+            opened = Subscriptions.open(self.subscriptions, create=False)
+            self._state.source = opened.with_metadata() if self.shape.metadata else opened
         return self._state.source
 
     def _snapshot_folder(self, query: str) -> AnyPath:

@@ -61,6 +61,7 @@ class Pipeline:
     - `trigger`: `"1 second"`; `"available-now"` ends when everything that is there has been read.
     - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read and
       write it; it may be a URI (`s3://bucket/folder`).
+    - `metadata`: whether notifications carry the metadata of their subscriptions, in a column of that name.
     - `metrics`: a file to which the figures of each micro-batch are appended as JSON lines.
 
     Of events: `event_time` and `event_id` are the attributes that tell when an event happened (for the latency) and
@@ -85,6 +86,7 @@ class Pipeline:
     joins: JoinOptions = field(default_factory=JoinOptions)
     views: ViewOptions = field(default_factory=ViewOptions)
     snapshots: str | Path | None = None
+    metadata: bool = False
     metrics: str | Path | None = None
     name: str | None = None
     spark: SparkSession | None = None
@@ -99,7 +101,7 @@ class Pipeline:
                 "registry: open one by URL (penstock.Subscriptions.open)"
             )
         intakes = self._intakes(spark)
-        shape = NotificationShape(tuple(intake.told for intake in intakes))
+        shape = NotificationShape(tuple(intake.told for intake in intakes), self.metadata)
         outlet.check(spark, shape)
         metrics = Metrics(self.metrics)
         with ExitStack() as at_the_end:
@@ -158,9 +160,16 @@ class Pipeline:
             url = _url(self.subscriptions)
             assert url is not None, "checked"
             return url
-        if isinstance(self.subscriptions, str):
-            return at_the_end.enter_context(Subscriptions.open(self.subscriptions, create=False))
-        return self.subscriptions
+        found = self.subscriptions
+        if isinstance(found, str):
+            found = at_the_end.enter_context(Subscriptions.open(found, create=False))
+        if not self.metadata:
+            return found
+        if not isinstance(found, Subscriptions):
+            raise PipelineError(
+                f"metadata are kept in a registry: {type(found).__name__} has none, leave metadata out"
+            )
+        return found.with_metadata()
 
 
 class RunningPipeline:

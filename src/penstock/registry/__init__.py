@@ -6,7 +6,8 @@ Read `registry` first, then `subscriptions`: the registry as its users see it, a
 - `schemas`, `catalogs`: what all filters must fit, and all select-joins; `spending`: what they may cost;
 - `kinds`: filters and select-joins, each kind apart;
 - `set_aside`: those that were ended because they harmed others; `bad_rows`: rows that nobody can read;
-- `incoming`, `load`: a million subscriptions at once;
+- `details`: external ids and metadata; `addresses`: subscribers with metadata; `history`: how subscriptions ended;
+- `incoming`, `incoming_files`, `row_checks`, `loaded_before`, `load`: a million subscriptions at once, again and again;
 - `store`, `queries`: reading, one state at a time, and the change feed;
 - `turns`: writing, one at a time, and which numbers changes get;
 - `tables`, `databases`: how it is kept; `sqlite`, `postgresql`: what differs between the two.

@@ -38,12 +38,13 @@ class BadRow(NamedTuple):
     subscriber: str
     filter: str
     reason: str
+    table: str = subscriptions.name
 
     def error(self) -> FilterError:
         """As the error of a subscription: which row, what is wrong with it, and what to do."""
         return FilterError(
             self.filter[:1000],
-            f"row {self.id} of {subscriptions.name} can't be read: {self.reason}",
+            f"row {self.id} of {self.table} can't be read: {self.reason}",
             hint=BAD_ROW_HINT.format(self.id),
         )
 

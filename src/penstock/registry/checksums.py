@@ -60,6 +60,17 @@ def checksum_of_cost(sid: int, cost: int) -> int:
     return zlib.crc32(struct.pack("<2q", sid, cost))
 
 
+def checksum_of_details(
+    sid: int, source: str | None, external: str | None, metadata: str | None
+) -> int:
+    """The checksum of a row of details."""
+    texts = [None if text is None else text.encode() for text in (source, external, metadata)]
+    found = zlib.crc32(struct.pack("<4q", sid, *map(_length, texts)))
+    for text in texts:
+        found = zlib.crc32(text or b"", found)
+    return found
+
+
 def checksums_of_rows(table: pa.Table) -> Int64s:
     """The checksums of many subscriptions: a table with all their columns, `removed` as 0 or 1.
 

@@ -21,7 +21,6 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from penstock.base.errors import RegistryError
 from penstock.registry.bad_rows import BadRow, set_changed_rows_aside, sort_out
-from penstock.registry.tables import subscriptions
 
 _log = logging.getLogger("penstock.registry")
 _FETCH = (
@@ -29,8 +28,6 @@ _FETCH = (
 )
 
 DatabaseRow = tuple[object, ...]
-
-COLUMNS = tuple(column.name for column in subscriptions.columns)
 
 
 class Database(ABC):
@@ -159,8 +156,10 @@ class Database(ABC):
         """The rows of a statement, texts as `RawText`."""
 
     @abstractmethod
-    def insert(self, connection: Connection, rows: Iterable[DatabaseRow], count: int) -> None:
-        """Insert `count` subscriptions in bulk: tuples in the order of the table's columns."""
+    def insert(
+        self, connection: Connection, table: Table, rows: Iterable[DatabaseRow], count: int
+    ) -> None:
+        """Insert `count` rows in bulk: tuples in the order of the table's columns."""
 
     @abstractmethod
     def set_checksums(
@@ -201,6 +200,11 @@ class Database(ABC):
             found = [what for words, what in self._advice.items() if re.search(words, reason)]
             advice = f"; {found[0].format(self.patience)}" if found else ""
             raise RegistryError(f"can't {verb} the registry {self}: {reason}{advice}") from error
+
+
+def column_names(table: Table) -> str:
+    """The columns of a table, in order, as SQL lists them."""
+    return ", ".join(column.name for column in table.columns)
 
 
 def _table(rows: Sequence[DatabaseRow], types: pa.Schema) -> pa.Table:

@@ -1,12 +1,14 @@
-"""Where a bulk load comes from: anything that holds a table becomes three Arrow columns.
+"""Where a bulk load comes from: anything that holds a table becomes a few Arrow columns.
 
 A Spark DataFrame, an Arrow table, batch, reader or dataset, a pandas, Polars or DuckDB frame (by the Arrow C stream
-they all speak), a Parquet file or folder, a JSON lines file. Only the columns asked for are read. A table that can't be
-read as a whole (no such column, ids that are no integers, broken JSON) is a `RegistryError`; `load` finds what is wrong
-with single rows, all at once.
+they all speak), a Parquet file or folder, a file of JSON lines or CSV (`incoming_files`). Columns that aren't asked for
+by name are metadata. A table that can't be read as a whole (no such column, ids that are no integers, broken JSON) is a
+`RegistryError`; `load` finds what is wrong with single rows, all at once.
 """
 
+import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,54 +17,88 @@ import pyarrow as pa
 
 from penstock.base.arrays import Int64s
 from penstock.base.errors import RegistryError
+from penstock.language.syntax import nearest_name
+from penstock.registry.incoming_files import FILES, from_file
 
-_JSON_LINES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
-_KINDS = "a DataFrame, an Arrow table, a .parquet file or folder, or a .jsonl file"
+_KINDS = f"a DataFrame, an Arrow table, a Parquet file or folder, or a file of {FILES}"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Incoming:
-    """Subscriptions to be loaded, in columns. `ids` is None if the registry is to assign them."""
+    """Subscriptions to be loaded, in columns. Those that it hasn't are None.
 
-    ids: pa.ChunkedArray | None
+    Without `ids` the registry assigns them. `metadata` are JSON objects, as `details.metadata_text` writes them; None
+    if nothing is to be said of metadata.
+    """
+
     subscribers: pa.ChunkedArray
     filters: pa.ChunkedArray
+    ids: pa.ChunkedArray | None = None
+    externals: pa.ChunkedArray | None = None
+    metadata: pa.ChunkedArray | None = None
 
     def __len__(self) -> int:
         return len(self.filters)
 
     def take(self, rows: Int64s) -> "Incoming":
         """Some of the rows."""
-        ids = None if self.ids is None else self.ids.take(rows)
-        return Incoming(ids, self.subscribers.take(rows), self.filters.take(rows))
+        columns = (self.subscribers, self.filters, self.ids, self.externals, self.metadata)
+        return Incoming(*(None if one is None else one.take(rows) for one in columns))
 
 
 class SourceColumns(NamedTuple):
-    """The names of the source's columns. `id` is None if the registry is to assign the ids."""
+    """The names of the source's columns. `id` is None if the registry is to assign the ids.
+
+    `metadata` None: all columns that aren't named here.
+    """
 
     id: str | None = "id"
     subscriber: str = "subscriber"
     filter: str = "filter"
+    external: str | None = None
+    metadata: Sequence[str] | None = ()
+
+    def told(self) -> list[str]:
+        """The columns that have a meaning of their own."""
+        return [n for n in (self.id, self.subscriber, self.filter, self.external) if n is not None]
+
+    def wanted(self, there: Sequence[str]) -> list[str]:
+        """Those of some columns that are read. RegistryError if one is missing."""
+        _check_names(self, there)
+        if self.metadata is None:
+            return list(there)
+        return [name for name in there if name in self.told() or name in self.metadata]
 
 
 def read_source(source: Any, names: SourceColumns) -> Incoming:
     """The columns of these names. A column `id` may be missing; one with another name must be there."""
     try:
         table = _table(source, names)
-        if names.id == "id" and "id" not in table.column_names:
-            names = names._replace(id=None)
-        for name in filter(None, names):
-            if table.column_names.count(name) != 1:
-                there = ", ".join(table.column_names) or "none"
-                raise RegistryError(f"the source needs one column {name!r}; its columns: {there}")
+        _check_names(names, table.column_names)
+        has_ids = names.id is not None and names.id in table.column_names
         return Incoming(
-            None if names.id is None else _column(table, names.id, pa.int64(), "integers"),
             _column(table, names.subscriber, pa.string(), "text"),
             _column(table, names.filter, pa.string(), "text"),
+            _column(table, str(names.id), pa.int64(), "integers") if has_ids else None,
+            None if names.external is None else as_texts(table.column(names.external)),
+            _metadata(table, names),
         )
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         shown = source if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"
         raise RegistryError(f"can't read the subscriptions from {shown}: {error}") from error
+
+
+def _check_names(names: SourceColumns, there: Sequence[str]) -> None:
+    """RegistryError if a column is missing, or there twice: once for the table, not for each row."""
+    for name in [*names.told(), *(names.metadata or ())]:
+        found = list(there).count(name)
+        if found > 1:
+            raise RegistryError(f"the source has {found} columns {name!r}: rename all but one")
+        if not found and (name, names.id) != ("id", "id"):
+            close = nearest_name(name, there)
+            hint = f" (did you mean {close!r}?)" if close else ""
+            columns = ", ".join(there) or "none"
+            raise RegistryError(f"the source has no column {name!r}{hint}; its columns: {columns}")
 
 
 def _table(source: Any, names: SourceColumns) -> pa.Table:
@@ -71,8 +107,7 @@ def _table(source: Any, names: SourceColumns) -> pa.Table:
     if isinstance(source, pa.Table):
         return source
     if hasattr(source, "toArrow"):  # Spark: only the columns we need leave the cluster
-        wanted = [name for name in source.columns if name in names]
-        table: pa.Table = source.select(*wanted).toArrow()
+        table: pa.Table = source.select(*names.wanted(source.columns)).toArrow()
         return table
     if hasattr(source, "to_table") and hasattr(source, "schema"):  # an Arrow dataset
         return _from_dataset(source, names)
@@ -88,38 +123,54 @@ def _from_path(path: Path, names: SourceColumns) -> pa.Table:
         import pyarrow.dataset  # here, because it takes half a second: it imports pandas
 
         return _from_dataset(pyarrow.dataset.dataset(path, format="parquet"), names)
-    if path.name.endswith(_JSON_LINES):
-        return _from_json_lines(path, names)
-    raise RegistryError(f"can't tell what {path} is by its name: give {_KINDS}")
+    texts = [names.subscriber, names.filter, *([names.external] if names.external else [])]
+    table = from_file(path, texts, names.id, extra=names.metadata != ())
+    if table is None:
+        raise RegistryError(f"can't tell what {path} is by its name: give {_KINDS}")
+    return table
 
 
 def _from_dataset(dataset: Any, names: SourceColumns) -> pa.Table:
-    table: pa.Table = dataset.to_table(columns=[n for n in dataset.schema.names if n in names])
+    table: pa.Table = dataset.to_table(columns=names.wanted(dataset.schema.names))
     return table
 
 
-def _from_json_lines(path: Path, names: SourceColumns) -> pa.Table:
-    import pyarrow.json
-
-    # The types are given, not guessed: a subscriber named '2026-01-01' is no timestamp.
-    types: dict[str, pa.DataType] = {names.subscriber: pa.string(), names.filter: pa.string()}
-    if names.id is not None:
-        types[names.id] = pa.int64()
-    given = pa.schema(list(types.items()))
-    if path.stat().st_size == 0:
-        return given.empty_table()
-    lines: Any = pa.input_stream(str(path))  # unpacks .gz
-    with lines:
-        table = pyarrow.json.read_json(
-            lines,
-            # A line must fit into a block: far above the longest filter allowed.
-            pyarrow.json.ReadOptions(block_size=32 << 20),
-            pyarrow.json.ParseOptions(explicit_schema=given, unexpected_field_behavior="ignore"),
+def _metadata(table: pa.Table, names: SourceColumns) -> pa.ChunkedArray | None:
+    """The metadata of each row in one JSON object; what is NULL isn't in it."""
+    if names.metadata == ():
+        return None
+    told = names.told()
+    chosen = [name for name in names.wanted(table.column_names) if name not in told]
+    if names.metadata is not None:
+        chosen = list(dict.fromkeys(names.metadata))
+    if not chosen:
+        return pa.chunked_array([pa.repeat("{}", len(table))])
+    chosen.sort()
+    columns = [as_texts(table.column(name)).to_pylist() for name in chosen]
+    texts = [
+        json.dumps(
+            {name: value for name, value in zip(chosen, row, strict=True) if value is not None},
+            ensure_ascii=False,
+            separators=(",", ":"),
         )
-    # A given field becomes a column even if no line has it.
-    if names.id == "id" and table.column("id").null_count == len(table):
-        return table.drop_columns(["id"])
-    return table
+        for row in zip(*columns, strict=True)
+    ]
+    return pa.chunked_array([pa.array(texts, pa.string())])
+
+
+def as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values of any type as texts: numbers and times as Arrow writes them, lists and structs in JSON."""
+    if isinstance(column.type, pa.DictionaryType):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        texts = [
+            None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+            for value in column.to_pylist()
+        ]
+        return pa.chunked_array([pa.array(texts, pa.string())])
+    found = column.cast(pa.string())
+    found.validate(full=True)
+    return found
 
 
 def _column(table: pa.Table, name: str, kind: pa.DataType, meaning: str) -> pa.ChunkedArray:

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from penstock.base.errors import FilterError, RegistryError
 
 MAX_SUBSCRIBER = 1024
-"""Bytes of a subscriber's name in UTF-8. It is indexed, and PostgreSQL indexes up to 2.7 KB."""
+"""Bytes of a name in UTF-8, of a subscriber or from outside. It is indexed, and PostgreSQL indexes up to 2.7 KB."""
+
+MAX_METADATA = 16_384
+"""Bytes of a subscription's metadata, as JSON in UTF-8. They may go out with every notification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,22 @@ def subscriber_error(subscriber: str) -> str | None:
     >>> subscriber_error("alice"), subscriber_error(" ")
     (None, 'the subscriber is empty')
     """
-    if not subscriber.strip():
-        return "the subscriber is empty"
-    size = _size(subscriber)
+    return name_error(subscriber, "subscriber")
+
+
+def name_error(name: str, what: str) -> str | None:
+    """What is wrong with a name that is indexed, if anything.
+
+    >>> name_error(" ", "external id")
+    'the external id is empty'
+    """
+    if not name.strip():
+        return f"the {what} is empty"
+    size = size_of(name)
     if size is None:
-        return "the subscriber is no text that can be kept: it holds a NUL or half a surrogate pair"
+        return f"the {what} is no text that can be kept: it holds a NUL or half a surrogate pair"
     if size > MAX_SUBSCRIBER:
-        return f"the subscriber is {size:,} bytes long: at most {MAX_SUBSCRIBER:,} are allowed"
+        return f"the {what} is {size:,} bytes long: at most {MAX_SUBSCRIBER:,} are allowed"
     return None
 
 
@@ -60,7 +72,7 @@ def filter_error(text: str) -> str | None:
     >>> filter_error("price > 5"), filter_error("name = '\\0'") is None
     (None, False)
     """
-    if _size(text) is None:
+    if size_of(text) is None:
         return "the filter is no text that can be kept: it holds a NUL or half a surrogate pair"
     return None
 
@@ -81,7 +93,7 @@ def as_int64(sid: int) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-def _size(text: str) -> int | None:
+def size_of(text: str) -> int | None:
     """Bytes in UTF-8; None for what isn't Unicode text, or what PostgreSQL doesn't keep."""
     try:
         return None if "\0" in text else len(text.encode())

@@ -3,8 +3,12 @@
 All the errors come at once, and then nothing is loaded; or, when asked, the bad rows are left out and reported. A load
 that dies half way (an error, a full disk, kill -9) leaves nothing behind.
 
-The slow part, checking the filters, is done before the registry is locked. What is certain only under the lock (which
-ids are taken, whether the schema is still the one the filters were checked against) is looked up again under it.
+The same table can be loaded again and again: what the registry has already (`loaded_before`) is changed where it
+differs, keeps its id and its ticket, and gets a new lease. What is the same for ever isn't touched, so that a load
+without news makes no work for those who follow the registry.
+
+The slow part, checking the filters, is done before the registry is locked. What is certain only under the lock (what is
+there, whether the schema is still the one the filters were checked against) is looked up again under it.
 """
 
 import sys
@@ -12,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,19 +24,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.base.arrays import Bools, Int64s
-from penstock.base.errors import FilterError, SubscriptionErrors
+from penstock.base.durations import quote_briefly
+from penstock.base.errors import FilterError, RegistryError, SubscriptionErrors
 from penstock.matching.subscription_rows import FOREVER
+from penstock.registry.details import DetailsRow
+from penstock.registry.history import Ending, keep_ended
 from penstock.registry.incoming import Incoming
 from penstock.registry.kinds import Rules, examine_all
-from penstock.registry.limits import MAX_SUBSCRIBER, Limits, filter_error, subscriber_error
-from penstock.registry.queries import Ids
+from penstock.registry.limits import Limits
+from penstock.registry.loaded_before import Before, find_before, live_ids
+from penstock.registry.records import utc_time
+from penstock.registry.row_checks import RowErrors, row_errors
 from penstock.registry.schemas import KnownSchema
 from penstock.registry.spending import check_cost, check_total, keep_costs, sum_costs
 from penstock.registry.store import Store
 from penstock.registry.tickets import new_tickets, ticket_hash
-from penstock.registry.turns import Turn
+from penstock.registry.turns import Turn, WrittenRows
 
-RowErrors = dict[int, FilterError]  # by row of the source, 0 the first
 Advance = Callable[[int], None]  # is given how many rows are done
 Bar = Callable[[str], Advance]  # begins a stage of this name
 
@@ -40,14 +49,26 @@ Bar = Callable[[str], Advance]  # begins a stage of this name
 class LoadReport:
     """What a bulk load did.
 
-    `errors` are the refused subscriptions (empty unless bad ones were skipped), by their id where they have one.
-    `tickets` is a table of id and ticket if tickets were asked for: the only time they can be seen.
+    `new`, `changed` and `same` count rows: added, with another text, subscriber or metadata than before, and as they
+    were. `ended` are those that the source no longer has, if these were to be ended. `errors` are the refused
+    subscriptions (empty unless bad ones were skipped), by their id where they have one. `tickets` is a table of id and
+    ticket if tickets were asked for, of those that are new: the only time they can be seen. `expires` is the end of the
+    lease that all of them have now, None if it has none.
     """
 
-    loaded: int
+    new: int
+    changed: int
+    same: int
+    ended: int
+    expires: datetime | None
     errors: Sequence[tuple[int | None, FilterError]] = field(default_factory=tuple)
     tickets: pa.Table | None = None
     seconds: float = 0.0
+
+    @property
+    def loaded(self) -> int:
+        """How many of the source's rows the registry has now."""
+        return self.new + self.changed + self.same
 
 
 class SchemaMoved(Exception):
@@ -63,11 +84,25 @@ class LoadRules(NamedTuple):
 
 
 class LoadOptions(NamedTuple):
-    """How long subscriptions live, in microseconds; whether they get tickets; whether bad ones are left out."""
+    """How long subscriptions live, in microseconds; whether they get tickets; whether bad ones are left out.
+
+    `source` says whose external ids these are; with `replace`, its subscriptions that aren't in the load end.
+    """
 
     lease: int
     tickets: bool
     skip_bad: bool
+    source: str
+    replace: bool
+
+
+class _Verdict(NamedTuple):
+    """What is to be done with each row; `retold`: its text or subscriber is another one."""
+
+    good: Bools
+    new: Bools
+    retold: Bools
+    changed: Bools
 
 
 def load_incoming(
@@ -80,49 +115,150 @@ def load_incoming(
 ) -> LoadReport:
     """Check and write. Raises SubscriptionErrors, or SchemaMoved if the registry's is another."""
     started = time.monotonic()
-    ids = None if incoming.ids is None else pc.fill_null(incoming.ids, 0).to_numpy()
-    errors = _row_errors(incoming, ids)
+    errors = row_errors(incoming)
     costs = _examine(incoming.filters, rules, errors, bar("checking"))
-    if ids is not None:
-        _refuse_taken(incoming, ids, store.live_among(ids, clock()), errors)
     _raise_unless(options.skip_bad, errors, incoming)
     secrets = new_tickets(len(incoming)) if options.tickets else None
-    hashes = None if secrets is None else [ticket_hash(ticket) for ticket in secrets]
     advance = bar("writing")
     with store.turn() as turn:
         if turn.schema != rules.known.text:
             raise SchemaMoved
         now = clock()
-        if ids is not None:
-            live, dead = turn.present(ids, now)
-            _refuse_taken(incoming, ids, live, errors)
-        if costs.any():
-            _refuse_totals(incoming, costs, rules.limits, turn, now, errors)
+        before = find_before(turn, incoming, options.source, now)
+        _refuse_taken(incoming, before, errors)
+        retold = before.differs("subscriber", incoming.subscribers)
+        retold |= before.differs("filter", incoming.filters)
+        charged = retold | ~before.is_live
+        if costs[charged].any():
+            _refuse_totals(
+                incoming, np.where(charged, costs, 0), rules.limits, turn, before, errors
+            )
         _raise_unless(options.skip_bad, errors, incoming)
-        good = np.delete(np.arange(len(incoming)), list(errors))
-        if ids is None:
-            first = turn.take_ids(len(good))
-            loaded = np.arange(first, first + len(good), dtype=np.int64)
-        else:
-            loaded = ids[good]
-            turn.forget(dead[np.isin(dead, loaded)])
-        turn.add_many(
-            loaded,
-            incoming.take(good) if errors else incoming,
-            None if hashes is None else [hashes[row] for row in good],
-            now,
-            min(now + options.lease, FOREVER),
-            advance,
+        good = np.ones(len(incoming), np.bool_)
+        good[list(errors)] = False
+        changed = retold.copy()
+        if incoming.metadata is not None:
+            changed |= before.differs_in_metadata(incoming.metadata)
+        verdict = _Verdict(good, ~before.is_live, retold, changed)
+        end = min(now + options.lease, FOREVER)
+        ids = _write(turn, incoming, before, verdict, (now, end), secrets, advance)
+        costly = good & charged & (costs > 0)
+        keep_costs(
+            turn.connection, dict(zip(ids[costly].tolist(), costs[costly].tolist(), strict=True))
         )
-        if costs.any():
-            costly = np.flatnonzero(costs[good])
-            pairs = zip(loaded[costly].tolist(), costs[good][costly].tolist(), strict=True)
-            keep_costs(turn.connection, dict(pairs))
+        ended = _end_absent(turn, before, options, len(incoming), now) if options.replace else 0
+        _note_refused(store, turn, incoming, before, errors, now)
     given = None
     if secrets is not None:
-        given = pa.table({"id": pa.array(loaded), "ticket": [secrets[row] for row in good]})
-    seconds = time.monotonic() - started
-    return LoadReport(len(loaded), _by_id(errors, incoming), given, seconds)
+        rows = np.flatnonzero(good & verdict.new)
+        given = pa.table({"id": pa.array(ids[rows]), "ticket": [secrets[row] for row in rows]})
+    counts = [good & verdict.new, good & changed, good & ~verdict.new & ~changed]
+    return LoadReport(
+        *(int(np.count_nonzero(one)) for one in counts),
+        ended=ended,
+        expires=None if end == FOREVER else utc_time(end),
+        errors=_by_id(errors, incoming),
+        tickets=given,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _write(
+    turn: Turn,
+    incoming: Incoming,
+    before: Before,
+    verdict: _Verdict,
+    times: tuple[int, int],
+    secrets: Sequence[str] | None,
+    advance: Advance,
+) -> Int64s:
+    """Write what is new or has changed, and give what is the same its new lease; the ids of all rows."""
+    now, end = times
+    ids = before.ids.copy()
+    unnumbered = verdict.good & verdict.new & ~before.is_dead
+    if incoming.ids is not None:
+        unnumbered[:] = False
+    first = turn.take_ids(int(np.count_nonzero(unnumbered)))
+    ids[unnumbered] = np.arange(first, first + np.count_nonzero(unnumbered))
+    lasting = before.numbers("expires", 0) == end  # for ever, that is: leases else begin now
+    written = verdict.good & (verdict.new | verdict.changed | ~lasting)
+    turn.forget(ids[verdict.good & before.is_dead])
+    again = written & before.is_live
+    turn.make_room(ids[again], ids[again & verdict.retold])
+    rows = np.flatnonzero(written)
+    some = incoming if len(rows) == len(incoming) else incoming.take(rows)
+    turn.add_many(
+        WrittenRows(
+            ids[rows],
+            some.subscribers,
+            some.filters,
+            _tickets(before, rows, secrets),
+            before.numbers("created", now)[rows],
+            np.full(len(rows), end),
+        ),
+        _details(some, before, ids, rows),
+        advance,
+    )
+    return ids
+
+
+def _tickets(before: Before, rows: Int64s, secrets: Sequence[str] | None) -> Sequence[bytes | None]:
+    """What is kept of each row's ticket: that which it has, or a new one."""
+    known = before.rows.column("ticket").to_pylist()
+    return [
+        known[place] if place >= 0 else None if secrets is None else ticket_hash(secrets[row])
+        for row, place in zip(rows.tolist(), before.place[rows].tolist(), strict=True)
+    ]
+
+
+def _details(some: Incoming, before: Before, ids: Int64s, rows: Int64s) -> Sequence[DetailsRow]:
+    """What the rows that are written have beside their texts: what the load says, else what they had."""
+    said = some.metadata is not None and pc.any(pc.not_equal(some.metadata, "{}")).as_py()
+    if some.externals is None and not said and not before.details:
+        return ()
+    kept = [before.kept(row) for row in rows.tolist()]
+    if some.metadata is not None:
+        texts = some.metadata.to_pylist()
+        kept = [one._replace(metadata=text) for one, text in zip(kept, texts, strict=True)]
+    if some.externals is not None:
+        names = some.externals.to_pylist()
+        kept = [
+            one._replace(source=before.external.source, external=name)
+            for one, name in zip(kept, names, strict=True)
+        ]
+    return list(zip(ids[rows].tolist(), kept, strict=True))
+
+
+def _end_absent(turn: Turn, before: Before, options: LoadOptions, rows: int, now: int) -> int:
+    """End the source's subscriptions that aren't in the load; how many."""
+    absent = live_ids(turn, before.absent(), now)
+    if absent and not rows:
+        raise RegistryError(
+            f"the source has no rows, and replace would end all {len(absent):,} subscriptions that were loaded before: "
+            "nothing was changed"
+        )
+    named = f"the source {options.source!r}" if options.source else "the file"
+    turn.remove(absent, Ending("replaced", f"a later load of {named} didn't have it", now))
+    return len(absent)
+
+
+def _note_refused(
+    store: Store, turn: Turn, incoming: Incoming, before: Before, errors: RowErrors, now: int
+) -> None:
+    """Note in the history who was refused under an id of its own that nobody has."""
+    if incoming.ids is None or not errors:
+        return
+    rows = [row for row in sorted(errors) if not before.is_live[row]]
+    columns = [_values(one, rows) for one in (incoming.ids, incoming.subscribers, incoming.filters)]
+    keep_ended(
+        store.database,
+        turn.connection,
+        [
+            (sid, _keepable(who), _keepable(text), "refused", errors[row].reason, now)
+            for row, sid, who, text in zip(rows, *columns, strict=True)
+            if sid is not None and sid not in before.bad
+        ],
+    )
 
 
 @contextmanager
@@ -142,33 +278,6 @@ def progress_bar(total: int, shown: bool | None) -> Iterator[Bar]:
             return lambda done: progress.update(task, completed=done)
 
         yield stage
-
-
-def _row_errors(incoming: Incoming, ids: Ids | None) -> RowErrors:
-    """What is wrong with rows, but for what their filters say: the first error of each row."""
-    names, filters = incoming.subscribers, incoming.filters
-    errors: RowErrors = {}
-
-    def add(bad: Bools, reason: Callable[[int], str]) -> None:
-        for row in np.flatnonzero(bad).tolist():
-            if row not in errors:
-                errors[row] = FilterError(filters[row].as_py() or "", reason(row))
-
-    if ids is not None and incoming.ids is not None:
-        add(_mask(incoming.ids.is_null()), lambda row: "the id is null")
-        first = np.zeros(len(ids), dtype=bool)
-        first[np.unique(ids, return_index=True)[1]] = True
-        add(~first, lambda row: f"the id {ids[row]} stands in an earlier row too")
-    add(_mask(names.is_null()), lambda row: "the subscriber is null")
-    add(_mask(filters.is_null()), lambda row: "the filter is null")
-    too_long = np.asarray(pc.binary_length(names).fill_null(0)) > MAX_SUBSCRIBER
-    suspect = too_long | _mask(pc.match_substring_regex(names, "^\\s*$|\\x00"))
-    add(suspect, lambda row: subscriber_error(names[row].as_py()) or "refused")
-    add(
-        _mask(pc.match_substring(filters, "\0")),
-        lambda row: filter_error(filters[row].as_py()) or "refused",
-    )
-    return errors
 
 
 def _examine(
@@ -194,12 +303,18 @@ def _examine(
 
 
 def _refuse_totals(
-    incoming: Incoming, costs: Int64s, limits: Limits, turn: Turn, now: int, errors: RowErrors
+    incoming: Incoming,
+    costs: Int64s,
+    limits: Limits,
+    turn: Turn,
+    before: Before,
+    errors: RowErrors,
 ) -> None:
-    """Add to `errors` the filters that are too much for their subscribers, beside those that these have."""
+    """Add to `errors` the filters that are too much for their subscribers, beside those that these keep."""
     rows = list(_unrefused(costs > 0, incoming.filters, errors))
     names = _values(incoming.subscribers, [row for row, _ in rows])
-    totals = sum_costs(turn.connection, sorted(set(names)), now)
+    rewritten = set(before.ids[costs > 0].tolist())
+    totals = sum_costs(turn.connection, sorted(set(names)), before.now, besides=rewritten)
     for name, (row, text) in zip(names, rows, strict=True):
         error = check_total(text, int(costs[row]), totals[name], limits)
         if error is None:
@@ -208,12 +323,24 @@ def _refuse_totals(
             errors[row] = error
 
 
-def _refuse_taken(incoming: Incoming, ids: Ids, taken: Ids, errors: RowErrors) -> None:
-    """Add to `errors` the subscriptions whose ids live ones have."""
-    hint = "unsubscribe that one first, or load with another id"
-    for row, text in _unrefused(np.isin(ids, taken), incoming.filters, errors):
-        reason = f"the id {ids[row]} is taken by a live subscription"
-        errors[row] = FilterError(text, reason, hint=hint)
+def _refuse_taken(incoming: Incoming, before: Before, errors: RowErrors) -> None:
+    """Add to `errors` the rows whose ids somebody else has, or whose rows in the registry can't be read."""
+    if incoming.externals is None:
+        hint = (
+            "an id stays with its subscriber: unsubscribe that one first, or load with another id"
+        )
+        taken = before.differs("subscriber", incoming.subscribers)
+        for row, text in _unrefused(taken, incoming.filters, errors):
+            reason = f"the id {before.ids[row]} is taken by a live subscription of somebody else"
+            errors[row] = FilterError(text, reason, hint=hint)
+    unreadable = np.isin(before.ids, list(before.bad))
+    for row, _ in _unrefused(unreadable, incoming.filters, errors):
+        errors[row] = before.bad[int(before.ids[row])].error()
+
+
+def _keepable(text: str | None) -> str:
+    """A text that was refused, shortened and without what no database keeps."""
+    return (text or "")[:1000].replace("\0", "?")
 
 
 def _unrefused(
@@ -233,16 +360,19 @@ def _by_id(errors: RowErrors, incoming: Incoming) -> list[tuple[int | None, Filt
     """The errors in order of row. Where there is no id, the error has the number of the row, from 1."""
     rows = sorted(errors)
     ids = [None] * len(rows) if incoming.ids is None else _values(incoming.ids, rows)
+    named = incoming.externals
+    names = [None] * len(rows) if named is None else _values(named, rows)
     return [
-        (sid, _at_row(row, errors[row]) if sid is None else errors[row])
-        for sid, row in zip(ids, rows, strict=True)
+        (sid, _at_row(row, name, errors[row]) if sid is None else errors[row])
+        for sid, name, row in zip(ids, names, rows, strict=True)
     ]
 
 
-def _at_row(row: int, error: FilterError) -> FilterError:
+def _at_row(row: int, name: str | None, error: FilterError) -> FilterError:
+    called = "" if name is None else f" ({quote_briefly(name)})"
     return FilterError(
         error.text,
-        f"row {row + 1}: {error.reason}",
+        f"row {row + 1}{called}: {error.reason}",
         error.start,
         error.end,
         expected=error.expected,
@@ -254,7 +384,3 @@ def _at_row(row: int, error: FilterError) -> FilterError:
 def _values(column: pa.ChunkedArray, rows: list[int]) -> list[Any]:
     values: list[Any] = column.take(pa.array(rows, pa.int64())).to_pylist()
     return values
-
-
-def _mask(column: pa.ChunkedArray) -> Bools:
-    return np.asarray(pc.fill_null(column, False), dtype=np.bool_)

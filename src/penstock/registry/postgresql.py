@@ -15,8 +15,7 @@ from sqlalchemy.exc import DataError
 
 from penstock.base.errors import RegistryError
 from penstock.registry.bad_rows import RawText
-from penstock.registry.databases import COLUMNS, Database, DatabaseRow
-from penstock.registry.tables import subscriptions
+from penstock.registry.databases import Database, DatabaseRow, column_names
 
 HUNG = 60
 """Seconds after which PostgreSQL ends a writer that has its turn and does nothing with it."""
@@ -58,11 +57,13 @@ class PostgreSQL(Database):
             connection.execute(text("SELECT pg_advisory_xact_lock(7306011201)"))
             yield connection
 
-    def insert(self, connection: Connection, rows: Iterable[DatabaseRow], count: int) -> None:
+    def insert(
+        self, connection: Connection, table: Table, rows: Iterable[DatabaseRow], count: int
+    ) -> None:
         with _cursor(connection) as cursor:
-            _copy(cursor, f"{subscriptions.name} ({', '.join(COLUMNS)})", rows)
+            _copy(cursor, f"{table.name} ({column_names(table)})", rows)
         if count > 10_000:  # else the planner believes the table small, and scans it each time
-            connection.execute(text(f"ANALYZE {subscriptions.name}"))
+            connection.execute(text(f"ANALYZE {table.name}"))
 
     def set_checksums(
         self, connection: Connection, table: Table, rows: Iterable[tuple[int, int]]

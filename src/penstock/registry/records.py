@@ -3,7 +3,8 @@
 A record has the ticket's hash and times in microseconds; none of that leaves the registry.
 """
 
-from dataclasses import asdict, dataclass
+import json
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -30,6 +31,17 @@ class Record(NamedTuple):
         return checksum_of_row(*self, removed=False)
 
 
+class Details(NamedTuple):
+    """What a subscription has beside its text; `metadata` is a JSON object, as `details.metadata_text` writes it."""
+
+    source: str | None = None
+    external: str | None = None
+    metadata: str = "{}"
+
+
+NO_DETAILS = Details()
+
+
 class Subscribed(NamedTuple):
     """What `subscribe` answers. The ticket is shown this once: the registry keeps only its hash."""
 
@@ -39,7 +51,10 @@ class Subscribed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription, with its times in UTC. `expires` is None if it never does."""
+    """A subscription, with its times in UTC. `expires` is None if it never does.
+
+    `external_id` is what `source` calls it, if it was loaded so.
+    """
 
     id: int
     subscriber: str
@@ -47,6 +62,9 @@ class Subscription:
     created: datetime
     expires: datetime | None
     sequence: int
+    metadata: dict[str, str] = field(default_factory=dict)
+    external_id: str | None = None
+    source: str | None = None
 
     @property
     def kind(self) -> str:
@@ -61,14 +79,17 @@ class Subscription:
         '2026-01-01T00:00:00+00:00'
         """
         expires = None if self.expires is None else self.expires.isoformat()
-        return asdict(self) | {
+        found = asdict(self) | {
             "kind": self.kind,
             "created": self.created.isoformat(),
             "expires": expires,
         }
+        if self.external_id is None:
+            del found["external_id"], found["source"]
+        return found
 
 
-def subscription_of(record: Record) -> Subscription:
+def subscription_of(record: Record, kept: Details = NO_DETAILS) -> Subscription:
     """What users see of a record."""
     return Subscription(
         record.id,
@@ -77,6 +98,9 @@ def subscription_of(record: Record) -> Subscription:
         utc_time(record.created),
         None if record.expires == FOREVER else utc_time(record.expires),
         record.sequence,
+        json.loads(kept.metadata),
+        kept.external,
+        kept.source,
     )
 
 

@@ -9,12 +9,13 @@ step (NTP). An expired subscription is gone: it can't be renewed, it doesn't mat
 """
 
 import builtins
+import copy
 import functools
-import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, starmap
+from typing import Any, Literal, Self, TypeVar
 
 from sqlalchemy.engine import URL
 
@@ -25,8 +26,11 @@ from penstock.language import Schema, SchemaLike
 from penstock.matching import Examined
 from penstock.matching.subscription_rows import FOREVER, Changes, Rows
 from penstock.operators.define import Operators, OperatorsLike
+from penstock.registry.addresses import AddressedStore
 from penstock.registry.catalogs import keep_catalog, read_catalog
 from penstock.registry.database_urls import database_of
+from penstock.registry.details import keep_details, metadata_text
+from penstock.registry.history import Ended, Ending, forget_ends
 from penstock.registry.incoming import SourceColumns, read_source
 from penstock.registry.kind_sources import PatternSource, SelectSource
 from penstock.registry.kinds import (
@@ -39,7 +43,7 @@ from penstock.registry.kinds import (
     rows_of_kind,
 )
 from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length
-from penstock.registry.limits import Limits, as_int64, check_texts
+from penstock.registry.limits import Limits, as_int64, check_texts, name_error
 from penstock.registry.load import (
     LoadOptions,
     LoadReport,
@@ -48,12 +52,25 @@ from penstock.registry.load import (
     load_incoming,
     progress_bar,
 )
-from penstock.registry.records import Subscribed, Subscription, subscription_of, utc_time
+from penstock.registry.records import (
+    Details,
+    Record,
+    Subscribed,
+    Subscription,
+    subscription_of,
+    utc_time,
+)
 from penstock.registry.schemas import KnownSchema, keep_schema, read_schema
 from penstock.registry.set_aside import SetAside, read_set_aside, set_aside
 from penstock.registry.spending import charge, check_cost, keep_costs, keep_limits, read_limits
 from penstock.registry.store import Store
 from penstock.registry.tickets import check_ticket, new_ticket, ticket_hash
+from penstock.registry.turns import Turn
+
+DEFAULT_HISTORY = "30 days"
+"""How long it is remembered how subscriptions ended."""
+
+T = TypeVar("T")
 
 
 class Registry:
@@ -200,6 +217,20 @@ class Registry:
         """
         return PatternSource(self._store, self._clock)
 
+    def with_metadata(self) -> Self:
+        """The same registry, for a pipeline whose notifications carry metadata: subscribers come with theirs.
+
+        They are addresses then (`registry.addresses`), in `active` and `changes` of every kind.
+
+        >>> subs = Registry()
+        >>> _ = subs.subscribe("alice", "price > 5", metadata={"email": "a@b.c"})
+        >>> subs.with_metadata().active().subscribers[0].as_py()
+        'alice\\x00{"email":"a@b.c"}'
+        """
+        addressed = copy.copy(self)
+        addressed._store = AddressedStore(self._store)
+        return addressed
+
     @property
     def identity(self) -> str:
         """Names this registry for ever, wherever it is moved to."""
@@ -210,12 +241,14 @@ class Registry:
         subscriber: str,
         filter: str,  # noqa: A002
         lease: Lease = DEFAULT_LEASE,
+        metadata: Mapping[str, str] | None = None,
     ) -> Subscribed:
-        """Add a subscription: its id, and the ticket with which it can be renewed or cancelled.
+        """Add a subscription: its id, and the ticket with which it can be renewed, changed or cancelled.
 
         Raises FilterError if the filter isn't one (or doesn't fit the schema, if the registry has one), and warns with
         ExpensiveSubscription if it will cost much more than most. It may also be a tree pattern, `//item[author{val}]`,
-        and in a registry with a catalogue a select-join, `SELECT * FROM … JOIN … WHERE …`.
+        and in a registry with a catalogue a select-join, `SELECT * FROM … JOIN … WHERE …`. `metadata` is what whoever
+        delivers wants to know of the subscription, such as an address; a pipeline can hand it on.
 
         >>> sid, ticket = Registry().subscribe("alice", "price > 5", lease="2h")
         >>> sid, len(ticket)
@@ -223,27 +256,72 @@ class Registry:
         """
         check_texts(subscriber, filter)
         length = lease_length(lease)
+        kept = Details(metadata=metadata_text(metadata or {}))
         ticket = new_ticket()
+
+        def add(turn: Turn, cost: int) -> int:
+            now = self._clock()
+            end = min(now + length, FOREVER)
+            record = turn.add(subscriber, filter, ticket_hash(ticket), now, end)
+            keep_details(turn.connection, record.id, kept)
+            self._charge(turn, record, cost, now)
+            return record.id
+
+        return Subscribed(self._write_text(filter, add), ticket)
+
+    def update(
+        self,
+        id: int,  # noqa: A002
+        ticket: str | None,
+        filter: str,  # noqa: A002
+        *,
+        metadata: Mapping[str, str] | None = None,
+        force: bool = False,
+    ) -> Subscription:
+        """Give a subscription another text; it keeps its id, its ticket and its lease.
+
+        Whoever follows the registry sees one change. The new text may be of another kind; of a select-join that has
+        changed, the subscriber's view is sent anew. `metadata` take the place of those that it had; None leaves them.
+
+        Raises FilterError as `subscribe` does, and TicketError as `renew` does; with `force`, for whoever runs the
+        registry, no ticket is asked for.
+
+        >>> subs = Registry()
+        >>> sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> subs.update(sid, ticket, "price > 6").filter, subs.sequence()
+        ('price > 6', 2)
+        """
+        check_texts("anybody", filter)
+        told = None if metadata is None else metadata_text(metadata)
+
+        def change(turn: Turn, cost: int) -> Subscription:
+            now = self._clock()
+            record = self._record(turn, id, ticket, now, force=force)
+            changed = turn.change(record._replace(filter=filter))
+            turn.forget_cost(record.id)
+            self._charge(turn, changed, cost, now)
+            kept = turn.details(record.id)
+            if told is not None:
+                kept = kept._replace(metadata=told)
+                turn.keep_details(record.id, kept)
+            return subscription_of(changed, kept)
+
+        return self._write_text(filter, change)
+
+    def _write_text(self, text: str, write: Callable[[Turn, int], T]) -> T:
+        """Check a text, and write it in a turn in which the schema is the one that it was checked against."""
         known = self._known
-        is_filter = kind_of(filter) is FILTER
-        found, cost = self._examine(filter, known)
+        is_filter = kind_of(text) is FILTER
+        found, cost = self._examine(text, known)
         for warning in found:
-            warnings.warn(warning, ExpensiveSubscription, stacklevel=2)
+            warnings.warn(warning, ExpensiveSubscription, stacklevel=3)
         while True:
             with self._store.turn() as turn:
                 if not is_filter or turn.schema == known.text:
-                    now = self._clock()
-                    end = min(now + length, FOREVER)
-                    if cost:
-                        charge(turn.connection, subscriber, filter, cost, self._limits, now)
-                    sid = turn.add(subscriber, filter, ticket_hash(ticket), now, end)
-                    if cost:
-                        keep_costs(turn.connection, {sid: cost})
-                    break
+                    return write(turn, cost)
             # Somebody gave the registry its schema meanwhile.
             known = self._known = read_schema(self._store, known)
-            _, cost = self._examine(filter, known)
-        return Subscribed(sid, ticket)
+            _, cost = self._examine(text, known)
 
     def _examine(self, text: str, known: KnownSchema) -> Examined:
         """What a subscription will cost. FilterError if it isn't one, or costs more than is allowed."""
@@ -253,19 +331,37 @@ class Registry:
             raise error
         return examined
 
+    def _charge(self, turn: Turn, record: Record, cost: int, now: int) -> None:
+        """Note what a subscription costs. FilterError, and nothing is written, if that is too much."""
+        if cost:
+            charge(turn.connection, record, cost, self._limits, now)
+            keep_costs(turn.connection, {record.id: cost})
+
+    def _record(self, turn: Turn, sid: int, ticket: str | None, now: int, *, force: bool) -> Record:
+        """The live subscription that somebody may change: by its ticket, or because it is theirs to run."""
+        if not force:
+            return check_ticket(turn, sid, "" if ticket is None else ticket, now)
+        number = as_int64(sid)
+        record = None if number is None else turn.find(number, now)
+        if record is None:
+            raise UnknownSubscription(f"no live subscription {sid}")
+        return record
+
     def _rules(self, known: KnownSchema) -> Rules:
         return Rules(known.schema, known.operators, self.catalog)
 
     def renew(
         self,
         id: int,  # noqa: A002
-        ticket: str,
+        ticket: str | None = None,
         lease: Lease = DEFAULT_LEASE,
+        *,
+        force: bool = False,
     ) -> Subscription:
         """Give a subscription a new lease, from now on; it may be shorter than what was left of the old one.
 
         Raises TicketError if there is no live subscription with this id and ticket. A subscription whose lease has
-        ended is gone: subscribe again.
+        ended is gone: subscribe again. With `force`, for whoever runs the registry, no ticket is asked for.
 
         >>> subs = Registry()
         >>> sid, ticket = subs.subscribe("alice", "price > 5")
@@ -275,9 +371,9 @@ class Registry:
         lease_length(lease)
         with self._store.turn() as turn:
             now = self._clock()
-            record = check_ticket(turn, id, ticket, now)
+            record = self._record(turn, id, ticket, now, force=force)
             renewed = turn.renew(record, lease_end(now, lease))
-        return subscription_of(renewed)
+            return subscription_of(renewed, turn.details(record.id))
 
     def resync(self, id: int, ticket: str) -> Subscription:  # noqa: A002
         """Ask that a select-join is sent everything again: for a subscriber that has lost its `JoinView`.
@@ -304,7 +400,7 @@ class Registry:
                     f"subscription {id} is a {kind.name}: only select-joins have a view that can be sent again. What "
                     f"a {kind.name} was sent before stands in the sink"
                 )
-            return subscription_of(turn.resync(record))
+            return subscription_of(turn.resync(record), turn.details(record.id))
 
     def unsubscribe(self, id: int, ticket: str) -> None:  # noqa: A002
         """Remove a subscription. Raises TicketError as `renew` does.
@@ -317,7 +413,11 @@ class Registry:
         >>> subs.unsubscribe(sid, ticket)
         """
         with self._store.turn() as turn:
-            turn.remove([check_ticket(turn, id, ticket, self._clock()).id])
+            now = self._clock()
+            record = check_ticket(turn, id, ticket, now)
+            turn.remove(
+                [record.id], Ending("unsubscribed", "somebody who has its ticket did so", now)
+            )
 
     def remove(self, id: int) -> None:  # noqa: A002
         """Remove a subscription without its ticket: for whoever runs the registry, and so may write to its tables.
@@ -332,12 +432,13 @@ class Registry:
         """
         number = as_int64(id)
         with self._store.turn() as turn:
-            if number is None or not turn.is_there(number, self._clock()):
+            now = self._clock()
+            if number is None or not turn.is_there(number, now):
                 raise UnknownSubscription(f"no live subscription {id}")
-            turn.remove([number])
+            turn.remove([number], Ending("removed", "whoever runs the registry did so", now))
 
-    def sweep(self) -> int:
-        """Free the room of expired subscriptions; how many there were.
+    def sweep(self, history: Lease = DEFAULT_HISTORY) -> int:
+        """Free the room of expired subscriptions; how many there were. Forgets what ended before the `history`.
 
         Nothing depends on it: they don't match, and aren't listed, from the moment their lease ends. Run it once in a
         while on a registry with short leases.
@@ -345,10 +446,27 @@ class Registry:
         >>> Registry().sweep()
         0
         """
+        kept = lease_length(history)
         with self._store.turn() as turn:
-            expired = turn.find_expired(self._clock())
-            turn.remove(expired)
+            now = self._clock()
+            expired = turn.find_expired(now)
+            turn.remove(
+                expired, Ending("expired", "its lease ended, and nobody had renewed it", None)
+            )
+            forget_ends(turn.connection, now - kept)
         return len(expired)
+
+    def ended(self, id: int) -> Ended | None:  # noqa: A002
+        """How a subscription ended that isn't there any more, if the history still has it.
+
+        >>> subs = Registry()
+        >>> sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> subs.unsubscribe(sid, ticket)
+        >>> subs.ended(sid).how
+        'unsubscribed'
+        """
+        number = as_int64(id)
+        return None if number is None else self._store.find_end(number)
 
     def get(self, id: int) -> Subscription:  # noqa: A002
         """The live subscription with this id, or UnknownSubscription.
@@ -358,12 +476,12 @@ class Registry:
         'alice'
         """
         number = as_int64(id)
-        record = None if number is None else self._store.find(number, self._clock())
-        if record is None:
+        found = None if number is None else self._store.find(number, self._clock())
+        if found is None:
             raise UnknownSubscription(
                 f"there is no live subscription {id}: list them to see which there are"
             )
-        return subscription_of(record)
+        return subscription_of(*found)
 
     def __len__(self) -> int:
         return self._store.count(self._clock())
@@ -381,12 +499,26 @@ class Registry:
         tickets: bool = False,
         on_error: Literal["raise", "skip"] = "raise",
         progress: bool | None = None,
+        *,
+        external_id: str | None = None,
+        metadata: Sequence[str] | None = None,
+        replace: bool = False,
+        source_name: str = "",
     ) -> LoadReport:
-        """Add many subscriptions in one transaction: all of them or, on any error, none.
+        """Add many subscriptions in one transaction, or change those that are there: all or, on any error, none.
 
-        `source` is a Spark, pandas or Polars DataFrame, an Arrow table, the path of a Parquet file or folder or of a
-        JSON lines file; `id`, `subscriber` and `filter` name its columns. With `id=None`, or without a column `id`, the
-        registry assigns the ids. Without `tickets=True` nobody gets a ticket: such subscriptions end with their lease.
+        `source` is a Spark, pandas or Polars DataFrame, an Arrow table, the path of a Parquet file or folder, or of a
+        file of JSON lines or CSV; `id`, `subscriber` and `filter` name its columns. With `id=None`, or without a column
+        `id`, the registry assigns the ids. Without `tickets=True` nobody gets a ticket: such subscriptions end with
+        their lease, or are ended by whoever runs the registry.
+
+        The same source can be loaded again: a row is known again by its id or, with `external_id`, by what stands in
+        that column (the registry then assigns the ids). What has changed is changed; all get a new lease. With
+        `replace`, subscriptions end that an earlier load had and this one hasn't: those with an external id of the same
+        `source_name`, and no others.
+
+        All other columns are kept as the subscriptions' metadata, in texts; `metadata` names those that are to be,
+        `()` leaves what is there as it is.
 
         Bad rows: `on_error="raise"` raises SubscriptionErrors with all of them, `"skip"` loads the others and puts
         them into the report. `progress` shows a bar; by default if stderr is a terminal.
@@ -399,8 +531,21 @@ class Registry:
         """
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
-        options = LoadOptions(lease_length(lease), tickets, on_error == "skip")
-        incoming = read_source(source, SourceColumns(id, subscriber, filter))
+        if isinstance(metadata, str):
+            raise ValueError(f"metadata is a list of columns: [{metadata!r}]")
+        if external_id is None and (replace or source_name):
+            raise RegistryError(
+                "only subscriptions with external ids are replaced, or have a source: name the column of external ids"
+            )
+        if source_name and (wrong := name_error(source_name, "name of the source")) is not None:
+            raise RegistryError(wrong)
+        options = LoadOptions(
+            lease_length(lease), tickets, on_error == "skip", source_name, replace
+        )
+        columns = SourceColumns(
+            id if external_id is None else None, subscriber, filter, external_id, metadata
+        )
+        incoming = read_source(source, columns)
         while True:
             self._known = read_schema(self._store, self._known)
             rules = LoadRules(self._known, self._rules(self._known), self.limits)
@@ -467,6 +612,8 @@ class Registry:
         reopen = functools.partial(
             type(self).open, create=False, clock=self._clock, operators=tuple(self.operators)
         )
+        if isinstance(self._store, AddressedStore):
+            return _reopen_with_metadata, (reopen, self.url)
         return reopen, (self.url,)
 
     def list(
@@ -489,6 +636,10 @@ class Registry:
             raise ValueError(f"there is no kind {kind!r}: give {', '.join(known)}")
         now = None if include_expired else self._clock()
         if kind is None:
-            return map(subscription_of, self._store.records(subscriber, now, limit))
-        found = map(subscription_of, self._store.records(subscriber, now, None))
-        return itertools.islice((one for one in found if one.kind == kind), limit)
+            return starmap(subscription_of, self._store.records(subscriber, now, limit))
+        found = starmap(subscription_of, self._store.records(subscriber, now, None))
+        return islice((one for one in found if one.kind == kind), limit)
+
+
+def _reopen_with_metadata(reopen: Callable[[str], Registry], url: str) -> Registry:
+    return reopen(url).with_metadata()

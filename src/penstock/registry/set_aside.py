@@ -11,6 +11,7 @@ from sqlalchemy import delete, insert, select
 
 from penstock.base.checked_files import checksum_of
 from penstock.registry.bad_rows import WRONG_CHECKSUM
+from penstock.registry.history import Ending
 from penstock.registry.queries import is_intact
 from penstock.registry.records import utc_time
 from penstock.registry.store import Store
@@ -38,7 +39,7 @@ def set_aside(store: Store, sid: int, reason: str, now: int) -> bool:
         record = turn.find(sid, now)
         if record is None:
             return False
-        turn.remove([sid])
+        turn.remove([sid], Ending("set aside", reason, now))
         row = {"id": sid, "subscriber": record.subscriber, "filter": record.filter}
         row |= {"reason": reason, "time": now}
         turn.connection.execute(delete(set_aside_table).where(set_aside_table.c.id == sid))

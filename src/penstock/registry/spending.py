@@ -5,7 +5,7 @@ Costs are those of `matching.costs`. Most subscriptions have none; those that do
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict
 
 from sqlalchemy import Connection, delete, insert, select
@@ -16,6 +16,7 @@ from penstock.registry.checksums import checksum_of_cost
 from penstock.registry.kinds import kind_of
 from penstock.registry.limits import Limits
 from penstock.registry.queries import keep_only_row, live, read_only_row
+from penstock.registry.records import Record
 from penstock.registry.store import Store
 from penstock.registry.tables import costs as costs_table
 from penstock.registry.tables import limits as limits_table
@@ -36,8 +37,13 @@ def keep_limits(store: Store, limits: Limits) -> None:
         keep_only_row(turn.connection, limits_table.c.limits, json.dumps(asdict(limits)))
 
 
-def sum_costs(connection: Connection, subscribers: Sequence[str], now: int) -> Counter[str]:
-    """What the live subscriptions of some subscribers cost together. RegistryError if a row is damaged."""
+def sum_costs(
+    connection: Connection, subscribers: Sequence[str], now: int, besides: Set[int] = frozenset()
+) -> Counter[str]:
+    """What the live subscriptions of some subscribers cost together, but for some that are about to change.
+
+    RegistryError if a row is damaged.
+    """
     s, c = subscriptions.c, costs_table.c
     found: Counter[str] = Counter()
     for first in range(0, len(subscribers), 500):
@@ -52,7 +58,8 @@ def sum_costs(connection: Connection, subscribers: Sequence[str], now: int) -> C
                 raise RegistryError(
                     f"row {sid} of {costs_table.name} can't be read: {WRONG_CHECKSUM}; {BAD_ROW_HINT.format(sid)}"
                 )
-            found[name] += cost
+            if sid not in besides:
+                found[name] += cost
     return found
 
 
@@ -79,11 +86,10 @@ def check_cost(text: str, cost: int, limits: Limits) -> FilterError | None:
     )
 
 
-def charge(
-    connection: Connection, subscriber: str, text: str, cost: int, limits: Limits, now: int
-) -> None:
-    """FilterError if a filter is too much beside the others of its subscriber."""
-    before = sum_costs(connection, [subscriber], now)[subscriber]
+def charge(connection: Connection, record: Record, cost: int, limits: Limits, now: int) -> None:
+    """FilterError if a subscription is too much beside the others of its subscriber."""
+    subscriber, text = record.subscriber, record.filter
+    before = sum_costs(connection, [subscriber], now, besides={record.id})[subscriber]
     error = check_total(text, cost, before, limits)
     if error is not None:
         raise error

@@ -22,8 +22,7 @@ from sqlalchemy.pool import StaticPool
 
 from penstock.base.errors import RegistryError
 from penstock.registry.bad_rows import RawText
-from penstock.registry.databases import COLUMNS, Database, DatabaseRow
-from penstock.registry.tables import subscriptions
+from penstock.registry.databases import Database, DatabaseRow, column_names
 
 
 class SQLite(Database):
@@ -108,16 +107,18 @@ class SQLite(Database):
                 "a write-ahead log; use a local disk, or PostgreSQL"
             )
 
-    def insert(self, connection: Connection, rows: Iterable[DatabaseRow], count: int) -> None:
+    def insert(
+        self, connection: Connection, table: Table, rows: Iterable[DatabaseRow], count: int
+    ) -> None:
         # Many new rows: sorting an index anew is several times faster than putting each row into
         # its place.
-        there = connection.scalar(select(func.count()).select_from(subscriptions)) or 0
-        rebuilt = subscriptions.indexes if count > max(there // 2, 10_000) else ()
+        there = connection.scalar(select(func.count()).select_from(table)) or 0
+        rebuilt = table.indexes if count > max(there // 2, 10_000) else ()
         for index in rebuilt:
             index.drop(connection)
-        marks = ", ".join("?" * len(COLUMNS))
+        marks = ", ".join("?" * len(table.columns))
         _driver(connection).executemany(
-            f"INSERT INTO {subscriptions.name} ({', '.join(COLUMNS)}) VALUES ({marks})", rows
+            f"INSERT INTO {table.name} ({column_names(table)}) VALUES ({marks})", rows
         )
         for index in rebuilt:
             index.create(connection)

@@ -18,18 +18,24 @@ from penstock.base.errors import RegistryError
 from penstock.matching.subscription_rows import Changes, Rows
 from penstock.registry.bad_rows import BadRow
 from penstock.registry.databases import Database
+from penstock.registry.details import bad_details, find_details, read_details
+from penstock.registry.history import Ended, find_end
 from penstock.registry.queries import (
     Head,
-    Ids,
     all_columns,
     find,
     is_removed,
     live,
-    present,
     read_head,
 )
-from penstock.registry.records import Record
-from penstock.registry.tables import FORMAT, metadata, registry, resyncs, subscriptions
+from penstock.registry.records import NO_DETAILS, Details, Record
+from penstock.registry.tables import (
+    FORMAT,
+    metadata,
+    registry,
+    resyncs,
+    subscriptions,
+)
 from penstock.registry.turns import Turn
 from penstock.registry.upgrades import upgrade
 
@@ -62,14 +68,20 @@ class Store:
         with self.reading() as connection:
             return read_head(connection)
 
-    def find(self, sid: int, now: int) -> Record | None:
+    def find(self, sid: int, now: int) -> tuple[Record, Details] | None:
         """The live subscription with this id."""
         with self.reading() as connection:
-            return find(connection, sid, now)
+            record = find(connection, sid, now)
+            return None if record is None else (record, find_details(connection, sid))
+
+    def find_end(self, sid: int) -> Ended | None:
+        """How a subscription ended, if that is known."""
+        with self.reading() as connection:
+            return find_end(connection, sid)
 
     def records(
         self, subscriber: str | None, now: int | None, limit: int | None
-    ) -> Iterator[Record]:
+    ) -> Iterator[tuple[Record, Details]]:
         """Subscriptions in order of id, of one subscriber or of all, live at `now` or all; read page by page."""
         wanted = [not_(_s.removed) if now is None else live(now)]
         if subscriber is not None:
@@ -80,9 +92,9 @@ class Store:
             size = min(left, _PAGE)
             with self.reading() as connection:
                 table, bad = self.database.fetch_rows(connection, statement.limit(size))
-            yield from (
-                Record(**row) for row in table.drop_columns(["removed", "checksum"]).to_pylist()
-            )
+                kept = read_details(connection, table.column("id").to_numpy())
+            for row in table.drop_columns(["removed", "checksum"]).to_pylist():
+                yield Record(**row), kept.get(row["id"], NO_DETAILS)
             ids = [*table.column("id").to_pylist(), *(row.id for row in bad)]
             if len(ids) < size:
                 return
@@ -90,20 +102,16 @@ class Store:
             statement = statement.where(_s.id > max(ids))
 
     def bad_rows(self) -> list[BadRow]:
-        """The rows of subscriptions that can't be relied upon, removed ones included, in order of id."""
+        """The rows of subscriptions, removed ones included, and of their details that can't be relied upon."""
         with self.reading() as connection:
             bad = self.database.fetch_rows(connection, select(*all_columns))[1]
+            bad += bad_details(connection)
         return sorted(bad, key=lambda row: row.id)
 
     def count(self, now: int) -> int:
         """How many subscriptions are live."""
         with self.reading() as connection:
             return connection.scalar(select(func.count()).where(live(now))) or 0
-
-    def live_among(self, ids: Ids, now: int) -> Ids:
-        """Those of `ids` that live subscriptions have."""
-        with self.reading() as connection:
-            return present(self.database, connection, ids, now)[0]
 
     def active(self, now: int) -> Rows:
         """All live subscriptions in order of id, at one sequence number."""

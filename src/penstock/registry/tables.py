@@ -9,10 +9,12 @@
     penstock_costs           of subscriptions that cost something: id, cost
     penstock_set_aside       id, subscriber, filter, reason, time
     penstock_resyncs         of subscriptions that were to be sent everything again: id, sequence
+    penstock_details         of subscriptions that have an external id or metadata: id, source, external, metadata
+    penstock_history         how subscriptions ended: id, subscriber, filter, how, reason, time
 
-Each but the last has a `checksum` besides, of all that a row says: `checksums` for subscriptions and costs,
-`checked_files` for the others. A resync that isn't as it was written harms nobody: a view is sent once too often, or
-its owner asks again. A registry of an earlier format is brought to this one by `upgrades`.
+Each but that of resyncs has a `checksum` besides, of all that a row says: `checksums` for subscriptions, costs and
+details, `checked_files` for the others. A resync that isn't as it was written harms nobody: a view is sent once too
+often, or its owner asks again. A registry of an earlier format is brought to this one by `upgrades`.
 
 Every change of a subscription (added, renewed, resynced, removed) takes the next number from
 `penstock_registry.sequence` in the transaction that makes it, and leaves that number in the subscription's row. So the
@@ -44,7 +46,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT = 3
+FORMAT = 4
 """Number of this layout. A change of it needs a step in `upgrades`."""
 
 metadata = MetaData()
@@ -117,3 +119,23 @@ set_aside = Table(
 )
 
 resyncs = Table("penstock_resyncs", metadata, _id(), _needed("sequence", BigInteger))
+
+details = Table(
+    "penstock_details",
+    metadata,
+    _id(),
+    Column("source", Text),
+    Column("external", Text),
+    _needed("metadata", Text),
+    _checksum(),
+    Index("penstock_details_external", "source", "external", unique=True),
+)
+
+history = Table(
+    "penstock_history",
+    metadata,
+    _id(),
+    *(_needed(name, Text) for name in ("subscriber", "filter", "how", "reason")),
+    _needed("time", BigInteger),
+    _checksum(),
+)

@@ -9,15 +9,24 @@ It knows numbers, texts and hashes, and nothing of filters, leases or schemas: i
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from sqlalchemy import Connection, Table, bindparam, delete, insert, not_, select, update
 
+from penstock.base.arrays import Int64s
 from penstock.base.errors import RegistryError
+from penstock.registry.bad_rows import BadRow
 from penstock.registry.checksums import checksum_of_tombstone, checksums_of_rows
 from penstock.registry.databases import Database, DatabaseRow
-from penstock.registry.incoming import Incoming
+from penstock.registry.details import (
+    DetailsRow,
+    find_details,
+    keep_details,
+    keep_many_details,
+)
+from penstock.registry.history import Ending, note_ends
 from penstock.registry.queries import (
     FEW,
     Head,
@@ -28,9 +37,9 @@ from penstock.registry.queries import (
     present,
     read_head,
 )
-from penstock.registry.records import Record
+from penstock.registry.records import Details, Record
 from penstock.registry.statements import Statement
-from penstock.registry.tables import costs, registry, resyncs, subscriptions
+from penstock.registry.tables import costs, details, registry, resyncs, subscriptions
 
 ASSIGNED_BELOW = 2**62
 """Ids that the registry assigns stay below this. Loaded ids may be any int64."""
@@ -39,10 +48,15 @@ _CHUNK = 50_000  # rows turned from Arrow into Python at a time
 _s = subscriptions.c
 
 _add = Statement(insert(subscriptions))
-_renew = Statement(
+_change = Statement(
     update(subscriptions)
-    .where(_s.id == bindparam("renewed"))
-    .values(expires=bindparam("until"), sequence=bindparam("number"), checksum=bindparam("summed"))
+    .where(_s.id == bindparam("changed"))
+    .values(
+        filter=bindparam("words"),
+        expires=bindparam("until"),
+        sequence=bindparam("number"),
+        checksum=bindparam("summed"),
+    )
 )
 _remove = (
     update(subscriptions)
@@ -68,6 +82,29 @@ _count = Statement(
 )
 
 
+class WrittenRows(NamedTuple):
+    """Subscriptions to be written in bulk, in columns."""
+
+    ids: Ids
+    subscribers: pa.ChunkedArray
+    filters: pa.ChunkedArray
+    tickets: Sequence[bytes | None]
+    created: Int64s
+    expires: Int64s
+
+    def part(self, start: int, size: int) -> "WrittenRows":
+        """Some that stand together."""
+        end = start + size
+        return WrittenRows(
+            self.ids[start:end],
+            self.subscribers.slice(start, size),
+            self.filters.slice(start, size),
+            self.tickets[start:end],
+            self.created[start:end],
+            self.expires[start:end],
+        )
+
+
 class Turn:
     """A writing transaction that holds the registry's row: until it ends, only it changes things."""
 
@@ -86,23 +123,41 @@ class Turn:
 
     def add(
         self, subscriber: str, text: str, ticket: bytes | None, created: int, expires: int
-    ) -> int:
-        """Add a subscription; its id."""
+    ) -> Record:
+        """Add a subscription."""
         record = Record(self.take_ids(1), subscriber, text, ticket, created, expires, self._next())
         _add.run(self.connection, **record._asdict(), removed=False, checksum=record.checksum)
-        return record.id
+        return record
 
     def renew(self, record: Record, expires: int) -> Record:
         """Give a subscription a new lease end."""
-        renewed = record._replace(expires=expires, sequence=self._next())
-        _renew.run(
+        return self.change(record._replace(expires=expires))
+
+    def change(self, record: Record) -> Record:
+        """Write the text and the lease end of a record to its subscription."""
+        changed = record._replace(sequence=self._next())
+        _change.run(
             self.connection,
-            renewed=record.id,
-            until=expires,
-            number=renewed.sequence,
-            summed=renewed.checksum,
+            changed=record.id,
+            words=record.filter,
+            until=record.expires,
+            number=changed.sequence,
+            summed=changed.checksum,
         )
-        return renewed
+        return changed
+
+    def details(self, sid: int) -> Details:
+        """What a subscription has beside its text."""
+        return find_details(self.connection, sid)
+
+    def keep_details(self, sid: int, kept: Details) -> None:
+        """Give a subscription these details, in place of those that it had."""
+        self._forget(details, np.array([sid], np.int64))
+        keep_details(self.connection, sid, kept)
+
+    def forget_cost(self, sid: int) -> None:
+        """Forget what a subscription cost: its text is another one now."""
+        self._forget(costs, np.array([sid], np.int64))
 
     def resync(self, record: Record) -> Record:
         """Note that a subscription is to be sent everything again: a change of it that changes nothing else."""
@@ -111,10 +166,11 @@ class Turn:
         self.connection.execute(insert(resyncs), {"id": record.id, "sequence": noted.sequence})
         return noted
 
-    def remove(self, ids: Sequence[int]) -> None:
-        """Leave only tombstones of these subscriptions."""
+    def remove(self, ids: Sequence[int], ending: Ending) -> None:
+        """Leave only tombstones of these subscriptions, and in the history how they ended."""
         if not ids:
             return
+        note_ends(self._database, self.connection, np.array(ids, np.int64), ending)
         first, self.sequence = self.sequence + 1, self.sequence + len(ids)
         gone = [
             {"gone": sid, "number": number, "summed": checksum_of_tombstone(sid, number)}
@@ -130,6 +186,16 @@ class Turn:
         table, _ = self._database.fetch_rows(self.connection, wanted)
         ids: list[int] = table.column("id").to_pylist()
         return ids
+
+    def read(self, ids: Ids) -> tuple[pa.Table, list[BadRow]]:
+        """The rows of some ids, also of subscriptions that have ended; and those that can't be relied upon."""
+        tables, bad = [], []
+        for start in range(0, max(len(ids), 1), FEW):
+            wanted = select(*all_columns).where(among(_s.id, ids[start : start + FEW]))
+            table, more = self._database.fetch_rows(self.connection, wanted)
+            tables.append(table)
+            bad += more
+        return pa.concat_tables(tables), bad
 
     def is_there(self, sid: int, now: int) -> bool:
         """Whether there is a live subscription with this id, or a row of it that can't be relied upon."""
@@ -151,10 +217,16 @@ class Turn:
         self._forget(subscriptions, ids)
         self._forget_beside(ids)
 
+    def make_room(self, ids: Ids, reread: Ids) -> None:
+        """Delete the rows of subscriptions that are about to be written again, of those with another text the costs."""
+        self._forget(subscriptions, ids)
+        self._forget(details, ids)
+        self._forget(costs, reread)
+
     def _forget_beside(self, ids: Ids) -> None:
         """Delete what other tables know of subscriptions."""
-        self._forget(costs, ids)
-        self._forget(resyncs, ids)
+        for table in (costs, resyncs, details):
+            self._forget(table, ids)
 
     def _forget(self, table: Table, ids: Ids) -> None:
         for start in range(0, len(ids), FEW):
@@ -170,32 +242,25 @@ class Turn:
         return first
 
     def add_many(
-        self,
-        ids: Ids,
-        incoming: Incoming,
-        tickets: Sequence[bytes] | None,
-        created: int,
-        expires: int,
-        advance: Callable[[int], None],
+        self, written: WrittenRows, kept: Sequence[DetailsRow], advance: Callable[[int], None]
     ) -> None:
-        """Add subscriptions in bulk under these ids, which must be free (see `present`, `forget`, `take_ids`).
+        """Write subscriptions in bulk under ids that must be free (see `present`, `forget`, `take_ids`), with details.
 
         `advance` is called with how many rows are written so far.
         """
-        first = self.sequence + 1
+        first, count = self.sequence + 1, len(written.ids)
 
         def rows() -> Iterator[DatabaseRow]:
-            for start in range(0, len(ids), _CHUNK):
-                some = ids[start : start + _CHUNK]
-                size = len(some)
-                hashes = [None] * size if tickets is None else tickets[start : start + size]
+            for start in range(0, count, _CHUNK):
+                some = written.part(start, _CHUNK)
+                size = len(some.ids)
                 columns = {
-                    "id": some,
-                    "subscriber": incoming.subscribers.slice(start, size),
-                    "filter": incoming.filters.slice(start, size),
-                    "ticket": pa.array(hashes, pa.binary()),
-                    "created": np.full(size, created),
-                    "expires": np.full(size, expires),
+                    "id": some.ids,
+                    "subscriber": some.subscribers,
+                    "filter": some.filters,
+                    "ticket": pa.array(some.tickets, pa.binary()),
+                    "created": some.created,
+                    "expires": some.expires,
                     "sequence": np.arange(first + start, first + start + size),
                     "removed": np.zeros(size, np.bool_),
                 }
@@ -208,9 +273,10 @@ class Turn:
                 yield from zip(*lists, strict=True)
                 advance(start + size)
 
-        self._database.insert(self.connection, rows(), len(ids))
-        self.sequence += len(ids)
-        own = ids[ids < ASSIGNED_BELOW]
+        self._database.insert(self.connection, subscriptions, rows(), count)
+        keep_many_details(self._database, self.connection, kept)
+        self.sequence += count
+        own = written.ids[written.ids < ASSIGNED_BELOW]
         if len(own):
             self.last_assigned = max(self.last_assigned, int(own.max()))
 

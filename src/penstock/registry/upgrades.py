@@ -132,13 +132,35 @@ def _add_resyncs(database: Database, connection: Connection) -> None:
             f"CREATE TABLE penstock_resyncs (id {key} NOT NULL PRIMARY KEY, sequence BIGINT NOT NULL)"
         )
     )
+    _set_format(connection, 3)
+
+
+def _set_format(connection: Connection, number: int) -> None:
+    """Say in the registry's row that it has this format, unless that row was changed."""
     (row,) = connection.execute(select(registry)).mappings().all()
     says = {name: row[name] for name in row if name not in ("one", "checksum")}
     if not is_intact(says, row["checksum"]):
         raise table_damage(registry.name, WRONG_CHECKSUM)
-    checksum = checksum_of(says | {"format": 3})
-    connection.execute(update(registry).values(format=3, checksum=checksum))
+    checksum = checksum_of(says | {"format": number})
+    connection.execute(update(registry).values(format=number, checksum=checksum))
 
 
-_STEPS: dict[int, UpgradeStep] = {1: _add_checksums, 2: _add_resyncs}
+# --- 3 to 4: external ids, metadata, history ----------------------------------------------------
+
+
+def _add_details(database: Database, connection: Connection) -> None:
+    key = "INTEGER" if connection.dialect.name == "sqlite" else "BIGINT"
+    checksum = "checksum BIGINT DEFAULT 0 NOT NULL"
+    for words in (
+        f"CREATE TABLE penstock_details (id {key} NOT NULL PRIMARY KEY, source TEXT, external TEXT, "
+        f"metadata TEXT NOT NULL, {checksum})",
+        "CREATE UNIQUE INDEX penstock_details_external ON penstock_details (source, external)",
+        f"CREATE TABLE penstock_history (id {key} NOT NULL PRIMARY KEY, subscriber TEXT NOT NULL, "
+        f"filter TEXT NOT NULL, how TEXT NOT NULL, reason TEXT NOT NULL, time BIGINT NOT NULL, {checksum})",
+    ):
+        connection.execute(text(words))
+    _set_format(connection, 4)
+
+
+_STEPS: dict[int, UpgradeStep] = {1: _add_checksums, 2: _add_resyncs, 3: _add_details}
 """By the format that a step starts from."""

@@ -60,8 +60,8 @@ def explain_pattern(
         raise PenstockError(f"{len(documents)} documents: give one to explain")
     pattern = parse_pattern(text)
     verdicts = tuple(_verdicts(pattern, documents, _furthest(pattern, documents)))
-    truth = all(verdict.truth for verdict in verdicts)
-    return Explanation(sid, text, truth, verdicts, lease_end <= now)
+    lacking = sum(verdict.truth is not True for verdict in verdicts)
+    return Explanation(sid, text, not lacking, verdicts, lease_end <= now, lacking)
 
 
 def _furthest(pattern: TreePattern, documents: Documents) -> list[int | None]:

@@ -86,6 +86,7 @@ class Publisher:
         self._now = EVER  # of the last time
         self._steady = EVER, EVER  # from when until when nobody's lease ends
         self._texts: dict[int, str] = {}  # of the version that was published last
+        self._names: dict[int, str] = {}  # of the same
         self.version: Version | None = None
         self.misfits: dict[int, str] = {}
         self._damaged = snapshots.damaged_versions()
@@ -97,6 +98,7 @@ class Publisher:
             self.misfits = {sid: why for sid, (_, why) in self.version.set_aside.items()}
             known = snapshots.subscriptions(self.version.number)
             self._texts = {sid: newcomer.text for sid, newcomer in known.items()}
+            self._names = {sid: newcomer.subscriber for sid, newcomer in known.items()}
             self._resynced = self.version.sequence
 
     def publish(self, plan: Statistics | None = None) -> Version:
@@ -111,7 +113,7 @@ class Publisher:
             row = self._rows.get(sid)
             if row is None or row.end <= now:
                 gone.add(sid)
-            elif sid in again or self._texts.get(sid) != row.text:
+            elif sid in again or self._told(sid) != (row.text, row.subscriber):
                 come[sid] = row.text
         wrong = self._fits(come) if come else {}
         misfits = {sid: why for sid, why in self.misfits.items() if sid not in touched}
@@ -128,9 +130,14 @@ class Publisher:
         self._note(now, sequence, touched)
         self.misfits = misfits
         for sid in gone:
-            del self._texts[sid]
+            del self._texts[sid], self._names[sid]
         self._texts |= come
+        self._names |= {sid: self._rows[sid].subscriber for sid in come}
         return self.version
+
+    def _told(self, sid: int) -> tuple[str | None, str | None]:
+        """The text and the subscriber's name that the last version has."""
+        return self._texts.get(sid), self._names.get(sid)
 
     def _publish(self, sequence: int, different: Difference) -> Version:
         identity = self._source.identity
@@ -212,8 +219,8 @@ class Publisher:
 class Follower:
     """Publishes the select-joins of a registry into a folder."""
 
-    def __init__(self, url: str, folder: str, stages: str) -> None:
-        self._url, self._folder = url, folder
+    def __init__(self, url: str, folder: str, stages: str, metadata: bool = False) -> None:
+        self._url, self._folder, self._metadata = url, folder, metadata
         self._stages = read_stages(stages)
         self._registry: Subscriptions | None = None
         self._publisher: Publisher | None = None
@@ -228,7 +235,8 @@ class Follower:
         """
         if self._registry is None or self._publisher is None:
             try:
-                self._registry = Subscriptions.open(self._url, create=False)
+                opened = Subscriptions.open(self._url, create=False)
+                self._registry = opened.with_metadata() if self._metadata else opened
             except RegistryError as error:
                 return self._kept(error)
             self._publisher = Publisher(

@@ -154,7 +154,7 @@ class JoinStreams:
     """Streams of changes of tables, by table.
 
     `records` are the tables whose streams have bad records among them, and how these are written; `refused` are changes
-    of no table, as JSON.
+    of no table, as JSON. With `metadata`, notifications have addresses in place of subscribers.
     """
 
     frames: Frames
@@ -162,6 +162,7 @@ class JoinStreams:
     options: JoinOptions
     records: Mapping[str, Records]
     refused: DataFrame | None = None
+    metadata: bool = False
 
     def notifications(self, url: str, home: AnyPath, letters: str, explode: bool) -> DataFrame:
         """The stream of what the select-joins of a registry get of them.
@@ -178,7 +179,8 @@ class JoinStreams:
         spark = next(iter(self.frames.values())).sparkSession
         _use_rocks_db(spark)
         spark.dataSource.register(SelectJoinSource)
-        words = spark.readStream.format(FORMAT).options(**options_of(url, str(home), stages)).load()
+        options = options_of(url, str(home), stages, metadata=self.metadata)
+        words = spark.readStream.format(FORMAT).options(**options).load()
         parcels = []
         versioned = {}
         for table, frame in self.frames.items():

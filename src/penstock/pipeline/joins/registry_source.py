@@ -38,7 +38,9 @@ _TICKS = 50  # in a window: a tuple expires at most a fiftieth of its window lat
 _SECOND = 1_000_000
 
 
-def options_of(url: str, folder: str, stages: "Stages") -> dict[str, str]:
+def options_of(
+    url: str, folder: str, stages: "Stages", *, metadata: bool = False
+) -> dict[str, str]:
     """The options of the source: the stages, and of these what its words need."""
     declared = [name for name, _ in stages.catalog.declared]
     lengths = [window.length for window in stages.windows.values()]
@@ -49,7 +51,13 @@ def options_of(url: str, folder: str, stages: "Stages") -> dict[str, str]:
         "tick": max(_SECOND, min(lengths) // _TICKS) if lengths else None,
     }
     stages_ = json.dumps(stages.to_dict())
-    return {"url": url, "folder": folder, "stages": stages_, "words": json.dumps(words)}
+    return {
+        "url": url,
+        "folder": folder,
+        "stages": stages_,
+        "words": json.dumps(words),
+        "metadata": "yes" if metadata else "no",
+    }
 
 
 class _Word(InputPartition):
@@ -71,7 +79,9 @@ class _Watcher(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _follower(self) -> "Follower":
         from penstock.pipeline.joins.following import Follower
 
-        return Follower(self._options["url"], self._options["folder"], self._options["stages"])
+        options = self._options
+        metadata = options["metadata"] == "yes"
+        return Follower(options["url"], options["folder"], options["stages"], metadata)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"version": 0, "tick": 0}

@@ -1,0 +1,87 @@
+"""What is wrong with the rows of a bulk load, but for what their filters say."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.base.arrays import Bools
+from penstock.base.durations import quote_briefly
+from penstock.base.errors import FilterError
+from penstock.registry.details import metadata_error
+from penstock.registry.incoming import Incoming
+from penstock.registry.limits import (
+    MAX_METADATA,
+    MAX_SUBSCRIBER,
+    filter_error,
+    name_error,
+    subscriber_error,
+)
+
+RowErrors = dict[int, FilterError]  # by row of the source, 0 the first
+
+
+def row_errors(incoming: Incoming) -> RowErrors:
+    """What is wrong with rows, but for what their filters say: the first error of each row."""
+    names, filters = incoming.subscribers, incoming.filters
+    errors: RowErrors = {}
+
+    def add(bad: Bools, reason: Callable[[int], str]) -> None:
+        for row in np.flatnonzero(bad).tolist():
+            if row not in errors:
+                errors[row] = FilterError(filters[row].as_py() or "", reason(row))
+
+    for what, keys in (("id", incoming.ids), ("external id", incoming.externals)):
+        if keys is not None:
+            add(_mask(keys.is_null()), lambda row, what=what: f"the {what} is null")
+            add(
+                _repeated(keys),
+                lambda row, what=what, keys=keys: (
+                    f"the {what} {_shown(keys[row])} stands in an earlier row too"
+                ),
+            )
+    add(_mask(names.is_null()), lambda row: "the subscriber is null")
+    add(_mask(filters.is_null()), lambda row: "the filter is null")
+    add(_unfit(names), lambda row: subscriber_error(names[row].as_py()) or "refused")
+    add(
+        _mask(pc.match_substring(filters, "\0")),
+        lambda row: filter_error(filters[row].as_py()) or "refused",
+    )
+    if incoming.externals is not None:
+        found = incoming.externals
+        add(_unfit(found), lambda row: name_error(found[row].as_py(), "external id") or "refused")
+    if incoming.metadata is not None:
+        texts = incoming.metadata
+        suspect = np.asarray(pc.binary_length(texts)) > MAX_METADATA
+        suspect |= _mask(pc.match_substring(texts, "\\u0000"))
+        for row in np.flatnonzero(suspect).tolist():
+            wrong = metadata_error(texts[row].as_py())
+            if wrong is not None and row not in errors:
+                errors[row] = FilterError(filters[row].as_py() or "", wrong)
+    return errors
+
+
+def _repeated(keys: pa.ChunkedArray) -> Bools:
+    """Which rows have a key that an earlier row has too."""
+    codes = pc.dictionary_encode(keys).combine_chunks().indices.fill_null(-1).to_numpy()
+    found = np.ones(len(codes), np.bool_)
+    found[np.unique(codes, return_index=True)[1]] = False
+    return found & (codes >= 0)
+
+
+def _unfit(names: pa.ChunkedArray) -> Bools:
+    """Which names may be empty, too long, or no text that can be kept."""
+    too_long = np.asarray(pc.binary_length(names).fill_null(0)) > MAX_SUBSCRIBER
+    unfit: Bools = too_long | _mask(pc.match_substring_regex(names, "^\\s*$|\\x00"))
+    return unfit
+
+
+def _shown(value: Any) -> str:
+    found = value.as_py()
+    return quote_briefly(found) if isinstance(found, str) else str(found)
+
+
+def _mask(column: pa.ChunkedArray) -> Bools:
+    return np.asarray(pc.fill_null(column, False), dtype=np.bool_)
