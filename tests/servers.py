@@ -52,7 +52,7 @@ def postgresql() -> Iterator[str]:
     try:
         if user is not None:
             shutil.chown(folder, user)
-        port = _free_port()
+        port = free_port()
         _run(
             user,
             [
@@ -168,7 +168,7 @@ def _run(user: str | None, command: list[str | Path]) -> None:
         raise NoServer(f"{command[0]} failed: {(done.stderr or done.stdout).strip()[-500:]}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -182,7 +182,7 @@ class Nats:
     """A NATS server: where it is, and its life."""
 
     def __init__(self, program: str, folder: Path, arguments: tuple[str, ...]) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"nats://127.0.0.1:{self.port}"
         self._log = folder / "log"
         self._command = [
@@ -358,7 +358,7 @@ def _is_for_spark(jar: Path) -> bool:
 
 def _configure_kafka(folder: Path) -> int:
     """One node that is broker and controller, without ZooKeeper: its port."""
-    port, controller = _free_port(), _free_port()
+    port, controller = free_port(), free_port()
     settings = {
         "process.roles": "broker,controller",
         "node.id": 1,
@@ -401,7 +401,7 @@ _MOTO = ("moto[s3]==5.2.5", "flask==3.1.3", "flask-cors==6.0.5")
 def s3() -> Iterator[str]:
     """An S3 server that has one bucket, `penstock`, and takes any credentials: its URL."""
     packages = _moto()
-    port = _free_port()
+    port = free_port()
     with tempfile.TemporaryFile() as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],

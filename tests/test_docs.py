@@ -1,44 +1,59 @@
-"""The code blocks of README.md and docs/*.md run, so that what a reader copies works."""
+"""The code blocks of README.md and of docs run, so that what a reader copies works."""
 
 import re
 import shlex
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pages import PAGES, ROOT, Block, blocks, run_python
+from pyspark.sql import SparkSession
+from tests.pages import PAGES, ROOT, Block, blocks, run_page
+from tests.servers import free_port
+from tests.shell import shell_in, spark_in
+
+# These run where there is the Spark that they need: pipeline/kafka_script has Kafka's jars, cluster_script a cluster.
+_ELSEWHERE = {"saved-searches.md", "daily-batch.md"}
 
 
 def _needs_spark(page: Path) -> bool:
-    return any(
-        b.language == "python" and "no-run" not in b.tags and re.search(r"\bspark\b", b.text)
-        for b in blocks(page)
-    )
+    pattern = {"python": r"\bspark\b", "sh": r"penstock (match|run)\b"}
+    return any(b.runs and re.search(pattern[b.language], b.text) for b in blocks(page))
 
 
-def _pages() -> list[Any]:
-    runnable = [p for p in PAGES if any(b.language == "python" for b in blocks(p))]
-    return [
-        pytest.param(p, id=p.name, marks=[pytest.mark.spark] if _needs_spark(p) else [])
-        for p in runnable
-    ]
+def _pages(*, with_spark: bool) -> list[Any]:
+    runnable = [p for p in PAGES if p.name not in _ELSEWHERE and any(b.runs for b in blocks(p))]
+    return [pytest.param(p, id=p.stem) for p in runnable if _needs_spark(p) == with_spark]
 
 
-@pytest.mark.parametrize("page", _pages())
-def test_python_blocks_run(
-    page: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All Python blocks of a page, in order, in an empty folder; values after `# ->` are checked."""
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Executes a page in an empty folder: its Python, and its commands."""
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {"__name__": page.stem}
-    if _needs_spark(page):
-        namespace["spark"] = request.getfixturevalue("spark")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", category=UserWarning)
-        for block in blocks(page):
-            if block.language == "python" and "no-run" not in block.tags:
-                run_python(block, namespace)
+
+    def run(page: Path, **names: Any) -> None:
+        with shell_in(tmp_path) as shell, warnings.catch_warnings():
+            warnings.simplefilter("ignore", category=UserWarning)
+            run_page(page, shell, {"8080": str(free_port())}, **names)
+
+    return run
+
+
+@pytest.mark.parametrize("page", _pages(with_spark=False))
+def test_pages_run(page: Path, run: Callable[..., None]) -> None:
+    """What is shown after `# ->` is the value, and what is shown as output is printed."""
+    run(page)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", _pages(with_spark=True))
+def test_pages_run_on_spark(
+    page: Path, run: Callable[..., None], spark: SparkSession, tmp_path: Path
+) -> None:
+    """As above, in the session that the tests share; a live `penstock run` has its own."""
+    with spark_in(tmp_path, spark):
+        run(page, spark=spark)
 
 
 def _commands() -> list[Any]:
@@ -65,7 +80,7 @@ def test_commands_exist_with_their_options(command: str) -> None:
 
     words = shlex.split(command, comments=True)[1:]
     words = words[
-        : next((i for i, w in enumerate(words) if w in ("|", ">", "&", "&&")), len(words))
+        : next((i for i, w in enumerate(words) if w in ("|", ">", "2>", "&", "&&")), len(words))
     ]
     program: Any = typer.main.get_command(app)
     if words and words[0] in getattr(program, "commands", {}):

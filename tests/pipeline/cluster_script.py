@@ -1,15 +1,20 @@
-"""`match` and a pipeline on executors in processes of their own. Run by test_local_cluster.py."""
+"""`match`, a pipeline and a page of the guide on executors in processes of their own. Run by test_local_cluster.py."""
 
+import contextlib
 import sys
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
+from tests.pages import GUIDE, run_page
+from tests.shell import penstock as penstock_program
+from tests.shell import shell_in, spark_in
 
 import penstock
 from penstock.pipeline import local_session
 
 from .door import story
-from .elsewhere import tell
+from .elsewhere import message_of, tell
 from .scenes import crowd, delivered, market, pipeline, run, tick, write_events
 
 FILTERS = ["price >= 100", "symbol = 'A'"]
@@ -35,9 +40,11 @@ def main(folder: Path) -> None:
         write_events(folder / "in", f"{number}.json", [tick(number, price=100), "oops"])
     metrics = run(pipeline(folder, spark, subs, snapshots=folder / "snapshots"))
     door = story(spark, folder / "door")
+    guide = message_of(lambda: run_guide(folder / "guide", spark))
     many = crowd()
     covering = many.covering(spark=spark, folder=folder)
     tell(
+        guide=guide,
         door=door,
         covering=covering.table() == many.covering().table(),
         covered=covering.table()["covered_by"].is_valid().to_pylist().count(True),
@@ -48,6 +55,18 @@ def main(folder: Path) -> None:
         summary=metrics.summary(),
     )
     spark.stop()
+
+
+def run_guide(folder: Path, spark: SparkSession) -> None:
+    """The guide's page of a cluster. `spark-submit` is there already: this is what it would start."""
+    folder.mkdir()
+
+    def submit(words: list[str]) -> None:
+        penstock_program(words[words.index("job.py") + 1 :])
+
+    with contextlib.chdir(folder), spark_in(folder, spark), shell_in(folder) as shell:
+        shell.provide("spark-submit", submit)
+        run_page(GUIDE / "daily-batch.md", shell, {"/shared/alerts": str(folder)})
 
 
 if __name__ == "__main__":

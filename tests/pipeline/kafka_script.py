@@ -1,20 +1,25 @@
-"""A pipeline from a Kafka topic, stopped, started again and replayed. Run by test_kafka.py."""
+"""A pipeline from a Kafka topic, stopped, started again and replayed; a page of the guide. Run by test_kafka.py."""
 
+import contextlib
 import json
 import sys
 from pathlib import Path
+
+from pyspark.sql import SparkSession
+from tests.pages import GUIDE, run_page
+from tests.shell import shell_in, spark_in
 
 from penstock.delivery import CallableSink, KafkaSink
 from penstock.pipeline import Source, local_session
 from penstock.pipeline.pins import query_id
 
-from .elsewhere import tell
+from .elsewhere import message_of, tell
 from .scenes import SCHEMA, delivered, forget_commit, market, pipeline, run, tick
 
 TOPIC = "ticks"
 
 
-def main(folder: Path, address: str, jars: str) -> None:
+def main(folder: Path, address: str, jars: str, database: str) -> None:
     spark = local_session("local[2]", config={"spark.jars": jars})
 
     def send(*records: tuple) -> None:
@@ -68,7 +73,9 @@ def main(folder: Path, address: str, jars: str) -> None:
     )
     letters = (folder / "checkpoint/penstock/dead-letters").glob("*/batch=*/*.json")
     dead = [json.loads(line) for file in letters for line in file.read_text().splitlines()]
+    guide = message_of(lambda: run_guide(folder / "guide", spark, address, database))
     tell(
+        guide=guide,
         alerts=sorted(
             (row.key, row.value, [(h.key, bytes(h.value).decode()) for h in row.headers])
             for row in written
@@ -85,6 +92,35 @@ def main(folder: Path, address: str, jars: str) -> None:
         ],
     )
     spark.stop()
+
+
+def run_guide(folder: Path, spark: SparkSession, address: str, database: str) -> None:
+    """The guide's page of Kafka. Kafka's own programs aren't among its jars: these two speak to the same broker."""
+    folder.mkdir()
+    broker = {"kafka.bootstrap.servers": address}
+
+    def produce(words: list[str]) -> None:
+        rows = [(line.encode(),) for line in sys.stdin.read().splitlines()]
+        topic = words[words.index("--topic") + 1]
+        records = spark.createDataFrame(rows, "value binary")
+        records.write.format("kafka").options(**broker, topic=topic).save()
+
+    def consume(words: list[str]) -> None:
+        topic = words[words.index("--topic") + 1]
+        records = spark.read.format("kafka").options(**broker, subscribe=topic).load()
+        for row in records.collect():
+            print(row.key.decode(), row.value.decode(), sep="\t")
+
+    places = {
+        "localhost:9092": address,
+        "postgresql://localhost/shop": database,
+        "topic alerts": "topic guide-alerts",
+        "topic: alerts": "topic: guide-alerts",
+    }
+    with contextlib.chdir(folder), spark_in(folder, spark), shell_in(folder) as shell:
+        shell.provide("kafka-console-producer.sh", produce)
+        shell.provide("kafka-console-consumer.sh", consume)
+        run_page(GUIDE / "saved-searches.md", shell, places)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import hashlib
 import json
 
 import pytest
-from tests.servers import NoServer, kafka
+from tests.servers import NoServer, kafka, postgresql
 
 from .elsewhere import found_by
 
@@ -19,10 +19,10 @@ ALICE, BOB = 1, 2
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     try:
-        with kafka() as broker:
+        with kafka() as broker, postgresql() as database:
             jars = ",".join(map(str, broker.spark_jars))
             folder = tmp_path_factory.mktemp("kafka")
-            return found_by("kafka_script", folder, broker.address, jars)
+            return found_by("kafka_script", folder, broker.address, jars, database)
     except NoServer as reason:
         pytest.skip(f"no Kafka: {reason}")
 
@@ -88,3 +88,8 @@ def test_a_topic_is_a_sink(found):
         assert key == names[value["subscription"]] == value["subscriber"]
         assert headers == [["notification_id", value["notification_id"]]]
     assert len({value["notification_id"] for value in values}) == len(wanted)
+
+
+def test_saved_searches_from_a_database_as_the_guide_has_it(found):
+    """docs/guide/saved-searches.md, with this broker and a PostgreSQL server."""
+    assert found["guide"] is None

@@ -33,6 +33,11 @@ def test_a_pipeline_delivers_from_executors_that_read_its_snapshots(found):
     assert (found["summary"]["published"], found["summary"]["dead_letters"]) == (4, 4)
 
 
+def test_a_batch_every_day_as_the_guide_has_it(found):
+    """docs/guide/daily-batch.md, on this cluster."""
+    assert found["guide"] is None
+
+
 def test_covering_is_that_of_one_machine(found):
     assert found["covering"]
     assert 300 < found["covered"] < 600
