@@ -213,6 +213,17 @@ def test_a_misspelt_key_is_told(penstock: Penstock, schema: tuple[str, ...]) -> 
     assert "mean" not in penstock("explain", "--id", "1", "--event", '{"Price": 6}').stderr
 
 
+def test_one_that_does_not_fit_the_event_does_not_hide_the_others(penstock: Penstock) -> None:
+    """It is named; 'prices' isn't taken for a misspelt 'price', as another filter asks for it."""
+    for text in ("price > 5", "prices > 5", "price = 'high'"):
+        penstock("subscribe", "alice", text)
+    result = penstock("explain", "--subscriber", "alice", "--event", '{"prices": 6}')
+    assert (result.exit_code, "did you mean" in result.stderr) == (0, False)
+    result = penstock("explain", "--subscriber", "alice", "--event", '{"price": 6}')
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "subscription 1 matches")
+    assert "subscription 3 can't be explained: 'price' can't be compared" in result.stderr
+
+
 def test_who_of_each_kind(penstock: Penstock) -> None:
     """Those that match, with subscriber and text; 1 if nobody does."""
     tables = {

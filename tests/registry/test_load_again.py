@@ -175,6 +175,7 @@ def test_what_can_not_be_replaced(subs: Subscriptions) -> None:
     assert reasons[3] == "row 7 (''): the external id is empty"
 
 
+@pytest.mark.filterwarnings("ignore::penstock.ExpensiveSubscription")
 def test_costs_count_once(subs: Subscriptions) -> None:
     """A row that is loaded again, or changed, isn't charged beside itself."""
     costly = " OR ".join(f"symbol LIKE '%{n}X'" for n in range(10))

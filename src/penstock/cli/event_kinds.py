@@ -1,7 +1,7 @@
 """What a command line gives as an event: an event, a tuple of each table, or a document."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -10,7 +10,6 @@ from penstock.cli.terminal import read_text
 
 if TYPE_CHECKING:
     from penstock.joins.catalog import Catalog
-    from penstock.language import Schema
     from penstock.registry.kinds import Kind
     from penstock.views.documents.documents import Documents
 
@@ -73,11 +72,15 @@ def kind_for(text: str, catalog: "Catalog | None", given: KindName | None) -> "K
     return SELECT_JOIN if of_tables else FILTER
 
 
-def misspelt_keys(event: Mapping[str, Any], schema: "Schema") -> list[str]:
-    """Which keys of an event are no attributes, but nearly: a filter then takes what it asks for as NULL."""
+def misspelt_keys(event: Mapping[str, Any], attributes: Iterable[str]) -> list[str]:
+    """Which keys of an event are no attributes, but nearly: a filter then takes what it asks for as NULL.
+
+    >>> misspelt_keys({"prise": 5, "size": 1}, ["price", "size"])
+    ["the event's key 'prise' is no attribute: did you mean 'price'?"]
+    """
     from penstock.language.syntax import nearest_name
 
-    known = {attribute.name.lower(): attribute.name for attribute in schema.attributes()}
+    known = {name.lower(): name for name in attributes}
     given = dict(_paths(event))
     missing = [name for low, name in known.items() if low not in given]
     found = []

@@ -168,17 +168,16 @@ class _Asked:
         filters = [text for text in texts if kind_of(text) is FILTER]
         if not filters:
             return
-        event = read_event(self.event)
         known = [self.schema] if self.schema is not None else []
         known = known or [infer(text, self.operators.signatures) for text in filters]
-        said = dict.fromkeys(line for one in known for line in misspelt_keys(event, one))
-        for line in said:
+        names = [attribute.name for schema in known for attribute in schema.attributes()]
+        for line in misspelt_keys(read_event(self.event), names):
             warn(line)
 
 
 def _explain_all(asked: _Asked, subscriber: str, kind: KindName | None, *, as_json: bool) -> None:
     """Explain all that a subscriber has of the kind that the event is for: what matches, then the nearest first."""
-    from penstock.base.errors import UnknownSubscription
+    from penstock.base.errors import PenstockError, UnknownSubscription
     from penstock.registry import Subscriptions
 
     if is_file(asked.subscriptions):
@@ -192,7 +191,16 @@ def _explain_all(asked: _Asked, subscriber: str, kind: KindName | None, *, as_js
             hint = ", only others: --kind says for which the event is" if others else ""
             what = wanted.name if others else "subscription"
             raise UnknownSubscription(f"{subscriber} has no live {what}{hint}")
-    explanations = [asked.explain(one.id, one.filter, _micros(one.expires)) for one in found]
+    explanations, failed = [], []
+    for one in found:
+        try:
+            explanations.append(asked.explain(one.id, one.filter, _micros(one.expires)))
+        except PenstockError as error:
+            failed.append((one.id, error))
+    if not explanations:
+        raise failed[0][1]
+    for sid, error in failed:
+        warn(f"subscription {sid} can't be explained: {error}")
     explanations.sort(key=lambda one: (one.lacking, one.subscription))
     asked.warn_of_misspelt_keys([one.filter for one in found])
     matching = sum(one.matched for one in explanations)

@@ -95,8 +95,9 @@ def _matching_filters(
         are = "subscription doesn't" if len(errors) == 1 else "subscriptions don't"
         of_event = "the schema" if given is not None else "what the event has: --schema says more"
         warn(f"{len(errors):,} {are} fit {of_event}. The first: {errors[0][0]}: {errors[0][1]}")
-    for line in misspelt_keys(event, known) if given is not None else ():
-        warn(line)
+    if given is not None:
+        for line in misspelt_keys(event, [one.name for one in given.attributes()]):
+            warn(line)
     return Matcher(plan, operators=subs.operators).match(event)
 
 

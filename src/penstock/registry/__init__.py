@@ -1,6 +1,7 @@
 """Who subscribed to what: tickets, leases, a change feed.
 
-Read `registry` first, then `subscriptions`: the registry as its users see it, and what is made of its filters. Below:
+Read `registry` first (and `readable_registry`, which it adds to), then `subscriptions`: the registry as its users see
+it, and what is made of its filters. Below:
 
 - `tickets`, `leases`, `limits`, `records`: what a subscription has, and may have;
 - `schemas`, `catalogs`: what all filters must fit, and all select-joins; `spending`: what they may cost;

@@ -105,6 +105,14 @@ class _Verdict(NamedTuple):
     changed: Bools
 
 
+class _Grant(NamedTuple):
+    """What subscriptions are given: a lease from one moment to another, and tickets, row by row."""
+
+    now: int
+    end: int
+    secrets: Sequence[str] | None
+
+
 def load_incoming(
     store: Store,
     incoming: Incoming,
@@ -124,43 +132,55 @@ def load_incoming(
         if turn.schema != rules.known.text:
             raise SchemaMoved
         now = clock()
+        grant = _Grant(now, min(now + options.lease, FOREVER), secrets)
         before = find_before(turn, incoming, options.source, now)
-        _refuse_taken(incoming, before, errors)
-        retold = before.differs("subscriber", incoming.subscribers)
-        retold |= before.differs("filter", incoming.filters)
-        charged = retold | ~before.is_live
-        if costs[charged].any():
-            _refuse_totals(
-                incoming, np.where(charged, costs, 0), rules.limits, turn, before, errors
-            )
+        verdict = _judge(turn, incoming, before, costs, rules.limits, errors)
         _raise_unless(options.skip_bad, errors, incoming)
-        good = np.ones(len(incoming), np.bool_)
-        good[list(errors)] = False
-        changed = retold.copy()
-        if incoming.metadata is not None:
-            changed |= before.differs_in_metadata(incoming.metadata)
-        verdict = _Verdict(good, ~before.is_live, retold, changed)
-        end = min(now + options.lease, FOREVER)
-        ids = _write(turn, incoming, before, verdict, (now, end), secrets, advance)
-        costly = good & charged & (costs > 0)
-        keep_costs(
-            turn.connection, dict(zip(ids[costly].tolist(), costs[costly].tolist(), strict=True))
-        )
-        ended = _end_absent(turn, before, options, len(incoming), now) if options.replace else 0
-        _note_refused(store, turn, incoming, before, errors, now)
+        ids = _write(turn, incoming, before, verdict, grant, advance)
+        costly = verdict.good & (verdict.new | verdict.retold) & (costs > 0)
+        pairs = zip(ids[costly].tolist(), costs[costly].tolist(), strict=True)
+        keep_costs(turn.connection, dict(pairs))
+        ended = _end_absent(turn, before, options, len(incoming)) if options.replace else 0
+        _note_refused(store, turn, incoming, before, errors)
+    new = np.flatnonzero(verdict.good & verdict.new)
     given = None
     if secrets is not None:
-        rows = np.flatnonzero(good & verdict.new)
-        given = pa.table({"id": pa.array(ids[rows]), "ticket": [secrets[row] for row in rows]})
-    counts = [good & verdict.new, good & changed, good & ~verdict.new & ~changed]
+        given = pa.table({"id": pa.array(ids[new]), "ticket": [secrets[row] for row in new]})
+    changed = int(np.count_nonzero(verdict.good & verdict.changed))
     return LoadReport(
-        *(int(np.count_nonzero(one)) for one in counts),
+        new=len(new),
+        changed=changed,
+        same=int(np.count_nonzero(verdict.good)) - len(new) - changed,
         ended=ended,
-        expires=None if end == FOREVER else utc_time(end),
+        expires=None if grant.end == FOREVER else utc_time(grant.end),
         errors=_by_id(errors, incoming),
         tickets=given,
         seconds=time.monotonic() - started,
     )
+
+
+def _judge(
+    turn: Turn,
+    incoming: Incoming,
+    before: Before,
+    costs: Int64s,
+    limits: Limits,
+    errors: RowErrors,
+) -> _Verdict:
+    """Compare the rows with what is there. Adds to `errors` what only the registry knows to be wrong with them."""
+    _refuse_taken(incoming, before, errors)
+    new = ~before.is_live
+    retold = before.differs("subscriber", incoming.subscribers)
+    retold |= before.differs("filter", incoming.filters)
+    charged = np.where(new | retold, costs, 0)
+    if charged.any():
+        _refuse_totals(incoming, charged, limits, turn, before, errors)
+    changed = retold.copy()
+    if incoming.metadata is not None:
+        changed |= before.differs_in_metadata(incoming.metadata)
+    good = np.ones(len(incoming), np.bool_)
+    good[list(errors)] = False
+    return _Verdict(good, new, retold, changed)
 
 
 def _write(
@@ -168,19 +188,17 @@ def _write(
     incoming: Incoming,
     before: Before,
     verdict: _Verdict,
-    times: tuple[int, int],
-    secrets: Sequence[str] | None,
+    grant: _Grant,
     advance: Advance,
 ) -> Int64s:
     """Write what is new or has changed, and give what is the same its new lease; the ids of all rows."""
-    now, end = times
     ids = before.ids.copy()
-    unnumbered = verdict.good & verdict.new & ~before.is_dead
-    if incoming.ids is not None:
-        unnumbered[:] = False
-    first = turn.take_ids(int(np.count_nonzero(unnumbered)))
-    ids[unnumbered] = np.arange(first, first + np.count_nonzero(unnumbered))
-    lasting = before.numbers("expires", 0) == end  # for ever, that is: leases else begin now
+    if incoming.ids is None:
+        unnumbered = verdict.good & verdict.new & ~before.is_dead
+        count = int(np.count_nonzero(unnumbered))
+        first = turn.take_ids(count)
+        ids[unnumbered] = np.arange(first, first + count)
+    lasting = before.numbers("expires", 0) == grant.end  # for ever, that is: others begin now
     written = verdict.good & (verdict.new | verdict.changed | ~lasting)
     turn.forget(ids[verdict.good & before.is_dead])
     again = written & before.is_live
@@ -192,9 +210,9 @@ def _write(
             ids[rows],
             some.subscribers,
             some.filters,
-            _tickets(before, rows, secrets),
-            before.numbers("created", now)[rows],
-            np.full(len(rows), end),
+            _tickets(before, rows, grant.secrets),
+            before.numbers("created", grant.now)[rows],
+            np.full(len(rows), grant.end),
         ),
         _details(some, before, ids, rows),
         advance,
@@ -229,21 +247,21 @@ def _details(some: Incoming, before: Before, ids: Int64s, rows: Int64s) -> Seque
     return list(zip(ids[rows].tolist(), kept, strict=True))
 
 
-def _end_absent(turn: Turn, before: Before, options: LoadOptions, rows: int, now: int) -> int:
+def _end_absent(turn: Turn, before: Before, options: LoadOptions, rows: int) -> int:
     """End the source's subscriptions that aren't in the load; how many."""
-    absent = live_ids(turn, before.absent(), now)
+    absent = live_ids(turn, before.absent(), before.now)
     if absent and not rows:
         raise RegistryError(
             f"the source has no rows, and replace would end all {len(absent):,} subscriptions that were loaded before: "
             "nothing was changed"
         )
     named = f"the source {options.source!r}" if options.source else "the file"
-    turn.remove(absent, Ending("replaced", f"a later load of {named} didn't have it", now))
+    turn.remove(absent, Ending("replaced", f"a later load of {named} didn't have it", before.now))
     return len(absent)
 
 
 def _note_refused(
-    store: Store, turn: Turn, incoming: Incoming, before: Before, errors: RowErrors, now: int
+    store: Store, turn: Turn, incoming: Incoming, before: Before, errors: RowErrors
 ) -> None:
     """Note in the history who was refused under an id of its own that nobody has."""
     if incoming.ids is None or not errors:
@@ -254,7 +272,7 @@ def _note_refused(
         store.database,
         turn.connection,
         [
-            (sid, _keepable(who), _keepable(text), "refused", errors[row].reason, now)
+            (sid, _keepable(who), _keepable(text), "refused", errors[row].reason, before.now)
             for row, sid, who, text in zip(rows, *columns, strict=True)
             if sid is not None and sid not in before.bad
         ],

@@ -2,46 +2,23 @@
 
 Follows operators §5.1 (subscribe, renew, unsubscribe; tickets and leases) and adds what a registry of a million
 subscriptions shared by several processes needs: a bulk load, a check of every filter before it is kept, and a change
-feed from which snapshots are made.
+feed from which snapshots are made. What readers need is in `readable_registry`.
 
 A lease starts when the registry accepts it, by the clock of the process that asks: on several hosts, keep the clocks in
 step (NTP). An expired subscription is gone: it can't be renewed, it doesn't match, it isn't listed.
 """
 
-import builtins
-import copy
-import functools
-import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice, starmap
-from typing import Any, Literal, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
-from sqlalchemy.engine import URL
-
-from penstock.base.durations import utc_now
 from penstock.base.errors import ExpensiveSubscription, RegistryError, UnknownSubscription
-from penstock.joins.catalog import Catalog
-from penstock.language import Schema, SchemaLike
 from penstock.matching import Examined
-from penstock.matching.subscription_rows import FOREVER, Changes, Rows
-from penstock.operators.define import Operators, OperatorsLike
-from penstock.registry.addresses import AddressedStore
-from penstock.registry.catalogs import keep_catalog, read_catalog
-from penstock.registry.database_urls import database_of
+from penstock.matching.subscription_rows import FOREVER
 from penstock.registry.details import keep_details, metadata_text
-from penstock.registry.history import Ended, Ending, forget_ends
+from penstock.registry.history import Ending, forget_ends
 from penstock.registry.incoming import SourceColumns, read_source
-from penstock.registry.kind_sources import PatternSource, SelectSource
-from penstock.registry.kinds import (
-    FILTER,
-    KINDS,
-    SELECT_JOIN,
-    Rules,
-    changes_of_kind,
-    kind_of,
-    rows_of_kind,
-)
+from penstock.registry.kinds import FILTER, SELECT_JOIN, Rules, kind_of
 from penstock.registry.leases import DEFAULT_LEASE, Lease, lease_end, lease_length
 from penstock.registry.limits import Limits, as_int64, check_texts, name_error
 from penstock.registry.load import (
@@ -52,18 +29,11 @@ from penstock.registry.load import (
     load_incoming,
     progress_bar,
 )
-from penstock.registry.records import (
-    Details,
-    Record,
-    Subscribed,
-    Subscription,
-    subscription_of,
-    utc_time,
-)
-from penstock.registry.schemas import KnownSchema, keep_schema, read_schema
-from penstock.registry.set_aside import SetAside, read_set_aside, set_aside
-from penstock.registry.spending import charge, check_cost, keep_costs, keep_limits, read_limits
-from penstock.registry.store import Store
+from penstock.registry.readable_registry import ReadableRegistry
+from penstock.registry.records import Details, Record, Subscribed, Subscription, subscription_of
+from penstock.registry.schemas import KnownSchema, read_schema
+from penstock.registry.set_aside import set_aside
+from penstock.registry.spending import charge, check_cost, keep_costs, keep_limits
 from penstock.registry.tickets import check_ticket, new_ticket, ticket_hash
 from penstock.registry.turns import Turn
 
@@ -73,93 +43,8 @@ DEFAULT_HISTORY = "30 days"
 T = TypeVar("T")
 
 
-class Registry:
+class Registry(ReadableRegistry):
     """Subscriptions by their ids: in memory, or by `open` in a file or a PostgreSQL database."""
-
-    def __init__(
-        self,
-        schema: SchemaLike | None = None,
-        *,
-        catalog: Catalog | None = None,
-        operators: OperatorsLike = None,
-        clock: Callable[[], int] = utc_now,
-        store: Store | None = None,
-    ) -> None:
-        self._store = Store(database_of(None)) if store is None else store
-        self._clock = clock
-        self.operators = Operators.of(operators)
-        signatures = self.operators.signatures
-        if schema is None:
-            self._known = read_schema(self._store, KnownSchema(None, None, signatures))
-        else:
-            wanted = Schema.of(schema).with_operators(signatures)
-            self._known = keep_schema(self._store, wanted, clock())
-        self._catalog = None if catalog is None else keep_catalog(self._store, catalog)
-        self._limits = Limits()
-
-    @classmethod
-    def open(
-        cls,
-        url: str | os.PathLike[str] | URL,
-        schema: SchemaLike | None = None,
-        *,
-        create: bool = True,
-        catalog: Catalog | None = None,
-        operators: OperatorsLike = None,
-        clock: Callable[[], int] = utc_now,
-    ) -> Self:
-        """Open a registry, and make it if it isn't there (with `create=False`, that is an error).
-
-        `url` is the path of a file, `sqlite:///subs.db`, or `postgresql://user@host/database`. A `schema` is kept in
-        the registry, and read back when it is opened without one; another one than the registry has is an error. The
-        same holds for a `catalog`. `operators` are those that filters may call, as in `Subscriptions`; they aren't
-        kept, whoever opens the registry has to have them.
-
-        >>> import tempfile; folder = tempfile.TemporaryDirectory()
-        >>> with Registry.open(f"{folder.name}/subs.db", {"price": "double"}) as subs:
-        ...     subscribed = subs.subscribe("alice", "price > 5")
-        >>> with Registry.open(f"{folder.name}/subs.db") as subs:
-        ...     subs.get(subscribed.id).filter
-        'price > 5'
-        >>> folder.cleanup()
-        """
-        store = Store(database_of(url), create)
-        try:
-            return cls(schema, catalog=catalog, operators=operators, clock=clock, store=store)
-        except BaseException:
-            store.close()
-            raise
-
-    @property
-    def url(self) -> str | None:
-        """Where the registry is, password and all: enough to open it again. None in memory."""
-        url = self._store.database.url
-        return None if url is None else url.render_as_string(hide_password=False)
-
-    @property
-    def schema(self) -> Schema | None:
-        """The schema that filters are checked against, if the registry has one."""
-        self._known = read_schema(self._store, self._known)
-        return self._known.schema
-
-    @property
-    def catalog(self) -> Catalog | None:
-        """The tables that select-joins are over, if the registry has a catalogue."""
-        if self._catalog is None:
-            self._catalog = read_catalog(self._store)
-        return self._catalog
-
-    @property
-    def limits(self) -> Limits:
-        """What subscriptions may cost; `set_limits` changes it, for all who use the registry.
-
-        >>> subs = Registry()
-        >>> subs.set_limits(Limits(subscription=100))
-        >>> subs.limits.subscription
-        100
-        """
-        self._limits = read_limits(self._store)
-        return self._limits
 
     def set_limits(self, limits: Limits) -> None:
         """Set what subscriptions may cost from now on. Those that are there stay."""
@@ -177,64 +62,6 @@ class Registry:
         """
         number = as_int64(id)
         return number is not None and set_aside(self._store, number, reason, self._clock())
-
-    def refused(self, scan: bool = True) -> builtins.list[SetAside]:
-        """The subscriptions that aren't matched, and why: set aside, or of rows that can't be read.
-
-        Which don't fit the events depends on the events: a pipeline's metrics have those. Rows that can't be read are
-        found by a scan of all, unless `scan` is False.
-        """
-        found = read_set_aside(self._store)
-        if scan:
-            now = utc_time(self._clock())
-            found += [
-                SetAside(row.id, row.subscriber, row.filter, row.error().reason, now)
-                for row in self._store.bad_rows()
-            ]
-        return found
-
-    @property
-    def selects(self) -> SelectSource:
-        """The select-joins, which `active`, `changes` and all that compiles filters leave out.
-
-        >>> from penstock import Catalog, Table
-        >>> catalog = Catalog.of({"Stocks": Table({"Symbol": "string", "PER": "double"}, key="Symbol")})
-        >>> subs = Registry(catalog=catalog)
-        >>> sid, ticket = subs.subscribe("alice", "SELECT * FROM Stocks WHERE PER > 45")
-        >>> subs.selects.joins()[sid].join.tables, len(subs.active())
-        (('Stocks',), 0)
-        """
-        return SelectSource(self._store, self._clock, self.catalog)
-
-    @property
-    def patterns(self) -> PatternSource:
-        """The tree patterns, which `active`, `changes` and all that compiles filters leave out.
-
-        >>> subs = Registry()
-        >>> sid, ticket = subs.subscribe("alice", "//item[author{val}]")
-        >>> len(subs.patterns.trees()[sid].nodes), len(subs.active())
-        (2, 0)
-        """
-        return PatternSource(self._store, self._clock)
-
-    def with_metadata(self) -> Self:
-        """The same registry, for a pipeline whose notifications carry metadata: subscribers come with theirs.
-
-        They are addresses then (`registry.addresses`), in `active` and `changes` of every kind.
-
-        >>> subs = Registry()
-        >>> _ = subs.subscribe("alice", "price > 5", metadata={"email": "a@b.c"})
-        >>> subs.with_metadata().active().subscribers[0].as_py()
-        'alice\\x00{"email":"a@b.c"}'
-        """
-        addressed = copy.copy(self)
-        addressed._store = AddressedStore(self._store)
-        return addressed
-
-    @property
-    def identity(self) -> str:
-        """Names this registry for ever, wherever it is moved to."""
-        return self._store.identity
 
     def subscribe(
         self,
@@ -456,39 +283,6 @@ class Registry:
             forget_ends(turn.connection, now - kept)
         return len(expired)
 
-    def ended(self, id: int) -> Ended | None:  # noqa: A002
-        """How a subscription ended that isn't there any more, if the history still has it.
-
-        >>> subs = Registry()
-        >>> sid, ticket = subs.subscribe("alice", "price > 5")
-        >>> subs.unsubscribe(sid, ticket)
-        >>> subs.ended(sid).how
-        'unsubscribed'
-        """
-        number = as_int64(id)
-        return None if number is None else self._store.find_end(number)
-
-    def get(self, id: int) -> Subscription:  # noqa: A002
-        """The live subscription with this id, or UnknownSubscription.
-
-        >>> subs = Registry()
-        >>> subs.get(subs.subscribe("alice", "price > 5").id).subscriber
-        'alice'
-        """
-        number = as_int64(id)
-        found = None if number is None else self._store.find(number, self._clock())
-        if found is None:
-            raise UnknownSubscription(
-                f"there is no live subscription {id}: list them to see which there are"
-            )
-        return subscription_of(*found)
-
-    def __len__(self) -> int:
-        return self._store.count(self._clock())
-
-    def __bool__(self) -> bool:
-        return True  # a registry is a registry even when it is empty
-
     def load(
         self,
         source: Any,
@@ -554,92 +348,3 @@ class Registry:
                     return load_incoming(self._store, incoming, rules, options, self._clock, bar)
             except SchemaMoved:
                 continue
-
-    def sequence(self) -> int:
-        """The number of the last change. Changes are numbered 1, 2, 3 … in the order in which they were committed.
-
-        >>> subs = Registry(); _ = subs.subscribe("alice", "price > 5"); subs.sequence()
-        1
-        """
-        return self._store.head().sequence
-
-    def active(self, now: int | None = None) -> Rows:
-        """All the filters whose lease ends after `now` (UTC microseconds; default: the clock), in columns.
-
-        >>> subs = Registry(); _ = subs.subscribe("alice", "price > 5")
-        >>> subs.active().ids
-        array([1])
-        """
-        return rows_of_kind(self._store.active(self._clock() if now is None else now), FILTER)
-
-    def changes(self, since: int) -> Changes:
-        """What changed after change number `since`: each filter once, in its last state.
-
-        Expiry is no change: what comes as an upsert may have expired meanwhile, as its `expires` says.
-
-        >>> subs = Registry(); sid, ticket = subs.subscribe("alice", "price > 5")
-        >>> subs.unsubscribe(sid, ticket)
-        >>> changes = subs.changes(since=1)
-        >>> changes.sequence, len(changes.upserts), changes.removed
-        (2, 0, array([1]))
-        """
-        return changes_of_kind(self._store.changes(since), FILTER)
-
-    def close(self) -> None:
-        """Give the connections back. In memory, that is the end of the subscriptions.
-
-        >>> subs = Registry(); subs.close(); len(subs)
-        Traceback (most recent call last):
-        penstock.base.errors.RegistryError: the registry in memory is closed: open it again
-        """
-        self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._store.database}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self.url is None:
-            raise RegistryError(
-                "a registry in memory can't be sent to another process: open one by URL instead, "
-                "Subscriptions.open('sqlite:///subs.db')"
-            )
-        reopen = functools.partial(
-            type(self).open, create=False, clock=self._clock, operators=tuple(self.operators)
-        )
-        if isinstance(self._store, AddressedStore):
-            return _reopen_with_metadata, (reopen, self.url)
-        return reopen, (self.url,)
-
-    def list(
-        self,
-        subscriber: str | None = None,
-        limit: int | None = None,
-        include_expired: bool = False,
-        kind: str | None = None,
-    ) -> Iterator[Subscription]:
-        """The subscriptions in order of id: all, one subscriber's, or those of one kind. Read page by page as you go.
-
-        >>> subs = Registry()
-        >>> for name in ("alice", "bob"): _ = subs.subscribe(name, "price > 5")
-        >>> [found.id for found in subs.list("bob")]
-        [2]
-        """
-        if limit is not None and limit < 0:
-            raise ValueError(f"limit is {limit}: it can't be negative")
-        if kind is not None and kind not in (known := [one.name for one in KINDS]):
-            raise ValueError(f"there is no kind {kind!r}: give {', '.join(known)}")
-        now = None if include_expired else self._clock()
-        if kind is None:
-            return starmap(subscription_of, self._store.records(subscriber, now, limit))
-        found = starmap(subscription_of, self._store.records(subscriber, now, None))
-        return islice((one for one in found if one.kind == kind), limit)
-
-
-def _reopen_with_metadata(reopen: Callable[[str], Registry], url: str) -> Registry:
-    return reopen(url).with_metadata()

@@ -33,15 +33,10 @@ def row_errors(incoming: Incoming) -> RowErrors:
             if row not in errors:
                 errors[row] = FilterError(filters[row].as_py() or "", reason(row))
 
-    for what, keys in (("id", incoming.ids), ("external id", incoming.externals)):
-        if keys is not None:
-            add(_mask(keys.is_null()), lambda row, what=what: f"the {what} is null")
-            add(
-                _repeated(keys),
-                lambda row, what=what, keys=keys: (
-                    f"the {what} {_shown(keys[row])} stands in an earlier row too"
-                ),
-            )
+    if incoming.ids is not None:
+        _add_key_errors("id", incoming.ids, add)
+    if incoming.externals is not None:
+        _add_key_errors("external id", incoming.externals, add)
     add(_mask(names.is_null()), lambda row: "the subscriber is null")
     add(_mask(filters.is_null()), lambda row: "the filter is null")
     add(_unfit(names), lambda row: subscriber_error(names[row].as_py()) or "refused")
@@ -63,12 +58,21 @@ def row_errors(incoming: Incoming) -> RowErrors:
     return errors
 
 
+def _add_key_errors(
+    what: str, keys: pa.ChunkedArray, add: Callable[[Bools, Callable[[int], str]], None]
+) -> None:
+    add(_mask(keys.is_null()), lambda row: f"the {what} is null")
+    repeated = "the {} {} stands in an earlier row too"
+    add(_repeated(keys), lambda row: repeated.format(what, _shown(keys[row])))
+
+
 def _repeated(keys: pa.ChunkedArray) -> Bools:
     """Which rows have a key that an earlier row has too."""
     codes = pc.dictionary_encode(keys).combine_chunks().indices.fill_null(-1).to_numpy()
-    found = np.ones(len(codes), np.bool_)
+    found: Bools = np.ones(len(codes), np.bool_)
     found[np.unique(codes, return_index=True)[1]] = False
-    return found & (codes >= 0)
+    found &= codes >= 0
+    return found
 
 
 def _unfit(names: pa.ChunkedArray) -> Bools:
