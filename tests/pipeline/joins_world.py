@@ -14,7 +14,7 @@ from tests.joins.small_world import plain
 
 from penstock.joins.join_view import JoinView
 from penstock.joins.statistics import Statistics
-from penstock.pipeline.joins import semijoin_stage as joins_semijoins
+from penstock.pipeline.joins import stage_work as joins_semijoins
 from penstock.pipeline.joins import tuple_stage as joins_tuples
 from penstock.pipeline.joins.change_feed import Feed, Reader
 from penstock.pipeline.joins.following import Publisher, misfits
