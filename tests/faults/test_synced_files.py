@@ -59,14 +59,14 @@ def test_snapshots_of_select_joins(root):
     snapshots = JoinSnapshots(root / "joins")
 
     def publish():
-        plan, aside = Statistics({"A": 7}), {3: "no", 4: "neither"}
+        statistics, aside = Statistics({"A": 7}), {3: "no", 4: "neither"}
         snapshots.publish("me", 1, Difference({7: "SELECT * FROM A"}, set_aside={3: "no"}))
-        snapshots.publish("me", 2, Difference({9: "SELECT * FROM C"}, [7], aside, {}, plan))
+        snapshots.publish("me", 2, Difference({9: "SELECT * FROM C"}, [7], aside, {}, statistics))
 
     after_a_cut(root, publish)
     assert list(snapshots.subscriptions(2)) == [9]
     assert snapshots.latest().set_aside.keys() == {3, 4}
-    assert snapshots.latest().plan == Statistics({"A": 7})
+    assert snapshots.latest().statistics == Statistics({"A": 7})
 
 
 def test_the_plan_of_views(root):

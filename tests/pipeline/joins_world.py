@@ -71,7 +71,7 @@ class Engine:
         self.clock = lambda: 0
         self.publisher: Publisher | None = None  # of the process that watches the registry
 
-    def publish(self, source: Any, plan: Statistics | None = None) -> None:
+    def publish(self, source: Any, statistics: Statistics | None = None) -> None:
         if self.publisher is None or self.rng.random() < 0.5:
             self.publisher = Publisher(
                 JoinSnapshots(self.home),
@@ -79,7 +79,7 @@ class Engine:
                 lambda t: misfits(t, self.stages),
                 lambda: self.clock(),
             )
-        self.next_version = self.publisher.publish(plan).number
+        self.next_version = self.publisher.publish(statistics).number
 
     def run(
         self, changes: dict[str, list[dict]], now: int | None = None, crash: bool = False

@@ -89,7 +89,7 @@ class StageWork:
             return
         come, gone = self._open.go_to(version)
         self._decomposition = OneStage(
-            statistics=self._open.version.plan, edge=self._decomposition.edge
+            statistics=self._open.version.statistics, edge=self._decomposition.edge
         )
         for sid in gone:
             self._set_aside.pop(sid, None)
