@@ -7,10 +7,12 @@ possible, and else raises `NoServer` with the reason.
 `nats()` gives a NATS server with JetStream of its own, which can be killed and started again; it is found or installed
 in the same way.
 
-`connect_port()` is held while a Spark Connect server runs, which takes a port that it can't be told.
+`Connect` is a Spark Connect server, which can be killed and started again. `connect_port()` is held while one runs that
+a session for `local` starts, with a port that it can't be told.
 
-`kafka()` gives the address of a Kafka broker of its own, and the jars that Spark reads it with. Maven fetches both,
-from wherever it is set up to fetch; without Maven, or without the jars, `NoServer` is raised with the reason.
+`kafka()` gives a Kafka broker of its own, which can be killed and started again, and the jars that Spark reads it with.
+Maven fetches both, from wherever it is set up to fetch; without Maven, or without the jars, `NoServer` is raised with
+the reason.
 
 `s3()` gives the address of an S3 server of its own (moto, which keeps all in memory). pip fetches it into a folder of
 its own the first time: it needs an older python-dateutil than we have.
@@ -30,10 +32,15 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO
+
+import pyspark
+from tests.faults.lives import Life
+from tests.pipeline.elsewhere import environment
+
+from penstock.pipeline.session import log_file
 
 START_SECONDS = 600  # however busy the machine is
 INSTALL_SECONDS = 300
@@ -169,6 +176,7 @@ def _run(user: str | None, command: list[str | Path]) -> None:
 
 
 def free_port() -> int:
+    """A port of loopback that nobody has at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -238,6 +246,69 @@ def nats(*arguments: str, jetstream: bool = True) -> Iterator[Nats]:
 # --- Spark Connect ------------------------------------------------------------------------------
 
 
+class Connect:
+    """A Spark Connect server on this machine: where it is, and its life."""
+
+    def __init__(self, log: Path) -> None:
+        self.port = free_port()
+        self.url = f"sc://127.0.0.1:{self.port}"
+        self._log = log
+        settings = {
+            "spark.master": "local[4]",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": self.port,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_file()}",
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": 2,
+        }
+        program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+        self._command = [
+            *(str(program), "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+            *[
+                part
+                for setting in settings.items()
+                for part in ("--conf", "=".join(map(str, setting)))
+            ],
+            "spark-internal",
+        ]
+        self._life: Life | None = None
+
+    def start(self) -> None:
+        """Start it, when the processes of an earlier life have ended, and wait until it answers."""
+        if self._life is not None:
+            self._life.await_end()
+        variables = {**environment(), "SPARK_LOCAL_IP": "127.0.0.1"}
+        self._life = Life(self._command, self._log, variables)
+        self._life.await_progress(self._answers)
+
+    def kill(self) -> None:
+        """The server; its Python processes end by themselves."""
+        assert self._life is not None
+        self._life.process.kill()
+        self._life.process.wait(START_SECONDS)
+
+    def close(self) -> None:
+        """The server and all its processes."""
+        if self._life is not None:
+            self._life.kill()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it hasn't ended."""
+        return self._life is not None and self._life.process.poll() is None
+
+    def log(self) -> str:
+        """The end of what it said."""
+        return self._log.read_text(errors="replace")[-4000:]
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+            return True
+        return False
+
+
 @contextlib.contextmanager
 def connect_port() -> Iterator[None]:
     """The port that a Connect server for `local` takes: runs of the tests on one machine take turns."""
@@ -256,12 +327,41 @@ _TOKENS = (
 _QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 
 
-@dataclass(frozen=True)
 class Kafka:
-    """A broker, and what a Spark session needs to read from it."""
+    """A broker: where it is, what a Spark session needs to read from it, and its life."""
 
-    address: str
-    spark_jars: tuple[Path, ...]
+    def __init__(self, folder: Path, java: str) -> None:
+        jars = _kafka_jars(folder)
+        self.address = f"127.0.0.1:{_configure_kafka(folder)}"
+        self.spark_jars = tuple(jar for jar in jars if _is_for_spark(jar))
+        self._folder, self._settings = folder, folder / "server.properties"
+        self._command = [
+            *(java, *_QUICK, f"-Dlog4j.configuration=file:{folder}/log4j.properties"),
+            *("-cp", os.pathsep.join(map(str, jars))),
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+        cluster = base64.urlsafe_b64encode(b"penstock-tests-0").decode().rstrip("=")
+        program = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", self._settings]
+        _run(None, [*self._command, *program])
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        log = self._folder / "log"
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [*self._command, "kafka.Kafka", self._settings],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=self._folder,
+            )
+        _wait_for_kafka(self._process, log)
+
+    def kill(self) -> None:
+        """As the power would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(timeout=START_SECONDS)
 
 
 @contextlib.contextmanager
@@ -270,29 +370,12 @@ def kafka() -> Iterator[Kafka]:
     java = _java()
     folder = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
     try:
-        jars = _kafka_jars(folder)
-        port = _configure_kafka(folder)
-        command = [
-            *(java, *_QUICK, f"-Dlog4j.configuration=file:{folder}/log4j.properties"),
-            *("-cp", os.pathsep.join(map(str, jars))),
-        ]
-        cluster = base64.urlsafe_b64encode(b"penstock-tests-0").decode().rstrip("=")
-        settings = folder / "server.properties"
-        _run(None, [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", settings])
-        with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(
-                [*command, "kafka.Kafka", settings],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=folder,
-            )
+        broker = Kafka(folder, java)
         try:
-            _wait_for_kafka(server, folder / "log")
-            yield Kafka(f"127.0.0.1:{port}", tuple(jar for jar in jars if _is_for_spark(jar)))
+            broker.start()
+            yield broker
         finally:
-            server.kill()
-            server.wait(timeout=START_SECONDS)
+            broker.kill()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -206,7 +206,7 @@ def _drop(frame: "DataFrame", _: int) -> None:
 
 def _hand_over(frame: "DataFrame", number: int) -> None:
     key = event_key(frame.schema, None, frame.columns, number)
-    TaskRows(frame.withColumn("id", key), _consume, frame.schema).frame().collect()
+    TaskRows(frame.selectExpr("*", f"{key} AS id"), _consume, frame.schema).frame().collect()
 
 
 def _consume(batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -1,9 +1,7 @@
 """Sinks that workers write to, when driver and workers are killed in the middle, and when the server is."""
 
 import contextlib
-import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 
@@ -11,9 +9,8 @@ import psycopg
 import pytest
 from tests.delivery.jetstream import ask, messages_in
 from tests.delivery.killed_script import TABLE
-from tests.delivery.receiver import receiver
+from tests.delivery.receiver import ReceiverProcess
 from tests.faults.lives import Life
-from tests.pipeline.elsewhere import ROOT, environment
 from tests.pipeline.scenes import SCHEMA, delivered, tick, write_events
 from tests.servers import NoServer, nats, postgresql
 
@@ -27,21 +24,10 @@ EVENTS = 60
 WHOLE = {(n, who) for n in range(EVENTS) for who in ("alice", "bob")}
 
 
-class SinkLife(Life):
+def live(folder, *urls):
     """The process of the script, and all below it."""
-
-    def __init__(self, folder, *urls):
-        self.folder = folder
-        with (folder.parent / f"{folder.name}.life.log").open("ab") as log:
-            command = ["-m", "tests.delivery.killed_script", folder, *urls]
-            self.process = subprocess.Popen(
-                [sys.executable, *map(str, command)],
-                cwd=ROOT,
-                env=environment(),
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+    command = [sys.executable, "-m", "tests.delivery.killed_script", str(folder), *urls]
+    return Life(command, folder.parent / f"{folder.name}.life.log")
 
 
 def is_full(url, most):
@@ -81,32 +67,30 @@ def rows_of(url, table):
         return [(name, who, note["event"]["id"]) for name, who, note in found]
 
 
-def hang_up(handler):
-    handler.close_connection = True
+@contextlib.contextmanager
+def hook_in(folder):
+    """A webhook's server, which answers five requests."""
+    hook = ReceiverProcess(folder)
+    hook.start(answered=5)
+    try:
+        yield hook
+    finally:
+        hook.kill()
 
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory):
-    """A life that is killed while all pipelines deliver, and one in which the servers fail meanwhile."""
+    """A life that is killed while all pipelines deliver, and one in which the servers are killed meanwhile."""
     folder = tmp_path_factory.mktemp("killed") / "life"
     write_events(folder / "in", "1.json", [tick(n) for n in range(EVENTS)])
     with penstock.Subscriptions.open(f"sqlite:///{folder}/subs.db", SCHEMA) as subs:
         subs.subscribe("alice", "price > 0")
         subs.subscribe("bob", "symbol = 'A'")
-    dead = threading.Event()
-
-    def answer(number):
-        if number < 5:
-            return 204
-        if not dead.is_set():
-            return lambda handler: dead.wait() and hang_up(handler)
-        return hang_up if number % 4 == 0 else 204
-
     try:
-        with nats() as server, receiver(answer) as hook, postgresql() as database:
+        with nats() as server, hook_in(folder / "hook") as hook, postgresql() as database:
             urls = server.url, hook.url, database
             limit(server.url, 50)
-            with locked_table(database), SinkLife(folder, *urls) as life:
+            with locked_table(database), live(folder, *urls) as life:
                 life.await_progress(
                     lambda: (
                         len(hook.received) == 7
@@ -115,18 +99,19 @@ def story(tmp_path_factory):
                     )
                 )
                 life.kill()
-            before = (
-                hook.received[:],
-                messages_in(server.url, "ALERTS"),
-                delivered(folder / "out"),
-            )
+            before = hook.received, messages_in(server.url, "ALERTS"), delivered(folder / "out")
             assert not rows_of(database, TABLE)
-            dead.set()
+            hook.kill()
+            hook.start(answered=10)
             limit(server.url, 90)
-            with SinkLife(folder, *urls) as life:
-                life.await_progress(lambda: len(hook.received) > 7 and is_full(server.url, 90))
+            with live(folder, *urls) as life:
+                life.await_progress(
+                    lambda: len(hook.received) == 7 + 12 and is_full(server.url, 90)
+                )
                 server.kill()
+                hook.kill()
                 server.start()
+                hook.start()
                 limit(server.url, -1)
                 assert life.wait() == 0, life.log()
             yield (
@@ -160,7 +145,8 @@ def test_the_sink_beside_it_has_them_once(story):
 
 
 def test_the_webhook_gets_all_and_repeats_have_the_same_ids(story):
-    """Of requests, and of notifications."""
+    """Of requests, and of notifications. The driver was killed when five requests had been answered, and two not; the
+    server when ten more had been, and two not."""
     (first, _, _), received, *_ = story
     told = [
         (note["event"]["id"], note["subscriber"], note["notification_id"])
@@ -170,8 +156,9 @@ def test_the_webhook_gets_all_and_repeats_have_the_same_ids(story):
     assert {(event, who) for event, who, _ in told} == WHOLE
     assert len(set(told)) == len(WHOLE)
     assert len(first) == 7
-    again = {one.id: one.notifications for one in received[7:]}
-    assert all(again[one.id] == one.notifications for one in first)
+    for lost, later in ((first, received[7:]), (received[17:19], received[19:])):
+        again = {one.id: one.notifications for one in later}
+        assert all(again[one.id] == one.notifications for one in lost)
 
 
 def test_postgresql_has_each_notification_once(story):

@@ -20,8 +20,6 @@ from tests.faults.power import disk_of, watching
 from tests.pipeline.elsewhere import ROOT, environment
 from tests.sizes import PATIENCE
 
-_LOG = "life.log"
-
 
 @dataclass(frozen=True)
 class Fate:
@@ -38,22 +36,30 @@ class Fate:
 
 
 class Life:
-    """A pipeline's process, the JVM and the Python workers below it."""
+    """A process of its own, and all below it: of a pipeline its JVM and the Python workers."""
 
-    def __init__(self, world: str, folder: Path, fate: Fate) -> None:
-        self.folder = folder
-        with (folder.parent / f"{folder.name}.{_LOG}").open("wb") as log:
+    def __init__(
+        self, command: list[str], log: Path, variables: dict[str, str] | None = None
+    ) -> None:
+        self._log = log
+        with log.open("ab") as out:
             self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "tests.faults.lives"),
-                    *(world, str(folder), json.dumps(asdict(fate))),
-                ],
+                command,
                 cwd=ROOT,
-                env=watching(folder, environment()),
-                stdout=log,
-                stderr=log,
+                env=variables or environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
                 start_new_session=True,
             )
+
+    @staticmethod
+    def of(world: str, folder: Path, fate: Fate) -> "Life":
+        """That of a world's pipeline."""
+        command = [*(sys.executable, "-m", "tests.faults.lives"), world, str(folder)]
+        log = folder.parent / f"{folder.name}.life.log"
+        log.unlink(missing_ok=True)
+        return Life([*command, json.dumps(asdict(fate))], log, watching(folder, environment()))
 
     def __enter__(self) -> "Life":
         return self
@@ -73,6 +79,13 @@ class Life:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
             time.sleep(0.01)
+
+    def await_end(self) -> None:
+        """Wait until all its processes have ended by themselves."""
+        deadline = time.monotonic() + PATIENCE
+        while found := self.processes():
+            assert time.monotonic() < deadline, f"still there: {found}\n{self.log()}"
+            time.sleep(0.05)
 
     def await_progress(self, is_reached: Callable[[], bool]) -> None:
         """Wait until something is so; a life that ends before that is a failure."""
@@ -95,7 +108,7 @@ class Life:
 
     def log(self) -> str:
         """The end of what it said."""
-        return (self.folder.parent / f"{self.folder.name}.{_LOG}").read_text()[-4000:]
+        return self._log.read_text(errors="replace")[-4000:]
 
 
 @dataclass(frozen=True)

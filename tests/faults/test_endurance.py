@@ -46,7 +46,7 @@ def endure(name: str, folder: Path, seed: int, faults: Sequence[Fault]) -> World
             world.publish()
             fault.prepare(world)
             print(name, seed, fault)  # shown if it fails, or with -s
-            with Life(name, folder, fault.fate) as life:
+            with Life.of(name, folder, fault.fate) as life:
                 fault.strike(world, life)
     finally:
         world.close()

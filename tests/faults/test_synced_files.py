@@ -1,13 +1,20 @@
 """What Penstock writes itself is on the disk when it says so: the power goes right after it (`power`)."""
 
 import random
+from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.types import StructType
 from tests.matching.test_snapshots import Source, fresh
 from tests.views.test_plan_file import small
 
 from penstock.base.durable import create_file, make_folder, replace_file
+from penstock.delivery import FileSink
+from penstock.delivery.notification_shape import NAMED_READERS
 from penstock.delivery.sealed_folders import is_complete, seal
+from penstock.delivery.sinks import Batch
 from penstock.joins.statistics import Statistics
 from penstock.matching import SnapshotRef, SnapshotStore
 from penstock.pipeline.checkpoints import begin, recover
@@ -59,14 +66,14 @@ def test_snapshots_of_select_joins(root):
     snapshots = JoinSnapshots(root / "joins")
 
     def publish():
-        plan, aside = Statistics({"A": 7}), {3: "no", 4: "neither"}
+        statistics, aside = Statistics({"A": 7}), {3: "no", 4: "neither"}
         snapshots.publish("me", 1, Difference({7: "SELECT * FROM A"}, set_aside={3: "no"}))
-        snapshots.publish("me", 2, Difference({9: "SELECT * FROM C"}, [7], aside, {}, plan))
+        snapshots.publish("me", 2, Difference({9: "SELECT * FROM C"}, [7], aside, {}, statistics))
 
     after_a_cut(root, publish)
     assert list(snapshots.subscriptions(2)) == [9]
     assert snapshots.latest().set_aside.keys() == {3, 4}
-    assert snapshots.latest().plan == Statistics({"A": 7})
+    assert snapshots.latest().statistics == Statistics({"A": 7})
 
 
 def test_the_plan_of_views(root):
@@ -107,6 +114,36 @@ def test_a_sealed_folder(root):
 
     after_a_cut(root, write)
     assert is_complete(root / "out")
+
+
+class RowsHere:
+    """Rows of a micro-batch, whose one task runs in this process."""
+
+    schema = StructType(list(NAMED_READERS))
+    records = SimpleNamespace(sparkSession=None)
+
+    def then(self, work, schema):
+        self.work = work
+        return self
+
+    def frame(self):
+        return self
+
+    def collect(self):
+        columns = [["n1", "n2"], [[1], [1, 2]], [["ann"], ["ann", "bob"]]]
+        rows = pa.record_batch(columns, names=self.schema.names)
+        found = [row for made in self.work([rows]) for row in made.to_pylist()]
+        return [SimpleNamespace(**row) for row in found]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_files_that_tasks_have_written(root, mode):
+    """A replay finds them, and writes nothing."""
+    sink, batch = FileSink(root / "out"), Batch("query", 3, "filter")
+    after_a_cut(root, lambda: sink.write_in_tasks(RowsHere(), batch), mode)
+    (file,) = (root / "out/kind=filter/batch=3").glob("*.parquet")
+    assert pq.read_table(file)["notification_id"].to_pylist() == ["n1", "n2"]
+    assert sink.write_in_tasks(RowsHere(), batch) is None
 
 
 def test_offsets_of_a_batch_that_has_begun(root):

@@ -1,17 +1,33 @@
-"""A pipeline into a Delta table, and its replays. Run by test_delta.py."""
+"""A pipeline into a Delta table, in two processes: the first is killed before Spark commits what the table has.
 
+Run by test_delta.py.
+"""
+
+import os
+import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from penstock.delivery import DeltaSink
+from penstock.delivery import DeltaSink, Sink
+from penstock.delivery.sinks import Batch
 from penstock.pipeline import local_session
 
 from .elsewhere import message_of, tell
-from .scenes import forget_commit, market, pipeline, run, tick, write_events
+from .scenes import market, pipeline, run, tick, write_events
 
 
-def main(folder: Path) -> None:
+class DeadlySink(DeltaSink):
+    """A table; the process dies, JVM and all, when it has a micro-batch."""
+
+    def write(self, rows: Any, batch: Batch) -> None:
+        super().write(rows, batch)
+        if batch.id == 1:
+            os.killpg(0, signal.SIGKILL)
+
+
+def main(folder: Path, life: str) -> None:
     spark_version = ".".join(version("pyspark").split(".")[:2])
     package = f"io.delta:delta-spark_{spark_version}_2.13:{version('delta-spark')}"
     sessions: list = []
@@ -30,24 +46,21 @@ def main(folder: Path) -> None:
     subs = market()
     subs.subscribe("alice", "price > 0")
 
-    def deliver() -> list:
-        metrics = run(
-            pipeline(
-                folder, spark, subs, sink=DeltaSink(table), dead_letters=DeltaSink(folder / "dead")
-            )
-        )
+    def deliver(sink: Sink) -> list:
+        dead = DeltaSink(folder / "dead")
+        metrics = run(pipeline(folder, spark, subs, sink=sink, dead_letters=dead))
         return [
             (b.report.batch, b.report.replayed, b.report.published, b.report.dead_letters)
             for b in metrics.batches
         ]
 
-    write_events(folder / "in", "1.json", [tick(1), tick(2), "oops"])
-    runs = [deliver()]
-    write_events(folder / "in", "2.json", [tick(3)])
-    runs.append(deliver())
-    forget_commit(folder, 1)
+    if life == "first":
+        write_events(folder / "in", "1.json", [tick(1), tick(2), "oops"])
+        tell(first=deliver(DeltaSink(table)))
+        write_events(folder / "in", "2.json", [tick(3)])
+        deliver(DeadlySink(table))
     write_events(folder / "in", "3.json", [tick(4)])
-    runs.append(deliver())
+    runs = deliver(DeltaSink(table))
     read = spark.read.format("delta")
     tell(
         runs=runs,
@@ -59,4 +72,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -44,10 +44,16 @@ def run_to_end(command: list[str]) -> "subprocess.CompletedProcess[str]":
 def found_by(script: str, *arguments: object) -> dict[str, Any]:
     """What a script `tell`s."""
     done = run_to_end(command(script, *arguments))
-    lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
-    if not lines:
+    found = found_in(done.stdout)
+    if found is None:
         raise AssertionError(f"{script} exited with {done.returncode}:\n{done.stderr[-5000:]}")
-    found: dict[str, Any] = json.loads(lines[-1].removeprefix(_MARK))
+    return found
+
+
+def found_in(output: str) -> dict[str, Any] | None:
+    """What a script has told, by all that it has said."""
+    lines = [line for line in output.splitlines() if line.startswith(_MARK)]
+    found: dict[str, Any] | None = json.loads(lines[-1].removeprefix(_MARK)) if lines else None
     return found
 
 

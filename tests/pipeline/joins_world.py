@@ -14,7 +14,7 @@ from tests.joins.small_world import plain
 
 from penstock.joins.join_view import JoinView
 from penstock.joins.statistics import Statistics
-from penstock.pipeline.joins import semijoin_stage as joins_semijoins
+from penstock.pipeline.joins import stage_work as joins_semijoins
 from penstock.pipeline.joins import tuple_stage as joins_tuples
 from penstock.pipeline.joins.change_feed import Feed, Reader
 from penstock.pipeline.joins.following import Publisher, misfits
@@ -71,7 +71,7 @@ class Engine:
         self.clock = lambda: 0
         self.publisher: Publisher | None = None  # of the process that watches the registry
 
-    def publish(self, source: Any, plan: Statistics | None = None) -> None:
+    def publish(self, source: Any, statistics: Statistics | None = None) -> None:
         if self.publisher is None or self.rng.random() < 0.5:
             self.publisher = Publisher(
                 JoinSnapshots(self.home),
@@ -79,7 +79,7 @@ class Engine:
                 lambda t: misfits(t, self.stages),
                 lambda: self.clock(),
             )
-        self.next_version = self.publisher.publish(plan).number
+        self.next_version = self.publisher.publish(statistics).number
 
     def run(
         self, changes: dict[str, list[dict]], now: int | None = None, crash: bool = False

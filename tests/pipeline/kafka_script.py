@@ -1,15 +1,26 @@
-"""A pipeline from a Kafka topic, stopped, started again and replayed; a page of the guide. Run by test_kafka.py."""
+"""A pipeline from a Kafka topic, stopped, started again and replayed; into a topic, whose broker is killed meanwhile.
+
+A page of the guide runs in between. Run by test_kafka.py.
+"""
 
 import contextlib
 import json
 import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from tests.pages import GUIDE, run_page
 from tests.shell import shell_in, spark_in
+from tests.sizes import PATIENCE
 
 from penstock.delivery import CallableSink, KafkaSink
+from penstock.delivery.sinks import Batch
+from penstock.delivery.task_rows import Batches
 from penstock.pipeline import Source, local_session
 from penstock.pipeline.pins import query_id
 
@@ -17,6 +28,30 @@ from .elsewhere import message_of, tell
 from .scenes import SCHEMA, delivered, forget_commit, market, pipeline, run, tick
 
 TOPIC = "ticks"
+PATIENT = {
+    name: str(1000 * PATIENCE)
+    for name in ("kafka.delivery.timeout.ms", "kafka.max.block.ms", "kafka.request.timeout.ms")
+}
+
+
+@dataclass(frozen=True)
+class HeldKafkaSink(KafkaSink):
+    """A topic; a task has sent half of its records when it is held."""
+
+    held: str = ""
+
+    def write(self, rows: Any, batch: Batch) -> bool:
+        held = Path(self.held)
+
+        def send_half(batches: Batches) -> Iterator[pa.RecordBatch]:
+            for some in batches:
+                yield some.slice(0, some.num_rows // 2)
+                while held.exists():
+                    held.with_suffix(".now").touch()
+                    time.sleep(0.02)
+                yield some.slice(some.num_rows // 2)
+
+        return super().write(rows.mapInArrow(send_half, rows.schema), batch)
 
 
 def main(folder: Path, address: str, jars: str, database: str) -> None:
@@ -63,7 +98,9 @@ def main(folder: Path, address: str, jars: str, database: str) -> None:
     alerts = KafkaSink(address, "alerts")
     alert_runs = [deliver(folder / "alerts", sink=alerts)]
     forget_commit(folder / "alerts", 0)
-    alert_runs.append(deliver(folder / "alerts", sink=alerts))
+    (folder / "held").touch()
+    held = HeldKafkaSink(address, "alerts", PATIENT, str(folder / "held"))
+    alert_runs.append(deliver(folder / "alerts", sink=held))
     written = (
         spark.read.format("kafka")
         .options(**broker, subscribe="alerts", includeHeaders="true")

@@ -5,6 +5,7 @@ import sys
 import zlib
 
 import pytest
+from tests.sizes import PATIENCE
 
 from penstock.base.errors import PipelineError
 from penstock.pipeline.checkpoint_locks import hold
@@ -185,3 +186,36 @@ def test_in_one_process_a_lock_is_taken_over_from_a_query_that_has_ended(tmp_pat
     with pytest.raises(PipelineError, match="in use"):
         hold(tmp_path)
     second.release()
+
+
+WORKER = """
+import sys, time
+from pathlib import Path
+from penstock.pipeline.checkpoint_locks import hold_in_this_process
+print("asks", flush=True)
+hold_in_this_process(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+SERVER = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
+
+
+def test_a_process_of_a_connect_server_holds_its_checkpoint_no_longer_than_the_server_lives(
+    tmp_path,
+):
+    """It waits for the process of the run that it replaces, and ends when its server is killed."""
+    replaced = hold(tmp_path)
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER, WORKER, str(tmp_path), str(PATIENCE)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout.readline() == "asks\n"
+    replaced.release()
+    assert server.stdout.readline() == "held\n"
+    with pytest.raises(PipelineError, match="in use"):
+        hold(tmp_path)
+    server.kill()
+    assert server.stdout.read() == ""  # until the worker has ended, too
+    hold(tmp_path).release()
+    server.wait()

@@ -82,7 +82,7 @@ def run(world, seed, path, batches=12, versioned=True, buckets=4):
                 changes.setdefault(table, []).append(row)
             for rows in changes.values():
                 rng.shuffle(rows)
-        engine.publish(leases.subs.selects, random_plan(catalog, rng))
+        engine.publish(leases.subs.selects, random_statistics(catalog, rng))
         if rng.random() < 0.15:
             engine.restart()
         told = engine.run(changes, crash=rng.random() < 0.3)
@@ -98,8 +98,8 @@ def run(world, seed, path, batches=12, versioned=True, buckets=4):
             assert watchers.result(sid) == database.result(text), (batch, text)
 
 
-def random_plan(catalog, rng):
-    """Statistics of tables that are like nothing, now and then: any plan must do."""
+def random_statistics(catalog, rng):
+    """Statistics of tables that are like nothing, now and then: any must do."""
     if rng.random() < 0.5:
         return None
     tables = catalog.tables.items()
@@ -350,7 +350,7 @@ class Scene:
         self.path, self.version, self.watchers = path, 0, Watchers(catalog)
         stages = Stages(catalog, 1, ("R", "S"))
         self.engine = Engine(stages, path, FEED, random.Random(1), processes)
-        self.plan: Statistics | None = None  # for the next micro-batch
+        self.statistics: Statistics | None = None  # for the next micro-batch
         self.tickets: dict[int, str] = {}
 
     def subscribe(
@@ -368,8 +368,8 @@ class Scene:
         """A micro-batch with a row for each table, in one of the processes."""
         self.version += 1
         changes = {t: [{**r, "op": op, "version": self.version}] for t, r in rows.items()}
-        self.engine.publish(self.subs.selects, self.plan)
-        self.plan = None
+        self.engine.publish(self.subs.selects, self.statistics)
+        self.statistics = None
         self.engine.pick = lambda: process
         told = self.engine.run(changes)
         self.watchers.apply(told)
@@ -492,12 +492,12 @@ def test_a_plan_by_which_a_subscriber_holds_other_tuples_has_them_sent(tmp_path,
     scene = Scene(tmp_path, catalog=catalog)
     sid = scene.subscribe("R.id > 0 AND T.id > 0", "R JOIN S USING (b) JOIN T USING (c)")
     other = scene.subscribe("R.id > 0", "R JOIN S USING (b)")
-    scene.plan = by_r
+    scene.statistics = by_r
     scene.run(S={"id": 1, "b": 1, "c": 1}, T={"id": 1, "c": 1})
     assert scene.watchers.views[sid].held() == {"R": 0, "S": 0, "T": 1}
     if restarted:
         scene.engine.restart()
-    scene.plan = by_t
+    scene.statistics = by_t
     told = scene.run()
     assert [row["subscriptions"] for row in told if row["change"] == "reset"] == [[sid]]
     assert scene.watchers.views[sid].held() == {"R": 0, "S": 1, "T": 1}
@@ -505,7 +505,7 @@ def test_a_plan_by_which_a_subscriber_holds_other_tuples_has_them_sent(tmp_path,
     assert [len(scene.watchers.views[one]) for one in (sid, other)] == [1, 1]
 
 
-def test_tables_that_change_bring_a_new_plan(tmp_path, monkeypatch):
+def test_tables_that_change_bring_new_statistics(tmp_path, monkeypatch):
     """The attribute that selects least decides, as soon as that is worth it; only whom it concerns begins anew."""
     monkeypatch.setattr(replanning, "WINDOW", 100)
     monkeypatch.setattr(replanning, "_SAMPLE", 64)

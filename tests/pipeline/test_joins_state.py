@@ -262,11 +262,11 @@ def test_old_versions_are_pruned_but_not_what_newer_ones_need(tmp_path):
     """After many versions a few are left, and the last still has everybody."""
     snapshots = JoinSnapshots(tmp_path)
     for n in range(30):
-        plan = Statistics({"A": n}) if n in (3, 20) else None
+        statistics = Statistics({"A": n}) if n in (3, 20) else None
         gone = [n - 5] if n >= 5 else []
-        snapshots.publish("me", n, Difference({n: "SELECT * FROM A"}, gone, plan=plan))
+        snapshots.publish("me", n, Difference({n: "SELECT * FROM A"}, gone, statistics=statistics))
     snapshots.prune(needed_from=29)
-    assert snapshots.latest().plan == Statistics({"A": 20})
+    assert snapshots.latest().statistics == Statistics({"A": 20})
     assert [path.name for path in (tmp_path / "plans").iterdir()] == ["21.json"]
     assert set(snapshots.subscriptions(30)) == set(range(25, 30))
     assert len(list((tmp_path / "versions").iterdir())) == 10
@@ -290,7 +290,7 @@ def test_what_a_planner_knows_outlives_it(tmp_path, caplog):
     leave_seen(tmp_path, [{**one, "sample": sample_changes(rows, table)}])
     planner = Planner(CATALOG, tmp_path)
     planner.gather()
-    assert planner.new_plan(None, [], lambda ids: {}) is None
+    assert planner.new_statistics(None, [], lambda ids: {}) is None
     seen, again = planner.statistics(), Planner(CATALOG, tmp_path).statistics()
     assert (again.tuples, again.keys, again.joining) == (seen.tuples, seen.keys, seen.joining)
     assert seen.tuples[name] == 40

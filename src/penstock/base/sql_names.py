@@ -8,3 +8,12 @@ def quote_name(name: str) -> str:
     '`a``b.c`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def quote_path(path: str) -> str:
+    """A column, or a field reached by dots, as `DataFrame.col` takes it; with backticks it is quoted already.
+
+    >>> quote_path("a-b.c"), quote_path("`a.b`")
+    ('`a-b`.`c`', '`a.b`')
+    """
+    return path if "`" in path else ".".join(quote_name(part) for part in path.split("."))

@@ -97,10 +97,10 @@ class FileSink:
         if folder.has_all():
             return None
         columns = [field for field in rows.schema.fields if field.name != _KIND]
-        make_folder(folder.drafts)
+        folder.drafts.mkdir()  # not synced: what a power cut leaves of it is deleted
         task = ParquetTask(str(folder.drafts), StructType(columns))
         written = rows.then(task.run, WRITTEN).frame().collect()
-        make_folder(folder.hidden)
+        folder.hidden.mkdir()
         for one in written:
             (folder.drafts / one.file).rename(folder.hidden / one.file)
         if not written:

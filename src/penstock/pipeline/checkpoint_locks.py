@@ -5,6 +5,9 @@
 Two drivers on one checkpoint would both plan micro-batch 17, with different events. Spark notices within one session
 only, or when one finds that the other has planned or committed the batch before it. In an object store nothing can be
 locked, and that is all there is.
+
+With Spark Connect micro-batches run in a process that the server has started. If the server is killed, Spark lets that
+process ask for it for ten minutes; it would keep the lock as long. So it ends with its server.
 """
 
 import errno
@@ -12,6 +15,8 @@ import fcntl
 import logging
 import os
 import socket
+import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +25,8 @@ from typing import TextIO
 from penstock.base.durable import make_folder
 from penstock.base.errors import PipelineError
 
+_REPLACED_AFTER = 30.0  # seconds that the process of an earlier run may take to end
+_LOOK = 0.2  # seconds between two looks
 _NOT_SUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _log = logging.getLogger("penstock.pipeline")
 
@@ -80,6 +87,27 @@ def check_free(folder: Path) -> None:
 
 
 def hold_in_this_process(checkpoint: Path) -> None:
-    """The same where the query was started elsewhere (Spark Connect); nothing if this process holds it already."""
-    if checkpoint not in _held:
-        hold(checkpoint)
+    """The same in a process of a Spark Connect server; nothing if it holds it already.
+
+    When a query is started once more, Spark ends the run that it replaces, and the process of that run soon after.
+    """
+    if checkpoint in _held:
+        return
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    deadline = time.monotonic() + _REPLACED_AFTER
+    while True:
+        try:
+            hold(checkpoint)
+        except PipelineError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK)
+        else:
+            return
+
+
+def _end_with(parent: int) -> None:
+    """End this process, as a crash would, when the one that has started it is gone."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK)
+    os._exit(1)

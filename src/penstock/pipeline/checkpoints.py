@@ -43,6 +43,7 @@ from penstock.base.locations import path_of
 from penstock.base.remote_paths import RemotePath
 from penstock.pipeline.checkpoint_locks import hold_in_this_process
 from penstock.pipeline.retries import Retries
+from penstock.pipeline.session import is_connect
 
 _REMEDY = (
     "restore the checkpoint folder from a backup, or start anew with an empty one and another folder "
@@ -73,7 +74,8 @@ class DurableBatches:
         if isinstance(checkpoint, RemotePath):
             self.deliver(frame, number, stopped)
             return
-        hold_in_this_process(checkpoint)
+        if is_connect(frame.sparkSession):
+            hold_in_this_process(checkpoint)
         begin(checkpoint, number)
         self.deliver(frame, number, stopped)
         end(checkpoint)

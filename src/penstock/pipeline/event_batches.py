@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from penstock.base.remote_paths import AnyPath
-from penstock.base.sql_names import quote_name
+from penstock.base.sql_names import quote_name, quote_path
 from penstock.delivery.notification_shape import EVENT, ID, NAMED_READERS, READERS
 from penstock.delivery.task_rows import Batches, TaskRows
 from penstock.language import Schema
@@ -72,12 +71,12 @@ class EventBatches(MicroBatches):
             failure_folder=str(failures),
             costs=cost_folder(pin.snapshot, pin.batch),
         )
-        events = [F.col(quote_name(name)) for name in self.schema.names]
-        name = _digest([F.lit(query), key]).alias(KEY)
+        events = [quote_name(name) for name in self.schema.names]
+        name = _digest(f"'{query}'", key) + f" AS {quote_name(KEY)}"
         told = StructType([*NAMED_READERS, StructField(EVENT, self.schema)])
         by_content = self.event_id is None and KEY not in frame.columns
         tell = _tell_apart if by_content else _tell
-        return match_rows(frame.select(*events, name), work).then(tell, told)
+        return match_rows(frame.selectExpr(*events, name), work).then(tell, told)
 
     def _wanted(self, frame: DataFrame, pin: Pin) -> DataFrame:
         return frame if self.wanted is None else self.wanted.of(frame, pin, self.outlet.checkpoint)
@@ -123,25 +122,22 @@ def _tell_apart(batches: Batches) -> Iterator[pa.RecordBatch]:
         yield rows if keys is None else rows.set_column(0, ID, keys)
 
 
-def event_key(schema: StructType, event_id: str | None, columns: list[str], batch: int) -> Column:
+def event_key(schema: StructType, event_id: str | None, columns: list[str], batch: int) -> str:
     """What identifies an event: its own id, else its place at the source, else its content and micro-batch.
 
     The last is the same in a replay. Equal events in a micro-batch are told apart where a task has all of them.
+
+    It is SQL: the same of column functions would ask the JVM some hundred things in every micro-batch.
     """
-    content = F.concat_ws(
-        "\x1f",
-        F.lit("row"),
-        F.lit(str(batch)),
-        F.to_json(F.struct(*[quote_name(n) for n in schema.names])),
-    )
-    key = _digest([content])
+    content = f"to_json(struct({', '.join(map(quote_name, schema.names))}))"
+    key = _digest("'row'", f"'{batch}'", content)
     if KEY in columns:
-        key = F.coalesce(F.concat(F.lit("at "), F.col(KEY)), key)
+        key = f"coalesce(concat('at ', {quote_name(KEY)}), {key})"
     if event_id is not None:
-        key = F.coalesce(F.concat(F.lit("id "), F.col(event_id).cast("string")), key)
+        key = f"coalesce(concat('id ', cast({quote_path(event_id)} AS string)), {key})"
     return key
 
 
-def _digest(parts: list[Column]) -> Column:
+def _digest(*parts: str) -> str:
     """32 hexadecimal digits: 128 bits of a SHA-256."""
-    return F.substring(F.sha2(F.concat_ws("\x1f", *parts), 256), 1, 32)
+    return f"substring(sha2(concat_ws('\x1f', {', '.join(parts)}), 256), 1, 32)"

@@ -34,6 +34,7 @@ from penstock.base.durations import utc_now
 from penstock.base.errors import RegistryError, SnapshotError
 from penstock.base.locations import path_of
 from penstock.base.remote_paths import AnyPath
+from penstock.base.sql_names import quote_name, quote_path
 from penstock.delivery.notification_shape import READERS, NotificationShape
 from penstock.delivery.sinks import Batch
 from penstock.delivery.task_rows import TaskRows
@@ -282,12 +283,13 @@ class _Counts:
 
     def records(self, frame: DataFrame, times: str | None) -> DataFrame:
         """Count what is published, and when that was."""
-        bad = F.col(REASON).isNotNull() if REASON in frame.columns else F.lit(False)
-        wanted = [F.count_if(~bad).alias("published"), F.count_if(bad).alias("dead_letters")]
+        bad = f"{quote_name(REASON)} IS NOT NULL" if REASON in frame.columns else "false"
+        wanted = [f"count_if(NOT ({bad})) AS published", f"count_if({bad}) AS dead_letters"]
         if times is not None:
-            micros = F.unix_micros(F.col(times).try_cast("timestamp"))
-            wanted.append(F.percentile_approx(micros, list(QUANTILES), 1000).alias("times"))
-        return frame.observe(self._before, *wanted)
+            micros = f"unix_micros(try_cast({quote_path(times)} AS timestamp))"
+            quantiles = ", ".join(f"{quantile}D" for quantile in QUANTILES)
+            wanted.append(f"percentile_approx({micros}, array({quantiles}), 1000) AS times")
+        return frame.observe(self._before, *map(F.expr, wanted))
 
     def matches(self, found: DataFrame) -> DataFrame:
         """Count readers, not rows."""

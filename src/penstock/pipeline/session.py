@@ -65,7 +65,7 @@ def local_session(
     if quiet:
         given = settings.get("spark.driver.extraJavaOptions", "")
         settings["spark.driver.extraJavaOptions"] = (
-            f"{_DEEP_STACKS} -Dlog4j2.configurationFile={_log_file()} {given}".strip()
+            f"{_DEEP_STACKS} -Dlog4j2.configurationFile={log_file()} {given}".strip()
         )
     return _built(SparkSession.builder.master(master), name, settings)
 
@@ -87,7 +87,8 @@ def _built(builder: SparkSession.Builder, name: str, settings: Mapping[str, str]
     return builder.getOrCreate()
 
 
-def _log_file() -> Path:
+def log_file() -> Path:
+    """The logging file of a JVM that keeps quiet."""
     return Path(str(resources.files("penstock.pipeline") / "log4j2-quiet.properties"))
 
 

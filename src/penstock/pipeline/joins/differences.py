@@ -39,9 +39,9 @@ from penstock.pipeline.joins.parcels import (
     unpack_rows,
 )
 from penstock.pipeline.joins.registry_source import ROW
-from penstock.pipeline.joins.semijoin_stage import work_of
 from penstock.pipeline.joins.snapshots import JoinSnapshots
 from penstock.pipeline.joins.spread import by_bucket
+from penstock.pipeline.joins.stage_work import work_of
 from penstock.pipeline.joins.stages import Stages
 from penstock.pipeline.joins.tuple_stage import SEQUENCE
 from penstock.registry import Subscriptions

@@ -101,10 +101,10 @@ class Publisher:
             self._names = {sid: newcomer.subscriber for sid, newcomer in known.items()}
             self._resynced = self.version.sequence
 
-    def publish(self, plan: Statistics | None = None) -> Version:
-        """The version of this moment, by a new plan if one is given."""
+    def publish(self, statistics: Statistics | None = None) -> Version:
+        """The version of this moment, by new statistics if they are given."""
         now, sequence = self._clock(), self._source.sequence()
-        again = self._resyncs(sequence) | self._moved_by(plan)
+        again = self._resyncs(sequence) | self._moved_by(statistics)
         changed, unreadable = self._follow(sequence)
         touched = changed | again | self._crossed(now)
         come: dict[int, str] = {}
@@ -121,10 +121,16 @@ class Publisher:
         come = {sid: text for sid, text in come.items() if sid not in wrong}
         # A text that doesn't fit takes the place of one that did.
         gone = (gone | wrong.keys()) & self._texts.keys()
-        if self.version is None or come or gone or misfits != self.misfits or plan is not None:
+        if (
+            self.version is None
+            or come
+            or gone
+            or misfits != self.misfits
+            or statistics is not None
+        ):
             names = {sid: self._rows[sid].subscriber for sid in come}
             different = Difference(
-                come, gone | (come.keys() & self._texts.keys()), misfits, names, plan
+                come, gone | (come.keys() & self._texts.keys()), misfits, names, statistics
             )
             self.version = self._publish(sequence, different)
         self._note(now, sequence, touched)
@@ -161,11 +167,13 @@ class Publisher:
         """The ids of the last version."""
         return self._texts.keys()
 
-    def _moved_by(self, plan: Statistics | None) -> set[int]:
-        """Who is decomposed in another way by a new plan, and so is to be sent everything again."""
-        if plan is None or self.version is None:
+    def _moved_by(self, statistics: Statistics | None) -> set[int]:
+        """Who is decomposed in another way by new statistics, and so is to be sent everything again."""
+        if statistics is None or self.version is None:
             return set()
-        before, after = (Decomposition(statistics=seen) for seen in (self.version.plan, plan))
+        before, after = (
+            Decomposition(statistics=seen) for seen in (self.version.statistics, statistics)
+        )
         joins = self.joins(self._texts)
         return {sid for sid, join in joins.items() if before.decision(join) != after.decision(join)}
 
@@ -246,23 +254,25 @@ class Follower:
                 utc_now,
             )
         self._judge_costs(self._registry)
-        plan = self._new_plan(self._publisher)
+        statistics = self._new_statistics(self._publisher)
         try:
-            version = self._publisher.publish(plan).number
+            version = self._publisher.publish(statistics).number
         except (RegistryError, SnapshotError, OSError) as error:
             return self._kept(error)
-        if plan is not None:
+        if statistics is not None:
             self._planner.begin()
             log.info("version %d decomposes select-joins by new statistics", version)
         self._log_misfits(self._publisher)
         return version
 
-    def _new_plan(self, publisher: Publisher) -> Statistics | None:
+    def _new_statistics(self, publisher: Publisher) -> Statistics | None:
         """How select-joins are decomposed from now on, if that is worth it."""
         self._planner.gather()
         if publisher.version is None:
             return None
-        return self._planner.new_plan(publisher.version.plan, publisher.served, publisher.joins)
+        return self._planner.new_statistics(
+            publisher.version.statistics, publisher.served, publisher.joins
+        )
 
     def _judge_costs(self, registry: Subscriptions) -> None:
         """Set aside what has cost too much in the micro-batches before: none is running now."""

@@ -3,16 +3,16 @@
     tuple stage   for each bucket it works on: how many tuples there are, how many changes came, and a few of them
     planner       adds that up to `joins.statistics`, old samples making room for new ones, and weighs
 
-Subscribers who are decomposed in another way must be sent everything again. So what the present plan costs more than
-the best one, change by change, is added up, and only when it has reached what the move costs is there a new plan:
+Subscribers who are decomposed in another way must be sent everything again. So what the present statistics cost more
+than the best ones, change by change, is added up, and only when it has reached what the move costs are there new ones:
 however soon tables change again, about twice as much was sent as had to be, at most. Both are estimates, in tuples
 sent, on a sample of the subscriptions.
 
     <snapshot folder>/statistics/<batch>/…    until they are gathered
     <snapshot folder>/statistics.json         what the planner knows, for its next start: some tables never change
 
-What is lost of these files, or comes twice, changes when there is a plan, and never what it means: that stands in the
-snapshot (`snapshots`).
+What is lost of these files, or comes twice, changes when there are new statistics, and never what they mean: that
+stands in the snapshot (`snapshots`).
 """
 
 import logging
@@ -44,7 +44,7 @@ log = logging.getLogger("penstock.pipeline")
 STATISTICS = "statistics"
 """The folder, beside the snapshots, in which tasks leave what they have seen."""
 
-WINDOW = 1_000  # changes after which plans are weighed
+WINDOW = 1_000  # changes after which statistics are weighed
 _EACH = 16  # changes of a bucket that are sampled
 _SAMPLE = 512  # tuples of a table that are kept
 _LONGEST = 32  # bytes of a key
@@ -91,15 +91,15 @@ def leave_seen(home: AnyPath, seen: Sequence[Mapping[str, Any]]) -> None:
 
 
 class Planner:
-    """Follows what tables are like, and says when there is to be a new plan."""
+    """Follows what tables are like, and says when there are to be new statistics."""
 
     def __init__(self, catalog: Catalog, home: AnyPath) -> None:
         self._catalog, self._home = catalog, home
         self._tuples: dict[tuple[str, int], int] = {}  # by table and bucket
         self._changes: Counter[str] = Counter()  # faded
         self._rows: dict[str, deque[dict[str, Key | None]]] = {}  # the last samples, by table
-        self._since = 0  # changes since plans were weighed
-        self._regret = 0.0  # what the present plan has cost more than the best one
+        self._since = 0  # changes since statistics were weighed
+        self._regret = 0.0  # what the present statistics have cost more than the best ones
         if self._kept.exists():
             self._read(self._kept)
 
@@ -183,13 +183,13 @@ class Planner:
         met = sum(n * counts[1][key] for key, n in counts[0].items() if None not in key)
         return met / pairs if pairs else 0.0
 
-    def new_plan(
+    def new_statistics(
         self,
         present: Statistics | None,
         ids: Collection[int],
         joins: Callable[[Iterable[int]], Mapping[int, SelectJoin]],
     ) -> Statistics | None:
-        """A plan that is worth the move, weighed after each window; None: the present one stays.
+        """Statistics that are worth the move, weighed after each window; None: the present ones stay.
 
         `joins` says what some of the subscriptions ask for.
         """
@@ -212,5 +212,5 @@ class Planner:
         return seen if 0 < move < self._regret else None
 
     def begin(self) -> None:
-        """The plan is published: there is nothing to regret."""
+        """They are published: there is nothing to regret."""
         self._regret = 0.0

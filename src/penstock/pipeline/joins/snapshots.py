@@ -6,7 +6,8 @@
                                 (`base.array_folders`)
       versions/0000000012.json  a version: its sequence number, and the pieces that make it up, a full one first
       set_aside/<version>.json  subscriptions that don't fit; a version names the one that holds for it
-      plans/<version>.json      statistics of the tables, by which select-joins are decomposed; so does it for this
+      plans/<version>.json      statistics of the tables, by which select-joins are decomposed; a version names them as
+                                its `plan`
 
 A version is the sum of its pieces. Who has an earlier version of the same sum reads only the pieces that are new to
 it. A full piece is written when the others together have reached a tenth of it.
@@ -54,7 +55,7 @@ _REMEDY = (
 )
 _FIELDS = {"sequence": int, "pieces": list, "set_aside": int | None, "plan": int | None}
 _SET_ASIDE = FileKind({"set_aside": list}, SnapshotError, _REMEDY)
-_PLAN = FileKind(
+_STATISTICS = FileKind(
     {"tuples": dict, "rates": dict, "keys": list, "joining": list}, SnapshotError, _REMEDY
 )
 
@@ -78,23 +79,23 @@ class Version:
         default_factory=dict
     )  # by id: since which version, and why
     set_aside_in: int | None = None  # the file that says so
-    plan: Statistics | None = None  # by which select-joins are decomposed
-    plan_in: int | None = None  # the file that says so
+    statistics: Statistics | None = None  # by which select-joins are decomposed
+    statistics_in: int | None = None  # the file that says so
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """What is different in a new version: who comes, in this order, and who is gone.
 
-    `set_aside` are all that don't fit, by id, with the reason; `subscribers` the names of those that come; `plan` are
-    new statistics, if there are any.
+    `set_aside` are all that don't fit, by id, with the reason; `subscribers` the names of those that come;
+    `statistics` are new ones, if there are any.
     """
 
     come: Mapping[int, str]
     gone: Iterable[int] = ()
     set_aside: Mapping[int, str] = field(default_factory=dict)
     subscribers: Mapping[int, str] = field(default_factory=dict)
-    plan: Statistics | None = None
+    statistics: Statistics | None = None
 
 
 class JoinSnapshots:
@@ -174,16 +175,18 @@ class JoinSnapshots:
             said_in = number
             rows = [[sid, since, reason] for sid, (since, reason) in aside.items()]
             _write(self._set_aside(number), _SET_ASIDE.to_text({"set_aside": rows}))
-        plan, plan_in = (None, None) if latest is None else (latest.plan, latest.plan_in)
-        if different.plan is not None:
-            plan, plan_in = different.plan, number
-            _write(self._plan(number), _PLAN.to_text(plan.to_dict()))
-        version = Version(number, sequence, pieces, aside, said_in, plan, plan_in)
+        statistics, statistics_in = (
+            (None, None) if latest is None else (latest.statistics, latest.statistics_in)
+        )
+        if different.statistics is not None:
+            statistics, statistics_in = different.statistics, number
+            _write(self._statistics(number), _STATISTICS.to_text(statistics.to_dict()))
+        version = Version(number, sequence, pieces, aside, said_in, statistics, statistics_in)
         content = {
             "sequence": version.sequence,
             "pieces": version.pieces,
             "set_aside": said_in,
-            "plan": plan_in,
+            "plan": statistics_in,
         }
         if not self._versions.write(number, content):
             raise SnapshotError(
@@ -199,7 +202,7 @@ class JoinSnapshots:
         needed = {piece for version in found for piece in version["pieces"]}
         notes = [
             (self._set_aside(0).parent, {version["set_aside"] for version in found}),
-            (self._plan(0).parent, {version["plan"] for version in found}),
+            (self._statistics(0).parent, {version["plan"] for version in found}),
         ]
         for number in set(numbers) - set(kept):
             self._versions.delete(number)
@@ -246,10 +249,18 @@ class JoinSnapshots:
             else _read_set_aside(self._set_aside(found["set_aside"]))
         )
         pieces = tuple(map(int, found["pieces"]))
-        plan_in = found.get("plan")
-        plan = None if plan_in is None else _read_plan(self._plan(plan_in))
+        statistics_in = found.get("plan")
+        statistics = (
+            None if statistics_in is None else _read_statistics(self._statistics(statistics_in))
+        )
         return Version(
-            number, int(found["sequence"]), pieces, aside, found["set_aside"], plan, plan_in
+            number,
+            int(found["sequence"]),
+            pieces,
+            aside,
+            found["set_aside"],
+            statistics,
+            statistics_in,
         )
 
     def damaged_versions(self) -> dict[int, str]:
@@ -301,7 +312,7 @@ class JoinSnapshots:
     def _set_aside(self, number: int) -> AnyPath:
         return self.folder / "set_aside" / f"{number}.json"
 
-    def _plan(self, number: int) -> AnyPath:
+    def _statistics(self, number: int) -> AnyPath:
         return self.folder / "plans" / f"{number}.json"
 
 
@@ -335,13 +346,13 @@ def _write(path: AnyPath, text: str) -> None:
 
 
 @functools.lru_cache(maxsize=4)
-def _read_plan(path: AnyPath) -> Statistics:
+def _read_statistics(path: AnyPath) -> Statistics:
     try:
-        return Statistics.from_dict(_PLAN.read(path))
+        return Statistics.from_dict(_STATISTICS.read(path))
     except FileNotFoundError:
-        raise _PLAN.damage(path, "it is missing") from None
+        raise _STATISTICS.damage(path, "it is missing") from None
     except (TypeError, ValueError) as error:
-        raise _PLAN.damage(path, f"it has no statistics ({error})") from error
+        raise _STATISTICS.damage(path, f"it has no statistics ({error})") from error
 
 
 @functools.lru_cache(maxsize=4)
