@@ -18,7 +18,7 @@ _MEMORY = (
     1 << 20
 )  # bytes of states that RE2 keeps of an expression; beyond them it is slower, and as right
 _MOST_LITERALS = 16  # of an expression with alternatives
-_KEPT = 256  # compiled expressions
+_KEPT = 4_096  # compiled expressions: half a gigabyte at the very most, a tenth of that as a rule
 _FLAGS = re.compile(r"\(\?[a-zA-Z]*i")
 _COUNT = re.compile(r"\{(\d+)(?:,\d*)?\}")
 _GROUP = re.compile(r"\?(?::|P?<\w+>|[imsU-]+:)")

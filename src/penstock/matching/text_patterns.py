@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s
+from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s, read_only
 from penstock.base.columns import descend
 from penstock.language.calls import Path
 from penstock.language.folding import lower, lower_table
@@ -42,7 +42,7 @@ from penstock.matching.text_index import (
 
 _TASKS = {LIKE: RUN_EXACT, ILIKE: RUN_LOWER, REGEXP: ASK_RE2}
 _MANY = 64  # texts of one pattern that RE2 is given at once
-_ALL_VALID = np.empty(0, np.bool_)
+_ALL_VALID = read_only(np.empty(0, np.bool_))
 _UNBOUNDED = 1 << 62
 
 
@@ -112,8 +112,8 @@ class TextPatterns:
             np.array([test.mode for _, test in tests], np.int32),
             ByteStrings.of(bodies),
             np.array(lengths, np.int32),
-            np.array(tasks, np.int32),
-            build_trie(len(paths), needles),
+            read_only(np.array(tasks, np.int32)),
+            Trie(*map(read_only, build_trie(len(paths), needles))),
         )
 
     @staticmethod
@@ -168,7 +168,7 @@ class TextPatterns:
             if text is not None and self.is_searched[root]:
                 data = np.frombuffer(text.encode() or b"\0", np.uint8)
                 size = len(data) if text else 0
-                run = TextRun(np.array([0, size], np.int64), data, _ALL_VALID)
+                run = TextRun(read_only(np.array([0, size], np.int64)), data, _ALL_VALID)
                 found = self._search(run, root, _UNBOUNDED)
                 assert found is not None
                 keys.append(found)
@@ -235,7 +235,7 @@ class TextPatterns:
 
     @cached_property
     def _programs(self) -> Programs:
-        return Programs(self.task, self.bodies.offsets, self.bodies.data)
+        return Programs(self.task, read_only(self.bodies.offsets), read_only(self.bodies.data))
 
     # --- as files ------------------------------------------------------------------------------
 
@@ -293,8 +293,8 @@ def _text_run(column: pa.Array) -> TextRun:
     texts = ByteStrings.of(column)
     valid = _ALL_VALID
     if column.null_count:
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
-    return TextRun(texts.offsets, texts.data, valid)
+        valid = read_only(column.is_valid().to_numpy(zero_copy_only=False))
+    return TextRun(read_only(texts.offsets), read_only(texts.data), valid)
 
 
 def _missing(column: pa.Array | None, events: int) -> Bools | None:

@@ -187,6 +187,8 @@ class Gate:
         return Gate(plan, arrays) if _PREFIX + "eager" in arrays else None
 
     def _core_candidates(self, hits: Hits, most: int) -> Hits:
+        if not len(hits.event):
+            return hits
         start, fan = self.core.fan_start, self.core.fan_subscription
         lengths = (start[1:] - start[:-1])[hits.conjunction].astype(np.int64)
         if int(lengths.sum()) > most:
