@@ -56,7 +56,8 @@ $(CLASSES): $(READY) tools/classes | kernels
 
 # Kernels that read outside data, compiled with bounds checks: a wrong index fails instead of reading what lies there.
 # Compiled code is kept apart, since checks aren't part of what a cache goes by. ARGS: other tests than these few.
-BOUNDS = tests/views/test_hostile_documents.py tests/language/test_texts_stand_alone.py tests/test_decimals.py
+BOUNDS = tests/views/test_hostile_documents.py tests/language/test_texts_stand_alone.py tests/test_decimals.py \
+	tests/matching/test_text_index.py
 test-bounds: $(READY)
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/bounds $(BIN)/python -m pytest -q --no-header -n 0 $(or $(ARGS),$(BOUNDS))
 

@@ -57,6 +57,8 @@ _RANGES = {
     "PS-Tree": 6_200.0,
     "be-tree (C)": 15_500.0,
 }
+# What Elasticsearch has published of its percolator, with 227,906 queries: 30 documents in 26.7 s.
+_PERCOLATOR = {"Elasticsearch's percolator (published)": 26.7 / 30 * 1e6}
 _MEMORY = {"be-tree (C)": 1_600.0, "Quamina": 5_000.0, "Event Ruler": 6_000.0}  # the least of each
 
 # A bit-parallel loop of forty lines: to be beaten two-fold at 100,000, five-fold at a million.
@@ -72,6 +74,8 @@ AIMS = (
     Aim(Quantity.BATCH, 4, "ranges", 100_000, peers=_RANGES),
     Aim(Quantity.BATCH, 7 / 2, "ranges", 100_000, peers=_SKETCH_100K),
     Aim(Quantity.BATCH, 115 / 5, "ranges", 1_000_000, peers=_SKETCH_1M),
+    Aim(Quantity.BATCH, 50, "search", 100_000, peers=_PERCOLATOR),
+    Aim(Quantity.SINGLE, 50, "search", 100_000, peers=_PERCOLATOR),
     Aim(Quantity.MEMORY, 100, subscriptions=100_000, peers=_MEMORY),
     Aim(Quantity.COMPILE, 15, subscriptions=1_000_000),
     Aim(Quantity.GROWTH, 0.6, "equality", engine="tree"),

@@ -7,6 +7,7 @@
     stock           symbol, price range, volume threshold
     mixed           prefixes, lists, negations, disjunctions, NULLs, booleans, timestamps
     sparse          500 attributes; events carry 20, subscriptions test 3
+    search          words, prefixes and regular expressions in titles, some with a price
 
 Subscriptions and events have streams of draws of their own: events are the same whatever the number of subscriptions,
 so that a cost that grows with it grows for no other reason.
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from benchmarks.workloads.equality import equality, equality_10, equality_1000
 from benchmarks.workloads.mixed import mixed
 from benchmarks.workloads.ranges import ranges
+from benchmarks.workloads.search import search
 from benchmarks.workloads.sparse import sparse
 from benchmarks.workloads.stock import stock
 from benchmarks.workloads.workload import Join, Workload
@@ -29,6 +31,7 @@ WORKLOADS: dict[str, Callable[[int, int], Workload]] = {
     "stock": stock,
     "mixed": mixed,
     "sparse": sparse,
+    "search": search,
 }
 """By name: a number of subscriptions and a number of events, at most, give a workload."""
 

@@ -25,6 +25,7 @@ FROZEN = {
     "stock": "155da7eb0d51fd8a",
     "mixed": "07d413ac56db8f64",
     "sparse": "fbad21b3b3e98f31",
+    "search": "a988cdc2fa57a79f",
 }
 
 

@@ -18,6 +18,7 @@ from .events import ATTRIBUTES, DAY, POOLS, Attribute
 
 COMPARISONS = ["=", "<", "<=", ">", ">=", "<>", "!=", "=="]
 CONTAINS = ["array_contains", "list_contains", "list_has", "array_has"]
+SEARCHES = ["contains", "starts_with", "prefix", "ends_with", "suffix", *3 * ["regexp_matches"]]
 OFFSETS = [
     (0, "Z"),
     (0, "+00:00"),
@@ -118,8 +119,8 @@ class RandomFilters:
             return self.contains(attribute)
         if attribute.kind == "boolean" and self.rng.random() < 0.6:
             return self.truth(attribute)
-        if attribute.kind == "string" and self.rng.random() < 0.35:
-            return self.like(attribute)
+        if attribute.kind == "string" and self.rng.random() < 0.5:
+            return self.rng.choice([self.like, self.like, self.search])(attribute)
         return self.rng.choice(
             [self.compare, self.compare, self.among, self.between, self.distinct, self.pair]
         )(attribute)
@@ -186,7 +187,7 @@ class RandomFilters:
 
     def like(self, attribute: Attribute) -> str:
         pattern = self.pattern()
-        operator = self.negatable("LIKE")
+        operator = self.negatable(self.rng.choice(["LIKE", "ILIKE"]))
         if self.rng.random() < 0.7:
             return f"{self.name(attribute)} {operator} {self.wrapped(quote(pattern))}"
         escape = self.rng.choice(["\\", "#", "!", "a", "%", "_"])
@@ -195,6 +196,37 @@ class RandomFilters:
         )
         test = f"{self.name(attribute)} {operator} {self.wrapped(quote(escaped))}"
         return f"{test} {self.word('ESCAPE')} {quote(escape)}"
+
+    def search(self, attribute: Attribute) -> str:
+        """A function that looks for a text, or for a regular expression."""
+        base = self.literals.choice(POOLS["string"])
+        name, function = self.name(attribute), self.rng.choice(SEARCHES)
+        first = self.literals.choice([0, 0, 1, 2])
+        wanted = quote(self.literals.choice([base, base[first:], base[:-1], base.upper(), ""]))
+        if function == "regexp_matches":
+            wanted = quote(self.regexp(base))
+            wanted += self.rng.choice(["", "", ", 'i'", ", 's'", ", 'is'", ", 'c'"])
+        test = f"{self.word(function)}({name}, {wanted})"
+        return f"{self.word('NOT')} {test}" if self.rng.random() < 0.3 else test
+
+    def regexp(self, base: str) -> str:
+        other = self.literals.choice(POOLS["string"])
+        here, there = _literally(base), _literally(other)
+        shapes = [
+            here,
+            f"^{here}",
+            f"{here}$",
+            f"{here}|{there}",
+            f"({here})+{there}",
+            f"{_literally(base[:1])}.*{_literally(base[-1:])}",
+            f"{_literally(base[:-1])}.?",
+            "[a-z]+",
+            r"^\w*$",
+            f"(?i){here}",
+            "",
+            ".",
+        ]
+        return self.rng.choice(shapes)
 
     def pattern(self) -> str:
         base = self.literals.choice(POOLS["string"])
@@ -342,6 +374,11 @@ class RandomFilters:
             local, suffix = micros, "Z"
         text = quote(iso_instant(local, self.rng.choice(" T")) + suffix)
         return self.rng.choice([text, f"{self.word('TIMESTAMPTZ')} {text}"])
+
+
+def _literally(text: str) -> str:
+    """A regular expression that finds a text."""
+    return "".join("\\" + c if c in "\\.+*?()|[]{}^$" else c for c in text)
 
 
 def quote(text: str) -> str:

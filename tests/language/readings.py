@@ -7,7 +7,7 @@ import pyarrow as pa
 from penstock import FilterError
 from penstock.language.filter_tree import Comparison, Contains, Factor, Pattern
 from penstock.language.normal import Term
-from penstock.language.pools import Column
+from penstock.language.pools import Column, width
 from penstock.language.shapes import Grouped, Shape, Shapes
 
 
@@ -18,8 +18,8 @@ def form(term: Term, literals_: list[tuple[Column, str]]) -> tuple[Any, ...]:
         orders = [piece.order for piece in term.pieces]
         return term.attribute, term.negated, term.null, term.total, orders, values
     match term.test:
-        case Pattern(attribute, pattern, escape):
-            return attribute, pattern, escape, term.holds
+        case Pattern(attribute):
+            return attribute, values, term.holds
         case Contains(attribute):
             return attribute, values, term.holds
         case Comparison(left, order, right):
@@ -33,10 +33,7 @@ def whole(shape: Shape) -> list[list[tuple[Any, ...]]]:
     for conjunction in shape.conjunctions:
         result.append([])
         for term in conjunction:
-            count = (
-                len(term.pieces) if isinstance(term, Factor) else isinstance(term.test, Contains)
-            )
-            own = [next(columns) for _ in range(count)]
+            own = [next(columns) for _ in range(width(term))]
             result[-1].append(form(term, [(column, column.literal.text) for column in own]))
     return result
 

@@ -8,6 +8,7 @@ from penstock.matching import FOREVER, Plan
 from penstock.matching.derived import DerivedAttributes
 from penstock.matching.domains import ByteStrings, Cuts, Domain
 from penstock.matching.sharing import CellTests, share
+from penstock.matching.text_patterns import TextPatterns
 
 Ranges = list[tuple[int, int]]  # ascending and disjoint
 Conjunction = dict[int, Ranges]
@@ -41,7 +42,7 @@ def plan_of(conjunctions: list[Conjunction], cuts: list[int]) -> Plan:
         schema=schema,
         domains=domains,
         cuts=Cuts.of(domains),
-        derived=DerivedAttributes((), (), nothing, nothing, nothing),
+        derived=DerivedAttributes((), TextPatterns.none(), (), nothing, nothing, nothing),
         ids=np.arange(len(conjunctions)),
         expires=np.full(len(conjunctions), FOREVER),
         subscribers=nobody,

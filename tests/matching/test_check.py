@@ -14,6 +14,7 @@ from penstock import FilterError, Schema
 from penstock.matching import FOREVER, Plan, Rows, check, check_many, compile_plan, examine
 from penstock.matching.check import MANY_TESTS
 from penstock.matching.filled_cells import Snap, filled_cells
+from penstock.matching.kernels import TRUE
 
 EVENT_SCHEMA = Schema.of(EVENTS)
 
@@ -32,6 +33,9 @@ def shown(plan: Plan) -> list[str]:
         plan.predicate_high == snap.top[attribute]
     )
     indexable = (attribute < len(plan.domains)) & ~whole
+    pattern = attribute - len(plan.domains) - len(plan.derived.plain)
+    wanted = (pattern >= 0) & (pattern < len(plan.derived.patterns)) & (plan.predicate_low == TRUE)
+    indexable[wanted] = plan.derived.patterns.indexed[pattern[wanted]]
     found = ["is a disjunction"] if len(lengths) > 64 else []
     starts = plan.conjunction_start
     if any(not indexable[starts[c] : starts[c + 1]].any() for c in range(len(lengths))):

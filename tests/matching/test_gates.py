@@ -39,8 +39,13 @@ def evaluated(monkeypatch):
     return counts
 
 
-def patterns(count, word="x"):
-    return " AND ".join(f"s LIKE '%{word}{n}%'" for n in range(count))
+def pattern(word):
+    """Looks for a word, but requires none of its letters in a row: no index can find it."""
+    return f"regexp_matches(s, '{''.join(f'[{letter}]' for letter in word)}')"
+
+
+def patterns(count):
+    return " AND ".join(pattern(f"x{n}") for n in range(count))
 
 
 EVENTS = pa.record_batch(
@@ -76,6 +81,31 @@ def test_without_an_attribute_to_index_one_test_is_evaluated_for_every_event(eng
     assert sum(evaluated) == 100
 
 
+def test_a_pattern_that_requires_a_text_leads_to_its_conjunction(engine, evaluated):
+    """Beside a range or without one: it has no cells, and nothing is evaluated."""
+    filters = {n: f"s ILIKE '%X{n}%'" for n in range(500)}
+    filters |= {
+        500 + n: f"a < 600 AND s ILIKE '%x{n}%' AND NOT contains(s, '1')" for n in range(500)
+    }
+    matcher = Matcher(plan_of(filters), engine)
+    found = matcher.match_batch(EVENTS).to_pylist()
+    assert found == [
+        [n % 10, *([500 + n % 10] if n < 600 and n % 10 != 1 else [])] for n in range(1000)
+    ]
+    assert [matcher.match(event) for event in EVENTS.slice(0, 20).to_pylist()] == found[:20]
+    assert matcher._own[0].attributes == 1
+    assert sum(evaluated) == 0
+    assert matcher.take_evaluations() == ([], [])
+
+
+def test_a_range_leads_to_conjunctions_that_share_a_pattern(engine):
+    """Where one pattern is that of very many, and their equalities tell them apart."""
+    matcher = Matcher(plan_of({n: f"a = {n} AND s LIKE '%x%'" for n in range(300)}), engine)
+    assert matcher.match_batch(EVENTS).to_pylist() == [[n] if n < 300 else [] for n in range(1000)]
+    assert matcher.match({"a": 7, "s": "ax"}) == [7]
+    assert matcher.match({"a": 7, "s": "a"}) == []
+
+
 def test_memberships_past_the_first_few_have_no_cells(engine, evaluated):
     many = " AND ".join(f"array_contains(tags, 't{n}')" for n in range(300))
     matcher = Matcher(plan_of({1: f"a = 5 AND {many}", 2: "array_contains(tags, 't5')"}), engine)
@@ -95,7 +125,7 @@ def test_what_has_left_or_expired_is_not_evaluated(evaluated):
 
 
 def test_evaluations_are_counted_by_conjunction():
-    plan = plan_of({1: f"a < 10 AND {patterns(5)}", 2: "a < 500 AND s LIKE '%x%'", 3: "a > 1"})
+    plan = plan_of({1: f"a < 10 AND {patterns(5)}", 2: f"a < 500 AND {pattern('x')}", 3: "a > 1"})
     matcher = Matcher(plan)
     matcher.match_batch(EVENTS)
     assert dict(zip(*matcher.take_evaluations(), strict=True)) == {1: 10 + 1, 2: 500}
@@ -110,6 +140,10 @@ ATOMS = [
     "a IS NULL",
     *(f"s LIKE '{p}'" for p in ("%x%", "x_", "%", "%y")),
     *(f"NOT s LIKE '{p}'" for p in ("%x%", "x_")),
+    *(f"s ILIKE '{p}'" for p in ("%X%", "X1", "_")),
+    *(f"regexp_matches(s, '{r}')" for r in ("x|1", "[x]")),
+    "NOT contains(t, 'x')",
+    "ends_with(t, 'x')",
     "s = t",
     "a < b",
     *(f"array_contains(tags, '{t}')" for t in "xyz"),

@@ -2,15 +2,10 @@
 
 import datetime
 
-import hypothesis.strategies as st
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
 
 from penstock.base.errors import SchemaError
 from penstock.language import Schema
-from penstock.language.patterns import pieces_of, to_regex
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan
 
 SCHEMA = Schema.of(
@@ -83,16 +78,3 @@ def test_an_event_is_a_mapping():
     """A list is no event."""
     with pytest.raises(SchemaError, match="an event is a mapping"):
         matcher_of("i = 5").match([5])
-
-
-@settings(deadline=None)
-@given(
-    pattern=st.text("ab%!\n", max_size=8).filter(lambda p: not p.endswith("!")),
-    text=st.text("ab%!\n", max_size=12),
-)
-def test_pieces_find_what_the_regular_expression_finds(pattern, text):
-    """Patterns without `_`, for one text at a time, as RE2 has them for batches."""
-    pieces = pieces_of(pattern, "!")
-    if pieces is not None:
-        found = pc.match_substring_regex(pa.array([text]), to_regex(pattern, "!"))
-        assert pieces.match(text) == found[0].as_py()

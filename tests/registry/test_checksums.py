@@ -153,13 +153,13 @@ def test_a_change_of_the_limits_or_of_the_catalogue_is_an_error(url):
 
 
 def test_a_change_of_a_cost_is_an_error_until_its_subscription_is_gone(subs):
-    sid = subs.subscribe("alice", "price > 5 AND name LIKE '%x%'").id
+    sid = subs.subscribe("alice", "price > 5 AND name NOT LIKE '%x%'").id
     change(subs, "UPDATE penstock_costs SET cost = 0")
     with pytest.raises(RegistryError, match=f"row {sid} of penstock_costs.*checksum.*--force"):
-        subs.subscribe("alice", "price > 6 AND name LIKE '%x%'")
-    subs.subscribe("bob", "price > 6 AND name LIKE '%x%'")
+        subs.subscribe("alice", "price > 6 AND name NOT LIKE '%x%'")
+    subs.subscribe("bob", "price > 6 AND name NOT LIKE '%x%'")
     subs.remove(sid)
-    subs.subscribe("alice", "price > 6 AND name LIKE '%x%'")
+    subs.subscribe("alice", "price > 6 AND name NOT LIKE '%x%'")
 
 
 def test_a_change_of_a_reason_is_told_beside_it(subs):

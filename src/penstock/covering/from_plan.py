@@ -26,12 +26,13 @@ from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import Bools, Int32s, Int64s, offsets, runs
 from penstock.base.jit import kernel
 from penstock.covering.boxes import NULL, Boxes, Test, items_of, masks
-from penstock.covering.reading import TEST, comparison
+from penstock.covering.reading import TEST, comparison, text_path
 from penstock.language.calls import Path
-from penstock.matching.derived import FALSE, TRUE, AttributeTest, PatternTest
+from penstock.matching.derived import AttributeTest
 from penstock.matching.domains import Domain
 from penstock.matching.filled_cells import filled_cells
 from penstock.matching.intersect import common_ranges
+from penstock.matching.kernels import FALSE, TRUE
 from penstock.matching.operator_plan import OperatorPlan
 from penstock.matching.plan import Plan
 
@@ -101,11 +102,11 @@ def _meanings(plan: Plan, attributes: _Attributes) -> list[list[Test]]:
     derived = plan.derived
     found: list[list[Test]] = []
     for test in derived.plain:
-        if isinstance(test, PatternTest):
-            name = (TEST, "like", test.pattern, test.escape or "", *test.path)
-            found += _truths(name, test.path, attributes)
-        else:
-            found += [_order(test, holds, attributes) for holds in (False, True)]
+        found += [_order(test, holds, attributes) for holds in (False, True)]
+    patterns = derived.patterns
+    for number in range(len(patterns)):
+        path = patterns.paths[patterns.attribute[number]]
+        found += _truths(text_path(path, *patterns.test(number)), path, attributes)
     for array, low, high in zip(derived.array, derived.low, derived.high, strict=True):
         path = derived.elements[array].path
         found += _truths((TEST, "contains", str(low), str(high), *path), path, attributes)

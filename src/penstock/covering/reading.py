@@ -98,9 +98,11 @@ def _hidden(signed: SignedTest, literals: Sequence[tuple[Column, str]]) -> _Test
     test = signed.test
     truth = _TRUE if signed.holds else _FALSE
     match test:
-        case Pattern(attribute, pattern, escape):
-            path = (TEST, "like", pattern, escape or "", *attribute.path)
-            return (path, truth), (attribute.path, NOT_NULL)
+        case Pattern(attribute):
+            ((column, text),) = literals
+            body, _, mode = column.pool.convert_one(text)
+            assert isinstance(body, bytes)
+            return (text_path(attribute.path, mode, body), truth), (attribute.path, NOT_NULL)
         case Contains(attribute):
             ((column, text),) = literals
             lo, hi, over = column.pool.convert_one(text)
@@ -108,6 +110,11 @@ def _hidden(signed: SignedTest, literals: Sequence[tuple[Column, str]]) -> _Test
             return (path, truth), (attribute.path, NOT_NULL)
         case Comparison(left, order, right):
             return comparison(left.path, order, right.path, signed.holds)
+
+
+def text_path(path: Path, mode: int, body: bytes) -> Path:
+    """The hidden attribute that says whether a text is as a test wants it."""
+    return (TEST, "text", str(mode), body.decode("latin-1"), *path)
 
 
 def comparison(left: Path, order: str, right: Path, holds: bool) -> _Tests:

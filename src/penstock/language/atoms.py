@@ -35,8 +35,8 @@ from penstock.language.parser import parse
 from penstock.language.pools import Column, columns_of
 from penstock.language.schema import Attribute, Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures
-from penstock.language.skeletons import EXACT, PREFIX, Skeletons, skeletons
-from penstock.language.syntax import CONTAINS_NAMES, syntax
+from penstock.language.skeletons import EXACT, GENERAL, PREFIX, Skeletons, skeletons
+from penstock.language.syntax import FUNCTION_NAMES, syntax
 from penstock.language.texts import Texts
 from penstock.language.tokens import DECIMAL, DOUBLE, INTEGER, STRING
 from penstock.language.types import Type
@@ -49,12 +49,13 @@ _SAMPLES = {
     DOUBLE: "1e0",
     EXACT: "'x'",
     PREFIX: "'x%'",
+    GENERAL: "'%x%'",
 }
 _REMEMBERED = 20_000  # skeletons, with an atom or without
 _LONG = 4_096  # bytes of a skeleton; long ones are rare and would fill the memory with themselves
 _TRIES = 8  # skeletons of one key without an atom, before the key is given up: a bad literal must not spoil it at once
 _UNKNOWN: Any = object()
-_MARKER = re.compile(r"[\x01-\x06]")
+_MARKER = re.compile(r"[\x01-\x07]")
 
 _NAME = r'(?:[^\W\d]\w*|"(?:[^"]|"")+")'
 _PATH = rf"{_NAME}(?:\.{_NAME})*"
@@ -69,9 +70,10 @@ _FORM = re.compile(
     rf"|{_SUBJECT} ?{_ORDER} ?(?:{_LITERAL}|{_PATH})"
     rf"|{_LITERAL} ?{_ORDER} ?{_SUBJECT}"
     rf"|{_SUBJECT} BETWEEN ?{_LITERAL} AND ?{_LITERAL}"
-    rf"|{_SUBJECT} (?:NOT )?LIKE ?(?:[\x05\x06]|'(?:[^']|'')*')"
+    rf"|{_SUBJECT} (?:NOT )?LIKE ?(?:[\x05-\x07]|'(?:[^']|'')*')"
+    rf"|{_SUBJECT} (?:NOT )?ILIKE ?\x07"
     rf"|{_SUBJECT} IS (?:NOT )?(?:NULL|TRUE|FALSE|DISTINCT FROM ?{_LITERAL})"
-    rf"|(?:{'|'.join(sorted(CONTAINS_NAMES))}) ?\( ?{_PATH} ?, ?{_LITERAL} ?\)"
+    rf"|(?:NOT )?(?:{'|'.join(sorted(FUNCTION_NAMES))}) ?\( ?{_PATH} ?, ?{_LITERAL}(?: ?, ?'[a-z]*')? ?\)"
     rf"|{_SUBJECT}",
     re.IGNORECASE,
 )

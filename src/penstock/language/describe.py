@@ -27,8 +27,8 @@ def describe(leaf: Leaf, holds: bool = True) -> str:
             return f"{left.name} {order if holds else OPPOSITE[order]} {right.name}"
         case Contains(attribute, literal):
             return f"{negation}array_contains({attribute.name}, {_literal(literal)})"
-        case Pattern(attribute, pattern):
-            return f"{attribute.name} {negation}LIKE '{pattern}'"
+        case Pattern():
+            return _pattern(leaf, negation)
         case Binding(call, names):
             return negation + call.with_variables(names)
         case Constraint():
@@ -51,7 +51,9 @@ def _factor(factor: Factor) -> str:
     if factor.attribute.asked and piece.literal.text == "true" and not factor.total:
         return negation + name
     if piece.order == "prefix":
-        return f"{name} {negation}LIKE '{piece.literal.text}%'"
+        return f"{name} {negation}LIKE {_quoted(piece.literal.text + '%')}"
+    if piece.order == "start":
+        return f"{negation}starts_with({name}, {_literal(piece.literal)})"
     if factor.total:
         equal = "" if factor.negated else "NOT "
         return f"{name} IS {equal}DISTINCT FROM {_literal(piece.literal)}"
@@ -59,8 +61,27 @@ def _factor(factor: Factor) -> str:
     return f"{name} {order} {_literal(piece.literal)}"
 
 
+def _pattern(test: Pattern, negation: str) -> str:
+    name, wanted = test.attribute.name, _literal(test.literal)
+    match test.role:
+        case "like" | "ilike":
+            escape = "" if test.escape is None else f" ESCAPE {_quoted(test.escape)}"
+            return f"{name} {negation}{test.role.upper()} {wanted}{escape}"
+        case "infix":
+            return f"{negation}contains({name}, {wanted})"
+        case "suffix":
+            return f"{negation}ends_with({name}, {wanted})"
+    options = test.role.removeprefix("regexp").removeprefix("_")
+    given = f", {_quoted(options)}" if options else ""
+    return f"{negation}regexp_matches({name}, {wanted}{given})"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 def _literal(literal: Literal) -> str:
-    quoted = "'" + literal.text.replace("'", "''") + "'"
+    quoted = _quoted(literal.text)
     match literal.kind:
         case LiteralKind.STRING:
             return quoted

@@ -35,7 +35,7 @@ def factor_values(factor: Factor, literals: Sequence[tuple[Column, str]]) -> Val
 def literal_values(pool: PoolKey, order: str, text: str) -> Values:
     """The values that compare in this way with a literal."""
     line = line_of(pool.type)
-    if order == "prefix":
+    if order in ("prefix", "start"):
         found = line.clip(text.encode(), past_prefix(text))
     else:
         found = line.interval(order, *pool.convert_one(text))

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Literal as Choice
 
 from penstock.language.calls import Call, Condition
+from penstock.language.patterns import TextRole
 from penstock.language.schema import Attribute
 from penstock.language.types import Kind, Scalar
 
@@ -60,9 +61,12 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The values that compare with the literal in this way; `prefix`: the strings that begin with it."""
+    """The values that compare with the literal in this way; `prefix` or `start`: the strings that begin with it.
 
-    order: Order | Choice["prefix"]
+    A `prefix` is written as a LIKE pattern, with a `%` at its end; a `start` is written as it is.
+    """
+
+    order: Order | Choice["prefix", "start"]
     literal: Literal
 
 
@@ -87,13 +91,17 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """LIKE with a pattern that is more than a prefix. Never lifted: every distinct pattern is its own predicate."""
+    """A string against a pattern that is more than a prefix: LIKE, ILIKE, a function or a regular expression (`role`).
+
+    A LIKE pattern with a literal head is never lifted, because what every match begins with is a factor of its own.
+    """
 
     attribute: Attribute
-    pattern: str
-    escape: str | None
+    literal: Literal
+    role: TextRole
     span: Span
-    prefix: Literal | None = None  # what every match begins with: an index can use it
+    escape: str | None = None
+    prefix: Literal | None = None  # what every match begins with: an index of values can use it
 
 
 @dataclass(frozen=True, slots=True)

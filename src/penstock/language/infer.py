@@ -14,14 +14,15 @@ from penstock.base.errors import FilterError, SchemaError
 from penstock.language.calls import Path
 from penstock.language.schema import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures, bound_variables
-from penstock.language.syntax import CONTAINS_NAMES, column_path, syntax
+from penstock.language.syntax import CONTAINS_NAMES, FUNCTION_NAMES, column_path, syntax
 from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct, Type
 
 _COMPARISONS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
 )  # fmt: skip
-_TESTS = (exp.Between, exp.In, exp.Is, exp.Like)
-_PREDICATES = (*_COMPARISONS, *_TESTS)
+_TESTS = (exp.Between, exp.In, exp.Is)
+_TEXT_TESTS = (exp.Like, exp.ILike, exp.StartsWith, exp.EndsWith, exp.RegexpLike)
+_PREDICATES = (*_COMPARISONS, *_TESTS, *_TEXT_TESTS)
 _LOGIC = (exp.And, exp.Or, exp.Not)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
 _STRING, _DOUBLE = Scalar(Kind.STRING), Scalar(Kind.DOUBLE)
@@ -88,13 +89,14 @@ def _uses(
                 literal = _type(other)
                 if path is not None and literal:
                     yield path, literal
-        elif isinstance(node, exp.ArrayContains) or (
-            isinstance(node, exp.Anonymous) and node.name.lower() in CONTAINS_NAMES
-        ):
-            arguments = node.expressions or [node.this, node.expression]
-            path = column_path(arguments[0])
+        elif isinstance(node, _TEXT_TESTS):
+            path = column_path(node.this)
             if path is not None:
-                yield path, Array(_type(arguments[-1]) or _STRING)
+                yield path, _STRING
+        elif isinstance(node, exp.ArrayContains | exp.Contains) or (
+            isinstance(node, exp.Anonymous) and node.name.lower() in FUNCTION_NAMES
+        ):
+            yield from _function(node)
         elif isinstance(node, exp.Anonymous):
             yield from _arguments(node, operators)
         elif isinstance(node, _LOGIC):
@@ -102,6 +104,17 @@ def _uses(
                 path = column_path(child) if isinstance(child, exp.Expr) else None
                 if path is not None:
                     yield path, _BOOLEAN
+
+
+def _function(node: exp.Expr) -> Uses:
+    """What a function says of its first argument: `contains` of a string looks into a string."""
+    arguments = node.expressions or [node.this, node.expression]
+    path = column_path(arguments[0])
+    wanted = _type(arguments[-1]) or _STRING
+    is_array = isinstance(node, exp.ArrayContains) or node.name.lower() in CONTAINS_NAMES
+    is_array = is_array or (isinstance(node, exp.Contains) and wanted != _STRING)
+    if path is not None:
+        yield path, Array(wanted) if is_array else _STRING
 
 
 def _arguments(node: exp.Anonymous, operators: Signatures) -> Uses:

@@ -2,14 +2,14 @@
 
 One regular expression per text, about a tenth of what a parse costs. What it can't lift safely (comments, escapes,
 dollar quotes …) stays in the key as it is: such a filter is parsed for itself alone. Two kinds of literals stay in the
-key because they are part of what a predicate is: general LIKE patterns, and what operators are given.
+key because they are part of what a predicate is: LIKE patterns with a head, and what operators are given.
 """
 
 import re
 
 from penstock.language import patterns
 from penstock.language.operands import SlotNeededError
-from penstock.language.syntax import CONTAINS_NAMES, MAX_TEXT, UNPRINTABLE
+from penstock.language.syntax import FUNCTION_NAMES, MAX_TEXT, UNPRINTABLE
 
 # A string, a quoted identifier, or a number that is no part of a word. One group, so that `split` keeps them.
 _LIFTED = re.compile(
@@ -20,7 +20,8 @@ _ENDS_IN_WORD = re.compile(r"[\w]$")
 _PARENTHESIS = re.compile(r"[()]")
 _LAST_WORD = re.compile(r"\w+$")
 _NEAR = 80  # characters before a parenthesis that are looked at
-_NO_OPERATORS = CONTAINS_NAMES | {"in", "and", "or", "not", "between", "like", "is", "from"}
+_KEYWORDS = {"in", "and", "or", "not", "between", "like", "ilike", "any", "is", "from"}
+_NO_OPERATORS = FUNCTION_NAMES | _KEYWORDS
 
 ShapeKey = tuple[str | int, ...]
 
@@ -91,12 +92,15 @@ def _kind(literal: str) -> str | int:
 
 
 def _like_kind(before: str, literal: str) -> str | int:
-    if literal[0] == "'" and patterns.follows_like(before, len(before)):
-        parts = patterns.take_apart(literal[1:-1])
-        if len(literal) <= patterns.MAX_PATTERN:
-            return 4 if parts.is_exact else 5 if parts.is_prefix else literal
+    word = patterns.word_before(before, len(before)) if literal[0] == "'" else None
+    if word is None:
+        return _kind(literal)
+    if len(literal) > patterns.MAX_PATTERN:
         return literal
-    return _kind(literal)
+    if word == "ilike":
+        return 6
+    parts = patterns.take_apart(literal[1:-1])
+    return 4 if parts.is_exact else 5 if parts.is_prefix else literal if parts.head else 6
 
 
 def slots_of(text: str, key: ShapeKey) -> dict[int, int]:

@@ -19,6 +19,7 @@ from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct,
 
 _CONDITIONS = (
     exp.Connector, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Like, exp.Is,
+    exp.ILike, exp.StartsWith, exp.EndsWith, exp.RegexpLike, exp.Escape,
 )  # fmt: skip
 # What is refused wherever it stands: the nodes of sqlglot's tree, the reason, a hint.
 _REFUSALS: tuple[tuple[tuple[type[exp.Expr], ...], str, str | None], ...] = (
@@ -28,7 +29,6 @@ _REFUSALS: tuple[tuple[tuple[type[exp.Expr], ...], str, str | None], ...] = (
         "combine conditions with AND, OR and NOT: 1 < price AND price < 5",
     ),
     ((exp.Query, exp.Subquery, exp.Exists), "a filter has no subqueries", None),
-    ((exp.ILike,), "ILIKE is not in the language: LIKE is, and respects case", None),
     ((exp.Cast,), "a filter has no casts", "typed literals are DATE '…' and TIMESTAMP '…'"),
     ((exp.Literal,), "a literal is not a condition", None),
 )
@@ -337,7 +337,7 @@ class Operands:
             return self.error(
                 node,
                 f"function {name.lower()!r} is not allowed",
-                hint=f"the only function{'s are' if others else ' is'} array_contains(array, value){others}",
+                hint=f"there are array_contains, contains, starts_with, ends_with, regexp_matches{others}",
             )
         if isinstance(node, exp.Dot) and node.find(exp.Anonymous) is not None:
             return self.error(node, "a call is no step of a path")

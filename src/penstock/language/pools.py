@@ -4,22 +4,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal as Choice
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.language import literals
-from penstock.language.filter_tree import Contains, Factor, Literal, LiteralKind
+from penstock.language.filter_tree import Contains, Factor, Literal, LiteralKind, Pattern
 from penstock.language.literals import Bounds, Unreadable
 from penstock.language.normal import Term
-from penstock.language.types import Array, Scalar
+from penstock.language.patterns import TEXT_ROLES, TextRole, text_test
+from penstock.language.types import Array, Kind, Scalar
 
-Role = Choice["value", "prefix", "element"]
+_STRING = Scalar(Kind.STRING)
+
+Role = Choice["value", "prefix", "start", "element"] | TextRole
 
 
 @dataclass(frozen=True, slots=True)
 class PoolKey:
     """What literals have in common that are converted together: the attribute, and how they are written.
 
-    `role` is what the literal is to the attribute: a value of it, a prefix of it, or an element it may contain.
+    `role` is what the literal is to the attribute: a value of it, a prefix of it, an element it may contain, or what it
+    is searched for, with an escape character or without.
     """
 
     path: tuple[str, ...]
@@ -27,11 +32,20 @@ class PoolKey:
     kind: LiteralKind
     negative: bool
     role: Role
+    escape: str | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the literals are what texts are searched for."""
+        return self.role in TEXT_ROLES
 
     def convert_one(self, text: str) -> tuple[int | bytes, int | bytes, int]:
         """What `convert` makes of a single literal. ValueError if it isn't one of its type."""
-        if self.role == "prefix":
+        if self.role in ("prefix", "start"):
             return literals.prefix_bound(text)
+        if self.is_text:
+            mode, body = text_test(self.role, text, self.escape)
+            return body, body, mode
         return literals.literal_bound(self.kind, self.negative, text, self.type)
 
 
@@ -56,7 +70,7 @@ class Column:
 
 @dataclass(slots=True)
 class Pool:
-    """The literals of one kind for one attribute, and their bounds.
+    """The literals of one kind for one attribute, and their bounds; of text tests, their bodies and modes instead.
 
     First come those that were lifted out of plain conjunctions, then `texts`: what an atom always has, and the literals
     of groups. `owners` says at which position those of a column of a group begin.
@@ -80,9 +94,12 @@ class Pool:
         texts = self.lifted
         if self.texts:
             texts = pa.concat_arrays([texts, literals.column(self.texts)])
-        if key.role == "prefix":
+        if key.role in ("prefix", "start"):
             self.bounds = literals.prefix_bounds(texts)
             return []
+        if key.is_text:
+            self.bounds, unreadable = _text_bounds(key, texts)
+            return unreadable
         self.bounds, unreadable = literals.bounds(key.kind, key.negative, texts, key.type)
         return unreadable
 
@@ -96,7 +113,7 @@ def width(term: Term) -> int:
     """How many literals a term has."""
     if isinstance(term, Factor):
         return len(term.pieces)
-    return 1 if isinstance(term.test, Contains) else 0
+    return 1 if isinstance(term.test, Contains | Pattern) else 0
 
 
 def _columns(term: Term) -> list[Column]:
@@ -105,9 +122,15 @@ def _columns(term: Term) -> list[Column]:
         if not isinstance(type_, Scalar):  # then it is IS NULL, which has no literals
             return []
         return [
-            _column(p.literal, path, type_, "prefix" if p.order == "prefix" else "value")
+            _column(p.literal, path, type_, p.order if p.order in ("prefix", "start") else "value")
             for p in term.pieces
         ]
+    if isinstance(term.test, Pattern):
+        test = term.test
+        key = PoolKey(
+            test.attribute.path, _STRING, LiteralKind.STRING, False, test.role, test.escape
+        )
+        return [Column(test.literal, key)]
     if isinstance(term.test, Contains):
         attribute = term.test.attribute
         assert isinstance(attribute.type, Array)
@@ -117,3 +140,27 @@ def _columns(term: Term) -> list[Column]:
 
 def _column(literal: Literal, path: tuple[str, ...], type_: Scalar, role: Role) -> Column:
     return Column(literal, PoolKey(path, type_, literal.kind, literal.negative, role))
+
+
+def _text_bounds(key: PoolKey, texts: pa.LargeBinaryArray) -> tuple[Bounds, list[Unreadable]]:
+    """The bodies and modes of text tests, each distinct one read once."""
+    coded = texts.dictionary_encode()
+    bodies: list[bytes] = []
+    modes: list[int] = []
+    reasons: dict[int, str] = {}
+    for number, text in enumerate(coded.dictionary.to_pylist()):
+        try:
+            mode, body = text_test(key.role, text.decode(), key.escape)
+        except ValueError as error:
+            mode, body = 0, b""
+            reasons[number] = str(error)
+        bodies.append(body)
+        modes.append(mode)
+    places = coded.indices.to_numpy()
+    unreadable: list[Unreadable] = []
+    if reasons:
+        bad = np.flatnonzero(np.isin(places, list(reasons))).tolist()
+        unreadable = [Unreadable(place, reasons[int(places[place])]) for place in bad]
+    found = pa.array(bodies, pa.large_binary()).take(coded.indices)
+    mode_array = np.array(modes, np.int8)[places]
+    return Bounds(found, found, mode_array if mode_array.any() else None), unreadable

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from penstock.base.errors import OperatorError
-from penstock.language.syntax import CONTAINS_NAMES, DIALECT, nearest_name
+from penstock.language.syntax import DIALECT, FUNCTION_NAMES, nearest_name
 from penstock.language.types import Scalar, Type, from_json, to_json
 
 MAX_ARGUMENTS = 64  # that a call has, what it is given and what it binds together
@@ -141,7 +141,7 @@ def check_name(name: str) -> None:
         raise OperatorError(
             f"an operator can't be named {name[:100]!r}: a name has letters, digits and _, at most 64, no digit first"
         )
-    if name.lower() in CONTAINS_NAMES or not all(_is_call(name, count) for count in range(5)):
+    if name.lower() in FUNCTION_NAMES or not all(_is_call(name, count) for count in range(5)):
         raise OperatorError(
             f"an operator can't be named {name!r}: SQL has a meaning for it, choose another name"
         )

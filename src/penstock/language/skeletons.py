@@ -6,8 +6,9 @@
 
 A *skeleton* is what is left of such a part: its text with one space for any white space, and a control character for
 every literal, which says what kind of literal it was. Lists of literals that are all of one kind have one skeleton
-whatever their length. A LIKE pattern that is neither a plain string nor a prefix stays in the skeleton: it is a
-predicate of its own. So do the literals that an operator is given.
+whatever their length. A LIKE pattern with a literal head that is neither a plain string nor a prefix stays in the
+skeleton: it is a predicate of its own. So do the literals that an operator is given, and the options of a regular
+expression.
 
 Cutting is a guess, made from the tokens alone; `atoms` has sqlglot read every distinct skeleton before the guess is
 used. Where no guess can be made (OR, a conjunction in parentheses), the text is not cut.
@@ -20,7 +21,7 @@ import numpy as np
 from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.language.patterns import MAX_PATTERN
-from penstock.language.syntax import CONTAINS_NAMES, MAX_CONDITIONS, MAX_ELEMENTS
+from penstock.language.syntax import FUNCTION_NAMES, MAX_CONDITIONS, MAX_ELEMENTS
 from penstock.language.texts import Texts
 from penstock.language.tokens import (
     AND,
@@ -28,6 +29,7 @@ from penstock.language.tokens import (
     CLOSE,
     COMMA,
     DOUBLE,
+    ILIKE,
     IN,
     LIKE,
     OPEN,
@@ -39,11 +41,12 @@ from penstock.language.tokens import (
     tokenise,
 )
 
-# LIKE patterns that are lifted; the other literals are marked by the kind of their token.
-EXACT, PREFIX = 5, 6
-_GENERAL = 7
+# LIKE and ILIKE patterns that are lifted; the other literals are marked by the kind of their token.
+EXACT, PREFIX, GENERAL = 5, 6, 7
+_KEPT = 8  # a literal that stays
+_OPTIONS = 8  # bytes of the options of a regular expression, at most
 # Words before a parenthesis that don't call an operator, end to end.
-_OTHERS = ["not", *sorted(CONTAINS_NAMES)]
+_OTHERS = ["not", *sorted(FUNCTION_NAMES)]
 _OTHER = np.frombuffer("".join(_OTHERS).encode(), np.uint8)
 _OTHER_START = np.cumsum([0, *map(len, _OTHERS)])
 
@@ -187,7 +190,13 @@ def _lift(
             what = _pattern(data, begin[token], end[token])
             if what == 0:
                 return False, size, literals
-        if what <= PREFIX and inside == 0:
+        elif what == STRING and token > first and kind[token - 1] == ILIKE:
+            what = GENERAL
+        elif what == STRING and token > first + 1 and kind[token - 1] == COMMA:
+            short = end[token] - begin[token] <= _OPTIONS
+            if short and kind[token - 2] == STRING and _is_plain(data, begin[token], end[token]):
+                what = _KEPT
+        if what <= GENERAL and inside == 0:
             out[size] = what
             size += 1
             literal[literals], marker[literals] = token, what
@@ -267,6 +276,7 @@ def _list_end(data: Bytes, kind: Bytes, begin: Int32s, token: int, stop: int) ->
 @kernel
 def _pattern(data: Bytes, begin: int, end: int) -> int:
     """What a LIKE pattern is; 0 if it is too long or has a control character: none such may get into a skeleton."""
+    has_head = end - begin > 2 and data[begin + 1] != 37 and data[begin + 1] != 95
     what = EXACT
     if end - begin > MAX_PATTERN:
         return 0
@@ -275,7 +285,7 @@ def _pattern(data: Bytes, begin: int, end: int) -> int:
         if byte < 32:
             return 0
         if byte == 95 or (byte != 37 and what == PREFIX):
-            what = _GENERAL
+            what = _KEPT if has_head else GENERAL
         elif byte == 37 and what == EXACT:
             what = PREFIX
     return what

@@ -29,6 +29,9 @@ MAX_ELEMENTS = 100_000  # literals in all the IN lists of one filter
 DIALECT = "duckdb"
 UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
 CONTAINS_NAMES = {"array_contains", "list_contains", "array_has", "list_has"}
+START_NAMES, END_NAMES = {"starts_with", "prefix"}, {"ends_with", "suffix"}
+TEXT_NAMES = {*START_NAMES, *END_NAMES, "contains", "regexp_matches"}
+FUNCTION_NAMES = CONTAINS_NAMES | TEXT_NAMES
 
 
 def syntax(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
@@ -114,6 +117,9 @@ def _check_tokens(text: str, tokens: list[Token]) -> tuple[int, list[tuple[str, 
         place = token.start, token.end + 1
         if kind in _FORBIDDEN:
             raise FilterError(text, f"{_FORBIDDEN[kind]} not in the language", *place)
+        if token.text in _REGEXP_SYMBOLS:
+            reason = f"{token.text!r} is not in the language"
+            raise FilterError(text, reason, *place, hint="use regexp_matches(attribute, 'pattern')")
         if kind is TokenType.PLACEHOLDER or (kind is TokenType.PARAMETER and token.text == "$"):
             reason = f"{token.text!r} is not in the language"
             raise FilterError(text, reason, *place, hint="a variable is written :y")
@@ -156,6 +162,7 @@ def _place(tree: exp.Expr, variables: list[tuple[str, int, int]]) -> None:
 _PREFIXES = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
 # Words behind which sqlglot reads a whole expression, with or without parentheses: each is a level.
 _OPENERS = frozenset({"IF", "CONNECT_BY_ROOT"})
+_REGEXP_SYMBOLS = frozenset({"~", "!~", "~*", "!~*"})
 _FORBIDDEN = {
     TokenType.L_BRACKET: "subscripts are",
     TokenType.L_BRACE: "braces are",

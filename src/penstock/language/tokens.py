@@ -17,7 +17,7 @@ from penstock.language.syntax import MAX_TEXT
 # Kinds of tokens. Those of literals come first: they stand for the literal where it was lifted.
 STRING, INTEGER, DECIMAL, DOUBLE = 1, 2, 3, 4
 WORD, QUOTED, SYMBOL, SIGN, OPEN, CLOSE, COMMA = 16, 17, 18, 19, 20, 21, 22
-AND, OR, BETWEEN, IN, LIKE = 32, 33, 34, 35, 36
+AND, OR, BETWEEN, IN, LIKE, ILIKE = 32, 33, 34, 35, 36, 37
 
 _ODD, _SPACE, _LETTER, _DIGIT, _QUOTE, _NAME, _DOT = range(7)
 _SINGLE = 7  # and above: a token of one byte, of the kind `class - _SINGLE`
@@ -181,6 +181,8 @@ def _word(data: Bytes, first: int, at: int, stop: int, past: int) -> int:
         return IN
     if packed == 0x6C696B65:
         return LIKE
+    if packed == 0x696C696B65:
+        return ILIKE
     if packed == 0x6265747765656E:
         return BETWEEN
     return WORD

@@ -5,7 +5,7 @@ so, in words, before it is added. It says what a plan of this one subscription w
 `filter_values`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from penstock.base.arrays import Int64s
@@ -17,7 +17,7 @@ from penstock.language.shapes import Filters, Shapes
 from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.language.values import Values
 from penstock.matching.costs import cost_of, costs_of
-from penstock.matching.filter_values import AskedValues, read_conjunctions
+from penstock.matching.filter_values import AskedValues, WantedText, read_conjunctions
 
 MANY_CONJUNCTIONS = 64
 MANY_TESTS = 24
@@ -50,11 +50,11 @@ def examine(
 ) -> Examined:
     """As `check`, with the cost.
 
-    >>> examine("price > 5 AND name LIKE '%x%'").cost
-    1
+    >>> examine("price > 5 AND name LIKE '%x%'").cost, examine("name NOT LIKE '%x%'").cost
+    (0, 4)
     """
     read, asked = read_conjunctions(text, Shapes.under(schema, operators))
-    cost = cost_of([term for term, _ in conjunction] for conjunction in read)
+    cost = cost_of(read)
     return Examined(_warnings(asked) + warnings_of_cost(cost), cost)
 
 
@@ -102,7 +102,9 @@ def _warnings(asked: Sequence[AskedValues]) -> list[str]:
             "IN lists and several subscriptions are cheaper"
         )
     tested = [
-        values for values, _ in conjunctions if not any(_is_indexable(*one) for one in values)
+        values
+        for values, tests in conjunctions
+        if not any(_is_indexable(*one) for one in values) and not any(map(_is_found, tests))
     ]
     if any(path[0] == CALL for values in tested for path, _ in values):
         warnings.append(
@@ -111,10 +113,15 @@ def _warnings(asked: Sequence[AskedValues]) -> list[str]:
         )
     elif tested:
         warnings.append(
-            "has no predicate that an index can use (an equality, a range or a prefix): "
+            "has no predicate that an index can use (an equality, a range, a prefix or a text to look for): "
             "every event is tested against it"
         )
     return warnings
+
+
+def _is_found(test: Hashable) -> bool:
+    """Whether a test is a pattern that an index finds."""
+    return isinstance(test, WantedText) and bool(test.test.required())
 
 
 def _is_indexable(path: Path, values: Values) -> bool:

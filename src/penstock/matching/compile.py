@@ -25,18 +25,12 @@ from penstock.language.conjunctions import Conjunctions, Progress
 from penstock.language.filter_tree import Comparison, Contains, Factor, Pattern
 from penstock.language.literals import Bounds
 from penstock.language.normal import Term
+from penstock.language.patterns import TextTest
 from penstock.language.pools import Column, Pool, width
 from penstock.language.schema import Attribute, Schema
 from penstock.language.shapes import Grouped, PoolKey, Shape, Shapes, pool_shapes
 from penstock.matching.canonical import canonical
-from penstock.matching.derived import (
-    FALSE,
-    TRUE,
-    AttributeTest,
-    DerivedAttributes,
-    PatternTest,
-    PlainTest,
-)
+from penstock.matching.derived import AttributeTest, DerivedAttributes
 from penstock.matching.domains import ByteStrings, Cuts, Domain, build_domain
 from penstock.matching.filled_cells import Snap, filled_cells
 from penstock.matching.intersect import (
@@ -49,17 +43,22 @@ from penstock.matching.intersect import (
     Pieces,
     intersect,
 )
+from penstock.matching.kernels import FALSE, TRUE
 from penstock.matching.operator_tests import separate_operators
 from penstock.matching.plan import Plan
 from penstock.matching.sharing import CellTests, share, without_tautologies
 from penstock.matching.subscription_rows import FOREVER, Rows
+from penstock.matching.text_patterns import TextPatterns
 
 Errors = list[tuple[int, FilterError]]
 
-_BY_LITERAL = -1  # instead of the place of a membership: its literal says which one it is
+_BY_LITERAL = (
+    -1
+)  # instead of the place of a membership or pattern: its literal says which one it is
 _ORDERS = {
     "=": EQUAL,
     "prefix": EQUAL,
+    "start": EQUAL,
     "<": LESS,
     "<=": AT_MOST,
     ">": MORE,
@@ -115,7 +114,9 @@ def compile_groups(
         found.rows if position is None else position[found.rows],
         np.array([d.last for d in every], np.int64),
     )
-    derived = DerivedAttributes(plain_tests, tuple(elements), *pools.memberships)
+    derived = DerivedAttributes(
+        plain_tests, pools.text_patterns(), tuple(elements), *pools.memberships
+    )
     last_cells = np.array([d.last for d in every] + [TRUE] * len(derived), np.int64)
     tests = CellTests(conjunction, attribute, ranges, low, high)
     operators = None
@@ -175,7 +176,7 @@ def _discretise(
         assert pool.bounds is not None
         if key.role == "element":
             elements.setdefault(key.path, (key, []))[1].append(pool.bounds)
-        else:
+        elif not key.is_text:
             bounds[key.path].append(pool.bounds)
     built = {path: build_domain(path, attributes[path].type, b) for path, b in bounds.items()}
     return (
@@ -186,7 +187,7 @@ def _discretise(
 
 
 class _Pools:
-    """All pools end to end, their literals as cells; for array membership as derived attributes."""
+    """All pools end to end, their literals as cells; those of memberships and patterns as derived attributes."""
 
     def __init__(
         self,
@@ -200,6 +201,9 @@ class _Pools:
         low: list[Int32s] = []
         high: list[Int32s] = []
         self.member: list[Int32s] = []  # the membership of each literal of the element pools
+        self.pattern: list[Int32s] = []  # the pattern of each literal of the text pools
+        self._paths: dict[Path, int] = {}  # of the attributes that are searched
+        self._patterns: dict[tuple[int, TextTest], int] = {}
         numbers: dict[tuple[int, int, int], int] = {}
         total = 0
         for key, pool in literals.items():
@@ -209,8 +213,12 @@ class _Pools:
                 self.start[key] = sum(map(len, self.member))
                 self.member.append(_memberships(element, elements[element], pool.bounds, numbers))
                 continue
+            if key.is_text:
+                self.start[key] = sum(map(len, self.pattern))
+                self.pattern.append(self._numbered(key.path, pool.bounds))
+                continue
             domain = by_path[key.path]
-            cells = domain.prefix_cells if key.role == "prefix" else domain.bound_cells
+            cells = domain.prefix_cells if key.role in ("prefix", "start") else domain.bound_cells
             for column, found in zip((low, high), cells(pool.bounds), strict=True):
                 column.append(found)
             self.start[key] = total
@@ -218,6 +226,25 @@ class _Pools:
         self.low, self.high = _joined(low, np.int32), _joined(high, np.int32)
         keys = np.array(list(numbers), np.int32).reshape(-1, 3)
         self.memberships = [np.ascontiguousarray(keys[:, i]) for i in range(3)]
+
+    @property
+    def patterns(self) -> int:
+        """How many distinct patterns there are."""
+        return len(self._patterns)
+
+    def text_patterns(self) -> TextPatterns:
+        """The distinct patterns, by number."""
+        return TextPatterns.of(list(self._paths), list(self._patterns))
+
+    def _numbered(self, path: Path, bounds: Bounds) -> Int32s:
+        """The pattern of each literal of a pool."""
+        attribute = self._paths.setdefault(path, len(self._paths))
+        modes = [0] * len(bounds) if bounds.over is None else bounds.over.tolist()
+        numbers = [
+            self._patterns.setdefault((attribute, TextTest(mode, body)), len(self._patterns))
+            for mode, body in zip(modes, bounds.lo.to_pylist(), strict=True)
+        ]
+        return np.array(numbers, np.int32)
 
 
 def _memberships(
@@ -276,9 +303,9 @@ def _all_conjunctions(grouped: Grouped) -> Conjunctions:
 
 def _cell_conjunctions(
     found: Conjunctions, pools: _Pools, number: Mapping[Path, int]
-) -> tuple[CellConjunctions, tuple[PlainTest, ...]]:
-    """What `intersect` reads, which explains it; and the distinct tests that are no ranges, but for memberships."""
-    plain: dict[PlainTest, int] = {}
+) -> tuple[CellConjunctions, tuple[AttributeTest, ...]]:
+    """What `intersect` reads, which explains it; and the distinct comparisons of attributes."""
+    plain: dict[AttributeTest, int] = {}
     of_terms = [_numbers_of(term, number, plain) for term in found.terms]
     attribute, negated, null, test_place, test_cell = np.array(of_terms, np.int64).reshape(-1, 5).T
     is_factor = np.array([isinstance(term, Factor) for term in found.terms], np.bool_)[found.term]
@@ -286,14 +313,19 @@ def _cell_conjunctions(
     factor_start = offsets(is_factor)[found.start]
     pieces = np.diff(found.piece_start)
     of_factor = np.repeat(is_factor, pieces)
-    base = np.array([pools.start[column.pool] for column in found.columns], np.int64)
-    place = base[found.piece] + found.position
-    # `derived` is all memberships, then all plain tests; attributes are numbered the other way round.
-    member = _joined(pools.member, np.int32)
-    fixed_place = test_place[test] + len(member)
-    is_member = test_place[test] == _BY_LITERAL
-    fixed_place[is_member] = place[found.piece_start[:-1][~is_factor][is_member]]
-    plain_attributes = np.arange(len(number), len(number) + len(plain), dtype=np.int32)
+    # `derived` is what the literals of memberships stand for, those of patterns, then all plain tests; attributes are
+    # numbered the other way round, but for patterns.
+    member, pattern = _joined(pools.member, np.int32), _joined(pools.pattern, np.int32)
+    shifts = [len(member) * column.pool.is_text for column in found.columns]
+    starts = [pools.start[column.pool] for column in found.columns]
+    place = (np.array(starts, np.int64) + np.array(shifts, np.int64))[found.piece] + found.position
+    fixed_place = test_place[test] + len(member) + len(pattern)
+    by_literal = test_place[test] == _BY_LITERAL
+    fixed_place[by_literal] = place[found.piece_start[:-1][~is_factor][by_literal]]
+    first_pattern = len(number) + len(plain)
+    plain_attributes = np.arange(len(number), first_pattern, dtype=np.int32)
+    first_member = first_pattern + pools.patterns
+    derived = [member + np.int32(first_member), pattern + np.int32(first_pattern), plain_attributes]
     conjunctions = CellConjunctions(
         factor_start=factor_start,
         attribute=attribute[factor].astype(np.int32),
@@ -309,23 +341,20 @@ def _cell_conjunctions(
         fixed_start=found.start - factor_start,
         fixed_place=fixed_place,
         fixed_cell=test_cell[test].astype(np.int8),
-        derived=np.concatenate([member + np.int32(len(number) + len(plain)), plain_attributes]),
+        derived=np.concatenate(derived),
     )
     return conjunctions, tuple(plain)
 
 
 def _numbers_of(
-    term: Term, number: Mapping[Path, int], plain: dict[PlainTest, int]
+    term: Term, number: Mapping[Path, int], plain: dict[AttributeTest, int]
 ) -> tuple[int, ...]:
     """A term without its literals: attribute, negated and null of a factor, place and cell of a test."""
     if isinstance(term, Factor):
         return number[term.attribute.path], term.negated, term.null, 0, 0
     match term.test:
-        case Contains():
+        case Contains() | Pattern():
             place = _BY_LITERAL
-        case Pattern(attribute, pattern, escape):
-            test = PatternTest(attribute.path, pattern, escape)
-            place = plain.setdefault(test, len(plain))
         case Comparison(left, order, right):
             place = plain.setdefault(AttributeTest(left, order, right), len(plain))
     return 0, False, False, place, TRUE if term.holds else FALSE

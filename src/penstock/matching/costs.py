@@ -1,33 +1,42 @@
 """What a filter can cost: how many tests that no index decides it may take to match one event against it.
 
-A range, an equality or a prefix is found by an index, whatever the number of subscriptions. A pattern, a comparison of
-attributes or an array membership is evaluated (`engines.gates`): for the events that the rest of its conjunction lets
-through, or for every event if there is nothing else in it. The latter counts `EVERY_EVENT` times.
+A range, an equality or a prefix is found by an index, whatever the number of subscriptions. So is a text that is looked
+for in another one (`text_index`). A pattern that has more to it, or a regular expression, is found by the longest text
+that it requires, and then evaluated. Any other pattern, one that is negated, a comparison of attributes or an array
+membership is evaluated (`engines.gates`): for the events that the rest of its conjunction lets through, or for every
+event if there is nothing in it that an index finds. The latter counts `EVERY_EVENT` times.
 
 It is counted from the text, and not measured on a sample of events: the same text must be accepted, or refused, by
 everybody and at any time. What a filter does take is counted while it runs (`pipeline.running_costs`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 
-from penstock.base.arrays import Int64s
-from penstock.language.filter_tree import Factor
+from penstock.base.arrays import Int8s, Int64s
+from penstock.language.atoms import Bound
+from penstock.language.filter_tree import Factor, Pattern
 from penstock.language.normal import SignedTest, Term
-from penstock.language.shapes import Grouped
+from penstock.language.patterns import REGEXP, TextTest
+from penstock.language.pools import Column, Pool, width
+from penstock.language.shapes import Group, Grouped
 
 EVERY_EVENT = 4
+# What an index does for a term: nothing, it finds it and the rest is evaluated, or it decides it.
+_NOTHING, _FINDS, _DECIDES = 0, 1, 2
 
 
-def cost_of(conjunctions: Iterable[Iterable[Term]]) -> int:
-    """The cost of a filter, given the terms of its conjunctions."""
+def cost_of(conjunctions: Iterable[Iterable[Bound]]) -> int:
+    """The cost of a filter, given the terms of its conjunctions and their literals."""
     total = 0
     for conjunction in conjunctions:
-        terms = list(conjunction)
-        tests = sum(isinstance(term, SignedTest) for term in terms)
-        total += tests
-        if tests and not any(map(_is_indexed, terms)):
+        bound = list(conjunction)
+        is_test = [isinstance(term, SignedTest) for term, _ in bound]
+        grades = [_grade(term, literals) for term, literals in bound]
+        total += sum(test and grade < _DECIDES for test, grade in zip(is_test, grades, strict=True))
+        if any(is_test) and not any(grades):
             total += EVERY_EVENT - 1
     return total
 
@@ -36,18 +45,91 @@ def costs_of(grouped: Grouped, count: int) -> Int64s:
     """The cost of each of `count` filters that were read together."""
     costs = np.zeros(count, np.int64)
     for group in grouped.groups:
-        costs[group.rows] += cost_of(group.shape.conjunctions)
+        costs[group.rows] += _group_costs(group)
     plain = grouped.plain
     if len(plain):
         is_test = np.array([isinstance(term, SignedTest) for term in plain.terms], np.bool_)
-        is_indexed = np.array([_is_indexed(term) for term in plain.terms], np.bool_)
+        is_range = np.array([_is_range(term) for term in plain.terms], np.bool_)
+        wanted = np.array([_is_wanted(term) for term in plain.terms], np.bool_)
+        grade = np.where(is_range, _DECIDES, _NOTHING)[plain.term]
+        text = np.flatnonzero(wanted[plain.term])
+        if len(text):
+            grade[text] = _plain_grades(grouped, plain.piece_start[text])
         conjunction = np.repeat(np.arange(len(plain)), np.diff(plain.start))
-        tests = np.bincount(conjunction[is_test[plain.term]], minlength=len(plain))
-        indexed = np.bincount(conjunction[is_indexed[plain.term]], minlength=len(plain)) > 0
-        every = np.where((tests > 0) & ~indexed, EVERY_EVENT - 1, 0)
+        has_test = np.bincount(conjunction[is_test[plain.term]], minlength=len(plain)) > 0
+        left = is_test[plain.term] & (grade < _DECIDES)
+        tests = np.bincount(conjunction[left], minlength=len(plain))
+        found = np.bincount(conjunction[grade > _NOTHING], minlength=len(plain)) > 0
+        every = np.where(has_test & ~found, EVERY_EVENT - 1, 0)
         np.add.at(costs, plain.rows, tests + every)
     return costs
 
 
-def _is_indexed(term: Term) -> bool:
+def _group_costs(group: Group) -> Int64s:
+    """The cost of each filter of a shape: one and the same, unless they look for texts of their own."""
+    shape = group.shape
+    terms = [term for conjunction in shape.conjunctions for term in conjunction]
+    differ = any(_is_wanted(term) for term in terms)
+
+    def bound(lifted: tuple[str, ...]) -> Iterator[Iterator[Bound]]:
+        columns = iter(shape.columns)
+        for conjunction in shape.conjunctions:
+            yield (
+                (term, [(c, c.text(lifted)) for c in (next(columns) for _ in range(width(term)))])
+                for term in conjunction
+            )
+
+    if not differ:
+        return np.full(len(group.rows), cost_of(bound(group.lifted[0])), np.int64)
+    return np.array([cost_of(bound(lifted)) for lifted in group.lifted], np.int64)
+
+
+def _plain_grades(grouped: Grouped, pieces: Int64s) -> Int8s:
+    """What an index does for patterns, given the piece of each."""
+    plain = grouped.plain
+    column, position = plain.piece[pieces], plain.position[pieces]
+    grades = np.empty(len(pieces), np.int8)
+    for number in np.unique(column).tolist():
+        mine = column == number
+        grades[mine] = _pool_grades(grouped.pools[plain.columns[number].pool])[position[mine]]
+    return grades
+
+
+def _pool_grades(pool: Pool) -> Int8s:
+    assert pool.bounds is not None
+    bodies = pool.bounds.lo.to_pylist()
+    modes = [0] * len(bodies) if pool.bounds.over is None else pool.bounds.over.tolist()
+    found = [_text_grade(TextTest(m, b)) for m, b in zip(modes, bodies, strict=True)]
+    return np.array(found, np.int8)
+
+
+def _grade(term: Term, literals: Sequence[tuple[Column, str]]) -> int:
+    """What an index does for a term."""
+    if isinstance(term, Factor):
+        return _DECIDES if _is_range(term) else _NOTHING
+    if not _is_wanted(term):
+        return _NOTHING
+    ((column, text),) = literals
+    try:
+        body, _, mode = column.pool.convert_one(text)
+    except ValueError:
+        return _NOTHING  # it is refused anyhow
+    assert isinstance(body, bytes)
+    return _text_grade(TextTest(mode, body))
+
+
+@lru_cache(maxsize=10_000)
+def _text_grade(test: TextTest) -> int:
+    if not test.required():
+        return _NOTHING
+    if test.mode == REGEXP:
+        return _FINDS
+    return _DECIDES if test.is_one_text else _FINDS
+
+
+def _is_range(term: Term) -> bool:
     return isinstance(term, Factor) and term.attribute.asked is None
+
+
+def _is_wanted(term: Term) -> bool:
+    return isinstance(term, SignedTest) and term.holds and isinstance(term.test, Pattern)

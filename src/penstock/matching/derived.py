@@ -1,4 +1,4 @@
-"""Predicates that are no range of cells: patterns, array membership, attribute against attribute.
+"""Predicates that are no range of cells: attribute against attribute, patterns (`text_patterns`), array membership.
 
 Each distinct one is a derived attribute of the event with three cells (unknown, false, true). It is evaluated once per
 batch, whatever the number of subscriptions that use it, and past that an engine sees one more column of cells.
@@ -18,38 +18,12 @@ from penstock.base.columns import descend
 from penstock.base.jit import kernel
 from penstock.language.calls import Path
 from penstock.language.literals import DAY, double_keys
-from penstock.language.patterns import to_regex
 from penstock.language.schema import Attribute, Schema
 from penstock.language.types import Kind, Scalar
 from penstock.matching.domains import ByteStrings, Domain, key_column
 from penstock.matching.invariants import check_alike, check_numbers, check_within, require
-
-UNKNOWN, FALSE, TRUE = 0, 1, 2
-
-
-@dataclass(frozen=True, slots=True)
-class PatternTest:
-    """A string attribute against a LIKE pattern, run by RE2 in linear time."""
-
-    path: Path
-    pattern: str
-    escape: str | None
-
-    def paths(self) -> list[Path]:
-        return [self.path]
-
-    def cells(self, batch: pa.RecordBatch, out: Int32s) -> None:
-        column = descend(batch, self.path)
-        if column is None or pa.types.is_null(column.type):
-            out[:] = UNKNOWN
-            return
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        found = pc.match_substring_regex(column, to_regex(self.pattern, self.escape))
-        out[:] = pc.fill_null(found.cast(pa.int8()), -1).to_numpy(zero_copy_only=False) + 1
-
-    def header(self) -> dict[str, Any]:
-        return {"path": list(self.path), "pattern": self.pattern, "escape": self.escape}
+from penstock.matching.kernels import FALSE, UNKNOWN
+from penstock.matching.text_patterns import TextPatterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,36 +57,40 @@ class AttributeTest:
         return {"left": list(self.left.path), "order": self.order, "right": list(self.right.path)}
 
 
-PlainTest = PatternTest | AttributeTest
-
-
 @dataclass(frozen=True, slots=True)
 class DerivedAttributes:
-    """All the derived attributes of a plan: first `plain`, then one per array membership.
+    """All the derived attributes of a plan: first those of `plain`, then `patterns`, then one per array membership.
 
     Membership i holds if the array of `elements[array[i]]` has an element in the cells low[i] .. high[i]: the elements
     are discretised once for all the values that anybody looks for.
     """
 
-    plain: tuple[PlainTest, ...]
+    plain: tuple[AttributeTest, ...]
+    patterns: TextPatterns
     elements: tuple[Domain, ...]
     array: Int32s
     low: Int32s
     high: Int32s
 
     def __len__(self) -> int:
-        return len(self.plain) + len(self.array)
+        return self.first_member + len(self.array)
+
+    @property
+    def first_member(self) -> int:
+        """The number of the first array membership."""
+        return len(self.plain) + len(self.patterns)
 
     def paths(self) -> list[Path]:
         """The attributes that the tests look at."""
         of_plain = [path for test in self.plain for path in test.paths()]
-        return [domain.path for domain in self.elements] + of_plain
+        return [*(domain.path for domain in self.elements), *of_plain, *self.patterns.paths]
 
     def cells(self, batch: pa.RecordBatch, out: Int32s) -> None:
         """Evaluate every test on a batch."""
         for number, test in enumerate(self.plain):
             test.cells(batch, out[number])
-        self.member_cells(batch, out[len(self.plain) :])
+        self.patterns.cells(batch, out[len(self.plain) : self.first_member])
+        self.member_cells(batch, out[self.first_member :])
 
     def member_cells(self, batch: pa.RecordBatch, members: Int32s) -> None:
         """Evaluate the array memberships on a batch."""
@@ -137,14 +115,17 @@ class DerivedAttributes:
         check_numbers(np.int32, array=self.array, low=self.low, high=self.high)
         check_alike(len(self.array), low=self.low, high=self.high)
         check_within(0, len(self.elements), array=self.array)
-        orders = {test.order for test in self.plain if isinstance(test, AttributeTest)}
+        self.patterns.check()
+        orders = {test.order for test in self.plain}
         require(orders <= _ORDERS.keys(), f"orders {orders}")
 
     def header(self) -> dict[str, Any]:
-        return {"plain": [test.header() for test in self.plain]}
+        searched = [list(path) for path in self.patterns.paths]
+        return {"plain": [test.header() for test in self.plain], "searched": searched}
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {"tests.array": self.array, "tests.low": self.low, "tests.high": self.high}
+        members = {"tests.array": self.array, "tests.low": self.low, "tests.high": self.high}
+        return members | self.patterns.arrays()
 
     @staticmethod
     def assemble(
@@ -153,17 +134,19 @@ class DerivedAttributes:
         arrays: Mapping[str, npt.NDArray[Any]],
         schema: Schema,
     ) -> "DerivedAttributes":
-        plain: list[PlainTest] = []
+        plain: list[AttributeTest] = []
         for test in header["plain"]:
-            if "pattern" in test:
-                plain.append(PatternTest(tuple(test["path"]), test["pattern"], test["escape"]))
-            else:
-                left, right = (schema.find(tuple(test[side])) for side in ("left", "right"))
-                assert left is not None
-                assert right is not None
-                plain.append(AttributeTest(left, test["order"], right))
+            left, right = (schema.find(tuple(test[side])) for side in ("left", "right"))
+            assert left is not None
+            assert right is not None
+            plain.append(AttributeTest(left, test["order"], right))
         return DerivedAttributes(
-            tuple(plain), elements, arrays["tests.array"], arrays["tests.low"], arrays["tests.high"]
+            tuple(plain),
+            TextPatterns.assemble([tuple(path) for path in header["searched"]], arrays),
+            elements,
+            arrays["tests.array"],
+            arrays["tests.low"],
+            arrays["tests.high"],
         )
 
 

@@ -56,14 +56,23 @@ class Snap:
     def __init__(self, attributes: Iterable[Bools]) -> None:
         """For each attribute, which cells are filled."""
         up, down = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-        bases, lasts = [], []
+        bases: list[int] = []
+        lasts: list[int] = []
         whole: dict[int, int] = {}  # bases of attributes without an empty cell, by size
         total = 0
+        before: Bools | None = None
         for filled in attributes:
+            if (
+                filled is before
+            ):  # as those of tests that are no ranges, of which there may be a million
+                bases.append(bases[-1])
+                lasts.append(lasts[-1])
+                continue
+            before = filled
             size = len(filled)
             lasts.append(size - 1)
             full = bool(filled.all())
-            if full and size in whole:  # as of all tests that are no ranges: one copy will do
+            if full and size in whole:  # one copy will do
                 bases.append(whole[size])
                 continue
             if full:

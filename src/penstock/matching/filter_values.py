@@ -8,6 +8,7 @@ from penstock.language.calls import Path
 from penstock.language.factor_values import factor_values
 from penstock.language.filter_tree import Comparison, Contains, Factor, Pattern
 from penstock.language.normal import SignedTest
+from penstock.language.patterns import TextTest
 from penstock.language.shapes import Shapes
 from penstock.language.values import EVERYTHING, Values, all_of
 
@@ -17,6 +18,13 @@ class AskedValues(NamedTuple):
 
     values: dict[Path, Values]
     tests: frozenset[Hashable]
+
+
+class WantedText(NamedTuple):
+    """That an attribute's text is as a pattern has it."""
+
+    path: Path
+    test: TextTest
 
 
 def read_conjunctions(text: str, shapes: Shapes) -> tuple[list[list[Bound]], list[AskedValues]]:
@@ -39,7 +47,13 @@ def _asked(conjunction: Sequence[Bound]) -> AskedValues | None:
         if isinstance(term, Factor):
             several.setdefault(term.attribute.path, []).append(factor_values(term, literals))
         else:
-            tests.add((_identity(term), *(c.pool.convert_one(text) for c, text in literals)))
+            found = [column.pool.convert_one(text) for column, text in literals]
+            if isinstance(term.test, Pattern) and term.holds:
+                ((body, _, mode),) = found
+                assert isinstance(body, bytes)
+                tests.add(WantedText(term.test.attribute.path, TextTest(mode, body)))
+            else:
+                tests.add((_identity(term), *found))
     values = {path: v[0] if len(v) == 1 else all_of(v) for path, v in several.items()}
     if any(one.is_empty for one in values.values()):
         return None
@@ -52,7 +66,7 @@ def _identity(term: SignedTest) -> Hashable:
     match term.test:
         case Contains(attribute):
             return attribute, term.holds
-        case Pattern(attribute, pattern, escape):
-            return attribute, pattern, escape, term.holds
+        case Pattern(attribute):
+            return attribute, term.holds
         case Comparison(left, order, right):
             return left, order, right, term.holds

@@ -11,6 +11,8 @@ from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import AnyArray, Bools, Bytes, Int32s, Int64s
 from penstock.base.jit import kernel
 
+UNKNOWN, FALSE, TRUE = 0, 1, 2  # the cells of a derived attribute
+
 
 @kernel
 def grow_array(array: AnyArray, needed: int) -> AnyArray:

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int32s, Int64s, read_only
 from penstock.matching.engines import Choice, Engine, Hits
 from penstock.matching.engines.batch import BatchEngine
 from penstock.matching.engines.gates import Gate, are_needed
 from penstock.matching.engines.interface import UNBOUNDED
 from penstock.matching.layers import Layer, collect_hits
-from penstock.matching.single import EventEncoder, LazyTests
+from penstock.matching.single import EventEncoder, LazyTests, find_patterns
+
+_NO_HITS = Hits(read_only(np.empty(0, np.int32)), read_only(np.empty(0, np.int32)))
 
 
 class LayerMatcher:
@@ -32,7 +34,8 @@ class LayerMatcher:
         self.engine: Engine = choice.kind(self._core, self.index)
         self.fan = plan.fan
         self._encoder = EventEncoder(self._core)
-        self._lazy = None if self.gate is None else LazyTests(plan.schema, self.gate.tests)
+        self._lazy = None if self.gate is None else LazyTests(plan.schema, self.gate)
+        self._patterns = plan.derived.patterns
         self._one = None
         if isinstance(self.engine, BatchEngine) and self.gate is None and plan.operators is None:
             self._one = self.engine.one_event(layer.gone)
@@ -45,14 +48,16 @@ class LayerMatcher:
     def hits(self, batch: pa.RecordBatch, now: int, most: int) -> Hits:
         """The conjunctions that hold; TooManyHitsError if there are more than `most`, unless for one event."""
         most = UNBOUNDED if batch.num_rows <= 1 else most
-        hits = self.engine.match(self._core.encode(batch), most)
+        cells = self._core.encode(batch)
+        hits = self.engine.match(cells, most) if self._core.conjunctions else _NO_HITS
         if self.gate is None:
             return hits
-        hits = self.gate.candidates(hits, most)
+        found = self.gate.find_patterns(batch, most)
+        hits = self.gate.candidates(hits, found, cells, most)
         if not self.gate.is_open(hits):
             return hits
         needed = are_needed(hits.conjunction, *self.fan, *self.layer.leases(now), self.layer.gone)
-        return self.gate.let_through(hits, needed, batch)
+        return self.gate.let_through(hits, needed, batch, found)
 
     def ids(self, event: Mapping[str, Any], now: int) -> list[int]:
         """The ids of the subscriptions that one event matches, ascending. Not for plans with operators."""
@@ -60,9 +65,9 @@ class LayerMatcher:
         if self._one is not None:
             found: list[int] = self._one.ids(cells, now).tolist()
             return found
-        hits = self.engine.match(cells)
+        hits = self.engine.match(cells) if self._core.conjunctions else _NO_HITS
         if self.gate is not None:
-            hits = self._let_through(self.gate, hits, event, now)
+            hits = self._let_through(self.gate, hits, event, cells, now)
         _, position = collect_hits(self.layer, hits, 1, now, *self.fan)
         ids: list[int] = self.layer.plan.ids[position].tolist()
         return ids
@@ -80,20 +85,23 @@ class LayerMatcher:
             np.add.at(total, plan.operators.fan_subscription, chains)
         return total[:count]
 
-    def _let_through(self, gate: Gate, hits: Hits, event: Mapping[str, Any], now: int) -> Hits:
+    def _let_through(
+        self, gate: Gate, hits: Hits, event: Mapping[str, Any], cells: Int32s, now: int
+    ) -> Hits:
         lazy = self._lazy
         assert lazy is not None
-        hits = gate.candidates(hits, UNBOUNDED)
+        found = find_patterns(event, self._patterns) if gate.finds_patterns else None
+        hits = gate.candidates(hits, found, cells, UNBOUNDED)
         if not gate.is_open(hits):
             return hits
         needed = are_needed(hits.conjunction, *self.fan, *self.layer.leases(now), self.layer.gone)
-        cell_of = functools.cache(lambda test: lazy.cell(test, event))
+        cell_of = functools.cache(lambda test: lazy.cell(test, event, found))
         kept = needed.copy()
         for n in np.flatnonzero(needed).tolist():
             conjunction = int(hits.conjunction[n])
             evaluated = 0
             for test, cell in gate.tests_of(conjunction):
-                evaluated += 1
+                evaluated += not gate.is_found(test)
                 if cell_of(test) != cell:
                     kept[n] = False
                     break

@@ -73,7 +73,7 @@ def number_predicates(
     set_ = np.where(plan.predicate_attribute[first] < 0, ~plan.predicate_attribute[first], -1)
     position = np.arange(plan.attributes)
     if by_statistics:
-        share = _accepted_share(plan, attribute, low, high, set_)
+        share = accepted_share(plan, attribute, low, high, set_)
         # Of conjunctions that test the same, each pair counts.
         weight = np.bincount(attribute, uses.astype(np.float64) ** 2 / share, plan.attributes)
         position[np.argsort(-weight, kind="stable")] = np.arange(plan.attributes)
@@ -111,8 +111,8 @@ def _width_class(low: Int32s, high: Int32s) -> Int64s:
     return np.frexp((high - low).astype(np.float64))[1].astype(np.int64)
 
 
-def _accepted_share(
-    plan: Plan, attribute: Int64s, low: Int32s, high: Int32s, set_: Int32s
+def accepted_share(
+    plan: Plan, attribute: Int32s | Int64s, low: Int32s, high: Int32s, set_: Int32s
 ) -> Float64s:
     """The share of its attribute's cells that each predicate accepts."""
     cells = (high - low + 1).astype(np.int64)

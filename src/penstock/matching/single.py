@@ -2,11 +2,11 @@
 
 What a broker has is one event at a time. An Arrow batch of one row costs more than matching it, so the common kinds of
 values (integers, doubles, booleans, dates, timestamps, strings) are read from the mapping into two small arrays, and
-one kernel finds all their cells. What is rarer (decimals, arrays, attributes compared with each other, patterns with
-`_`) takes the way of a batch, with the columns that it needs.
+one kernel finds all their cells. Patterns are found in their texts by the kernel that finds those of batches. What is
+rarer (decimals, arrays, attributes compared with each other) takes the way of a batch, with the columns that it needs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -17,21 +17,22 @@ from penstock.base.columns import descend
 from penstock.base.errors import SchemaError
 from penstock.base.jit import kernel
 from penstock.language.literals import double_key
-from penstock.language.patterns import LikePieces, pieces_of
 from penstock.language.schema import Schema
 from penstock.language.types import Kind, Scalar
-from penstock.matching.derived import FALSE, TRUE, UNKNOWN, PatternTest
 from penstock.matching.domains import ByteStrings
-from penstock.matching.engines.gates import LazyTest, cells_of
+from penstock.matching.engines.gates import Gate, LonePattern, cells_of
 from penstock.matching.events import event_batch, event_value
-from penstock.matching.kernels import byte_cells
+from penstock.matching.kernels import FALSE, TRUE, UNKNOWN, byte_cells
 from penstock.matching.plan import Plan
+from penstock.matching.text_patterns import FoundPatterns, TextPatterns
 
 _NAN_KEY = int(np.array([np.nan]).view(np.int64)[0])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _INT64 = 1 << 63
 _INTEGERS = {int}
+_STRING = Scalar(Kind.STRING)
+_MISSING = np.ones(1, np.bool_)
 
 ToKey = Callable[[Any], int]
 
@@ -68,16 +69,9 @@ class EventEncoder:
         self._number_spans = np.array(number_spans, np.int64).reshape(-1, 3)
         self._text_spans = np.array(text_spans, np.int64).reshape(-1, 3)
         base = len(plan.domains)
-        self._patterns = [
-            (base + n, test, pieces)
-            for n, test in enumerate(plan.derived.plain)
-            if isinstance(test, PatternTest)
-            and (pieces := pieces_of(test.pattern, test.escape)) is not None
-        ]
-        easy = {row for row, _, _ in self._patterns}
-        self._tests = [
-            (base + n, test) for n, test in enumerate(plan.derived.plain) if base + n not in easy
-        ]
+        self._tests = [(base + n, test) for n, test in enumerate(plan.derived.plain)]
+        self._patterns = plan.derived.patterns
+        self._first_pattern = base + len(self._tests)
         paths = [plan.domains[row].path for row in self._slow]
         paths += [path for _, test in self._tests for path in test.paths()]
         paths += [domain.path for domain in plan.derived.elements]
@@ -91,8 +85,8 @@ class EventEncoder:
             self._number_cells(event, out)
         if self._texts:
             self._text_cells(event, out)
-        for row, test, pieces in self._patterns:
-            out[row, 0] = _pattern_cell(event, test.path, pieces)
+        if len(self._patterns):
+            self._pattern_cells(event, out)
         if self._columns:
             self._rest(event, out)
         return out
@@ -146,6 +140,16 @@ class EventEncoder:
             out,
         )
 
+    def _pattern_cells(self, event: Mapping[str, Any], out: Int32s) -> None:
+        patterns, first = self._patterns, self._first_pattern
+        texts = texts_of(event, patterns)
+        of_paths = np.array([UNKNOWN if text is None else FALSE for text in texts], np.int32)
+        out[first : first + len(patterns), 0] = of_paths[patterns.attribute]
+        out[first + patterns.find_in(texts), 0] = TRUE
+        for number in np.flatnonzero(~patterns.indexed).tolist():
+            text = texts[patterns.attribute[number]]
+            out[first + number, 0] = patterns.text_cell(number, text)
+
     def _rest(self, event: Mapping[str, Any], out: Int32s) -> None:
         """What takes the way of a batch."""
         plan = self._plan
@@ -157,26 +161,36 @@ class EventEncoder:
         for row, test in self._tests:
             test.cells(batch, out[row])
         if len(plan.derived.array):
-            plan.derived.member_cells(batch, out[len(plan.domains) + len(plan.derived.plain) :])
+            plan.derived.member_cells(batch, out[len(plan.domains) + plan.derived.first_member :])
+
+
+def texts_of(event: Mapping[str, Any], patterns: TextPatterns) -> list[str | None]:
+    """The texts of one event that patterns are searched for in."""
+    return [_text(_descend(event, path), _STRING, path) for path in patterns.paths]
+
+
+def find_patterns(event: Mapping[str, Any], patterns: TextPatterns) -> FoundPatterns:
+    """The patterns that one event has."""
+    texts = texts_of(event, patterns)
+    missing = tuple(_MISSING if text is None else None for text in texts)
+    return FoundPatterns(len(patterns), patterns.find_in(texts), missing)
 
 
 class LazyTests:
     """Tests that are evaluated for one event after the other, and only if somebody asks."""
 
-    def __init__(self, schema: Schema, tests: Sequence[LazyTest]) -> None:
+    def __init__(self, schema: Schema, gate: Gate) -> None:
         self._schema = schema
-        self._tests = tests
-        self._pieces: dict[int, LikePieces | None] = {}
+        self._gate = gate
 
-    def cell(self, number: int, event: Mapping[str, Any]) -> int:
-        """The cell of a test, for an event."""
-        test = self._tests[number]
-        if isinstance(test, PatternTest):
-            if number not in self._pieces:
-                self._pieces[number] = pieces_of(test.pattern, test.escape)
-            pieces = self._pieces[number]
-            if pieces is not None:
-                return _pattern_cell(event, test.path, pieces)
+    def cell(self, number: int, event: Mapping[str, Any], found: FoundPatterns | None) -> int:
+        """The cell of a test, for an event and the patterns that were found in it."""
+        if found is not None and self._gate.is_found(number):
+            return self._gate.found_cell(found, number)
+        test = self._gate.lazy_test(number)
+        if isinstance(test, LonePattern):
+            path = test.paths()[0]
+            return test.patterns.text_cell(test.number, _text(_descend(event, path), _STRING, path))
         names = sorted({path[0] for path in test.paths()})
         batch = event_batch(event, self._schema, names)
         return int(cells_of(test, batch, np.zeros(1, np.int32))[0])
@@ -207,11 +221,6 @@ def key_reader(schema: Schema, path: tuple[str, ...]) -> KeyReader | None:
         return None if value is None else _checked(value, type_, path, key)
 
     return read_number
-
-
-def _pattern_cell(event: Mapping[str, Any], path: tuple[str, ...], pieces: LikePieces) -> int:
-    value = _text(_descend(event, path), Scalar(Kind.STRING), path)
-    return UNKNOWN if value is None else TRUE if pieces.match(value) else FALSE
 
 
 def _descend(event: Any, path: tuple[str, ...]) -> Any:

@@ -131,7 +131,8 @@ def _automatic(plan: Plan) -> Choice:
     the index needs for one event, and no more in blocks; with 1,000 values they are about equal; with ranges, which are
     hardly ever the same twice, `batch` is ahead.
     """
-    widths = plan.predicate_high - plan.predicate_low
+    is_range = plan.tested_attribute < len(plan.domains)  # other tests are hardly ever the engine's
+    widths = (plan.predicate_high - plan.predicate_low)[is_range]
     points = float(np.mean(widths == 0)) if len(widths) else 0.0
     constants = len(plan.cuts.numbers) + len(plan.cuts.texts)
     uses = len(widths) / max(1, constants)
