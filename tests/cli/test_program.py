@@ -12,10 +12,11 @@ from tests.sizes import PATIENCE
 
 import penstock as library
 from penstock import Subscriptions
-from penstock.cli import registry_commands as registry
+from penstock.cli import list_command
 
 COMMANDS = (
-    "subscribe", "unsubscribe", "renew", "resync", "list", "load", "match", "run", "explain", "demo",
+    "subscribe", "update", "unsubscribe", "renew", "resync", "list", "load", "sweep", "match", "run", "explain", "who",
+    "demo",
 )  # fmt: skip
 PROGRAM = [sys.executable, "-c", "from penstock.cli import main; main()"]
 
@@ -57,7 +58,7 @@ def test_an_unexpected_error_is_one_message(penstock: Penstock, monkeypatch) -> 
     def broken(url: str) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(registry, "_open", broken)
+    monkeypatch.setattr(list_command, "open_there", broken)
     result = penstock("list")
     assert result.exit_code == 1
     assert "unexpected ZeroDivisionError: oops" in result.stderr
@@ -72,7 +73,7 @@ def test_ctrl_c_is_exit_code_130(penstock: Penstock, monkeypatch) -> None:
     def interrupted(url: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(registry, "_open", interrupted)
+    monkeypatch.setattr(list_command, "open_there", interrupted)
     result = penstock("list")
     assert (result.exit_code, result.output) == (130, "")
 
