@@ -59,14 +59,17 @@ def main(folder: Path) -> None:
 
 def run_guide(folder: Path, spark: SparkSession) -> None:
     """The guide's page of a cluster. `spark-submit` is there already: this is what it would start."""
-    folder.mkdir()
+    shared, home = folder / "shared", folder / "home"
+    shared.mkdir(parents=True)
+    home.mkdir()
+    places = {"/shared/alerts": str(shared), "/home/alerts": str(home)}
 
     def submit(words: list[str]) -> None:
         penstock_program(words[words.index("job.py") + 1 :])
 
-    with contextlib.chdir(folder), spark_in(folder, spark), shell_in(folder) as shell:
+    with contextlib.chdir(shared), spark_in(shared, spark), shell_in(shared) as shell:
         shell.provide("spark-submit", submit)
-        run_page(GUIDE / "daily-batch.md", shell, {"/shared/alerts": str(folder)})
+        run_page(GUIDE / "daily-batch.md", shell, places)
 
 
 if __name__ == "__main__":
