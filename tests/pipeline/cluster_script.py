@@ -1,4 +1,7 @@
-"""`match` and a pipeline on executors in processes of their own. Run by test_local_cluster.py."""
+"""`match` and a pipeline on executors in processes of their own, then the pipeline of all kinds, until it is killed.
+
+Run by test_local_cluster.py.
+"""
 
 import sys
 from pathlib import Path
@@ -8,15 +11,15 @@ import pyarrow as pa
 import penstock
 from penstock.pipeline import local_session
 
-from .door import story
-from .elsewhere import tell
+from .elsewhere import quick_executors, tell
+from .killed_door import live
 from .scenes import crowd, delivered, market, pipeline, run, tick, write_events
 
 FILTERS = ["price >= 100", "symbol = 'A'"]
 
 
 def main(folder: Path) -> None:
-    spark = local_session("local-cluster[2,1,1024]")
+    spark = local_session("local-cluster[2,2,1024]", config=quick_executors())
     subs = market()
     for filter_ in FILTERS:
         subs.subscribe("alice", filter_)
@@ -34,11 +37,9 @@ def main(folder: Path) -> None:
     for number in range(4):
         write_events(folder / "in", f"{number}.json", [tick(number, price=100), "oops"])
     metrics = run(pipeline(folder, spark, subs, snapshots=folder / "snapshots"))
-    door = story(spark, folder / "door")
     many = crowd()
     covering = many.covering(spark=spark, folder=folder)
     tell(
-        door=door,
         covering=covering.table() == many.covering().table(),
         covered=covering.table()["covered_by"].is_valid().to_pylist().count(True),
         executors=len(executors) - 1,  # the driver is counted too
@@ -47,7 +48,7 @@ def main(folder: Path) -> None:
         delivered=delivered(folder / "out"),
         summary=metrics.summary(),
     )
-    spark.stop()
+    live(spark, folder / "door")
 
 
 if __name__ == "__main__":
