@@ -28,6 +28,7 @@ class Kind(StrEnum):
     STRING = "string"
     DATE = "date"
     TIMESTAMP = "timestamp"
+    INTERVAL = "interval"  # what lies between two timestamps: only computed attributes have it
 
 
 NUMBERS = frozenset({Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL})
@@ -217,6 +218,7 @@ _ARROW: dict[Kind, pa.DataType] = {
     Kind.STRING: pa.string(),
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
+    Kind.INTERVAL: pa.duration("us"),
 }
 
 

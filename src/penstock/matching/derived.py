@@ -17,6 +17,7 @@ from penstock.base.arrays import Int32s, Int64s
 from penstock.base.columns import descend
 from penstock.base.jit import kernel
 from penstock.language.calls import Path
+from penstock.language.computed import find_attribute
 from penstock.language.literals import DAY, double_keys
 from penstock.language.patterns import to_regex
 from penstock.language.schema import Attribute, Schema
@@ -158,7 +159,9 @@ class DerivedAttributes:
             if "pattern" in test:
                 plain.append(PatternTest(tuple(test["path"]), test["pattern"], test["escape"]))
             else:
-                left, right = (schema.find(tuple(test[side])) for side in ("left", "right"))
+                left, right = (
+                    find_attribute(schema, tuple(test[side])) for side in ("left", "right")
+                )
                 assert left is not None
                 assert right is not None
                 plain.append(AttributeTest(left, test["order"], right))
