@@ -22,7 +22,8 @@ from penstock.language.expressions import (
     Expression,
     FieldValue,
     constant_text,
-    parts_of,
+    is_now,
+    uses_now,
 )
 from penstock.language.filter_tree import Literal, LiteralKind, Span
 from penstock.language.functions import (
@@ -150,9 +151,7 @@ def relative_to_now(
     """
     mine = expression_of(attribute)
     found = _moved_now(other)
-    if found is None or any(
-        isinstance(one, Computation) and _is_now(one) for one in parts_of(mine)
-    ):
+    if found is None or uses_now(mine):
         return None
     anchor, offset = found
     if not isinstance(mine.type, Scalar) or mine.type.kind not in TIMES or offset.months:
@@ -171,21 +170,17 @@ def _moved_now(attribute: Attribute) -> tuple[Computation, Interval] | None:
     expression = attribute.computed
     if not isinstance(expression, Computation):
         return None
-    if _is_now(expression):
+    if is_now(expression):
         return expression, Interval(0, 0)
     if expression.name not in ("+", "-"):
         return None
-    anchors = [one for one in expression.operands if isinstance(one, Computation) and _is_now(one)]
+    anchors = [one for one in expression.operands if isinstance(one, Computation) and is_now(one)]
     constants = [one for one in expression.operands if isinstance(one, ConstantValue)]
     if len(anchors) != 1 or len(constants) != 1:
         return None
     value = constants[0].value
     offset = value if isinstance(value, Interval) else Interval(0, int(str(value)) * DAY)
     return anchors[0], offset.negated() if expression.name == "-" else offset
-
-
-def _is_now(expression: Computation) -> bool:
-    return expression.name in ("now", "current_date")
 
 
 def _literal(constant: ConstantValue, span: Span) -> Literal:

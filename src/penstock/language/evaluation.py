@@ -404,6 +404,7 @@ def _coalesce(evaluator: Evaluator, node: Computation) -> Values:
 
 def _filled(found: Values, other: Values, rows: int) -> Values:
     """Values with others in place of NULLs."""
+    assert found.valid is not None
     has = np.broadcast_to(found.valid, (rows,))
     valid = None if other.valid is None else has | other.valid
     if isinstance(found.values, pa.Array):

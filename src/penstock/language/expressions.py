@@ -96,6 +96,16 @@ def parts_of(expression: Expression) -> Iterator[Expression]:
             pending += one.operands
 
 
+def uses_now(expression: Expression) -> bool:
+    """Whether an expression depends on the time of the match."""
+    return any(isinstance(one, Computation) and is_now(one) for one in parts_of(expression))
+
+
+def is_now(expression: Computation) -> bool:
+    """Whether an operation gives the time of the match."""
+    return expression.name in ("now", "current_date")
+
+
 @functools.lru_cache(maxsize=10_000)
 def written_name(name: str) -> str:
     """A name as SQL reads it: in quotes if it must be.

@@ -153,6 +153,9 @@ def double_key(value: float) -> int:
     return bits if bits >= 0 else bits ^ INT64_MAX
 
 
+NAN_KEY = int(double_keys(np.array([np.nan]))[0])
+
+
 def wide_key(number: int) -> bytes:
     """A 128-bit integer as 16 bytes that sort as the integers do."""
     return (number + (1 << 127)).to_bytes(16, "big")

@@ -18,7 +18,8 @@ from penstock.base.columns import descend
 from penstock.base.jit import kernel
 from penstock.language.calls import Path
 from penstock.language.computed import find_attribute
-from penstock.language.literals import DAY, double_keys
+from penstock.language.intervals import DAY
+from penstock.language.literals import double_keys
 from penstock.language.patterns import to_regex
 from penstock.language.schema import Attribute, Schema
 from penstock.language.types import Kind, Scalar

@@ -17,7 +17,7 @@ from penstock.base.columns import descend
 from penstock.base.errors import SchemaError
 from penstock.base.jit import kernel
 from penstock.language.computed import ComputedColumns, event_columns, find_attribute
-from penstock.language.literals import double_key
+from penstock.language.literals import NAN_KEY, double_key
 from penstock.language.patterns import LikePieces, pieces_of
 from penstock.language.schema import Schema
 from penstock.language.types import Kind, Scalar
@@ -29,7 +29,6 @@ from penstock.matching.events import event_batch, event_value
 from penstock.matching.kernels import byte_cells
 from penstock.matching.plan import Plan
 
-_NAN_KEY = int(np.array([np.nan]).view(np.int64)[0])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _INT64 = 1 << 63
@@ -272,7 +271,7 @@ def _integer(value: Any) -> int:
 def _double(value: Any) -> int:
     if type(value) is not float:
         raise TypeError
-    return double_key(value) if value == value else _NAN_KEY
+    return double_key(value) if value == value else NAN_KEY
 
 
 def _boolean(value: Any) -> int:
