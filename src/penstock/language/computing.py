@@ -42,7 +42,7 @@ from penstock.language.functions import (
 from penstock.language.intervals import DAY, Interval, read_interval
 from penstock.language.literals import INT64_MAX, INT64_MIN, literal_bound
 from penstock.language.schema import Attribute
-from penstock.language.types import TIMES, Kind, Scalar
+from penstock.language.types import TIMES, Kind, Scalar, Struct
 
 if TYPE_CHECKING:
     from penstock.language.operands import Operands
@@ -96,7 +96,7 @@ def is_computation(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
         return _NAMED.get(node.name.lower()) == len(node.expressions)
     return (
-        isinstance(node, exp.Neg | exp.Extract | exp.Interval)
+        isinstance(node, exp.Neg | exp.Extract | exp.Interval | exp.Bracket)
         or type(node) in _OPERATORS
         or type(node) in _FUNCTIONS
         or type(node) in _PART_FUNCTIONS
@@ -210,6 +210,8 @@ class _Reader:
                 return self.constant(node)
             case exp.Interval():
                 return self.interval(node)
+            case exp.Bracket():
+                return self.element(node)
             case exp.Extract():
                 return self.part(node, node.this, node.expression)
             case exp.Anonymous() if is_computation(node):
@@ -224,6 +226,32 @@ class _Reader:
         if name is None:
             raise self.operands.refusal(node)
         return self.apply(node, name, _arguments(node))
+
+    def element(self, node: exp.Bracket) -> Expression | None:
+        """`attrs['colour']`: what a map has for a key, or a field of a struct."""
+        keys = node.expressions
+        if len(keys) != 1 or not isinstance(keys[0], exp.Literal) or not keys[0].is_string:
+            raise self.operands.error(
+                node, "a subscript is a string", hint="like attrs['colour'], of a map or a struct"
+            )
+        held = self.held(node.this)
+        name = self.constant(keys[0])
+        if isinstance(held.type, Struct):
+            found = self.operands.schema.find((*held.path, str(name.value)))
+            if found is None:
+                raise self.operands.error(node, f"{held!s} has no field {name.value!r}")
+            return FieldValue(found.path, found.type)
+        return self.computed(node, "element", [held, name])
+
+    def held(self, node: exp.Expr) -> FieldValue:
+        """A map or a struct, which may be a field of a struct itself."""
+        if isinstance(node, exp.Bracket):
+            found = self.element(node)
+            if not isinstance(found, FieldValue):
+                raise self.operands.error(node, "a map holds no maps here")
+            return found
+        attribute = self.operands.resolved(node)
+        return FieldValue(attribute.path, attribute.type)
 
     def apply(self, node: exp.Expr, name: str, arguments: Sequence[exp.Expr]) -> Expression | None:
         """An operation. NULL for an argument makes it NULL, but for coalesce."""

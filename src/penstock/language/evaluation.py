@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.base.arrays import Bools, Int64s
 from penstock.base.columns import descend
+from penstock.base.errors import SchemaError
 from penstock.language import calendar_parts, wide_decimals
 from penstock.language.column_values import column_values
 from penstock.language.expressions import (
@@ -25,7 +26,7 @@ from penstock.language.expressions import (
 from penstock.language.functions import DOUBLE, decimal_of
 from penstock.language.intervals import DAY, Interval
 from penstock.language.literals import INT64_MAX, INT64_MIN
-from penstock.language.types import Array, Kind, Scalar, arrow_type
+from penstock.language.types import Kind, Scalar, Type, arrow_type
 
 _NARROW_DATES = 1 << 31
 
@@ -78,14 +79,7 @@ class Evaluator:
             column = column.dictionary_decode()
         if column is None or pa.types.is_null(column.type):
             column = pa.nulls(self.rows, arrow_type(field.type))
-        valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
-        if isinstance(field.type, Array):
-            return Values(column, valid)
-        assert isinstance(field.type, Scalar)
-        values = column_values(column, field.type, ".".join(field.path))
-        if field.type.is_wide:
-            values = wide_decimals.unscaled(values)
-        return Values(values, valid)
+        return _values(column, field.type, ".".join(field.path))
 
     def _constant(self, constant: ConstantValue) -> Values:
         value, type_ = constant.value, constant.type
@@ -125,6 +119,14 @@ class Evaluator:
 
 
 # --- from and to Arrow -------------------------------------------------------------------------
+
+
+def _values(column: pa.Array, type_: Type, name: str) -> Values:
+    valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+    if not isinstance(type_, Scalar):
+        return Values(column, valid)
+    values = column_values(column, type_, name)
+    return Values(wide_decimals.unscaled(values) if type_.is_wide else values, valid)
 
 
 def _arrow(found: Values, type_: Scalar, rows: int) -> pa.Array:
@@ -412,6 +414,27 @@ def _filled(found: Values, other: Values, rows: int) -> Values:
     return Values(np.where(has, found.values, other.values), valid)
 
 
+def _element(evaluator: Evaluator, node: Computation) -> Values:
+    """What maps have for a key: of the same key twice, the first. One pass over the keys of all maps of the batch."""
+    held, key = node.operands
+    column, valid = evaluator.values(held)
+    if not pa.types.is_map(column.type):
+        raise SchemaError(
+            f"attribute {str(held)!r} is a map in the schema, but the events have {column.type}"
+        )
+    start = column.offsets.to_numpy()
+    assert isinstance(key, ConstantValue)
+    is_key = pc.fill_null(pc.equal(column.keys.cast(pa.string()), str(key.value)), False)
+    place = np.flatnonzero(is_key.to_numpy(zero_copy_only=False))
+    place = place[(place >= start[0]) & (place < start[-1])][::-1]
+    found = np.full(evaluator.rows, -1)
+    found[np.searchsorted(start, place, "right") - 1] = place
+    if valid is not None:
+        found[~valid] = -1
+    items = column.items.take(pa.array(found, mask=found < 0))
+    return _values(items, node.type, str(held))
+
+
 def _length(evaluator: Evaluator, node: Computation) -> Values:
     values, valid = evaluator.values(node.operands[0])
     is_text = node.operands[0].type == Scalar(Kind.STRING)
@@ -455,6 +478,7 @@ _OPERATIONS: dict[str, Callable[[Evaluator, Computation], Values]] = {
     "lower": _changed_case,
     "upper": _changed_case,
     "part": _part,
+    "element": _element,
     "now": _now,
     "current_date": _today,
 }

@@ -176,6 +176,8 @@ def _text(name: str, operands: tuple[Expression, ...]) -> str:
         return name
     if name == "part":
         return f"date_part({operands[0]}, {operands[1]})"
+    if name == "element":
+        return f"{operands[0]}[{operands[1]}]"
     if name == "negate":
         return f"-{_inner(operands[0])}"
     if name in _INFIX:

@@ -4,6 +4,7 @@
     /              a double, whatever is divided
     // %           // of integers; % as + does, of decimals up to 18 digits
     time           timestamp - timestamp is an interval, date - date a number of days; timestamp ± interval
+    map['key']     what a map has for a key, else NULL
     functions      abs round floor ceil coalesce length lower upper date_part now current_date
 
 A decimal is as wide as its values need: `price * size` of decimal(5,2) and decimal(5,2) is decimal(10,4). DuckDB makes
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.language.expressions import Computation, ConstantValue, Expression
 from penstock.language.intervals import Interval
-from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Type
+from penstock.language.types import NUMBERS, TIMES, Array, Kind, Map, Scalar, Type
 
 MAX_DIGITS = 38  # of a decimal
 NARROW_DIGITS = 18  # of a decimal whose values fit 64 bits
@@ -233,6 +234,15 @@ def _part(name: str, operands: Sequence[Expression]) -> Scalar:
     return DOUBLE if isinstance(part, ConstantValue) and part.value == "epoch" else INTEGER
 
 
+def _element(name: str, operands: Sequence[Expression]) -> Scalar:
+    held, key = operands
+    if not isinstance(held.type, Map) or key.type != STRING:
+        raise NotComputableError(
+            f"a {held.type} has no elements by key", "a map has, by a string: attrs['colour']"
+        )
+    return held.type.value
+
+
 _RULES: dict[str, Callable[[str, Sequence[Expression]], Scalar]] = {
     "+": _sum,
     "-": _sum,
@@ -250,13 +260,14 @@ _RULES: dict[str, Callable[[str, Sequence[Expression]], Scalar]] = {
     "lower": _text,
     "upper": _text,
     "part": _part,
+    "element": _element,
     "now": lambda _, __: TIMESTAMP,
     "current_date": lambda _, __: DATE,
 }
 
 # How many operands each takes, if it isn't one.
 _COUNTS = {
-    **dict.fromkeys(("+", "-", "*", "/", "//", "%", "part"), (2, 2)),
+    **dict.fromkeys(("+", "-", "*", "/", "//", "%", "part", "element"), (2, 2)),
     **dict.fromkeys(("now", "current_date"), (0, 0)),
     "round": (1, 2),
     "coalesce": (1, 100),

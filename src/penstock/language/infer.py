@@ -22,7 +22,7 @@ from penstock.language.syntax import (
     column_path,
     syntax,
 )
-from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct, Type
+from penstock.language.types import NUMBERS, TIMES, Array, Kind, Map, Scalar, Struct, Type
 
 _COMPARISONS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
@@ -144,6 +144,11 @@ def _inside(node: exp.Expr, type_: Scalar | None) -> Uses:
         path = column_path(one)
         if path is not None and wanted is not None:
             yield path, wanted
+        elif isinstance(one, exp.Bracket):
+            held = column_path(one.this)
+            value = wanted or _STRING
+            if held is not None:
+                yield held, Map(f"map<string, {value}>", value)
         elif is_computation(one):
             wanted = _operand_type(one, wanted)
             given += [(child, wanted) for child in one.iter_expressions()]
@@ -224,7 +229,7 @@ def _type(node: exp.Expr | None) -> Scalar | None:
             return _TIMESTAMP
         case exp.Add() | exp.Sub():
             return _sum_type(node)
-        case exp.Coalesce() | exp.Column() | exp.Dot() | None:
+        case exp.Coalesce() | exp.Bracket() | exp.Column() | exp.Dot() | None:
             return None
     return _DOUBLE if is_computation(node) else None
 
@@ -248,6 +253,8 @@ def _agreed(text: str, path: Path, known: Type | None, type_: Type) -> Type:
     if isinstance(known, Array) and isinstance(type_, Array):
         element = _agreed(text, path, known.element, type_.element)
         return Array(element) if isinstance(element, Scalar) else known
+    if isinstance(known, Map) and isinstance(type_, Map):
+        return known  # of several types: what each key has is only known with a schema
     if isinstance(known, Scalar) and isinstance(type_, Scalar):
         kinds = {known.kind, type_.kind}
         if kinds <= NUMBERS:

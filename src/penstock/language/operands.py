@@ -16,7 +16,7 @@ from penstock.language.filter_tree import Binding, Literal, LiteralKind, Span, n
 from penstock.language.schema import Attribute, Schema
 from penstock.language.signatures import MAX_ARGUMENTS, Signature
 from penstock.language.syntax import column_path
-from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct, Type, Unusable
+from penstock.language.types import NUMBERS, TIMES, Array, Kind, Map, Scalar, Struct, Type, Unusable
 
 _CONDITIONS = (
     exp.Connector, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Like, exp.Is,
@@ -144,6 +144,9 @@ class Operands:
                 f"no filter can test {attribute.name!r}",
                 expected="a scalar, an array of scalars or a field of a struct",
                 found=str(attribute.type),
+                hint=f"name a key: {attribute.name}['…']"
+                if isinstance(attribute.type, Map)
+                else None,
             )
         return attribute
 
