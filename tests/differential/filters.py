@@ -114,7 +114,7 @@ class RandomFilters:
         if self.rng.random() < 0.03:
             return self.word(self.rng.choice(["TRUE", "FALSE", "NULL"]))
         attribute = self.rng.choice(ATTRIBUTES)
-        if self.rng.random() < 0.25:
+        if self.rng.random() < 0.15:
             attribute = self.expressions.any()
         if self.rng.random() < 0.08 or attribute.kind == "struct":
             return self.null_test(attribute)
@@ -141,7 +141,7 @@ class RandomFilters:
 
     def comparable(self, attribute: Attribute) -> Attribute:
         """An attribute that this one can be compared with; itself, now and then."""
-        if attribute.kind == "interval" or self.rng.random() < 0.2:
+        if attribute.kind == "interval" or self.rng.random() < 0.1:
             return self.expressions.of(attribute.kind)
         if attribute.numeric:
             kinds = ["integer", "double", "decimal"]

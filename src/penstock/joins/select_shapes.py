@@ -201,12 +201,14 @@ def _conjunct(
     schema = scope.catalog.tables[table].schema
     tree, mine = check_condition(scope.text, without_parentheses(node.copy()), schema, slots)
     conjunctions = normal_form(scope.text, tree)
-    if any(map(looks_at_clock, (term for conjunction in conjunctions for term in conjunction))):
-        raise FilterError(
-            scope.text,
-            "a select-join has no now(): tuples are not looked at again as time passes",
-            hint="compare with a literal",
-        )
+    for term in (term for conjunction in conjunctions for term in conjunction):
+        if looks_at_clock(term):
+            raise FilterError(
+                scope.text,
+                "a select-join has no now(): tuples are not looked at again as time passes",
+                *(term if isinstance(term, Factor) else term.test).span,
+                hint="compare with a literal",
+            )
     used |= mine
     _mark(node, slots)
     sql = node.sql(dialect=DIALECT, comments=False)

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from penstock.base.columns import descend
 from penstock.language.calls import Path
 from penstock.language.computing import as_operand, read_expression
-from penstock.language.evaluation import Evaluator
+from penstock.language.evaluator import Evaluator
 from penstock.language.expressions import COMPUTED, Expression, fields_of
 from penstock.language.operands import Operands
 from penstock.language.schema import Attribute, Schema
@@ -71,6 +72,20 @@ class ComputedColumns:
         columns = [evaluator.column(one) for one in self._expressions.values()]
         struct = pa.StructArray.from_arrays(columns, names=list(self._expressions))
         return batch.append_column(COMPUTED, struct)
+
+
+def columns_at(batch: pa.RecordBatch, paths: Iterable[Path]) -> pa.RecordBatch | None:
+    """The columns of a batch that some paths lead into, of computed attributes no others; None if it has none."""
+    computed = sorted({path[1] for path in paths if path[0] == COMPUTED})
+    names = {path[0] for path in paths if path[0] != COMPUTED}.intersection(batch.schema.names)
+    found = batch.select(sorted(names)) if names else None
+    if not computed:
+        return found
+    columns = [descend(batch, (COMPUTED, text)) for text in computed]
+    struct = pa.StructArray.from_arrays(columns, names=computed)
+    if found is None:
+        return pa.RecordBatch.from_arrays([struct], [COMPUTED])
+    return found.append_column(COMPUTED, struct)
 
 
 def event_columns(schema: Schema, paths: Sequence[Path]) -> set[str]:

@@ -1,7 +1,7 @@
 """sqlglot's tree of a computation -> an expression, with its constants folded.
 
 `price * (2 + 3)` becomes `price * 5`: what literals alone give is computed here, by the same code that computes for
-events (`evaluation`), and is a literal from then on. What an expression is compared with may be such a literal, too.
+events (`evaluator`), and is a literal from then on. What an expression is compared with may be such a literal, too.
 
 A literal inside an expression is part of what is computed. So it can't be lifted out of the text: the reader notes its
 slot (`Operands.fixed`), and filters share a parse only if they have the same literal there (`shapes`).
@@ -10,11 +10,12 @@ slot (`Operands.fixed`), and filters share a parse only if they have the same li
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from sqlglot import exp
 
-from penstock.language.evaluation import can_fold, fold
+from penstock.base.errors import FilterError
+from penstock.language.evaluator import can_fold, fold
 from penstock.language.expressions import (
     COMPUTED,
     Computation,
@@ -41,11 +42,8 @@ from penstock.language.functions import (
 )
 from penstock.language.intervals import DAY, Interval, read_interval
 from penstock.language.literals import INT64_MAX, INT64_MIN, literal_bound
-from penstock.language.schema import Attribute
+from penstock.language.schema import Attribute, Schema
 from penstock.language.types import TIMES, Kind, Scalar, Struct
-
-if TYPE_CHECKING:
-    from penstock.language.operands import Operands
 
 MAX_PARTS, MAX_LEVELS = 250, 50  # of one expression; `a + b + c` has two levels
 
@@ -91,6 +89,25 @@ FUNCTIONS = (
 )
 
 
+class FilterReader(Protocol):
+    """What reads the attributes and literals of a filter, and makes its errors (`operands`)."""
+
+    schema: Schema
+    fixed: set[int]
+
+    def operand(self, node: exp.Expr) -> Attribute | Literal | None: ...
+
+    def attribute(self, node: exp.Expr) -> Attribute: ...
+
+    def resolved(self, node: exp.Expr) -> Attribute: ...
+
+    def error(self, node: exp.Expr, reason: str, *, hint: str | None = None) -> FilterError: ...
+
+    def refusal(self, node: exp.Expr) -> FilterError: ...
+
+    def not_computed_with(self, node: exp.Anonymous) -> FilterError: ...
+
+
 def is_computation(node: exp.Expr) -> bool:
     """Whether a node computes something, or is a constant that only computations have."""
     if isinstance(node, exp.Anonymous):
@@ -108,7 +125,7 @@ def is_time_part(node: exp.Expr) -> bool:
     return type(node) in _PART_FUNCTIONS
 
 
-def read_expression(operands: "Operands", node: exp.Expr) -> Expression | None:
+def read_expression(operands: FilterReader, node: exp.Expr) -> Expression | None:
     """The expression that a node spells, None if it is NULL for every event. FilterError if it isn't one."""
     pending = [(node, 0)]
     count = 0
@@ -194,7 +211,7 @@ def _literal(constant: ConstantValue, span: Span) -> Literal:
 class _Reader:
     """Reads one expression of a filter."""
 
-    def __init__(self, operands: "Operands") -> None:
+    def __init__(self, operands: FilterReader) -> None:
         self.operands = operands
 
     def read(self, node: exp.Expr) -> Expression | None:

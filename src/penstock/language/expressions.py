@@ -8,7 +8,7 @@ subscriptions (`computed`):
     size*price > 5,  price * (size) < 7        ("\\0computed", "price * size")
 
 The text is SQL: read under the same schema it gives the same expression (`computing`), so a plan need keep nothing
-else of it. `functions` says which operations there are and what types they give, `evaluation` what they give.
+else of it. `functions` says which operations there are and what types they give, `evaluator` what they give.
 """
 
 import datetime
@@ -87,13 +87,13 @@ def fields_of(expression: Expression) -> Iterator[FieldValue]:
 
 
 def parts_of(expression: Expression) -> Iterator[Expression]:
-    """The expression and all that it is made of."""
+    """The expression and all that it is made of, from left to right."""
     pending: list[Expression] = [expression]
     while pending:
         one = pending.pop()
         yield one
         if isinstance(one, Computation):
-            pending += one.operands
+            pending += reversed(one.operands)
 
 
 def uses_now(expression: Expression) -> bool:

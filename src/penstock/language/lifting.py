@@ -12,7 +12,13 @@ from collections.abc import Collection, Iterable
 
 from penstock.language import patterns
 from penstock.language.operands import SlotNeededError
-from penstock.language.syntax import CONTAINS_NAMES, MAX_TEXT, UNPRINTABLE
+from penstock.language.syntax import (
+    CONTAINS_ALL_NAMES,
+    CONTAINS_ANY_NAMES,
+    CONTAINS_NAMES,
+    MAX_TEXT,
+    UNPRINTABLE,
+)
 
 # A string, a quoted identifier, or a number that is no part of a word. One group, so that `split` keeps them.
 _LIFTED = re.compile(
@@ -24,7 +30,8 @@ _PARENTHESIS = re.compile(r"[()]")
 _INTERVAL = re.compile(r"\binterval\s*$", re.IGNORECASE)
 _LAST_WORD = re.compile(r"\w+$")
 _NEAR = 80  # characters before a parenthesis that are looked at
-_NO_OPERATORS = CONTAINS_NAMES | {"in", "and", "or", "not", "between", "like", "is", "from"}
+_LISTED = CONTAINS_NAMES | CONTAINS_ALL_NAMES | CONTAINS_ANY_NAMES
+_NO_OPERATORS = _LISTED | {"in", "and", "or", "not", "between", "like", "is", "from"}
 
 ShapeKey = tuple[str | int, ...]
 

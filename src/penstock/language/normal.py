@@ -70,9 +70,8 @@ def looks_at_clock(term: Term) -> bool:
 
 def attributes_of(term: Term) -> list[Attribute]:
     """The attributes that a term looks at."""
-    if isinstance(term, SignedTest) and isinstance(term.test, Comparison):
-        return [term.test.left, term.test.right]
-    return [term.attribute if isinstance(term, Factor) else term.test.attribute]
+    leaf = term if isinstance(term, Factor) else term.test
+    return [leaf.left, leaf.right] if isinstance(leaf, Comparison) else [leaf.attribute]
 
 
 def _joined(text: str, conjunction: _Unjoined, known: _Joined) -> Conjunction:

@@ -1,9 +1,9 @@
 """Filter text -> typed tree, by way of sqlglot.
 
 sqlglot (DuckDB's dialect) does the reading (`syntax`); this module decides what of SQL a filter may use. Anything that
-isn't listed here is refused: a filter calls registered operators, but has no functions, subqueries or arithmetic.
-`operands` resolves attributes and operators against the schema and checks the types of what is compared, `constraints`
-reads conditions on variables.
+isn't listed here is refused: a filter computes (`computing`) and calls registered operators, but has no subqueries and
+no other functions. `operands` resolves attributes and operators against the schema and checks the types of what is
+compared, `constraints` reads conditions on variables.
 """
 
 import itertools

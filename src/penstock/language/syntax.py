@@ -133,6 +133,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> tuple[int, list[tuple[str, 
     variables: list[tuple[str, int, int]] = []
     prefixes = 0  # NOTs and signs in a row: each is a level, too
     is_step = False  # of a path: then AND is a name
+    subscripts, before = 0, None  # in a row; the kind of the last token
     steps = 0  # dots in the path up to here: the tree of a path, and all its beginnings, would take quadratic room
     for token in tokens:
         kind = token.token_type
@@ -151,12 +152,15 @@ def _check_tokens(text: str, tokens: list[Token]) -> tuple[int, list[tuple[str, 
         ands += kind is TokenType.AND and not is_step
         ors += kind is TokenType.OR and not is_step
         steps = steps + 1 if kind is TokenType.DOT else steps if is_step else 0
+        if kind is TokenType.L_BRACKET:  # `a[1][1]`, in which each subscript is a level
+            subscripts = subscripts + 1 if before is TokenType.R_BRACKET else 0
+        before = kind
         is_step = kind is TokenType.DOT
         if steps >= MAX_STEPS:
             reason = f"a path has at most {MAX_STEPS} names"
             raise FilterError(text, reason, *place, hint="no schema nests deeper")
         commas += kind is TokenType.COMMA
-        if depth + prefixes > MAX_DEPTH or openers > MAX_DEPTH:
+        if depth + prefixes > MAX_DEPTH or max(openers, subscripts) > MAX_DEPTH:
             raise too_deep(text)
     if ands + ors > MAX_CONDITIONS:
         raise FilterError(

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.language.calls import Path
 from penstock.language.computed import ComputedColumns, event_columns
-from penstock.language.evaluation import Evaluator, Values
+from penstock.language.evaluator import Evaluator, Values
 from penstock.language.expressions import COMPUTED
 from penstock.language.literals import NAN_KEY, double_key, double_keys
 from penstock.language.schema import Attribute, Schema

@@ -2,7 +2,7 @@
 
 Arrays of one value cost a hundred times what they hold. So for one event the sums, products and differences of numbers
 and times, `abs`, `coalesce`, `length`, `lower`, `upper` and the like are functions of Python's numbers and texts. They
-give what `language.evaluation` gives, to the bit, which the differential tests compare; where that can't be promised
+give what `language.evaluator` gives, to the bit, which the differential tests compare; where that can't be promised
 (decimals, rounding, letters beyond ASCII, parts of the calendar) there is no quick way (`quick_value` is None), or it
 gives up (`NotQuickError`), and the arrays decide.
 """
@@ -62,7 +62,7 @@ def _computation(node: Computation) -> QuickValue | None:
         return None
     if len(operands) == 1:
         return _of_one(operands[0], operation)
-    return _of_two(*operands, operation) if len(operands) == 2 else None
+    return _of_two(operands[0], operands[1], operation) if len(operands) == 2 else None
 
 
 def _of_one(operand: QuickValue, operation: Callable[[Any], Any]) -> QuickValue:
@@ -147,13 +147,13 @@ def _checked(found: int) -> int | None:
     return found if INT64_MIN <= found <= INT64_MAX else None
 
 
-def _quotient(a: Any, b: Any) -> float:
-    a, b = float(a), float(b)
-    if b:
-        return a / b
-    if not a or a != a:
+def _quotient(a: int | float, b: int | float) -> float:
+    dividend, divisor = float(a), float(b)
+    if divisor:
+        return dividend / divisor
+    if not dividend or dividend != dividend:
         return math.nan
-    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+    return math.copysign(math.inf, dividend) * math.copysign(1.0, divisor)
 
 
 def _lower(text: str) -> str:

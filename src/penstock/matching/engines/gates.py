@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s, offsets, read_only, runs
 from penstock.base.jit import kernel
+from penstock.language.computed import columns_at
 from penstock.matching.derived import UNKNOWN, DerivedAttributes, PlainTest
 from penstock.matching.engines.interface import Hits, TooManyHitsError
 from penstock.matching.plan import Plan
@@ -250,10 +251,9 @@ LazyTest = PlainTest | DerivedAttributes
 def cells_of(test: LazyTest, batch: pa.RecordBatch, events: Int32s) -> Int32s:
     """The cells of a test for some events of a batch, which are in ascending order, each once."""
     out = np.full(len(events), UNKNOWN, np.int32)
-    names = {path[0] for path in test.paths()}.intersection(batch.schema.names)
-    if not names:
+    some = columns_at(batch, test.paths())
+    if some is None:
         return out
-    some = batch.select(sorted(names))
     if len(events) < batch.num_rows:
         some = some.take(pa.array(events))
     if isinstance(test, DerivedAttributes):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from penstock.base.arrays import Bools, Int64s
 from penstock.base.columns import descend
 from penstock.base.errors import SchemaError
-from penstock.language import calendar_parts, wide_decimals
+from penstock.language import arithmetic, calendar_parts, wide_decimals
 from penstock.language.column_values import column_values
 from penstock.language.expressions import (
     Computation,
@@ -186,11 +186,11 @@ def _arithmetic(evaluator: Evaluator, node: Computation) -> Values:
     """`+ - * %` of numbers."""
     if node.type.kind is Kind.DOUBLE:
         a, b = (evaluator.converted(one, DOUBLE) for one in node.operands)
-        return Values(_DOUBLES[node.name](a.values, b.values), _both(a.valid, b.valid))
+        return Values(arithmetic.DOUBLES[node.name](a.values, b.values), _both(a.valid, b.valid))
     if node.type.kind is Kind.DECIMAL:
         return _exact(evaluator, node)
     a, b = map(evaluator.values, node.operands)
-    values, fits = _INTEGERS[node.name](a.values, b.values)
+    values, fits = arithmetic.INTEGERS[node.name](a.values, b.values)
     return _checked(values, _both(a.valid, b.valid), fits)
 
 
@@ -203,62 +203,11 @@ def _exact(evaluator: Evaluator, node: Computation) -> Values:
         evaluator.converted(one, Scalar(Kind.DECIMAL, wide, scale))
         for one, scale in zip(node.operands, scales, strict=True)
     )
-    operation = wide_decimals.OPERATIONS[node.name] if node.type.is_wide else _INTEGERS[node.name]
+    operation = (
+        wide_decimals.OPERATIONS[node.name] if node.type.is_wide else arithmetic.INTEGERS[node.name]
+    )
     values, fits = operation(a.values, b.values)
     return _checked(values, _both(a.valid, b.valid), fits)
-
-
-def _add(a: Int64s, b: Int64s) -> tuple[Int64s, Any]:
-    found = a + b
-    return found, ((a ^ found) & (b ^ found)) >= 0
-
-
-def _subtract(a: Int64s, b: Int64s) -> tuple[Int64s, Any]:
-    found = a - b
-    return found, ((a ^ b) & (a ^ found)) >= 0
-
-
-def _multiply(a: Int64s, b: Int64s) -> tuple[Int64s, Any]:
-    found = a * b
-    if _largest(a) * _largest(b) <= INT64_MAX:
-        return found, True
-    divisor = np.where(a == 0, 1, a)
-    back = (found // divisor == b) & (found % divisor == 0)
-    return found, (a == 0) | (back & ~((a == -1) & (b == INT64_MIN)))
-
-
-def _largest(values: Int64s) -> int:
-    return max(-int(values.min()), int(values.max())) if len(values) else 0
-
-
-def _whole_quotients(a: Int64s, b: Int64s) -> tuple[Int64s, Any]:
-    """Towards zero, as C has it."""
-    fits = (b != 0) & ~((a == INT64_MIN) & (b == -1))
-    divisor = np.where(fits, b, 1)
-    quotient = a // divisor
-    return quotient + ((a % divisor != 0) & ((a < 0) != (divisor < 0))), fits
-
-
-def _remainders(a: Int64s, b: Int64s) -> tuple[Int64s, Any]:
-    """With the sign of what is divided."""
-    fits = (b != 0) & ~((a == INT64_MIN) & (b == -1))
-    return np.fmod(a, np.where(fits, b, 1)), fits
-
-
-_INTEGERS: dict[str, Callable[[Int64s, Int64s], tuple[Int64s, Any]]] = {
-    "+": _add,
-    "-": _subtract,
-    "*": _multiply,
-    "//": _whole_quotients,
-    "%": _remainders,
-}
-_DOUBLES: dict[str, Callable[[Any, Any], Any]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": np.divide,
-    "%": np.fmod,
-}
 
 
 def _negated(evaluator: Evaluator, node: Computation) -> Values:
@@ -285,35 +234,13 @@ def _round(evaluator: Evaluator, node: Computation) -> Values:
     assert isinstance(operand.type, Scalar)
     match operand.type.kind:
         case Kind.INTEGER:
-            return found if digits >= 0 else _round_integers(found, -digits)
+            if digits >= 0:
+                return found
+            values, fits = arithmetic.round_integers(found.values, -digits)
+            return _checked(values, found.valid, fits)
         case Kind.DOUBLE:
-            return Values(_round_doubles(found.values, digits), found.valid)
+            return Values(arithmetic.round_doubles(found.values, digits), found.valid)
     return _round_decimals(found, operand.type, digits)
-
-
-def _round_integers(found: Values, places: int) -> Values:
-    if places > 18:
-        fits = (places > 19) | (np.abs(found.values.astype(np.float64)) < 5e18)
-        return _checked(np.zeros_like(found.values), found.valid, fits)
-    unit = np.array([10**places])
-    quotient, _ = _whole_quotients(found.values, unit)
-    rest = found.values - quotient * unit
-    quotient += np.where(2 * np.abs(rest) >= unit, np.sign(rest), 0)
-    values, fits = _multiply(quotient, unit)
-    return _checked(values, found.valid, fits)
-
-
-def _round_doubles(values: Any, digits: int) -> Any:
-    if abs(digits) > 308:
-        return values if digits > 0 else np.where(np.isfinite(values), 0.0, values)
-    unit = np.float64(10.0 ** abs(digits))
-    near = _half_away(values * unit) / unit if digits >= 0 else _half_away(values / unit) * unit
-    return np.where(np.isfinite(near), near, values)
-
-
-def _half_away(values: Any) -> Any:
-    whole = np.trunc(values)
-    return whole + np.where(np.abs(values - whole) >= 0.5, np.copysign(1.0, values), 0.0)
 
 
 def _round_decimals(found: Values, of: Scalar, digits: int) -> Values:
@@ -368,13 +295,13 @@ def _moved(evaluator: Evaluator, node: Computation, time: Expression, by: Consta
     sign = -1 if node.name == "-" else 1
     found = evaluator.converted(time, node.type)
     if not isinstance(by.value, Interval):
-        values, fits = _add(found.values, np.array([sign * int(str(by.value))]))
+        values, fits = arithmetic.add(found.values, np.array([sign * int(str(by.value))]))
         fits &= (values >= -_NARROW_DATES) & (values < _NARROW_DATES)
         return _checked(values, found.valid, fits)
     values, valid = found
     if by.value.months:
         values = calendar_parts.move_months(values, sign * by.value.months)
-    values, fits = _add(values, np.array([sign * by.value.micros]))
+    values, fits = arithmetic.add(values, np.array([sign * by.value.micros]))
     return _checked(values, valid, fits)
 
 
@@ -382,7 +309,7 @@ def _between(evaluator: Evaluator, left: Expression, right: Expression, days: bo
     """The time between two, which ends at the ends of 64 bits: so it compares right with any interval."""
     type_ = Scalar(Kind.DATE if days else Kind.TIMESTAMP)
     a, b = evaluator.converted(left, type_), evaluator.converted(right, type_)
-    values, fits = _subtract(a.values, b.values)
+    values, fits = arithmetic.subtract(a.values, b.values)
     if not np.all(fits):
         values = np.where(fits, values, np.where(a.values < 0, INT64_MIN, INT64_MAX))
     return Values(values, _both(a.valid, b.valid))
