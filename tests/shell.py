@@ -109,7 +109,7 @@ class Shell:
             return Done(output.read().decode(), bash.returncode)
 
     def start(self, commands: str) -> None:
-        """Start commands that go on until the shell is closed."""
+        """Start commands that go on until they are interrupted."""
         self._live.append(Live(self._bash(commands, subprocess.PIPE)))
 
     def wait_for(self, lines: list[str]) -> None:
@@ -157,7 +157,8 @@ class Live:
         pattern = re.compile("(?s:.*?)".join(f"^{as_pattern(line)}$" for line in lines), re.M)
         deadline = time.monotonic() + PATIENCE
         while pattern.search(self._output) is None:
-            if time.monotonic() > deadline or not self._reader.is_alive():
+            ended = not self._reader.is_alive() and pattern.search(self._output) is None
+            if ended or time.monotonic() > deadline:
                 raise AssertionError(f"{lines} is not in\n{self._output}")
             time.sleep(0.05)
 

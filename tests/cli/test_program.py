@@ -12,10 +12,12 @@ from tests.sizes import PATIENCE
 
 import penstock as library
 from penstock import Subscriptions
-from penstock.cli import registry_commands as registry
+from penstock.cli import list_command
 
 COMMANDS = (
-    "subscribe", "unsubscribe", "renew", "resync", "list", "load", "match", "run", "explain", "demo",
+    "subscribe", "update", "unsubscribe", "renew", "resync", "list", "load", "sweep", "match", "run", "explain", "who",
+    "plan", "warm-up",
+    "demo",
 )  # fmt: skip
 PROGRAM = [sys.executable, "-c", "from penstock.cli import main; main()"]
 
@@ -40,6 +42,33 @@ def test_help_names_every_command(penstock: Penstock) -> None:
         assert name in result.stdout
         shown = penstock(name, "--help").stdout
         assert name == "demo" or f"penstock {name}" in shown.partition("Examples:")[2]
+        assert "<bool>" not in shown  # a flag takes no value
+
+
+def test_a_reader_that_has_gone_is_noticed_before_there_is_something_to_say() -> None:
+    """So that a command that works for long ends at once."""
+    program = (
+        "import sys, time; from penstock.cli.terminal import check_reader; check_reader();"
+        "sys.stdin.read(); check_reader()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        running.stdout.close()
+        _, said = running.communicate(timeout=PATIENCE)
+    assert said.strip().endswith("BrokenPipeError")
+
+
+def test_warm_up_takes_the_rooms_that_there_are(penstock: Penstock) -> None:
+    """Anything else is a wrong command line."""
+    result = penstock("warm-up", "kitchen")
+    assert result.exit_code == 2
+    assert "filters, views, joins" in result.stderr
 
 
 def test_a_wrong_command_line_is_exit_code_2(penstock: Penstock) -> None:
@@ -57,7 +86,7 @@ def test_an_unexpected_error_is_one_message(penstock: Penstock, monkeypatch) -> 
     def broken(url: str) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(registry, "_open", broken)
+    monkeypatch.setattr(list_command, "open_there", broken)
     result = penstock("list")
     assert result.exit_code == 1
     assert "unexpected ZeroDivisionError: oops" in result.stderr
@@ -72,7 +101,7 @@ def test_ctrl_c_is_exit_code_130(penstock: Penstock, monkeypatch) -> None:
     def interrupted(url: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(registry, "_open", interrupted)
+    monkeypatch.setattr(list_command, "open_there", interrupted)
     result = penstock("list")
     assert (result.exit_code, result.output) == (130, "")
 

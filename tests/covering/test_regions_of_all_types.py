@@ -15,6 +15,8 @@ from penstock.covering.reading import region
 from penstock.covering.regions import HIDDEN, Region, is_disjoint
 from penstock.language import Schema
 from penstock.language.calls import Path
+from penstock.language.computed import ComputedColumns, find_attribute
+from penstock.language.expressions import COMPUTED
 from penstock.language.types import Scalar
 from penstock.matching.domains import ByteStrings, key_column
 
@@ -30,8 +32,11 @@ def world() -> tuple[list[str], list[Region], np.ndarray, dict[Path, list]]:
     batch = table.combine_chunks().to_batches()[0]
     texts = [RandomFilters(rng, leaves=1).filter() for _ in range(PREDICATES)]
     texts += [RandomFilters(rng).filter() for _ in range(FILTERS - PREDICATES)]
-    keys = {path: event_keys(batch, path) for path in paths()}
-    return texts, [region(t, TYPES) for t in texts], matched(texts, batch, TYPES), keys
+    regions = [region(t, TYPES) for t in texts]
+    asked = {path for found in regions for box in found.boxes for path, _ in box}
+    computed = {path for path in asked if path[0] == COMPUTED}
+    keys = {path: event_keys(batch, path) for path in paths() | computed}
+    return texts, regions, matched(texts, batch, TYPES), keys
 
 
 def paths() -> set[Path]:
@@ -40,8 +45,8 @@ def paths() -> set[Path]:
 
 def event_keys(batch, path: Path) -> list:
     """The key of each event's value at a path; of what has no keys, any but None."""
-    column = descend(batch, path)
-    type_ = TYPES.find(path).type
+    column = descend(ComputedColumns(TYPES, [path]).add_to(batch, 0), path)
+    type_ = find_attribute(TYPES, path).type
     valid = column.is_valid().to_pylist()
     if not isinstance(type_, Scalar):
         return [0 if one else None for one in valid]
@@ -58,7 +63,7 @@ def within(found: Region, keys: dict[Path, list]) -> np.ndarray:
     for box in found.boxes:
         every = np.ones(EVENTS, bool)
         for path, values in box:
-            if not path[0].startswith(HIDDEN):
+            if path in keys:
                 every &= [values.contains(_plain(key)) for key in keys[path]]
         some |= every
     return some
@@ -69,7 +74,8 @@ def _plain(key):
 
 
 def is_plain(found: Region) -> bool:
-    return not any(path[0].startswith(HIDDEN) for box in found.boxes for path, _ in box)
+    paths = {path for box in found.boxes for path, _ in box}
+    return not any(path[0].startswith(HIDDEN) and path[0] != COMPUTED for path in paths)
 
 
 def test_a_region_has_the_events_that_its_filter_matches():

@@ -17,8 +17,9 @@ from penstock.covering.interest.wording import (
     word_values,
 )
 from penstock.covering.reading import region
+from penstock.language.intervals import DAY
 from penstock.language.key_lines import line_of
-from penstock.language.literals import DAY, INT64_MAX, INT64_MIN, double_key, wide_key
+from penstock.language.literals import INT64_MAX, INT64_MIN, double_key, wide_key
 from penstock.language.schema import Schema
 from penstock.language.values import EVERYTHING, NOT_NULL, Values, any_of
 

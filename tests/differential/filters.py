@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from .events import ATTRIBUTES, DAY, POOLS, Attribute
+from .expressions import Computed, Expressions
 
 COMPARISONS = ["=", "<", "<=", ">", ">=", "<>", "!=", "=="]
 CONTAINS = ["array_contains", "list_contains", "list_has", "array_has"]
@@ -58,6 +59,7 @@ class RandomFilters:
         self.leaves = leaves
         self.literals = literals or rng  # decides which values, `rng` decides all the rest
         self.spelling = spelling or rng  # decides what makes no difference
+        self.expressions = Expressions(rng, self.literals)
         self.by_kind: dict[str, list[Attribute]] = {}
         for attribute in ATTRIBUTES:
             self.by_kind.setdefault(attribute.kind, []).append(attribute)
@@ -113,6 +115,8 @@ class RandomFilters:
         if self.rng.random() < 0.03:
             return self.word(self.rng.choice(["TRUE", "FALSE", "NULL"]))
         attribute = self.rng.choice(ATTRIBUTES)
+        if self.rng.random() < 0.15:
+            attribute = self.expressions.any()
         if self.rng.random() < 0.08 or attribute.kind == "struct":
             return self.null_test(attribute)
         if attribute.kind == "array":
@@ -138,6 +142,8 @@ class RandomFilters:
 
     def comparable(self, attribute: Attribute) -> Attribute:
         """An attribute that this one can be compared with; itself, now and then."""
+        if attribute.kind == "interval" or self.rng.random() < 0.1:
+            return self.expressions.of(attribute.kind)
         if attribute.numeric:
             kinds = ["integer", "double", "decimal"]
         elif attribute.kind in ("date", "timestamp"):
@@ -280,6 +286,8 @@ class RandomFilters:
         )
 
     def name(self, attribute: Attribute) -> str:
+        if isinstance(attribute, Computed):
+            return self.wrapped(attribute.written)
         first, *steps = attribute.path
         text = self.part(first)
         for step in steps:
@@ -307,6 +315,8 @@ class RandomFilters:
                 return quote(value)
             case "date":
                 return self.date(value)
+            case "interval":
+                return f"{self.word('INTERVAL')} {quote(value)}"
             case _:
                 return self.instant(value)
 

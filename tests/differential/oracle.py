@@ -39,6 +39,7 @@ class Oracle:
         self.rows = events.num_rows
 
     def truth(self, filters: Sequence[str]) -> Truth:
+        filters = [_tried(text) for text in filters]
         values = np.full((len(filters), self.rows), UNKNOWN, np.int8)
         refused: dict[int, str] = {}
         for start in range(0, len(filters), BATCH):
@@ -47,7 +48,7 @@ class Oracle:
 
     def where(self, filter_: str) -> list[int]:
         """The rows that `WHERE` keeps: the promise itself, through DuckDB's optimiser."""
-        query = f"SELECT rowid FROM events WHERE {filter_}\n ORDER BY rowid"
+        query = f"SELECT rowid FROM events WHERE {_tried(filter_)}\n ORDER BY rowid"
         return [row for (row,) in self.connection.execute(query).fetchall()]
 
     def _fill(
@@ -74,6 +75,11 @@ class Oracle:
             return
         for i, column in zip(chosen, answer.values(), strict=True):
             values[i] = column
+
+
+def _tried(text: str) -> str:
+    """What may stop a query (see `expressions.py`) is tried, and NULL if it would."""
+    return text.replace("+(", "TRY(")
 
 
 def _widened(field: pa.Field) -> str:

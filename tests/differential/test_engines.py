@@ -17,6 +17,7 @@ from tests.sizes import EVENTS, FILTERS, SEED
 
 from penstock.language import Schema
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan, variants
+from penstock.matching.computed_events import ComputedEvents
 from penstock.matching.events import event_batch
 from penstock.matching.single import EventEncoder
 
@@ -158,14 +159,16 @@ def test_single_events_have_the_cells_of_batches(workload: Workload) -> None:
     """Read from a mapping, without Arrow, an event has the very cells that it has in a batch, be it of one."""
     (layer,) = workload.matcher("naive").layers
     encoder = EventEncoder(layer.plan)
-    together = layer.plan.encode(workload.events.combine_chunks().to_batches()[0])
+    computed, single = layer.plan.computed, ComputedEvents(layer.plan.schema, layer.plan.paths)
+    whole = computed.add_to(workload.events.combine_chunks().to_batches()[0], NOW)
+    together = layer.plan.encode(whole)
     for number, row in enumerate(workload.near()):
         event = workload.events.slice(row, 1).to_pylist()[0]
-        cells = encoder.cells(event).ravel()
+        cells = encoder.cells(single.add_to(event, NOW), NOW).ravel()
         assert not len(different := np.flatnonzero(cells != together[:, row])), (event, different)
         if number < SINGLE:
             batch = event_batch(event, layer.plan.schema, layer.plan.columns)
-            alone = layer.plan.encode(batch).ravel()
+            alone = layer.plan.encode(computed.add_to(batch, NOW)).ravel()
             assert not len(different := np.flatnonzero(cells != alone)), (event, different)
 
 

@@ -128,6 +128,8 @@ def test_a_range_is_one_interval_of_one_column(
         ("r.Rating = 1 OR Analyst = 'it''s'", "Rating = 1 OR Analyst = 'it''s'"),
         ("Rating <> -5 AND r.Analyst <> 'bob'", "(Rating <> -5) AND (Analyst <> 'bob')"),
         ("r.note = r.Analyst /* why */", "note = Analyst"),
+        ("r.Rating * 2 > 5", "Rating * 2 > 5"),
+        ("lower(r.Analyst) = 'bob'", "LOWER(Analyst) = 'bob'"),
     ],
 )
 def test_other_conditions_on_a_table_are_residual(condition: str, residual: str) -> None:

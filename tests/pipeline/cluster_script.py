@@ -1,4 +1,7 @@
-"""`match`, a pipeline and a page of the guide on executors in processes of their own. Run by test_local_cluster.py."""
+"""`match`, a pipeline and a page of the guide on executors in processes of their own; then all kinds, until a kill.
+
+Run by test_local_cluster.py.
+"""
 
 import contextlib
 import sys
@@ -13,15 +16,15 @@ from tests.shell import shell_in, spark_in
 import penstock
 from penstock.pipeline import local_session
 
-from .door import story
-from .elsewhere import message_of, tell
+from .elsewhere import message_of, quick_executors, tell
+from .killed_door import live
 from .scenes import crowd, delivered, market, pipeline, run, tick, write_events
 
 FILTERS = ["price >= 100", "symbol = 'A'"]
 
 
 def main(folder: Path) -> None:
-    spark = local_session("local-cluster[2,1,1024]")
+    spark = local_session("local-cluster[2,2,1024]", config=quick_executors())
     subs = market()
     for filter_ in FILTERS:
         subs.subscribe("alice", filter_)
@@ -39,13 +42,11 @@ def main(folder: Path) -> None:
     for number in range(4):
         write_events(folder / "in", f"{number}.json", [tick(number, price=100), "oops"])
     metrics = run(pipeline(folder, spark, subs, snapshots=folder / "snapshots"))
-    door = story(spark, folder / "door")
     guide = message_of(lambda: run_guide(folder / "guide", spark))
     many = crowd()
     covering = many.covering(spark=spark, folder=folder)
     tell(
         guide=guide,
-        door=door,
         covering=covering.table() == many.covering().table(),
         covered=covering.table()["covered_by"].is_valid().to_pylist().count(True),
         executors=len(executors) - 1,  # the driver is counted too
@@ -54,19 +55,22 @@ def main(folder: Path) -> None:
         delivered=delivered(folder / "out"),
         summary=metrics.summary(),
     )
-    spark.stop()
+    live(spark, folder / "door")
 
 
 def run_guide(folder: Path, spark: SparkSession) -> None:
     """The guide's page of a cluster. `spark-submit` is there already: this is what it would start."""
-    folder.mkdir()
+    shared, home = folder / "shared", folder / "home"
+    shared.mkdir(parents=True)
+    home.mkdir()
+    places = {"/shared/alerts": str(shared), "/home/alerts": str(home)}
 
     def submit(words: list[str]) -> None:
         penstock_program(words[words.index("job.py") + 1 :])
 
-    with contextlib.chdir(folder), spark_in(folder, spark), shell_in(folder) as shell:
+    with contextlib.chdir(shared), spark_in(shared, spark), shell_in(shared) as shell:
         shell.provide("spark-submit", submit)
-        run_page(GUIDE / "daily-batch.md", shell, {"/shared/alerts": str(folder)})
+        run_page(GUIDE / "daily-batch.md", shell, places)
 
 
 if __name__ == "__main__":

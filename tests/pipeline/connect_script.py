@@ -1,23 +1,26 @@
-"""Everything that Penstock does on Spark, on a Spark Connect server. Run by test_connect.py."""
+"""Everything that Penstock does on Spark, on a Spark Connect server, and then the pipeline of all kinds, until it is
+killed. Run by test_connect.py.
+"""
 
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
-from pyspark.sql import SparkSession
 from tests.operators.worlds import WORLD
 from tests.sizes import PATIENCE
 
 import penstock
 from penstock.delivery import CallableSink, DeltaSink
-from penstock.pipeline import retries
+from penstock.pipeline import local_session, retries
+from penstock.pipeline.checkpoint_locks import hold
 from penstock.pipeline.views.graphs_on_spark import graphs_on_spark
 from penstock.views.pattern_parser import parse_pattern
 
 from . import joins_connect_script
-from .door import story
 from .elsewhere import message_of, tell
+from .killed_door import live
 from .scenes import SCHEMA, crowd, delivered, pipeline, tick, write_events
 
 
@@ -35,14 +38,19 @@ def fail(row):
     raise ConnectionError("the receiver is down")
 
 
-def main(folder: Path) -> None:
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    spark = (
-        SparkSession.builder.remote("local[2]")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
+def await_lock(checkpoint: Path) -> None:
+    """Wait until the server's process that ran micro-batches has ended: a power cut leaves none."""
+    while True:
+        try:
+            hold(checkpoint).release()
+        except penstock.PipelineError:
+            time.sleep(0.05)
+        else:
+            return
+
+
+def main(folder: Path, address: str) -> None:
+    spark = local_session(address)
     url = f"sqlite:///{folder}/subs.db"
     subs = penstock.Subscriptions.open(url, SCHEMA)
     subs.subscribe("alice", "price > 5")
@@ -70,6 +78,7 @@ def main(folder: Path) -> None:
     write_events(folder / "in", "2.json", [tick(3, "B")])
     files.process_available()
     files.stop()
+    await_lock(folder / "checkpoint/events")
     (folder / "checkpoint/events/offsets/2").write_text("")  # as a power cut leaves it
     write_events(folder / "in", "3.json", [tick(4, "B")])
     pipeline(folder, spark, subs).start().await_termination(PATIENCE)
@@ -114,7 +123,6 @@ def main(folder: Path) -> None:
     views = penstock.match_views(news, design.plan).collect()
     (folder / "joins").mkdir()
     joins = joins_connect_script.find_out(folder / "joins", spark)
-    door = story(spark, folder / "door")
     many = crowd()
     covering = many.covering(spark=spark, folder=folder)
     more = spark.createDataFrame([*rows, (4, "C", 1.0)], events.schema)
@@ -122,7 +130,6 @@ def main(folder: Path) -> None:
     tell(
         wanted=sorted(row.id for row in wanted.collect()),
         joins=joins,
-        door=door,
         views=sorted((row.views, row.tuples) for row in views),
         rewritings=graphs.rewriting.inputs.tolist() == design.rewriting.inputs.tolist(),
         covering=covering.table() == many.covering().table(),
@@ -150,8 +157,8 @@ def main(folder: Path) -> None:
         streamed=query.exception() is None,
         delta=message_of(delta.start),
     )
-    spark.stop()
+    live(spark, folder / "door")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -28,6 +28,11 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
+def quick_executors() -> dict[str, str]:
+    """Settings of a cluster: its executors have as short a life as every other JVM of the tests (`conftest`)."""
+    return {"spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", "")}
+
+
 def run_to_end(command: list[str]) -> "subprocess.CompletedProcess[str]":
     """What a process has said, and its exit code."""
     return subprocess.run(

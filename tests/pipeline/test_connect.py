@@ -1,20 +1,66 @@
-"""Penstock on Spark Connect: the same calls, the same results, no `sparkContext` anywhere."""
+"""Penstock on Spark Connect: the same calls and results, no `sparkContext` anywhere; client and server are killed."""
 
 import json
 
 import pytest
-from tests.servers import connect_port
+from tests.faults.lives import Life
+from tests.servers import Connect
 
-from .door import KINDS
-from .elsewhere import found_by
+from .door import KINDS, Desk
+from .elsewhere import command, found_in
+from .killed_door import kill_at_all_moments, life_command
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.slow]
 
 
+class ClientAndServer:
+    """A Connect server, and the process of its client."""
+
+    def __init__(self, folder):
+        self.folder, self.log = folder, folder / "log"
+        self.server = Connect(folder / "server.log")
+        self.client = None
+
+    def begin(self):
+        self.server.start()
+        self.client = Life(command("connect_script", self.folder, self.server.url), self.log)
+
+    def strike_tasks(self):
+        """The client. The server goes on, until another client takes the pipeline over."""
+        self.client.kill()
+        self.client = self._live(stays=True)
+
+    def strike_written(self):
+        """The server; its processes end by themselves. The client would ask for it for ten minutes."""
+        self.server.kill()
+        self.client.kill()
+
+    def end(self):
+        self.server.start()
+        self.client = self._live(stays=False)
+        assert self.client.wait() == 0, self.client.log()
+
+    def check(self):
+        assert self.client.process.poll() is None, self.client.log()
+        assert self.server.is_alive, self.server.log()
+
+    def close(self):
+        if self.client is not None:
+            self.client.kill()
+        self.server.close()
+
+    def _live(self, *, stays):
+        return Life(life_command(self.server.url, self.folder / "door", stays=stays), self.log)
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    with connect_port():
-        return found_by("connect_script", tmp_path_factory.mktemp("connect"))
+    both = ClientAndServer(tmp_path_factory.mktemp("connect"))
+    try:
+        door = kill_at_all_moments(Desk(None, both.folder / "door"), both)
+    finally:
+        both.close()
+    return {**found_in(both.log.read_text(errors="replace")), "door": door}
 
 
 def test_it_really_is_a_connect_session(found):
@@ -115,9 +161,7 @@ def test_select_joins_of_tables_at_rest(found):
     assert told == [["Reviews", 1], ["Reviews", 2], ["Stocks", 1], ["Stocks", 2]]
 
 
-def test_every_kind_gets_what_it_asks_for_while_it_is_there(found):
-    """As in one process (`test_one_door`): whoever comes, renews, leaves or expires."""
-    door = found["door"]
-    assert door["problems"] == []
-    assert door["letters"] == {f"kind={kind}": 3 for kind in KINDS}
-    assert door["published"] == {"filter": 6, "select-join": 99, "tree-pattern": 9}
+def test_every_kind_gets_what_it_asks_for_though_all_is_killed(found):
+    """As in one process (`test_one_door`), whoever comes, renews, leaves or expires; nothing is lost, nothing comes
+    twice: the client was killed in the middle of tasks, the server before Spark committed."""
+    assert found["door"] == {"problems": [], "letters": {f"kind={kind}": 3 for kind in KINDS}}

@@ -1,16 +1,59 @@
-"""Penstock on `local-cluster[2,1,1024]`: a driver and two executors, each a process of its own."""
+"""Penstock on `local-cluster[2,2,1024]`: a driver and two executors, processes of their own, which are killed."""
+
+import os
+import signal
 
 import pytest
+from tests.faults.lives import Life
 
-from .door import KINDS
-from .elsewhere import found_by
+from .door import KINDS, Desk
+from .elsewhere import command, found_in
+from .killed_door import kill_at_all_moments, life_command
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+class Cluster:
+    """A driver and its executors."""
+
+    def __init__(self, folder):
+        self.folder, self.log = folder, folder / "log"
+
+    def begin(self):
+        self.life = Life(command("cluster_script", self.folder), self.log)
+
+    def strike_tasks(self):
+        """The executors; Spark starts others, and the driver goes on."""
+        executors = self.life.processes("CoarseGrainedExecutorBackend")
+        assert len(executors) == 2
+        for executor in executors:
+            os.kill(executor, signal.SIGKILL)
+
+    def strike_written(self):
+        """The driver; its executors end by themselves."""
+        for process in self.life.processes("cluster_script") + self.life.processes("SparkSubmit"):
+            os.kill(process, signal.SIGKILL)
+
+    def end(self):
+        self.life.await_end()
+        life = Life(
+            life_command("local-cluster[1,2,1024]", self.folder / "door", stays=False), self.log
+        )
+        with life:
+            assert life.wait() == 0, life.log()
+
+    def check(self):
+        assert self.life.process.poll() is None, self.life.log()
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return found_by("cluster_script", tmp_path_factory.mktemp("cluster"))
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        door = kill_at_all_moments(Desk(None, cluster.folder / "door"), cluster)
+    finally:
+        cluster.life.kill()
+    return {**found_in(cluster.log.read_text(errors="replace")), "door": door}
 
 
 def test_there_are_two_executors(found):
@@ -43,9 +86,7 @@ def test_covering_is_that_of_one_machine(found):
     assert 300 < found["covered"] < 600
 
 
-def test_every_kind_gets_what_it_asks_for_while_it_is_there(found):
-    """As in one process (`test_one_door`): whoever comes, renews, leaves or expires."""
-    door = found["door"]
-    assert door["problems"] == []
-    assert door["letters"] == {f"kind={kind}": 3 for kind in KINDS}
-    assert door["published"] == {"filter": 6, "select-join": 99, "tree-pattern": 9}
+def test_every_kind_gets_what_it_asks_for_though_all_is_killed(found):
+    """As in one process (`test_one_door`), whoever comes, renews, leaves or expires; nothing is lost, nothing comes
+    twice: the executors were killed in the middle of their tasks, the driver before Spark committed."""
+    assert found["door"] == {"problems": [], "letters": {f"kind={kind}": 3 for kind in KINDS}}

@@ -188,3 +188,17 @@ def test_costs_count_once(subs: Subscriptions) -> None:
     assert counts(subs.load(rows, external_id="ref")) == (0, 1, 1, 0)
     with pytest.raises(SubscriptionErrors, match="costs 40 beside the 80"):
         subs.load(table(("c", "alice", other)), external_id="ref")
+
+
+def test_all_errors_come_at_once(subs: Subscriptions) -> None:
+    """What is wrong with rows themselves, and what only the registry knows."""
+    names = ["id", "subscriber", "filter"]
+    subs.load(pa.table([[1, 2], ["alice", "alice"], ["price > 1", "price > 2"]], names))
+    rows = pa.table([[1, 1, 2], ["eve", "eve", "alice"], ["price > 1", "price > 1", "AND"]], names)
+    with pytest.raises(SubscriptionErrors) as refused:
+        subs.load(rows)
+    reasons = [error.reason for _, error in refused.value.errors]
+    assert "taken by a live subscription of somebody else" in reasons[0]
+    assert "stands in an earlier row too" in reasons[1]
+    assert len(reasons) == 3
+    assert subs.sequence() == 2

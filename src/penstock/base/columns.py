@@ -16,7 +16,10 @@ def descend(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array | None:
         return None
     column = batch.column(index)
     for step in path[1:]:
-        if not pa.types.is_struct(column.type) or column.type.get_field_index(step) < 0:
+        if not pa.types.is_struct(column.type):
             return None
-        column = pc.struct_field(column, step)
+        index = column.type.get_field_index(step)
+        if index < 0:
+            return None
+        column = pc.struct_field(column, index)  # by name it would take as long as there are fields
     return column

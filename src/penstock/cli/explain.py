@@ -199,8 +199,8 @@ def _explain_all(asked: _Asked, subscriber: str, kind: KindName | None, *, as_js
             failed.append((one.id, error))
     if not explanations:
         raise failed[0][1]
-    for sid, error in failed:
-        warn(f"subscription {sid} can't be explained: {error}")
+    for sid, reason in failed:
+        warn(f"subscription {sid} can't be explained: {reason}")
     explanations.sort(key=lambda one: (one.lacking, one.subscription))
     asked.warn_of_misspelt_keys([one.filter for one in found])
     matching = sum(one.matched for one in explanations)

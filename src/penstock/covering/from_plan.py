@@ -28,6 +28,7 @@ from penstock.base.jit import kernel
 from penstock.covering.boxes import NULL, Boxes, Test, items_of, masks
 from penstock.covering.reading import TEST, comparison, text_path
 from penstock.language.calls import Path
+from penstock.language.computed import find_attribute
 from penstock.matching.derived import AttributeTest
 from penstock.matching.domains import Domain
 from penstock.matching.filled_cells import filled_cells
@@ -87,7 +88,7 @@ class _Attributes:
     def present(self, path: Path) -> Test:
         """That an attribute isn't NULL."""
         if path not in self._present:
-            attribute = self._schema.find(path)
+            attribute = find_attribute(self._schema, path)
             assert attribute is not None, path
             number = self.add(path, Domain(path, attribute.type, np.empty(0, np.int64)))
             domain = self.domains[number]

@@ -14,6 +14,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from penstock.base.errors import FilterError
 from penstock.covering.reading import region_of
 from penstock.covering.regions import Region
 from penstock.joins.catalog import PAYLOAD, Catalog
@@ -22,7 +23,7 @@ from penstock.joins.join_edges import allowed_edges, check_edges, equal_columns
 from penstock.joins.select_syntax import check_words, columns_of, identifiers, span_of
 from penstock.joins.subscription import JoinEdge
 from penstock.language.filter_tree import Factor
-from penstock.language.normal import Conjunction, normal_form
+from penstock.language.normal import Conjunction, looks_at_clock, normal_form
 from penstock.language.operands import SlotNeededError
 from penstock.language.parser import check_condition
 from penstock.language.pools import Column, width
@@ -200,6 +201,14 @@ def _conjunct(
     schema = scope.catalog.tables[table].schema
     tree, mine = check_condition(scope.text, without_parentheses(node.copy()), schema, slots)
     conjunctions = normal_form(scope.text, tree)
+    for term in (term for conjunction in conjunctions for term in conjunction):
+        if looks_at_clock(term):
+            raise FilterError(
+                scope.text,
+                "a select-join has no now(): tuples are not looked at again as time passes",
+                *(term if isinstance(term, Factor) else term.test).span,
+                hint="compare with a literal",
+            )
     used |= mine
     _mark(node, slots)
     sql = node.sql(dialect=DIALECT, comments=False)

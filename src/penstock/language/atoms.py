@@ -27,6 +27,7 @@ from sqlglot import exp
 from penstock.base.errors import FilterError
 from penstock.language.call_atoms import CALLED, Template, take_apart
 from penstock.language.calls import event_paths
+from penstock.language.computed import fields_of_attribute
 from penstock.language.filter_tree import Comparison, Factor
 from penstock.language.infer import infer
 from penstock.language.normal import SignedTest, Term, normal_form
@@ -125,7 +126,7 @@ class Atom:
                 found |= {term.test.left, term.test.right}
             else:
                 found.add(term.test.attribute)
-        return found
+        return {field for attribute in found for field in fields_of_attribute(attribute)}
 
 
 def read_atom(

@@ -85,6 +85,11 @@ def _literal(literal: Literal) -> str:
     match literal.kind:
         case LiteralKind.STRING:
             return quoted
-        case LiteralKind.DATE | LiteralKind.TIMESTAMP | LiteralKind.TIMESTAMPTZ:
+        case (
+            LiteralKind.DATE
+            | LiteralKind.TIMESTAMP
+            | LiteralKind.TIMESTAMPTZ
+            | LiteralKind.INTERVAL
+        ):
             return f"{literal.kind.upper()} {quoted}"
     return ("-" if literal.negative else "") + literal.text

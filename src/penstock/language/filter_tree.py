@@ -39,6 +39,7 @@ class LiteralKind(StrEnum):
     DATE = "date"
     TIMESTAMP = "timestamp"
     TIMESTAMPTZ = "timestamptz"
+    INTERVAL = "interval"
 
 
 def number_kind(text: str) -> LiteralKind:

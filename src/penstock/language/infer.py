@@ -12,10 +12,18 @@ from sqlglot import exp
 
 from penstock.base.errors import FilterError, SchemaError
 from penstock.language.calls import Path
+from penstock.language.computing import is_computation, is_time_part
 from penstock.language.schema import Schema
 from penstock.language.signatures import NO_OPERATORS, Signatures, bound_variables
-from penstock.language.syntax import CONTAINS_NAMES, FUNCTION_NAMES, column_path, syntax
-from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct, Type
+from penstock.language.syntax import (
+    CONTAINS_ALL_NAMES,
+    CONTAINS_ANY_NAMES,
+    CONTAINS_NAMES,
+    FUNCTION_NAMES,
+    column_path,
+    syntax,
+)
+from penstock.language.types import NUMBERS, TIMES, Array, Kind, Map, Scalar, Struct, Type
 
 _COMPARISONS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
@@ -23,9 +31,13 @@ _COMPARISONS = (
 _TESTS = (exp.Between, exp.In, exp.Is)
 _TEXT_TESTS = (exp.Like, exp.ILike, exp.StartsWith, exp.EndsWith, exp.RegexpLike)
 _PREDICATES = (*_COMPARISONS, *_TESTS, *_TEXT_TESTS)
+_OVERLAPS = (exp.ArrayOverlaps, exp.ArrayContainsAll, exp.ArrayContainedBy)
+_OVERLAP_NAMES = CONTAINS_ALL_NAMES | CONTAINS_ANY_NAMES
 _LOGIC = (exp.And, exp.Or, exp.Not)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
 _STRING, _DOUBLE = Scalar(Kind.STRING), Scalar(Kind.DOUBLE)
+_TIMESTAMP = Scalar(Kind.TIMESTAMP)
+_MOST_PARTS = 300  # of an expression: larger ones are refused
 _BOOLEAN = Scalar(Kind.BOOLEAN)
 
 Uses = Iterator[tuple[Path, Type]]
@@ -79,6 +91,8 @@ def _uses(
         elif isinstance(node, _COMPARISONS):
             sides = [(column_path(side), _type(side)) for side in (node.this, node.expression)]
             (a, a_type), (b, b_type) = sides
+            yield from _inside(node.this, b_type)
+            yield from _inside(node.expression, a_type)
             if a is not None and b is not None:
                 compared.append((a, b))
             yield from ((p, t) for p, t in ((a, b_type), (b, a_type)) if p is not None and t)
@@ -89,16 +103,32 @@ def _uses(
                 literal = _type(other)
                 if path is not None and literal:
                     yield path, literal
+                elif path is None:
+                    yield from _inside(node.this, literal)
+                if other is not None:
+                    yield from _inside(other, _type(node.this))
         elif isinstance(node, _TEXT_TESTS):
             path = column_path(node.this)
             if path is not None:
                 yield path, _STRING
+            else:
+                yield from _inside(node.this, _STRING)
         elif isinstance(node, exp.ArrayContains | exp.Contains) or (
             isinstance(node, exp.Anonymous) and node.name.lower() in FUNCTION_NAMES
         ):
             yield from _function(node)
+        elif isinstance(node, _OVERLAPS) or (
+            isinstance(node, exp.Anonymous) and node.name.lower() in _OVERLAP_NAMES
+        ):
+            arguments = node.expressions or [node.this, node.expression]
+            paths = [path for path in map(column_path, arguments) if path is not None]
+            lists = [one for one in arguments if isinstance(one, exp.Array)]
+            types = [_type(one) for values in lists for one in values.expressions]
+            yield from ((p, Array(next(filter(None, types), _STRING))) for p in paths)
         elif isinstance(node, exp.Anonymous):
             yield from _arguments(node, operators)
+        elif isinstance(node, exp.Coalesce) and isinstance(node.parent, (*_LOGIC, type(None))):
+            yield from _inside(node, _BOOLEAN)
         elif isinstance(node, _LOGIC):
             for child in (node.this, node.args.get("expression")):
                 path = column_path(child) if isinstance(child, exp.Expr) else None
@@ -115,6 +145,48 @@ def _function(node: exp.Expr) -> Uses:
     is_array = is_array or (isinstance(node, exp.Contains) and wanted != _STRING)
     if path is not None:
         yield path, Array(wanted) if is_array else _STRING
+
+
+def _inside(node: exp.Expr, type_: Scalar | None) -> Uses:
+    """The attributes that something is computed of: numbers and times by what is done to them, else of the type that
+    the whole is compared with."""
+    if not is_computation(node):
+        return
+    given: list[tuple[exp.Expr, Scalar | None]] = [(node, type_)]
+    for _ in range(_MOST_PARTS):
+        if not given:
+            return
+        one, wanted = given.pop()
+        path = column_path(one)
+        if path is not None and wanted is not None:
+            yield path, wanted
+        elif isinstance(one, exp.Bracket):
+            held = column_path(one.this)
+            value = wanted or _STRING
+            if held is not None:
+                yield held, Map(f"map<string, {value}>", value)
+        elif is_computation(one):
+            wanted = _operand_type(one, wanted)
+            given += [(child, wanted) for child in one.iter_expressions()]
+
+
+def _operand_type(node: exp.Expr, type_: Scalar | None) -> Scalar | None:
+    """What the operands of a computation are, if its value is of a type."""
+    match node:
+        case exp.Lower() | exp.Upper() | exp.Length():
+            return _STRING
+        case exp.Coalesce():
+            own = (_type(one) for one in node.iter_expressions())
+            return type_ or next(filter(None, own), None)
+        case exp.Add() | exp.Sub():
+            sides = [_type(node.this), _type(node.expression), type_]
+            has_time = any(side is not None and side.kind not in NUMBERS for side in sides)
+            return _TIMESTAMP if has_time else _DOUBLE
+        case exp.Extract() | exp.Anonymous():
+            return _TIMESTAMP
+        case exp.IntDiv():
+            return Scalar(Kind.INTEGER)
+    return _TIMESTAMP if is_time_part(node) else _DOUBLE
 
 
 def _arguments(node: exp.Anonymous, operators: Signatures) -> Uses:
@@ -161,7 +233,34 @@ def _type(node: exp.Expr | None) -> Scalar | None:
             return _BOOLEAN
         case exp.Cast():
             return Scalar(Kind.DATE if node.to.this is exp.DType.DATE else Kind.TIMESTAMP)
-    return None
+        case exp.Lower() | exp.Upper():
+            return _STRING
+        case exp.Interval():
+            return Scalar(Kind.INTERVAL)
+        case exp.CurrentDate():
+            return Scalar(Kind.DATE)
+        case exp.CurrentTimestamp():
+            return _TIMESTAMP
+        case exp.Anonymous() if is_computation(node) and not node.expressions:
+            return _TIMESTAMP
+        case exp.Add() | exp.Sub():
+            return _sum_type(node)
+        case exp.Coalesce() | exp.Bracket() | exp.Column() | exp.Dot() | None:
+            return None
+    return _DOUBLE if is_computation(node) else None
+
+
+def _sum_type(node: exp.Expr) -> Scalar | None:
+    """The type of a sum or a difference, by the operands that show theirs."""
+    depth = 0
+    while isinstance(node, exp.Add | exp.Sub) and depth < _MOST_PARTS:
+        depth += 1
+        right = _type(node.expression) if not isinstance(node.expression, exp.Binary) else None
+        if right is not None and right.kind not in NUMBERS:
+            return _TIMESTAMP if right.kind is Kind.INTERVAL else None
+        node = node.this
+    left = None if isinstance(node, exp.Binary) else _type(node)
+    return left if left is not None and left.kind in TIMES else _DOUBLE
 
 
 def _agreed(text: str, path: Path, known: Type | None, type_: Type) -> Type:
@@ -170,10 +269,18 @@ def _agreed(text: str, path: Path, known: Type | None, type_: Type) -> Type:
     if isinstance(known, Array) and isinstance(type_, Array):
         element = _agreed(text, path, known.element, type_.element)
         return Array(element) if isinstance(element, Scalar) else known
+    if isinstance(known, Map) and isinstance(type_, Map):
+        return known  # of several types: what each key has is only known with a schema
     if isinstance(known, Scalar) and isinstance(type_, Scalar):
         kinds = {known.kind, type_.kind}
         if kinds <= NUMBERS:
-            return _DOUBLE
+            return (
+                known
+                if known.kind is Kind.INTEGER
+                else type_
+                if type_.kind is Kind.INTEGER
+                else _DOUBLE
+            )
         times = kinds & TIMES
         if times and kinds <= TIMES | {Kind.STRING}:
             return Scalar(Kind.TIMESTAMP if Kind.TIMESTAMP in times else Kind.DATE)

@@ -2,14 +2,23 @@
 
 One regular expression per text, about a tenth of what a parse costs. What it can't lift safely (comments, escapes,
 dollar quotes …) stays in the key as it is: such a filter is parsed for itself alone. Two kinds of literals stay in the
-key because they are part of what a predicate is: LIKE patterns with a head, and what operators are given.
+key because they are part of what a predicate is: LIKE patterns with a head, and what operators are given. So do
+intervals, of which sqlglot doesn't say where they stood, and literals that are computed with, once the parser has met
+them (`keep_literals`).
 """
 
 import re
+from collections.abc import Collection, Iterable
 
 from penstock.language import patterns
 from penstock.language.operands import SlotNeededError
-from penstock.language.syntax import FUNCTION_NAMES, MAX_TEXT, UNPRINTABLE
+from penstock.language.syntax import (
+    CONTAINS_ALL_NAMES,
+    CONTAINS_ANY_NAMES,
+    FUNCTION_NAMES,
+    MAX_TEXT,
+    UNPRINTABLE,
+)
 
 # A string, a quoted identifier, or a number that is no part of a word. One group, so that `split` keeps them.
 _LIFTED = re.compile(
@@ -18,10 +27,11 @@ _LIFTED = re.compile(
 _ODD = re.compile(r"""['"$\\#;{}\0]|--|/\*|escape""", re.IGNORECASE)
 _ENDS_IN_WORD = re.compile(r"[\w]$")
 _PARENTHESIS = re.compile(r"[()]")
+_INTERVAL = re.compile(r"\binterval\s*$", re.IGNORECASE)
 _LAST_WORD = re.compile(r"\w+$")
 _NEAR = 80  # characters before a parenthesis that are looked at
 _KEYWORDS = {"in", "and", "or", "not", "between", "like", "ilike", "any", "is", "from"}
-_NO_OPERATORS = FUNCTION_NAMES | _KEYWORDS
+_NO_OPERATORS = FUNCTION_NAMES | CONTAINS_ALL_NAMES | CONTAINS_ANY_NAMES | _KEYWORDS
 
 ShapeKey = tuple[str | int, ...]
 
@@ -36,14 +46,29 @@ def lift(text: str, calls: bool = False) -> tuple[ShapeKey, tuple[str, ...]]:
         return (text,), ()  # refused for what is in a literal, perhaps: not to be shared
     parts = _LIFTED.split(text)
     lifted = tuple(parts[1::2])
-    kept = _in_calls(parts) if calls and "(" in text else ()
-    if "like" in text.lower():
+    kept: Collection[int] = _in_calls(parts) if calls and "(" in text else ()
+    lowered = text.lower()
+    if "interval" in lowered:
+        kept = {*kept, *(i for i in range(1, len(parts), 2) if _INTERVAL.search(parts[i - 1]))}
+    if "like" in lowered:
         parts[1::2] = [_like_kind(parts[i - 1], parts[i]) for i in range(1, len(parts), 2)]
     else:
         parts[1::2] = [_kind(literal) for literal in lifted]
     for index in kept:
         parts[index] = lifted[index // 2]
     return tuple(parts), lifted
+
+
+def keep_literals(key: ShapeKey, lifted: tuple[str, ...], slots: Iterable[int]) -> ShapeKey:
+    """The key of the filters that have the same literals in some slots.
+
+    >>> keep_literals(*lift("a * 2 > 5"), [0])
+    ('a * ', '2', ' > ', 1, '')
+    """
+    parts = list(key)
+    for slot in slots:
+        parts[2 * slot + 1] = lifted[slot]
+    return tuple(parts)
 
 
 def _in_calls(parts: list[str]) -> list[int]:

@@ -30,11 +30,11 @@ import pyarrow.compute as pc
 from penstock.base.arrays import Int64s
 from penstock.language.digits import doubles, scaled_integers
 from penstock.language.filter_tree import LiteralKind
+from penstock.language.intervals import DAY, read_interval
 from penstock.language.texts import Texts
 from penstock.language.types import Kind, Scalar
 
 Keys = Any  # Int64s | pa.LargeBinaryArray
-DAY = 86_400_000_000  # microseconds
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _WIDE_LIMIT = 10**38
 
@@ -91,6 +91,9 @@ def bounds(
             return Bounds(truths, truths), []
         case Kind.DATE | Kind.TIMESTAMP:
             return _times(kind, texts, type_.kind)
+        case Kind.INTERVAL:
+            passed, unreadable = _each(texts, _read_passed)
+            return Bounds(passed, passed), unreadable
     return _numbers(kind, negative, texts, type_)
 
 
@@ -107,6 +110,9 @@ def literal_bound(
             return truth, truth, 0
         case Kind.DATE | Kind.TIMESTAMP:
             return *_time_range(kind, text, type_.kind), 0
+        case Kind.INTERVAL:
+            passed = _read_passed(text)
+            return passed, passed, 0
     return _number_range(kind, negative, text, type_)
 
 
@@ -145,6 +151,9 @@ def double_key(value: float) -> int:
     """The same for a single value that is no NaN."""
     bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
     return bits if bits >= 0 else bits ^ INT64_MAX
+
+
+NAN_KEY = int(double_keys(np.array([np.nan]))[0])
 
 
 def wide_key(number: int) -> bytes:
@@ -321,6 +330,10 @@ def _each(
         except ValueError as error:
             bad.append(Unreadable(position, str(error)))
     return values, bad
+
+
+def _read_passed(text: str) -> int:
+    return read_interval(text).key
 
 
 def read_date(text: str) -> int:

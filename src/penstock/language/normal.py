@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.base.errors import FilterError
+from penstock.language.expressions import uses_now
 from penstock.language.filter_tree import (
     And,
     Binding,
+    Comparison,
     Constant,
     Constraint,
     Factor,
@@ -28,6 +30,7 @@ from penstock.language.filter_tree import (
     Tree,
 )
 from penstock.language.joints import joint_factors
+from penstock.language.schema import Attribute
 
 MAX_CONJUNCTIONS = 1_024
 
@@ -58,6 +61,17 @@ def normal_form(text: str, tree: Tree) -> tuple[Conjunction, ...]:
     """
     known: _Joined = {}
     return tuple(dict.fromkeys(_joined(text, c, known) for c in _disjuncts(text, tree, True)))
+
+
+def looks_at_clock(term: Term) -> bool:
+    """Whether a term depends on the time of the match."""
+    return any(a.computed is not None and uses_now(a.computed) for a in attributes_of(term))
+
+
+def attributes_of(term: Term) -> list[Attribute]:
+    """The attributes that a term looks at."""
+    leaf = term if isinstance(term, Factor) else term.test
+    return [leaf.left, leaf.right] if isinstance(leaf, Comparison) else [leaf.attribute]
 
 
 def _joined(text: str, conjunction: _Unjoined, known: _Joined) -> Conjunction:

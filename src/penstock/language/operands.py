@@ -4,18 +4,19 @@ Also where errors are made: with the position in the text, what was expected and
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 
 from penstock.base.errors import FilterError
 from penstock.language.call_arguments import fix_literal, takes, takes_literal
 from penstock.language.calls import CALL, MAX_VARIABLES, Call, Fixed, Given, Invocation
+from penstock.language.computing import FUNCTIONS, as_operand, is_computation, read_expression
 from penstock.language.filter_tree import Binding, Literal, LiteralKind, Span, number_kind
 from penstock.language.schema import Attribute, Schema
 from penstock.language.signatures import MAX_ARGUMENTS, Signature
 from penstock.language.syntax import column_path
-from penstock.language.types import NUMBERS, TIMES, Array, Kind, Scalar, Struct, Type, Unusable
+from penstock.language.types import NUMBERS, TIMES, Array, Kind, Map, Scalar, Struct, Type, Unusable
 
 _CONDITIONS = (
     exp.Connector, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Like, exp.Is,
@@ -31,6 +32,8 @@ _REFUSALS: tuple[tuple[tuple[type[exp.Expr], ...], str, str | None], ...] = (
     ((exp.Query, exp.Subquery, exp.Exists), "a filter has no subqueries", None),
     ((exp.Cast,), "a filter has no casts", "typed literals are DATE '…' and TIMESTAMP '…'"),
     ((exp.Literal,), "a literal is not a condition", None),
+    ((exp.DPipe,), "|| is not in the language", None),
+    ((exp.Bracket,), "subscripts are not in the language", None),
 )
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _TYPED = {
@@ -44,7 +47,14 @@ _NO_PARENTHESES = re.compile(r"\s*\(?\s*\)")
 
 
 class SlotNeededError(Exception):
-    """A lifted literal decides the tree itself, so filters of this shape can't share one parse."""
+    """A lifted literal decides the tree itself, so filters of this shape can't share one parse.
+
+    Those that have the same literals in these `slots` can; if there are none, each is parsed for itself.
+    """
+
+    def __init__(self, slots: Iterable[int] = ()) -> None:
+        super().__init__()
+        self.slots = frozenset(slots)
 
 
 class Operands:
@@ -55,6 +65,7 @@ class Operands:
         self.schema = schema
         self.slots = slots
         self.used: set[int] = set()  # the slots whose literals the tree has
+        self.fixed: set[int] = set()  # the slots whose literals decide what is computed
         self.variables: set[str] = set()
 
     def operand(self, node: exp.Expr) -> Attribute | Literal | None:
@@ -62,7 +73,7 @@ class Operands:
         match node:
             case exp.Column() | exp.Dot():
                 return self.attribute(node)
-            case exp.Anonymous() if len(self.schema.operators):
+            case exp.Anonymous() if self.is_operator(node):
                 return self.answer(node)
             case exp.Null():
                 return None
@@ -77,7 +88,26 @@ class Operands:
                 if kind is not None:
                     inner = self.literal(node.this, False)
                     return Literal(kind, inner.text, inner.span, inner.slot)
+        if is_computation(node):
+            return self.computed(node)
         raise self.refusal(node)
+
+    def is_operator(self, node: exp.Anonymous) -> bool:
+        """Whether a call is of an operator: one that is registered, or that no function is called like."""
+        operators = self.schema.operators
+        if not len(operators):
+            return False
+        return operators.find(node.name) is not None or not is_computation(node)
+
+    def computed(self, node: exp.Expr) -> Attribute | Literal | None:
+        """What is computed: an attribute, or a literal if it doesn't depend on the event; None for NULL."""
+        expression = read_expression(self, node)
+        if expression is None:
+            return None
+        try:
+            return as_operand(expression, self.span(node))
+        except ValueError as error:
+            raise self.error(node, f"the constant can't be compared: {error}") from None
 
     def signed(self, node: exp.Expr) -> Attribute | Literal | None:
         negative = False
@@ -89,9 +119,7 @@ class Operands:
             return self.operand(inner)
         if isinstance(inner, exp.Literal) and not inner.is_string:
             return self.literal(inner, negative)
-        raise self.error(
-            node, "a minus sign stands before a number only", hint="filters don't compute"
-        )
+        return self.computed(node)
 
     def literal(self, node: exp.Literal, negative: bool) -> Literal:
         span = self.span(node)
@@ -116,6 +144,9 @@ class Operands:
                 f"no filter can test {attribute.name!r}",
                 expected="a scalar, an array of scalars or a field of a struct",
                 found=str(attribute.type),
+                hint=f"name a key: {attribute.name}['…']"
+                if isinstance(attribute.type, Map)
+                else None,
             )
         return attribute
 
@@ -133,20 +164,35 @@ class Operands:
                     node, f"attribute {name!r} could be any of {', '.join(sorted(alike))}"
                 )
             close = self.schema.suggestion(name)
-            raise self.error(
-                node,
-                f"unknown attribute {name!r}",
-                hint=f"did you mean {close!r}?" if close else None,
-            )
+            hints = [f"did you mean {close!r}?"] if close else []
+            if self.text[self.span(node)[0]] == '"':
+                hints.append("strings take single quotes: '" + name.replace("'", "''") + "'")
+            hint = "; ".join(hints) or None
+            raise self.error(node, f"unknown attribute {name!r}", hint=hint)
         return attribute
 
     # --- calls ---------------------------------------------------------------------------------
 
     def subject(self, node: exp.Expr) -> Attribute:
-        """An attribute of the event, or what an operator answers."""
-        if isinstance(node, exp.Anonymous) and len(self.schema.operators):
+        """An attribute of the event, what is computed of it, or what an operator answers."""
+        if isinstance(node, exp.Anonymous) and self.is_operator(node):
             return self.answer(node)
+        if is_computation(node):
+            found = self.operand(node)
+            if isinstance(found, Attribute):
+                return found
+            raise self.error(node, "nothing here depends on the event")
         return self.attribute(node)
+
+    def not_computed_with(self, node: exp.Anonymous) -> FilterError:
+        """The error of a call inside a computation."""
+        if len(self.schema.operators) and self.schema.operators.find(node.name) is not None:
+            return self.error(
+                node,
+                "an operator's answer is compared with literals only",
+                hint="register an operator that computes it",
+            )
+        return self.refusal(node)
 
     def answer(self, node: exp.Anonymous) -> Attribute:
         """What an operator answers, as an attribute."""
@@ -318,6 +364,8 @@ class Operands:
 
     def refusal(self, node: exp.Expr) -> FilterError:
         """Why this piece of SQL isn't in the language, or not here."""
+        if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+            return self.refusal(node.this)
         for kinds, reason, hint in _REFUSALS:
             if isinstance(node, kinds):
                 return self.error(node, reason, hint=hint)
@@ -337,13 +385,14 @@ class Operands:
             return self.error(
                 node,
                 f"function {name.lower()!r} is not allowed",
-                hint=f"there are array_contains, contains, starts_with, ends_with, regexp_matches{others}",
+                hint=f"there are {FUNCTIONS}{others}",
             )
         if isinstance(node, exp.Dot) and node.find(exp.Anonymous) is not None:
             return self.error(node, "a call is no step of a path")
-        if isinstance(node, exp.Binary | exp.Unary) and not isinstance(node, exp.Predicate):
-            what = "attributes" if node.find(exp.Anonymous) is None else "answers"
-            return self.error(node, "filters don't compute", hint=f"compare {what} as they are")
+        if is_computation(node):
+            return self.error(
+                node, "what is computed has no place here", hint="compare it: price * size > 5"
+            )
         return self.error(node, f"{type(node).__name__.upper()} is not in the language")
 
     def unregistered(self, node: exp.Anonymous) -> FilterError:

@@ -1,10 +1,9 @@
 """Filter text -> typed tree, by way of sqlglot.
 
 sqlglot (DuckDB's dialect) does the reading (`syntax`); this module decides what of SQL a filter may use. Anything that
-isn't listed here is refused: a filter calls registered operators and a few functions that search in texts and arrays,
-but has no other functions, no subqueries and no arithmetic.
-`operands` resolves attributes and operators against the schema and checks the types of what is compared, `constraints`
-reads conditions on variables.
+isn't listed here is refused: a filter computes (`computing`), searches in texts and arrays, and calls registered
+operators, but has no subqueries and no other functions. `operands` resolves attributes and operators against the schema
+and checks the types of what is compared, `constraints` reads conditions on variables.
 """
 
 import itertools
@@ -18,6 +17,7 @@ from sqlglot import exp
 from penstock.base.errors import FilterError
 from penstock.language import patterns
 from penstock.language.calls import COMPARISONS
+from penstock.language.computing import as_operand, relative_to_now
 from penstock.language.constraints import Constraints, has_double, with_doubles
 from penstock.language.filter_tree import (
     MIRRORED,
@@ -44,6 +44,8 @@ from penstock.language.operands import Operands, SlotNeededError
 from penstock.language.regexps import RegexpError
 from penstock.language.schema import Attribute, Schema
 from penstock.language.syntax import (
+    CONTAINS_ALL_NAMES,
+    CONTAINS_ANY_NAMES,
     CONTAINS_NAMES,
     END_NAMES,
     FUNCTION_NAMES,
@@ -105,7 +107,15 @@ def check_condition(
     """Check one condition, without parentheses, that stands somewhere in a text; also which slots its literals have."""
     conditions = _Conditions(text, schema, slots)
     conditions.constraints = Constraints(conditions, node)
-    return conditions.condition(node, 0), conditions.used
+    try:
+        tree = conditions.condition(node, 0)
+    except FilterError:
+        if conditions.fixed:  # it may be wrong with these literals only
+            raise SlotNeededError(conditions.fixed) from None
+        raise
+    if conditions.fixed:
+        raise SlotNeededError(conditions.fixed)
+    return tree, conditions.used
 
 
 class _Conditions(Operands):
@@ -158,9 +168,18 @@ class _Conditions(Operands):
                 if node.name.lower() in CONTAINS_NAMES:
                     return self.contains(node, *node.expressions)
                 return self.text_function(node, *node.expressions)
-            case exp.Anonymous() if len(self.schema.operators):
+            case exp.ArrayOverlaps() | exp.ArrayContainsAll() | exp.ArrayContainedBy():
+                return self.overlap(node, node.this, node.expression)
+            case exp.Anonymous() if (
+                node.name.lower() in CONTAINS_ALL_NAMES | CONTAINS_ANY_NAMES
+                and len(node.expressions) == 2
+            ):
+                return self.overlap(node, *node.expressions)
+            case exp.Anonymous() if self.is_operator(node):
                 called = self.call(node)
                 return self.flag(node, called) if isinstance(called, Attribute) else called
+            case exp.Coalesce():
+                return self.flag(node, self.subject(node))
         raise self.refusal(node)
 
     def alternatives(self, nodes: list[exp.Expr], depth: int) -> Iterator[Tree]:
@@ -217,9 +236,23 @@ class _Conditions(Operands):
                     hint="use an operator that binds a variable, and compare that: :y < price",
                 )
             self.check_comparable(attribute, b, left, right)
+            found = self.since_now(order, attribute, b, span)
+            if found is not None:
+                return found
             return _with_order(order, lambda o: Comparison(attribute, o, b, span))
         self.check_literal(attribute, b)
         return _with_order(order, lambda o: Factor(attribute, (Piece(o, b),), span))
+
+    def since_now(self, order: str, a: Attribute, b: Attribute, span: Span) -> Tree | None:
+        """A comparison with the time of the match, as one with a constant; None if it is none."""
+        if a.computed is not None and relative_to_now(b, a) is not None:
+            a, b, order = b, a, MIRRORED[order]
+        found = None if b.computed is None else relative_to_now(a, b)
+        if found is None:
+            return None
+        attribute, constant = found
+        literal = cast(Literal, as_operand(constant, span))
+        return _with_order(order, lambda o: Factor(attribute, (Piece(o, literal),), span))
 
     def distinct(self, node: exp.Expr) -> Tree:
         a, b = self.operand(node.this), self.operand(node.expression)
@@ -489,6 +522,30 @@ class _Conditions(Operands):
         self.check_literal(Attribute(attribute.path, attribute.type.element), literal)
         return Contains(attribute, literal, self.span(node))
 
+    def overlap(self, node: exp.Expr, array: exp.Expr, values: exp.Expr) -> Tree:
+        """Whether an array has one of several values, or all of them. NULL is no value."""
+        if isinstance(node, exp.ArrayContainedBy) or isinstance(array, exp.Array):
+            array, values = values, array
+        if not isinstance(values, exp.Array):
+            raise self.error(
+                node, "an array is compared with a list of literals", hint="like tags && ['a', 'b']"
+            )
+        found = [self.contains(node, array, value) for value in values.expressions]
+        if any(
+            isinstance(one, Contains) and one.literal.kind is LiteralKind.DOUBLE for one in found
+        ):
+            found = [_as_double(one) for one in found]
+        self.elements += len(found)
+        if self.elements > MAX_ELEMENTS:
+            raise too_many_elements(self.text)
+        tests = tuple(one for one in found if not isinstance(one, Constant))
+        if not tests:
+            raise self.error(node, "the list has no values")
+        has_any = isinstance(node, exp.ArrayOverlaps) or (
+            isinstance(node, exp.Anonymous) and node.name.lower() in CONTAINS_ANY_NAMES
+        )
+        return Or(tests) if has_any else And(tests)
+
     def constant(self, order: str, a: Literal, b: Literal, span: Span) -> Tree:
         """Two literals: true or false whatever the event, as generated SQL has it (`1 = 1`)."""
         if a.slot is not None or b.slot is not None:
@@ -541,6 +598,13 @@ def _with_doubles(tree: Tree) -> Tree:
             replace(p, literal=replace(p.literal, kind=LiteralKind.DOUBLE)) for p in tree.pieces
         ),
     )
+
+
+def _as_double(tree: Tree) -> Tree:
+    """An array's element as a double: the numbers of one list are of one type."""
+    if not isinstance(tree, Contains):
+        return tree
+    return replace(tree, literal=replace(tree.literal, kind=LiteralKind.DOUBLE))
 
 
 def _equated(node: exp.Expr) -> tuple[str, bool] | None:

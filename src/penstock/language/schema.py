@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.base.errors import SchemaError
 from penstock.language.calls import Asked
+from penstock.language.expressions import Expression
 from penstock.language.signatures import NO_OPERATORS, Signatures
 from penstock.language.syntax import nearest_name
 from penstock.language.types import (
@@ -41,10 +42,12 @@ class Attribute:
     path: tuple[str, ...]
     type: Type
     asked: Asked | None = None  # of what an operator answers; then the path is only a name for it
+    computed: Expression | None = None  # what gives its values, if they aren't in the event
 
     @property
     def name(self) -> str:
-        return self.path[-1] if self.asked else ".".join(self.path)
+        is_named = self.asked is not None or self.computed is not None
+        return self.path[-1] if is_named else ".".join(self.path)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from penstock.language.atoms import Atoms, Bound
 from penstock.language.conjunctions import Conjunctions, Progress, plain_conjunctions
 from penstock.language.filter_tree import Factor, Tree
 from penstock.language.infer import infer_from
-from penstock.language.lifting import ShapeKey, lift, slots_of
+from penstock.language.lifting import ShapeKey, keep_literals, lift, slots_of
 from penstock.language.long_texts import LONG, LongTexts, without_collections
 from penstock.language.normal import Conjunction, Term, normal_form
 from penstock.language.operands import SlotNeededError
@@ -108,7 +108,7 @@ class Shapes:
         self.schema = schema
         self.operators = operators if schema is None else schema.operators
         self._atoms = Atoms(schema, self.operators)
-        self._shapes: dict[ShapeKey, Shape | FilterError | None] = {}
+        self._shapes: dict[ShapeKey, Shape | FilterError | frozenset[int] | None] = {}
         self._long = LongTexts[Shape | FilterError]()
 
     @staticmethod
@@ -217,15 +217,19 @@ class Shapes:
     ) -> tuple[ShapeKey, tuple[str, ...], Shape | FilterError]:
         """The shape of a filter. If it can't share a parse after all, the text is its key, and nothing is lifted."""
         shape = self._shape(key, text)
+        while isinstance(shape, frozenset):  # no slot is kept twice
+            key = keep_literals(key, lifted, shape)
+            shape = self._shape(key, text)
         if shape is None:
             key, lifted = (text,), ()
             shape = self._shape(key, text)
         assert shape is not None, "nothing was lifted"
+        assert not isinstance(shape, frozenset), "nothing was lifted"
         return key, lifted, shape
 
-    def _shape(self, key: ShapeKey, text: str) -> Shape | FilterError | None:
-        """None if filters of this shape can't share one parse."""
-        shape: Shape | FilterError | None
+    def _shape(self, key: ShapeKey, text: str) -> Shape | FilterError | frozenset[int] | None:
+        """None if filters of this shape can't share one parse; slots, if those with the same literals there can."""
+        shape: Shape | FilterError | frozenset[int] | None
         shape = self._shapes.get(key, _UNKNOWN)  # at once: another thread may clear it
         if shape is not _UNKNOWN:
             return shape
@@ -238,13 +242,13 @@ class Shapes:
             with without_collections() if is_long else nullcontext():
                 tree = self._tree(text, slots_of(text, key))
                 shape = Shape.of(text, tree)
-        except SlotNeededError:
-            shape = None
+        except SlotNeededError as error:
+            shape = error.slots or None
         except FilterError as error:
             shape = error
         if not is_long:
             self._shapes[key] = shape
-        elif shape is not None:
+        elif isinstance(shape, Shape | FilterError):
             self._long.put(key, shape, len(text))
         return shape
 

@@ -9,6 +9,7 @@ never hidden in them.
 """
 
 import difflib
+import itertools
 import re
 from collections import deque
 from collections.abc import Iterable
@@ -32,6 +33,8 @@ CONTAINS_NAMES = {"array_contains", "list_contains", "array_has", "list_has"}
 START_NAMES, END_NAMES = {"starts_with", "prefix"}, {"ends_with", "suffix"}
 TEXT_NAMES = {*START_NAMES, *END_NAMES, "contains", "regexp_matches"}
 FUNCTION_NAMES = CONTAINS_NAMES | TEXT_NAMES
+CONTAINS_ALL_NAMES = {"list_has_all", "array_has_all"}
+CONTAINS_ANY_NAMES = {"list_has_any", "array_has_any"}
 
 
 def syntax(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
@@ -46,7 +49,7 @@ def syntax(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
         shown = text.encode("utf-8", "replace").decode().replace("\0", "?")
         raise FilterError(shown, "NUL and lone surrogates are not text", *unprintable.span())
     try:
-        tokens = sqlglot.tokenize(text, dialect=DIALECT)
+        tokens = _condition_tokens(text) if into is exp.Condition else _tokens(text)
         ands, variables = _check_tokens(text, tokens)
         tree = _parse(text, tokens, into)
     except ParseError as error:
@@ -92,6 +95,28 @@ def too_many_elements(text: str) -> FilterError:
     )
 
 
+def _tokens(text: str) -> list[Token]:
+    return sqlglot.tokenize(text, dialect=DIALECT)
+
+
+def _condition_tokens(text: str) -> list[Token]:
+    """The tokens of a condition, in which words that begin statements are names like any other: `call = 'x'`."""
+    if _COMMAND.match(text):
+        # At the beginning sqlglot takes the rest of the text for a part of the command.
+        tokens = _tokens("(" + text)[1:]
+        for token in tokens:
+            token.start, token.end = token.start - 1, token.end - 1
+            token.col -= token.line == 1
+    else:
+        tokens = _tokens(text)
+    for token, after in itertools.zip_longest(tokens, tokens[1:]):
+        is_word = token.token_type in _STATEMENTS or token.text.lower() == "if"
+        is_called = after is not None and after.token_type is TokenType.L_PAREN
+        if is_word and not is_called and token.text.isidentifier():
+            token.token_type = TokenType.IDENTIFIER
+    return tokens
+
+
 def _parse(text: str, tokens: list[Token], into: type[exp.Expr]) -> exp.Expr:
     """As `sqlglot.parse_one`, which would look for the tokens once more."""
     trees = Dialect.get_or_raise(DIALECT).parser().parse_into(into, tokens, text)
@@ -111,6 +136,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> tuple[int, list[tuple[str, 
     variables: list[tuple[str, int, int]] = []
     prefixes = 0  # NOTs and signs in a row: each is a level, too
     is_step = False  # of a path: then AND is a name
+    subscripts, before = 0, None  # in a row; the kind of the last token
     steps = 0  # dots in the path up to here: the tree of a path, and all its beginnings, would take quadratic room
     for token in tokens:
         kind = token.token_type
@@ -126,18 +152,21 @@ def _check_tokens(text: str, tokens: list[Token]) -> tuple[int, list[tuple[str, 
         if colon >= 0:
             variables.append((token.text, colon, place[1]))
         colon = token.start if kind is TokenType.COLON else -1
-        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        depth += (kind in _OPENING) - (kind in _CLOSING)
         openers += token.text.upper() in _OPENERS
         prefixes = prefixes + 1 if kind in _PREFIXES else 0
         ands += kind is TokenType.AND and not is_step
         ors += kind is TokenType.OR and not is_step
         steps = steps + 1 if kind is TokenType.DOT else steps if is_step else 0
+        if kind is TokenType.L_BRACKET:  # `a[1][1]`, in which each subscript is a level
+            subscripts = subscripts + 1 if before is TokenType.R_BRACKET else 0
+        before = kind
         is_step = kind is TokenType.DOT
         if steps >= MAX_STEPS:
             reason = f"a path has at most {MAX_STEPS} names"
             raise FilterError(text, reason, *place, hint="no schema nests deeper")
         commas += kind is TokenType.COMMA
-        if depth + prefixes > MAX_DEPTH or openers > MAX_DEPTH:
+        if depth + prefixes > MAX_DEPTH or max(openers, subscripts) > MAX_DEPTH:
             raise too_deep(text)
     if ands + ors > MAX_CONDITIONS:
         raise FilterError(
@@ -159,12 +188,23 @@ def _place(tree: exp.Expr, variables: list[tuple[str, int, int]]) -> None:
             node.meta["start"], node.meta["end"] = start, end - 1
 
 
+_COMMAND = re.compile(
+    r"\s*(?:call|execute|explain|fetch|optimize|prepare|rename|reset|vacuum)\b", re.IGNORECASE
+)
+_STATEMENTS = frozenset(
+    {
+        TokenType.ALTER, TokenType.COMMAND, TokenType.DROP, TokenType.EXECUTE, TokenType.FETCH, TokenType.FORCE,
+        TokenType.GRANT, TokenType.INSERT, TokenType.INSTALL, TokenType.MAP, TokenType.PARTITION_BY, TokenType.RENAME,
+        TokenType.REVOKE, TokenType.RLIKE, TokenType.ROLLBACK, TokenType.UNCACHE, TokenType.XOR,
+    }
+)  # fmt: skip
 _PREFIXES = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
 # Words behind which sqlglot reads a whole expression, with or without parentheses: each is a level.
 _OPENERS = frozenset({"IF", "CONNECT_BY_ROOT"})
 _REGEXP_SYMBOLS = frozenset({"~", "!~", "~*", "!~*"})
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
 _FORBIDDEN = {
-    TokenType.L_BRACKET: "subscripts are",
     TokenType.L_BRACE: "braces are",
     TokenType.CASE: "CASE is",
 }

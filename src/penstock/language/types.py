@@ -28,6 +28,7 @@ class Kind(StrEnum):
     STRING = "string"
     DATE = "date"
     TIMESTAMP = "timestamp"
+    INTERVAL = "interval"  # what lies between two timestamps: only computed attributes have it
 
 
 NUMBERS = frozenset({Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL})
@@ -81,6 +82,20 @@ class Unusable:
 
     def __str__(self) -> str:
         return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Map(Unusable):
+    """A map from strings to scalars: a filter can mention its values by key, `attrs['colour']`, but not the map."""
+
+    value: Scalar
+
+    @staticmethod
+    def of(key: "Type", value: "Type", name: str) -> Unusable:
+        """The type of a map; one that no filter can mention unless its keys are strings and its values scalars."""
+        if isinstance(value, Scalar) and key == Scalar(Kind.STRING):
+            return Map(f"map<string, {value}>", value)
+        return Unusable(name)
 
 
 Type = Scalar | Array | Struct | Unusable
@@ -147,6 +162,9 @@ def from_json(value: Any, depth: int = 0) -> Type:
         return Struct(tuple((f["name"], from_json(f["type"], depth + 1)) for f in value["fields"]))
     if value["type"] == "array":
         return _array(from_json(value["elementType"], depth + 1))
+    if value["type"] == "map":
+        key, held = (from_json(value[side], depth + 1) for side in ("keyType", "valueType"))
+        return Map.of(key, held, "map")
     return Unusable(str(value["type"]))
 
 
@@ -163,6 +181,9 @@ def to_json(type_: Type) -> Any:
             }
         case Array(element):
             return {"type": "array", "elementType": to_json(element), "containsNull": True}
+        case Map(_, value):
+            json = {"type": "map", "keyType": "string", "valueType": to_json(value)}
+            return {**json, "valueContainsNull": True}
         case Scalar(Kind.INTEGER):
             return "long"
         case Scalar() | Unusable():
@@ -179,6 +200,9 @@ def from_arrow(type_: pa.DataType, depth: int = 0) -> Type:
         return Struct(tuple((f.name, from_arrow(f.type, depth + 1)) for f in type_))
     if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
         return _array(from_arrow(type_.value_type, depth + 1))
+    if t.is_map(type_):
+        key, item = (from_arrow(side, depth + 1) for side in (type_.key_type, type_.item_type))
+        return Map.of(key, item, str(type_))
     if t.is_decimal128(type_):
         return _decimal(type_.precision, type_.scale)
     kinds = (
@@ -206,6 +230,8 @@ def arrow_type(type_: Type) -> pa.DataType:
             return pa.decimal128(precision, scale)
         case Scalar(kind):
             return _ARROW[kind]
+        case Map(_, value):
+            return pa.map_(pa.string(), arrow_type(value))
         case Unusable(name):
             raise SchemaError(f"no filter can use a column of type {name}")
 
@@ -217,6 +243,7 @@ _ARROW: dict[Kind, pa.DataType] = {
     Kind.STRING: pa.string(),
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
+    Kind.INTERVAL: pa.duration("us"),
 }
 
 
@@ -272,6 +299,9 @@ def _from_data_type(type_: exp.DataType, depth: int = 0) -> Type:
         return _decimal(*(numbers + [10, 0][len(numbers) :]))
     if type_.this in _SQL_KINDS:
         return Scalar(_SQL_KINDS[type_.this])
+    if type_.this is sql.MAP and len(type_.expressions) == 2:
+        key, value = (_from_data_type(side, depth + 1) for side in type_.expressions)
+        return Map.of(key, value, type_.sql("spark").lower())
     if type_.this in (sql.BINARY, sql.VARBINARY, sql.MAP):
         return Unusable(type_.sql("spark").lower())
     raise SchemaError("unknown type")

@@ -4,7 +4,8 @@ A range, an equality or a prefix is found by an index, whatever the number of su
 for in another one (`text_index`). A pattern that has more to it, or a regular expression, is found by the longest text
 that it requires, and then evaluated. Any other pattern, one that is negated, a comparison of attributes or an array
 membership is evaluated (`engines.gates`): for the events that the rest of its conjunction lets through, or for every
-event if there is nothing in it that an index finds. The latter counts `EVERY_EVENT` times.
+event if there is nothing in it that an index finds. The latter counts `EVERY_EVENT` times. An expression counts
+one: it is computed for every event, though only once for all subscriptions that have it.
 
 It is counted from the text, and not measured on a sample of events: the same text must be accepted, or refused, by
 everybody and at any time. What a filter does take is counted while it runs (`pipeline.running_costs`).
@@ -17,8 +18,10 @@ import numpy as np
 
 from penstock.base.arrays import Int8s, Int64s
 from penstock.language.atoms import Bound
+from penstock.language.calls import Path
+from penstock.language.conjunctions import Conjunctions
 from penstock.language.filter_tree import Factor, Pattern
-from penstock.language.normal import SignedTest, Term
+from penstock.language.normal import SignedTest, Term, attributes_of
 from penstock.language.patterns import REGEXP, TextTest
 from penstock.language.pools import Column, Pool, width
 from penstock.language.shapes import Group, Grouped
@@ -31,14 +34,16 @@ _NOTHING, _FINDS, _DECIDES = 0, 1, 2
 def cost_of(conjunctions: Iterable[Iterable[Bound]]) -> int:
     """The cost of a filter, given the terms of its conjunctions and their literals."""
     total = 0
+    computed: set[Path] = set()
     for conjunction in conjunctions:
         bound = list(conjunction)
+        computed.update(path for term, _ in bound for path in _computed_paths(term))
         is_test = [isinstance(term, SignedTest) for term, _ in bound]
         grades = [_grade(term, literals) for term, literals in bound]
         total += sum(test and grade < _DECIDES for test, grade in zip(is_test, grades, strict=True))
         if any(is_test) and not any(grades):
             total += EVERY_EVENT - 1
-    return total
+    return total + len(computed)
 
 
 def costs_of(grouped: Grouped, count: int) -> Int64s:
@@ -61,7 +66,7 @@ def costs_of(grouped: Grouped, count: int) -> Int64s:
         tests = np.bincount(conjunction[left], minlength=len(plain))
         found = np.bincount(conjunction[grade > _NOTHING], minlength=len(plain)) > 0
         every = np.where(has_test & ~found, EVERY_EVENT - 1, 0)
-        np.add.at(costs, plain.rows, tests + every)
+        np.add.at(costs, plain.rows, tests + every + _computed_in(plain, conjunction))
     return costs
 
 
@@ -125,6 +130,23 @@ def _text_grade(test: TextTest) -> int:
     if test.mode == REGEXP:
         return _FINDS
     return _DECIDES if test.is_one_text else _FINDS
+
+
+def _computed_in(plain: Conjunctions, conjunction: Int64s) -> Int64s:
+    """How many expressions each plain conjunction has."""
+    paths = [_computed_paths(term) for term in plain.terms]
+    number = {path: n for n, path in enumerate(sorted({p for own in paths for p in own}))}
+    found = np.zeros((len(plain), len(number)), np.bool_)
+    for term, own in enumerate(paths):
+        for path in own:
+            found[conjunction[plain.term == term], number[path]] = True
+    counts: Int64s = found.sum(axis=1)
+    return counts
+
+
+def _computed_paths(term: Term) -> list[Path]:
+    """The computed attributes of a term."""
+    return [a.path for a in attributes_of(term) if a.computed is not None]
 
 
 def _is_range(term: Term) -> bool:

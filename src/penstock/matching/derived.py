@@ -17,7 +17,9 @@ from penstock.base.arrays import Int32s, Int64s
 from penstock.base.columns import descend
 from penstock.base.jit import kernel
 from penstock.language.calls import Path
-from penstock.language.literals import DAY, double_keys
+from penstock.language.computed import find_attribute
+from penstock.language.intervals import DAY
+from penstock.language.literals import double_keys
 from penstock.language.schema import Attribute, Schema
 from penstock.language.types import Kind, Scalar
 from penstock.matching.domains import ByteStrings, Domain, key_column
@@ -136,7 +138,7 @@ class DerivedAttributes:
     ) -> "DerivedAttributes":
         plain: list[AttributeTest] = []
         for test in header["plain"]:
-            left, right = (schema.find(tuple(test[side])) for side in ("left", "right"))
+            left, right = (find_attribute(schema, tuple(test[side])) for side in ("left", "right"))
             assert left is not None
             assert right is not None
             plain.append(AttributeTest(left, test["order"], right))

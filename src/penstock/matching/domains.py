@@ -5,7 +5,7 @@ into the keys that `language.literals` defines, `Domain.cells` finds each key's 
 every kernel sees small integers only.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
-from penstock.base.errors import SchemaError
+from penstock.language.column_values import ColumnValues, column_values, decimal_words
 from penstock.language.key_values import key_value
 from penstock.language.literals import Bounds, double_keys
 from penstock.language.types import Kind, Scalar, Type
@@ -300,77 +300,26 @@ def key_column(column: pa.Array, type_: Type, name: str) -> tuple[KeyColumn, Boo
     valid = _ALL_VALID
     if column.null_count:
         valid = column.is_valid().to_numpy(zero_copy_only=False)
-    values, has_values, to_keys = _KEYS[type_.kind]
-    try:
-        if not has_values(column.type):
-            raise TypeError(f"not {values}")
-        return to_keys(column, type_), valid
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
-        raise SchemaError(
-            f"attribute {name!r} is {type_} in the schema, but the events have {column.type}: {error}"
-        ) from error
+    return _keys(column_values(column, type_, name), type_), valid
 
 
-def _integers(column: pa.Array, _: Scalar) -> Int64s:
-    return _filled(column.cast(pa.int64()))
+def _keys(values: ColumnValues, type_: Scalar) -> KeyColumn:
+    match type_.kind:
+        case Kind.STRING:
+            return ByteStrings.of(values)
+        case Kind.DOUBLE:
+            return double_keys(values)
+        case Kind.DECIMAL if type_.is_wide:
+            return _wide_keys(values)
+    keys: Int64s = values
+    return keys
 
 
-def _booleans(column: pa.Array, _: Scalar) -> Int64s:
-    return _filled(column.cast(pa.int8()).cast(pa.int64()))
-
-
-def _doubles(column: pa.Array, _: Scalar) -> Int64s:
-    filled = pc.fill_null(column.cast(pa.float64()), 0.0)
-    return double_keys(filled.to_numpy(zero_copy_only=False))
-
-
-def _decimals(column: pa.Array, type_: Scalar) -> KeyColumn:
-    column = column.cast(pa.decimal128(38 if type_.is_wide else 18, type_.scale))
-    words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
-    words = words[column.offset : column.offset + len(column)]
-    if not type_.is_wide:
-        return np.ascontiguousarray(words[:, 0])
-    # 16 bytes, most significant first, the sign bit turned: bytes sort as the numbers do.
+def _wide_keys(column: pa.Array) -> ByteStrings:
+    """16 bytes, most significant first, the sign bit turned: bytes sort as the numbers do."""
+    words = decimal_words(column)
     pairs = np.empty((len(column), 2), ">u8")
     pairs[:, 0] = words[:, 1].view(np.uint64) ^ np.uint64(1 << 63)
     pairs[:, 1] = words[:, 0].view(np.uint64)
     offsets = np.arange(len(column) + 1, dtype=np.int64) * 16
     return ByteStrings(offsets, pairs.view(np.uint8).ravel())
-
-
-def _strings(column: pa.Array, _: Scalar) -> ByteStrings:
-    return ByteStrings.of(column)
-
-
-def _dates(column: pa.Array, _: Scalar) -> Int64s:
-    return _filled(column.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()))
-
-
-_PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
-
-
-def _timestamps(column: pa.Array, _: Scalar) -> Int64s:
-    values = _filled(column.cast(pa.int64()))
-    if column.type.unit == "ns":
-        return values // 1_000
-    factor = _PER_MICROSECOND[column.type.unit]
-    return values if factor == 1 else values * factor
-
-
-def _filled(column: pa.Array) -> Int64s:
-    filled: npt.NDArray[np.int64] = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
-    return filled
-
-
-_TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view())
-
-# How the values of a kind are called, whether Arrow's type has them, and how they become keys.
-_KEYS: dict[Kind, tuple[str, Callable[[Any], bool], Callable[[pa.Array, Scalar], KeyColumn]]] = {
-    Kind.BOOLEAN: ("booleans", pa.types.is_boolean, _booleans),
-    Kind.INTEGER: ("integers", pa.types.is_integer, _integers),
-    Kind.DOUBLE: ("doubles", pa.types.is_floating, _doubles),
-    Kind.DECIMAL: ("decimals", pa.types.is_decimal, _decimals),
-    Kind.STRING: ("strings", _TEXT_TYPES.__contains__, _strings),
-    Kind.DATE: ("dates", pa.types.is_date, _dates),
-    Kind.TIMESTAMP: ("timestamps", pa.types.is_timestamp, _timestamps),
-}

@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.base.errors import SchemaError
 from penstock.language.literals import read_date, read_timestamp
 from penstock.language.schema import Schema
-from penstock.language.types import Array, Kind, Scalar, Struct, Type, Unusable, arrow_type
+from penstock.language.types import Array, Kind, Map, Scalar, Struct, Type, Unusable, arrow_type
 
 
 def event_batch(event: Mapping[str, Any], schema: Schema, columns: Iterable[str]) -> pa.RecordBatch:
@@ -39,6 +39,8 @@ def event_batch(event: Mapping[str, Any], schema: Schema, columns: Iterable[str]
 
 
 def _column(value: Any, type_: Type, name: str) -> pa.Array:
+    if isinstance(type_, Map):
+        return pa.array([_pairs(value, type_, name)], arrow_type(type_))
     if isinstance(type_, Unusable):
         # No filter tests it, but an operator may be given it: as it is.
         try:
@@ -46,6 +48,16 @@ def _column(value: Any, type_: Type, name: str) -> pa.Array:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise SchemaError(f"attribute {name!r}: expected {type_}, found {value!r}") from error
     return pa.array([event_value(value, type_, name)], arrow_type(type_))
+
+
+def _pairs(value: Any, type_: Map, name: str) -> list[tuple[str, Any]] | None:
+    """The keys of a map and what it has for each; Arrow gives maps as such pairs, too."""
+    if value is None:
+        return None
+    try:
+        return [(str(k), event_value(v, type_.value, f"{name}[]")) for k, v in dict(value).items()]
+    except (TypeError, ValueError):
+        raise SchemaError(f"attribute {name!r}: expected {type_}, found {value!r}") from None
 
 
 def event_value(value: Any, type_: Type, name: str) -> Any:

@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import pyarrow as pa
+
+from penstock.base.columns import descend
 from penstock.language.calls import Path, event_paths
+from penstock.language.computed import ComputedColumns, event_columns
 from penstock.language.describe import describe
+from penstock.language.expressions import COMPUTED
 from penstock.language.filter_tree import (
     And,
     Binding,
@@ -26,6 +31,7 @@ from penstock.language.filter_tree import (
 )
 from penstock.language.parser import parse
 from penstock.language.schema import Schema
+from penstock.matching.events import event_batch
 from penstock.matching.leaf_truths import CallCost, LeafTruths, Truth
 from penstock.matching.operator_stage import OperatorStage
 from penstock.operators.define import Operators
@@ -121,13 +127,13 @@ def explain(
     """
     tree = parse(text, schema)
     found = leaves(tree)
-    evaluated = LeafTruths(text, tree, schema, event, operators, learned_by)
+    evaluated = LeafTruths(text, tree, schema, event, now, operators, learned_by)
     truths = evaluated.truths
     verdicts = tuple(
         LeafVerdict(
             describe(leaf, holds),
             truth if holds else _not(truth),
-            {".".join(path): _lookup(event, path) for path in _paths(leaf)},
+            _values(leaf, schema, event, now),
             call,
         )
         for (leaf, holds), truth, call in zip(found, truths, evaluated.calls, strict=True)
@@ -170,6 +176,30 @@ def _changes_needed(tree: Tree, truths: Any) -> tuple[int, int]:
 
 def _not(truth: Truth) -> Truth:
     return None if truth is None else not truth
+
+
+def _values(leaf: Leaf, schema: Schema, event: Mapping[str, Any], now: int) -> dict[str, Any]:
+    """What the event has of the attributes that a leaf looks at; of computed ones also what is computed."""
+    found: dict[str, Any] = {}
+    for path in _paths(leaf):
+        if path[0] != COMPUTED:
+            found[".".join(path)] = _lookup(event, path)
+            continue
+        columns = event_columns(schema, [path])
+        batch = event_batch(event, schema, sorted(columns))
+        computed = ComputedColumns(schema, [path])
+        column = descend(computed.add_to(batch, now), path)
+        assert column is not None
+        found[path[1]] = _python_value(column[0])
+        found |= {".".join(p): _lookup(event, p) for p in computed.event_paths()}
+    return found
+
+
+def _python_value(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):  # a time that Python's can't say
+        return str(value.cast(pa.int64()))
 
 
 def _paths(leaf: Leaf) -> list[Path]:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.arrays import Int32s, Int64s, read_only
+from penstock.matching.computed_events import ComputedEvents
 from penstock.matching.engines import Choice, Engine, Hits
 from penstock.matching.engines.batch import BatchEngine
 from penstock.matching.engines.gates import Gate, are_needed
@@ -34,6 +35,7 @@ class LayerMatcher:
         self.engine: Engine = choice.kind(self._core, self.index)
         self.fan = plan.fan
         self._encoder = EventEncoder(self._core)
+        self._computed = ComputedEvents(plan.schema, plan.paths)
         self._lazy = None if self.gate is None else LazyTests(plan.schema, self.gate)
         self._patterns = plan.derived.patterns
         self._one = None
@@ -48,6 +50,7 @@ class LayerMatcher:
     def hits(self, batch: pa.RecordBatch, now: int, most: int) -> Hits:
         """The conjunctions that hold; TooManyHitsError if there are more than `most`, unless for one event."""
         most = UNBOUNDED if batch.num_rows <= 1 else most
+        batch = self.layer.plan.computed.add_to(batch, now)
         cells = self._core.encode(batch)
         hits = self.engine.match(cells, most) if self._core.conjunctions else _NO_HITS
         if self.gate is None:
@@ -61,7 +64,8 @@ class LayerMatcher:
 
     def ids(self, event: Mapping[str, Any], now: int) -> list[int]:
         """The ids of the subscriptions that one event matches, ascending. Not for plans with operators."""
-        cells = self._encoder.cells(event)
+        event = self._computed.add_to(event, now)
+        cells = self._encoder.cells(event, now)
         if self._one is not None:
             found: list[int] = self._one.ids(cells, now).tolist()
             return found
@@ -95,7 +99,7 @@ class LayerMatcher:
         if not gate.is_open(hits):
             return hits
         needed = are_needed(hits.conjunction, *self.fan, *self.layer.leases(now), self.layer.gone)
-        cell_of = functools.cache(lambda test: lazy.cell(test, event, found))
+        cell_of = functools.cache(lambda test: lazy.cell(test, event, found, now))
         kept = needed.copy()
         for n in np.flatnonzero(needed).tolist():
             conjunction = int(hits.conjunction[n])

@@ -59,6 +59,7 @@ class LeafTruths:
         tree: Tree,
         schema: Schema,
         event: Mapping[str, Any],
+        now: int,
         operators: Operators | None,
         learned_by: OperatorStage | None,
     ) -> None:
@@ -68,7 +69,7 @@ class LeafTruths:
         forms = [form for leaf, _ in found for form in _forms(leaf, bindings)]
         forms += [tree] * self.has_variables
         plan = compile_shapes([Shape.of(text, form) for form in forms], schema)
-        batch = event_batch(event, schema, plan.columns)
+        batch = plan.computed.add_to(event_batch(event, schema, plan.columns), now)
         stage = None
         if plan.operators is not None:
             stage = OperatorStage(plan.operators, "naive", operators)

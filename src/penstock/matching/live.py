@@ -34,6 +34,7 @@ from penstock.language.schema import Schema, SchemaLike
 from penstock.language.shapes import Shapes
 from penstock.language.values import Values
 from penstock.matching.compile import compile_plan
+from penstock.matching.computed_events import ComputedEvents
 from penstock.matching.engines.tree_grow import GrowingTree
 from penstock.matching.filter_values import AskedValues, read_conjunctions
 from penstock.matching.layers import Layer, merge_matches
@@ -71,6 +72,7 @@ class _Growing:
     owner: dict[int, int] = field(default_factory=dict)  # box -> subscription
     boxes: dict[int, list[int]] = field(default_factory=dict)  # subscription -> boxes
     numbers: Any = field(default_factory=itertools.count)
+    computed: ComputedEvents | None = None  # of the attributes, when somebody asks
 
     def add(self, sid: int, asked: Sequence[AskedValues]) -> bool:
         """Put a filter into the tree; False if it can't hold it."""
@@ -93,7 +95,10 @@ class _Growing:
             del self.owner[number]
         return numbers is not None
 
-    def match(self, event: Mapping[str, Any]) -> set[int]:
+    def match(self, event: Mapping[str, Any], now: int) -> set[int]:
+        if self.computed is None:
+            self.computed = ComputedEvents(self.schema, self.attribute)
+        event = self.computed.add_to(event, now)
         cells = np.empty((len(self.readers), 1), np.int64)
         for n, (reader, labels) in enumerate(zip(self.readers, self.labels, strict=True)):
             key = reader(event)
@@ -127,6 +132,7 @@ class _Growing:
         if reader is None:
             return False
         self.attribute[path] = len(self.readers)
+        self.computed = None
         self.readers.append(reader)
         self.labels.append(Labels())
         return True
@@ -214,7 +220,7 @@ class LiveMatcher:
         with self._lock:
             state = self._state
             added = state.added
-            found = [s for s in state.growing.match(event) if added[s].expires > moment]
+            found = [s for s in state.growing.match(event, moment) if added[s].expires > moment]
             odd = state.odd_rows()
         found += state.base.match(event, moment)
         if odd is not None:

@@ -29,8 +29,10 @@ import pyarrow as pa
 
 from penstock.base.arrays import AnyArray, Int32s, Int64s, read_only
 from penstock.base.columns import descend
-from penstock.language.schema import Attribute, Schema
-from penstock.language.types import Array
+from penstock.language.calls import Path
+from penstock.language.computed import ComputedColumns, event_columns, find_attribute
+from penstock.language.schema import Schema
+from penstock.language.types import Array, Type
 from penstock.matching.derived import DerivedAttributes
 from penstock.matching.domains import ByteStrings, Cuts, Domain
 from penstock.matching.invariants import (
@@ -95,9 +97,18 @@ class Plan(Shared):
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The event columns that this plan looks at."""
-        paths = [d.path for d in self.domains] + self.derived.paths()
-        names = {path[0] for path in paths}
+        names = event_columns(self.schema, self.paths)
         return tuple(sorted(names | self.operators.columns() if self.operators else names))
+
+    @property
+    def paths(self) -> list[Path]:
+        """The attributes that this plan looks at, computed ones among them."""
+        return [d.path for d in self.domains] + self.derived.paths()
+
+    @cached_property
+    def computed(self) -> ComputedColumns:
+        """The computed attributes that this plan looks at."""
+        return ComputedColumns(self.schema, self.paths)
 
     @cached_property
     def subscriber_column(self) -> pa.LargeStringArray:
@@ -114,7 +125,10 @@ class Plan(Shared):
         return position if position < len(self.ids) and self.ids[position] == sid else None
 
     def encode(self, batch: pa.RecordBatch) -> Int32s:
-        """The cells of a batch of events: one row per attribute, one column per event."""
+        """The cells of a batch of events: one row per attribute, one column per event.
+
+        The batch must have the computed attributes of the plan (`computed`).
+        """
         cells = np.empty((self.attributes, batch.num_rows), np.int32)
         for number, domain in enumerate(self.domains):
             column = descend(batch, domain.path)
@@ -182,8 +196,8 @@ class Plan(Shared):
         if header.get("operators") is not None:
             operators = OperatorPlan.assemble(header["operators"], arrays)
             schema = schema.with_operators(operators.signatures)
-        domains = [(tuple(p), _attribute(schema, tuple(p)).type) for p in header["domains"]]
-        arrays_of = [(tuple(p), _attribute(schema, tuple(p)).type) for p in header["elements"]]
+        domains = [(tuple(p), _type_at(schema, tuple(p))) for p in header["domains"]]
+        arrays_of = [(tuple(p), _type_at(schema, tuple(p))) for p in header["elements"]]
         cuts = Cuts.from_arrays("domains", arrays)
         cuts.check()
         of_elements = Cuts.from_arrays("elements", arrays)
@@ -213,10 +227,10 @@ class Plan(Shared):
         )
 
 
-def _attribute(schema: Schema, path: tuple[str, ...]) -> Attribute:
-    attribute = schema.find(path)
+def _type_at(schema: Schema, path: Path) -> Type:
+    attribute = find_attribute(schema, path)
     assert attribute is not None, path
-    return attribute
+    return attribute.type
 
 
 def _strings(strings: ByteStrings) -> pa.LargeStringArray:

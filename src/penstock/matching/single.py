@@ -8,7 +8,7 @@ rarer (decimals, arrays, attributes compared with each other) takes the way of a
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from penstock.base.arrays import Bytes, Int32s, Int64s
 from penstock.base.columns import descend
 from penstock.base.errors import SchemaError
 from penstock.base.jit import kernel
-from penstock.language.literals import double_key
+from penstock.language.computed import ComputedColumns, event_columns, find_attribute
+from penstock.language.literals import NAN_KEY, double_key
 from penstock.language.schema import Schema
 from penstock.language.types import Kind, Scalar
+from penstock.matching.computed_events import has_computed_key
 from penstock.matching.domains import ByteStrings
 from penstock.matching.engines.gates import Gate, LonePattern, cells_of
 from penstock.matching.events import event_batch, event_value
@@ -26,7 +28,6 @@ from penstock.matching.kernels import FALSE, TRUE, UNKNOWN, byte_cells
 from penstock.matching.plan import Plan
 from penstock.matching.text_patterns import FoundPatterns, TextPatterns
 
-_NAN_KEY = int(np.array([np.nan]).view(np.int64)[0])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _INT64 = 1 << 63
@@ -50,7 +51,11 @@ class EventEncoder:
         number = text = 0
         for row, domain in enumerate(plan.domains):
             type_, count = domain.type, len(domain.cuts)
-            if isinstance(type_, Scalar) and type_.kind is Kind.STRING:
+            if has_computed_key(domain.path, type_):
+                assert isinstance(type_, Scalar)
+                self._numbers.append((domain.path, type_, _given))
+                number_spans.append((row, number, number + count))
+            elif isinstance(type_, Scalar) and type_.kind is Kind.STRING:
                 self._texts.append((domain.path, type_))
                 text_spans.append((row, text, text + count))
             elif isinstance(type_, Scalar) and type_.kind in _KEYS:
@@ -75,10 +80,14 @@ class EventEncoder:
         paths = [plan.domains[row].path for row in self._slow]
         paths += [path for _, test in self._tests for path in test.paths()]
         paths += [domain.path for domain in plan.derived.elements]
-        self._columns = sorted({path[0] for path in paths})
+        self._computed = ComputedColumns(plan.schema, paths)
+        self._columns = sorted(event_columns(plan.schema, paths))
 
-    def cells(self, event: Mapping[str, Any]) -> Int32s:
-        """The cells of one event: as many rows as the plan has attributes, one column."""
+    def cells(self, event: Mapping[str, Any], now: int) -> Int32s:
+        """The cells of one event: as many rows as the plan has attributes, one column.
+
+        The event must have the computed attributes of the plan (`computed_events`).
+        """
         plan = self._plan
         out = np.empty((plan.attributes, 1), np.int32)
         if self._numbers:
@@ -87,8 +96,8 @@ class EventEncoder:
             self._text_cells(event, out)
         if len(self._patterns):
             self._pattern_cells(event, out)
-        if self._columns:
-            self._rest(event, out)
+        if self._columns or self._computed:
+            self._rest(event, out, now)
         return out
 
     def _number_cells(self, event: Mapping[str, Any], out: Int32s) -> None:
@@ -150,10 +159,10 @@ class EventEncoder:
             text = texts[patterns.attribute[number]]
             out[first + number, 0] = patterns.text_cell(number, text)
 
-    def _rest(self, event: Mapping[str, Any], out: Int32s) -> None:
+    def _rest(self, event: Mapping[str, Any], out: Int32s, now: int) -> None:
         """What takes the way of a batch."""
         plan = self._plan
-        batch = event_batch(event, plan.schema, self._columns)
+        batch = self._computed.add_to(event_batch(event, plan.schema, self._columns), now)
         for row in self._slow:
             column = descend(batch, plan.domains[row].path)
             assert column is not None
@@ -183,16 +192,19 @@ class LazyTests:
         self._schema = schema
         self._gate = gate
 
-    def cell(self, number: int, event: Mapping[str, Any], found: FoundPatterns | None) -> int:
-        """The cell of a test, for an event and the patterns that were found in it."""
+    def cell(
+        self, number: int, event: Mapping[str, Any], found: FoundPatterns | None, now: int
+    ) -> int:
+        """The cell of a test, for an event that has the computed attributes, and the patterns that were found in it."""
         if found is not None and self._gate.is_found(number):
             return self._gate.found_cell(found, number)
         test = self._gate.lazy_test(number)
         if isinstance(test, LonePattern):
             path = test.paths()[0]
             return test.patterns.text_cell(test.number, _text(_descend(event, path), _STRING, path))
-        names = sorted({path[0] for path in test.paths()})
-        batch = event_batch(event, self._schema, names)
+        paths = test.paths()
+        batch = event_batch(event, self._schema, sorted(event_columns(self._schema, paths)))
+        batch = ComputedColumns(self._schema, paths).add_to(batch, now)
         return int(cells_of(test, batch, np.zeros(1, np.int32))[0])
 
 
@@ -201,10 +213,12 @@ KeyReader = Callable[[Mapping[str, Any]], int | bytes | None]
 
 def key_reader(schema: Schema, path: tuple[str, ...]) -> KeyReader | None:
     """How to read the key of one attribute from an event, None being NULL; None if it isn't of a common kind."""
-    attribute = schema.find(path)
+    attribute = find_attribute(schema, path)
     if attribute is None or not isinstance(attribute.type, Scalar):
         return None
     type_ = attribute.type
+    if has_computed_key(path, type_):
+        return lambda event: cast(int | None, _descend(event, path))
     if type_.kind is Kind.STRING:
 
         def read_text(event: Mapping[str, Any]) -> bytes | None:
@@ -251,6 +265,12 @@ def _text(value: Any, type_: Scalar, path: tuple[str, ...]) -> str | None:
     return text
 
 
+def _given(value: Any) -> int:
+    """Of computed attributes: the key is what the event has."""
+    key: int = value
+    return key
+
+
 def _integer(value: Any) -> int:
     if type(value) is not int:
         raise TypeError
@@ -262,7 +282,7 @@ def _integer(value: Any) -> int:
 def _double(value: Any) -> int:
     if type(value) is not float:
         raise TypeError
-    return double_key(value) if value == value else _NAN_KEY
+    return double_key(value) if value == value else NAN_KEY
 
 
 def _boolean(value: Any) -> int:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
+from penstock.base.arrays import Bools, Bytes, Int32s, Int64s, read_only
 from penstock.base.jit import kernel
 from penstock.language.patterns import ANY_CHARACTER, ANY_TEXT
 from penstock.matching.invariants import (
@@ -107,7 +107,8 @@ def build_trie(roots: int, needles: Sequence[tuple[int, bytes, int]]) -> Trie:
     pattern = np.array([needles[n][2] for n in order], np.int32)
     root_of = np.array([needles[n][0] for n in order], np.int64)
     begins = np.searchsorted(root_of, np.arange(roots + 1))
-    return Trie(*_build(begins, start, data, pattern))
+    child, label, first, found = _build(begins, start, data, pattern)
+    return Trie(read_only(child), read_only(label), read_only(first), read_only(found))
 
 
 @kernel
@@ -153,7 +154,7 @@ def search_texts(
 ) -> tuple[Int32s, Int32s, Bools, int]:
     """The patterns of a root that hold for each text: text and pattern of each pair, and whether RE2 is still to say.
 
-    Pairs are ascending, each once. Stops at more than `most` pairs; the last number is how many there are.
+    Pairs are ascending, each once. Stops at more than `most` pairs. The last number is of how many RE2 is to say it.
     """
     text, pattern = np.empty(64, np.int32), np.empty(64, np.int32)
     asked = np.empty(64, np.bool_)
@@ -192,8 +193,12 @@ def search_texts(
                 count += 1
             if count > most:
                 break
-        count = _in_order(pattern, asked, before, count)
-    return text[:count], pattern[:count], asked[:count], count
+        if count <= most:
+            count = _in_order(pattern, asked, before, count)
+    waiting = 0
+    for i in range(count):
+        waiting += asked[i]
+    return text[:count], pattern[:count], asked[:count], waiting
 
 
 @kernel

@@ -113,7 +113,7 @@ class TextPatterns:
             ByteStrings.of(bodies),
             np.array(lengths, np.int32),
             read_only(np.array(tasks, np.int32)),
-            Trie(*map(read_only, build_trie(len(paths), needles))),
+            build_trie(len(paths), needles),
         )
 
     @staticmethod
@@ -140,9 +140,10 @@ class TextPatterns:
         return found
 
     @cached_property
-    def is_searched(self) -> Bools:
-        """Which attributes have patterns with needles."""
-        return np.bincount(self.attribute[self.indexed], minlength=len(self.paths)) > 0
+    def searched(self) -> list[int]:
+        """The attributes that have patterns with needles."""
+        found: list[int] = np.unique(self.attribute[self.indexed]).tolist()
+        return found
 
     # --- evaluating ----------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class TextPatterns:
         """The patterns with needles that hold; None if there may be more than `most` of them."""
         columns = [text_column(batch, path) for path in self.paths]
         keys: list[Int64s] = []
-        for root in np.flatnonzero(self.is_searched).tolist():
+        for root in self.searched:
             column = columns[root]
             if column is not None:
                 found = self._search(_text_run(column), root, most)
@@ -164,8 +165,9 @@ class TextPatterns:
     def find_in(self, texts: Sequence[str | None]) -> Int64s:
         """The patterns with needles that hold for one event, ascending, given the values of `paths`."""
         keys: list[Int64s] = []
-        for root, text in enumerate(texts):
-            if text is not None and self.is_searched[root]:
+        for root in self.searched:
+            text = texts[root]
+            if text is not None:
                 data = np.frombuffer(text.encode() or b"\0", np.uint8)
                 size = len(data) if text else 0
                 run = TextRun(read_only(np.array([0, size], np.int64)), data, _ALL_VALID)
@@ -202,13 +204,15 @@ class TextPatterns:
         return TRUE if _holds(self.test(number), text.encode()) else FALSE
 
     def _search(self, texts: TextRun, root: int, most: int) -> Int64s | None:
-        text, pattern, asked, count = search_texts(
+        text, pattern, asked, waiting = search_texts(
             texts, root, self.trie, self._programs, lower_table(), most
         )
-        if count > most:
+        if len(text) > most:
             return None
-        keys: Int64s = text.astype(np.int64) * len(self) + pattern
-        if not asked.any():
+        keys: Int64s = pattern.astype(np.int64)
+        if len(texts.offsets) > 2:
+            keys += text.astype(np.int64) * len(self)
+        if not waiting:
             return keys
         holds = ~asked
         holds[asked] = self._ask(texts, text[asked], pattern[asked])

@@ -77,6 +77,8 @@ class ArgumentColumn:
     def value(self, row: int) -> Any:
         """The value of one event; a ValueError if it can't be converted."""
         found = self._array[row].as_py()
+        if found is not None and pa.types.is_map(self._array.type):
+            return dict(found)
         return found if self._convert is None or found is None else self._convert(found)
 
     def is_null(self, row: int) -> bool:

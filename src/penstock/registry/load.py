@@ -125,7 +125,6 @@ def load_incoming(
     started = time.monotonic()
     errors = row_errors(incoming)
     costs = _examine(incoming.filters, rules, errors, bar("checking"))
-    _raise_unless(options.skip_bad, errors, incoming)
     secrets = new_tickets(len(incoming)) if options.tickets else None
     advance = bar("writing")
     with store.turn() as turn:

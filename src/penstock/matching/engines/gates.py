@@ -31,6 +31,7 @@ import pyarrow as pa
 from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s, offsets, read_only, runs
 from penstock.base.jit import kernel
 from penstock.language.calls import Path
+from penstock.language.computed import columns_at
 from penstock.matching.derived import AttributeTest, DerivedAttributes
 from penstock.matching.engines.interface import Hits, TooManyHitsError
 from penstock.matching.engines.text_access import TextAccess, access_patterns, text_arrays
@@ -368,10 +369,9 @@ LazyTest = AttributeTest | LonePattern | DerivedAttributes
 def cells_of(test: LazyTest, batch: pa.RecordBatch, events: Int32s) -> Int32s:
     """The cells of a test for some events of a batch, which are in ascending order, each once."""
     out = np.full(len(events), UNKNOWN, np.int32)
-    names = {path[0] for path in test.paths()}.intersection(batch.schema.names)
-    if not names:
+    some = columns_at(batch, test.paths())
+    if some is None:
         return out
-    some = batch.select(sorted(names))
     if len(events) < batch.num_rows:
         some = some.take(pa.array(events))
     if isinstance(test, DerivedAttributes):
