@@ -378,7 +378,6 @@ FORBIDDEN = [
     "a = $1",
     "a = @x",
     "items[1] = 1",
-    "o['p'] IS NULL",
     "s[1:2] = 'a'",
     "[1, 2] = items",
     "{'a': 1} = o",
