@@ -10,16 +10,19 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from penstock.base.checked_files import checksum_of
 from penstock.registry.bad_rows import WRONG_CHECKSUM
 from penstock.registry.databases import Database
 from penstock.registry.queries import FEW, Ids, all_columns, among, is_intact
-from penstock.registry.records import utc_time
+from penstock.registry.records import Record, utc_time
+from penstock.registry.statements import Statement
 from penstock.registry.tables import history as history_table
 from penstock.registry.tables import subscriptions
 
+_forget = Statement(delete(history_table).where(history_table.c.id == bindparam("gone")))
+_keep = Statement(insert(history_table))
 _COLUMNS = tuple(column.name for column in history_table.columns if column.name != "checksum")
 
 
@@ -74,6 +77,15 @@ def note_ends(database: Database, connection: Connection, ids: Ids, ending: Endi
             for row in bad
         ]
     keep_ended(database, connection, rows)
+
+
+def note_end(connection: Connection, record: Record, ending: Ending) -> None:
+    """The same of one whose row was read: ten times as fast."""
+    time = record.expires if ending.time is None else ending.time
+    row = (record.id, record.subscriber, record.filter, ending.how, ending.reason, time)
+    says = dict(zip(_COLUMNS, row, strict=True))
+    _forget.run(connection, gone=record.id)
+    _keep.run(connection, **says, checksum=checksum_of(says))
 
 
 def keep_ended(database: Database, connection: Connection, rows: Iterable[EndedRow]) -> None:

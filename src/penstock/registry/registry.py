@@ -242,9 +242,7 @@ class Registry(ReadableRegistry):
         with self._store.turn() as turn:
             now = self._clock()
             record = check_ticket(turn, id, ticket, now)
-            turn.remove(
-                [record.id], Ending("unsubscribed", "somebody who has its ticket did so", now)
-            )
+            turn.end(record, Ending("unsubscribed", "somebody who has its ticket did so", now))
 
     def remove(self, id: int) -> None:  # noqa: A002
         """Remove a subscription without its ticket: for whoever runs the registry, and so may write to its tables.

@@ -39,7 +39,7 @@ def set_aside(store: Store, sid: int, reason: str, now: int) -> bool:
         record = turn.find(sid, now)
         if record is None:
             return False
-        turn.remove([sid], Ending("set aside", reason, now))
+        turn.end(record, Ending("set aside", reason, now))
         row = {"id": sid, "subscriber": record.subscriber, "filter": record.filter}
         row |= {"reason": reason, "time": now}
         turn.connection.execute(delete(set_aside_table).where(set_aside_table.c.id == sid))

@@ -26,7 +26,7 @@ from penstock.registry.details import (
     keep_details,
     keep_many_details,
 )
-from penstock.registry.history import Ending, note_ends
+from penstock.registry.history import Ending, note_end, note_ends
 from penstock.registry.queries import (
     FEW,
     Head,
@@ -72,6 +72,10 @@ _remove = (
         checksum=bindparam("summed"),
     )
 )
+_forget_one = {
+    table: Statement(delete(table).where(table.c.id == bindparam("gone")))
+    for table in (subscriptions, costs, details, resyncs)
+}
 _count = Statement(
     update(registry).values(
         schema=bindparam("now_schema"),
@@ -171,6 +175,14 @@ class Turn:
         if not ids:
             return
         note_ends(self._database, self.connection, np.array(ids, np.int64), ending)
+        self._leave_tombstones(ids)
+
+    def end(self, record: Record, ending: Ending) -> None:
+        """The same of one subscription that was found."""
+        note_end(self.connection, record, ending)
+        self._leave_tombstones([record.id])
+
+    def _leave_tombstones(self, ids: Sequence[int]) -> None:
         first, self.sequence = self.sequence + 1, self.sequence + len(ids)
         gone = [
             {"gone": sid, "number": number, "summed": checksum_of_tombstone(sid, number)}
@@ -229,6 +241,9 @@ class Turn:
             self._forget(table, ids)
 
     def _forget(self, table: Table, ids: Ids) -> None:
+        if len(ids) == 1:
+            _forget_one[table].run(self.connection, gone=int(ids[0]))
+            return
         for start in range(0, len(ids), FEW):
             few = among(table.c.id, ids[start : start + FEW])
             self.connection.execute(delete(table).where(few))
