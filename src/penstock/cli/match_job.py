@@ -15,8 +15,7 @@ import typer
 from penstock.base.errors import PenstockError
 from penstock.cli.event_files import EventFiles, Events, good_events, read_events
 from penstock.cli.given_subscriptions import is_file, open_subscriptions, registry_schema
-from penstock.cli.reading_bar import reading_bar, size_of
-from penstock.cli.spark import session
+from penstock.cli.spark import session, task_bar
 from penstock.cli.target import STDOUT, OutputTarget
 from penstock.cli.terminal import check_reader, count, put_bytes, refusals_text, say, warn
 
@@ -78,7 +77,7 @@ def run_match(job: MatchJob) -> dict[str, Any]:
                 say(_inferred_text(frame))
             if refused:
                 _refuse(refused, job.skip_bad)
-            with reading_bar(spark, "matching", size_of(job.files.path)):
+            with task_bar(spark, "matching"):
                 write = _print if job.matches.path == STDOUT else _save
                 summary = write(frame, ref, job)
         if job.dead_letters is not None:

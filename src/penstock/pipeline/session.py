@@ -32,7 +32,6 @@ _ON_ONE_MACHINE = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
-    "spark.executor.heartbeatInterval": "1s",  # how often it says what it has read
     # Events reach Python workers through a socket in the file system: a quarter less overhead than through TCP.
     "spark.python.unix.domain.socket.enabled": "true",
 }
