@@ -17,7 +17,7 @@ from tests.sizes import PATIENCE
 from penstock import Subscriptions
 from penstock.cli import stream
 from penstock.cli.stream import _LiveScreen
-from penstock.pipeline import BatchMetrics, Metrics
+from penstock.pipeline import BatchMetrics, Metrics, retries
 from penstock.pipeline.checkpoint_locks import hold
 from penstock.pipeline.metrics import Report
 
@@ -178,6 +178,9 @@ def test_a_signal_stops_it_cleanly(penstock: Penstock, pipeline: Path, stop) -> 
         program.kill()
     first, *batches, last = screen
     assert first.endswith("Ctrl-C stops it.\n")
+    waits = [line for line in batches if line.startswith("stopping: waiting for the micro-batch")]
+    assert len(waits) == 1, "".join(screen)
+    batches.remove(waits[0])
     for number, line in enumerate(batches):
         assert line.startswith(f"kind filter  batch {number}  published "), "".join(screen)
     assert last.endswith(f"0 dead letters in {len(batches)} micro-batches\n"), "".join(screen)
@@ -212,12 +215,16 @@ def test_the_screen_on_a_terminal(monkeypatch) -> None:
 
 
 @pytest.mark.spark
-def test_a_pipeline_that_fails_is_exit_code_1(spark, penstock: Penstock, pipeline: Path) -> None:
-    """What its sink raised is told, in a line."""
+def test_a_pipeline_that_fails_is_exit_code_1(
+    spark, penstock: Penstock, pipeline: Path, monkeypatch
+) -> None:
+    """What its sink raised is told, in a line, once all tries have failed."""
+    monkeypatch.setattr(retries, "PAUSES", (0.0,))
     text = pipeline.read_text()
     sink = next(line for line in text.splitlines() if line.startswith("sink:"))
     pipeline.write_text(text.replace(sink, "sink: {format: python, function: 'json:loads'}"))
     result = penstock("run", "pipeline.yaml", "--once")
     assert result.exit_code == 1
-    assert "the pipeline failed: TypeError: the JSON object must be" in result.stderr
+    failed = "the pipeline failed: micro-batch 0 is parked: the sink failed 2 times, at last with TypeError: the JSON"
+    assert failed in result.stderr
     assert "Traceback" not in result.stderr
