@@ -155,7 +155,13 @@ def test_a_comment_is_no_pattern(text: str, kind: str) -> None:
 
 def test_kinds_are_examined_together_as_one_by_one() -> None:
     """The errors and the costs of a mixture are those of each text alone."""
-    texts = ["price LIKE '%5'", "//*", "SELECT * FROM Stocks WHERE Symbol LIKE '%x%'", "//", "a <"]
+    texts = [
+        "price NOT LIKE '%5'",
+        "//*",
+        "SELECT * FROM Stocks WHERE Symbol NOT LIKE '%x%'",
+        "//",
+        "a <",
+    ]
     rules = Rules(catalog=CATALOG)
     errors, costs = examine_all(pa.chunked_array([texts]), range(5), rules, lambda done: None)
     assert sorted(errors) == [3, 4]

@@ -9,7 +9,6 @@ never hidden in them.
 """
 
 import difflib
-import itertools
 import re
 from collections import deque
 from collections.abc import Iterable
@@ -109,11 +108,11 @@ def _condition_tokens(text: str) -> list[Token]:
             token.col -= token.line == 1
     else:
         tokens = _tokens(text)
-    for token, after in itertools.zip_longest(tokens, tokens[1:]):
-        is_word = token.token_type in _STATEMENTS or token.text.lower() == "if"
-        is_called = after is not None and after.token_type is TokenType.L_PAREN
-        if is_word and not is_called and token.text.isidentifier():
-            token.token_type = TokenType.IDENTIFIER
+    words = [n for n, t in enumerate(tokens) if t.token_type in _STATEMENTS or t.text in _IFS]
+    for n in words:
+        is_called = n + 1 < len(tokens) and tokens[n + 1].token_type is TokenType.L_PAREN
+        if not is_called and tokens[n].text.isidentifier():
+            tokens[n].token_type = TokenType.IDENTIFIER
     return tokens
 
 
@@ -191,6 +190,7 @@ def _place(tree: exp.Expr, variables: list[tuple[str, int, int]]) -> None:
 _COMMAND = re.compile(
     r"\s*(?:call|execute|explain|fetch|optimize|prepare|rename|reset|vacuum)\b", re.IGNORECASE
 )
+_IFS = frozenset({"if", "IF", "If", "iF"})
 _STATEMENTS = frozenset(
     {
         TokenType.ALTER, TokenType.COMMAND, TokenType.DROP, TokenType.EXECUTE, TokenType.FETCH, TokenType.FORCE,
