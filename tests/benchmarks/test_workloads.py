@@ -83,7 +83,7 @@ def test_a_database_finds_the_same(name: str) -> None:
     workload = replace(workload, events=aimed_events(workload))
     database = DuckContestant(workload)
     found = np.diff(matcher(workload).match_batch(workload.events).offsets.to_numpy())
-    assert found.sum() > 30
+    assert found.sum() > (30 if name == "search" else 50)  # few searches are for the same words
     step = 20
     for start in range(0, workload.events.num_rows, step):
         database.load(workload.events.slice(start, step))

@@ -93,7 +93,7 @@ class Joins:
 
     def read(self):
         join_snapshots._read_set_aside.cache_clear()
-        join_snapshots._read_plan.cache_clear()
+        join_snapshots._read_statistics.cache_clear()
         return self.snapshots.latest(), self.snapshots.subscriptions(2)
 
 

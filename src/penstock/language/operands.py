@@ -115,9 +115,11 @@ class Operands:
         while isinstance(inner, exp.Neg):  # no deeper than `syntax` allows
             negative = not negative
             inner = inner.this
+        if isinstance(inner, exp.Literal) and inner.is_string:
+            raise self.error(node, "'-' doesn't take string")
         if not negative:
             return self.operand(inner)
-        if isinstance(inner, exp.Literal) and not inner.is_string:
+        if isinstance(inner, exp.Literal):
             return self.literal(inner, negative)
         return self.computed(node)
 

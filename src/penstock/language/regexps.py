@@ -69,8 +69,8 @@ def compiled(source: str) -> Any:
 def required_literals(source: str) -> tuple[str, ...]:
     """Texts of which every match has at least one; none if that isn't known.
 
-    >>> required_literals("cheap +(flight|hotel)s?")
-    ('flight', 'hotel')
+    >>> required_literals("cheap +(flight|hotel)s?"), required_literals("big (flight|hotel)s?")
+    (('cheap ',), ('flight', 'hotel'))
     >>> required_literals("colou?r")
     ('colo',)
     """

@@ -87,7 +87,7 @@ def _past(end: End | None) -> End | None:
     if end is None or not end.included:
         return end
     if end.value >= datetime.datetime.max.replace(tzinfo=datetime.UTC):
-        return None
+        return end  # nanoseconds don't reach so far: there is no fraction
     return End(end.value + datetime.timedelta(microseconds=1), False)
 
 
