@@ -28,6 +28,7 @@ def _run(
         levels=None,
         letters=str(folder / "letters"),
         costs=None,
+        lost=None,
         plan=str(folder / PLAN),
         explode=explode,
     )
@@ -98,6 +99,7 @@ def test_strings_that_are_no_text_are_dead_letters(tmp_path: Path) -> None:
         levels=None,
         letters=str(tmp_path / "letters"),
         costs=None,
+        lost=None,
         plan=str(tmp_path / PLAN),
         explode=False,
     )
