@@ -23,8 +23,8 @@ stocks-and-reviews: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.stocks_and_reviews
 
 # A group of tests (see tests/conftest.py) runs in one process, long groups first; lint and bounds checks beside them.
-# Three processes for two cores: tests that wait for Spark, or for a clock, leave theirs to another.
-PYTEST = $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --durations=20
+# Four processes for two cores: tests that wait for Spark, or for a clock, leave theirs to others.
+PYTEST = $(BIN)/python -m pytest -n 4 --no-loadscope-reorder --durations=20
 CHECKS = $(VENV)/checks.log
 BESIDE = $(MAKE) --no-print-directory lint test-bounds ARGS=$(1) > $(CHECKS) 2>&1 & checks=$$!; code=0;
 
