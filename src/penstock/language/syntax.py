@@ -159,8 +159,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> tuple[int, list[tuple[str, 
         steps = steps + 1 if kind is TokenType.DOT else steps if is_step else 0
         if kind is TokenType.L_BRACKET:  # `a[1][1]`, in which each subscript is a level
             subscripts = subscripts + 1 if before is TokenType.R_BRACKET else 0
-        before = kind
-        is_step = kind is TokenType.DOT
+        before, is_step = kind, kind is TokenType.DOT
         if steps >= MAX_STEPS:
             reason = f"a path has at most {MAX_STEPS} names"
             raise FilterError(text, reason, *place, hint="no schema nests deeper")
