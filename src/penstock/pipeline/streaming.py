@@ -69,8 +69,8 @@ class Pipeline:
     - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read and
       write it; it may be a URI (`s3://bucket/folder`).
     - `metadata`: whether notifications carry the metadata of their subscriptions, in a column of that name.
-    - `metrics`: a file to which the figures of each micro-batch are appended as JSON lines, or a function that is called
-      with them (`pipeline.metrics.BatchMetrics`).
+    - `metrics`: a file to which the figures of each micro-batch are appended as JSON lines, or a function that is
+      called with them (`pipeline.metrics.BatchMetrics`).
 
     Of events: `event_time` and `event_id` are the attributes that tell when an event happened (for the latency) and
     which it is (for the `notification_id`); `operators` are those that filters may call, by default those of the

@@ -1,4 +1,4 @@
-"""The parts of a service file: the log, retention, TLS, who may do what, limits, what runs beside. `settings` has the whole.
+"""The parts of a service file: the log, retention, TLS, limits, what runs beside. `settings` has the whole.
 
 They are models like those of pipeline files (`pipeline.config_parts`), checked and worded in the same way.
 """
@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from penstock.base.durations import microseconds
 from penstock.base.errors import CatalogError
 from penstock.base.yaml_texts import YamlError, read_yaml
+from penstock.delivery.feeds import Retention
 from penstock.joins.catalog import Catalog
 from penstock.pipeline.config_parts import (
     EventSourcePart,
@@ -22,15 +23,17 @@ from penstock.pipeline.config_parts import (
     Part,
     Settings,
     Text,
+    accepted_by,
     made_from,
     refusing,
 )
 from penstock.pipeline.config_words import describe_kind
 from penstock.pipeline.sources import Source
+from penstock.server.http_settings import HttpLimits
+from penstock.server.publishing import InboxLimits
+from penstock.server.publishing.published import POSITION
 
-POSITION, TIME = "_position", "_time"
-"""What the service adds to everything that is published: its number, and when it was accepted."""
-
+_OF_SPARK = "spark."
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {
     f"{unit[0]}ib": 1 << (10 * power) for power, unit in enumerate(("kb", "mb", "gb", "tb"), 1)
@@ -134,20 +137,34 @@ class KafkaPart(Part):
     """host:port,host:port"""
     topic: Text = "penstock"
     """what the names of the topics begin with"""
-    options: Settings = {}
+    options: Settings = Field(default_factory=dict)
     """of the producer, and with the prefix spark. those of Spark's reader"""
+
+    @property
+    def producer_options(self) -> dict[str, str]:
+        """What the producer is given."""
+        return {k: v for k, v in self.options.items() if not k.startswith(_OF_SPARK)}
+
+    @property
+    def reader_options(self) -> dict[str, str]:
+        """What Spark's reader is given."""
+        given = self.options.items()
+        return {k.removeprefix(_OF_SPARK): v for k, v in given if k.startswith(_OF_SPARK)}
 
 
 LogPart = Annotated[FilesPart | KafkaPart, Field(discriminator="format")]
 
 
 class RetentionPart(Part):
-    """How long feeds keep notifications. What is older, or too much, is dropped: a reader who comes too late gets 410."""
+    """How long feeds keep notifications. Who comes too late for one that was dropped is told so, with 410."""
 
-    age: Length = 7 * 86_400.0
+    age: Annotated[Text, accepted_by(Retention)] = "7 days"
     """how old a notification may become"""
-    size: Bytes = 10_000_000_000
+    size: Bytes = 4 * 1024**3
     """what all feeds together may take"""
+
+    def make(self) -> Retention:
+        return Retention(self.age, self.size)
 
 
 class TlsPart(Part):
@@ -163,7 +180,7 @@ class PublishedJoinsPart(JoinsPart):
     """How changes of tables are written. Which of two changes of a tuple is the later one, their order here says."""
 
     version: Text = POSITION
-    """a column with a number that grows with each change of a tuple; by default they count in the order of acceptance"""
+    """a column with a number that grows with each change of a tuple; by default the order of acceptance counts"""
 
 
 class SourcesPart(Part):
@@ -175,26 +192,47 @@ class SourcesPart(Part):
     """their attribute that tells when an event happened"""
     event_id: Text | None = None
     """their attribute that tells which event it is"""
-    tables: dict[str, Annotated[Source, made_from(OwnSchemaPart)]] = {}
+    tables: dict[str, Annotated[Source, made_from(OwnSchemaPart)]] = Field(default_factory=dict)
     """tables whose changes come from elsewhere: by the names of the catalogue"""
     documents: Annotated[Source, made_from(OwnSchemaPart)] | None = None
     """documents from elsewhere"""
 
 
 class LimitsPart(Part):
-    """What one request, one key or one address may ask for."""
+    """What one request, one caller or one address may ask for."""
 
-    body: Bytes = 8_000_000
-    """bytes of a request"""
-    records: int = Field(10_000, ge=1)
+    body: Bytes = HttpLimits.body_bytes
+    """of a request"""
+    records: int = Field(HttpLimits.records, ge=1)
     """events, changes or documents of a request"""
-    filter: int = Field(65_536, ge=1)
-    """characters of a subscription"""
-    subscriptions: int = Field(1_000_000, ge=1)
-    """of a key or, without keys, of all together"""
-    requests: int = Field(1_000, ge=1)
-    """a second, of a key or an address; ten times as many at once"""
-    connections: int = Field(20_000, ge=1)
-    """that follow feeds, of an address"""
-    waiting: Bytes = 64_000_000
-    """what may wait to be written to the disk: more is answered with 429"""
+    text: Bytes = HttpLimits.text_bytes
+    """of a subscription"""
+    subscriptions: int = Field(HttpLimits.subscriptions, ge=1)
+    """of one subscriber"""
+    requests: int = Field(int(HttpLimits.requests_per_second), ge=1)
+    """a second, of a key or of an address without one"""
+    burst: int = Field(HttpLimits.burst, ge=1)
+    """at once"""
+    connections: int = Field(HttpLimits.connections, ge=1)
+    """of all together"""
+    address_connections: int = Field(HttpLimits.connections_per_address, ge=1)
+    """of one address"""
+    queued: Bytes = InboxLimits.queued_bytes
+    """what may wait to be written to the disk; more is answered with 429"""
+    waiting: Bytes = InboxLimits.waiting_bytes
+    """what may wait on the disk to be matched; more is answered with 429"""
+
+    def make(self) -> HttpLimits:
+        return HttpLimits(
+            body_bytes=self.body,
+            records=self.records,
+            text_bytes=self.text,
+            subscriptions=self.subscriptions,
+            requests_per_second=self.requests,
+            burst=self.burst,
+            connections=self.connections,
+            connections_per_address=self.address_connections,
+        )
+
+    def of_inbox(self) -> InboxLimits:
+        return InboxLimits(queued_bytes=self.queued, waiting_bytes=self.waiting)

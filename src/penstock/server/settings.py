@@ -8,8 +8,8 @@
     spark: {master: "spark://master:7077"}
     tls: {certificate: cert.pem, key: key.pem}
 
-A file has the form of pipeline files, and is checked like them (`pipeline.config`): all problems at once, with hints. What
-stands on the command line wins over the file.
+A file has the form of pipeline files, and is checked like them (`pipeline.config`): all problems at once, with hints.
+What stands on the command line wins over the file.
 """
 
 import json
@@ -52,6 +52,7 @@ from penstock.pipeline.joins.match import JoinOptions
 from penstock.pipeline.schema_texts import read_schema
 from penstock.pipeline.sink_parts import MadeSinks
 from penstock.pipeline.triggers import AVAILABLE_NOW, trigger_of
+from penstock.server.http_settings import HttpSettings
 from penstock.server.setting_parts import (
     FilesPart,
     KafkaPart,
@@ -131,10 +132,12 @@ class Settings(Part):
     """where notifications go besides feeds: a list of sinks"""
     spark: SparkPart = SparkPart()
     tls: TlsPart | None = None
-    publish: Literal["anybody", "keys"] = "keys"
-    """who may publish once there are keys: anybody, or those with a key for it"""
-    cors: list[Text] = []
+    anonymous: bool = False
+    """whether anybody may publish, although there are keys"""
+    cors: list[Text] = Field(default_factory=list)
     """origins whose pages may use the service, like https://example.org"""
+    hosts: list[Text] = Field(default_factory=list)
+    """names under which it is reached besides loopback ones, while it is open to all"""
     limits: LimitsPart = LimitsPart()
 
     _given: dict[str, Any] = PrivateAttr(default_factory=dict)
@@ -188,6 +191,16 @@ class Settings(Part):
         shown = f"[{host}]" if ":" in host else host
         return f"http{'s' if self.tls else ''}://{shown}:{self.port}"
 
+    @property
+    def summary(self) -> str:
+        """The service in a few words."""
+        matched = "live" if self.match == "live" else f"on Spark ({self.spark.master})"
+        return f"{self.data}, matched {matched}"
+
+    def http(self) -> HttpSettings:
+        """What the web side is told."""
+        return HttpSettings(self.limits.make(), self.anonymous, tuple(self.cors), tuple(self.hosts))
+
 
 _KNOWN_KEYS = {
     **KNOWN_KEYS,
@@ -202,7 +215,10 @@ _KNOWN_KEYS = {
 
 
 def read_settings(path: str | Path | None, given: Mapping[str, Any] | None = None) -> Settings:
-    """Read and check a service file, with what the command line gives; a `SettingsError` with everything that is wrong."""
+    """Read and check a service file, with what the command line gives.
+
+    A `SettingsError` has everything that is wrong.
+    """
     value: Any = {}
     if path is not None:
         try:

@@ -3,8 +3,8 @@
     parent ── JSON lines on its stdin ──▶ child ── JSON lines on its stdout ──▶ parent
                                             └── whatever it says else ──▶ a log file
 
-The child ends when its stdin does: whatever kills the parent, ends the child. It has a session of its own, so that Ctrl-C
-in a terminal reaches the parent alone, which then ends the child in order.
+The child ends when its stdin does: whatever kills the parent, ends the child. It has a session of its own, so that
+Ctrl-C in a terminal reaches the parent alone, which then ends the child in order.
 """
 
 import asyncio
