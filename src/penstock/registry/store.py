@@ -79,13 +79,21 @@ class Store:
         with self.reading() as connection:
             return find_end(connection, sid)
 
+    def ids_of(self, subscriber: str, now: int, limit: int) -> tuple[int, ...]:
+        """The ids of a subscriber's live subscriptions, in order, `limit` at most."""
+        wanted = select(_s.id).where(_s.subscriber == subscriber, live(now)).order_by(_s.id)
+        with self.reading() as connection:
+            return tuple(connection.scalars(wanted.limit(limit)))
+
     def records(
-        self, subscriber: str | None, now: int | None, limit: int | None
+        self, subscriber: str | None, now: int | None, limit: int | None, after: int | None = None
     ) -> Iterator[tuple[Record, Details]]:
         """Subscriptions in order of id, of one subscriber or of all, live at `now` or all; read page by page."""
         wanted = [not_(_s.removed) if now is None else live(now)]
         if subscriber is not None:
             wanted.append(_s.subscriber == subscriber)
+        if after is not None:
+            wanted.append(_s.id > after)
         statement = select(*all_columns).where(*wanted).order_by(_s.id)
         left = sys.maxsize if limit is None else limit
         while left > 0:
