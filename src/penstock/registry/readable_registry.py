@@ -253,6 +253,16 @@ class ReadableRegistry:
         """
         return self._store.ids_of(subscriber, self._clock(), limit)
 
+    def count_of(self, subscriber: str) -> int:
+        """How many live subscriptions a subscriber has.
+
+        >>> from penstock import Subscriptions
+        >>> subs = Subscriptions(); _ = subs.subscribe("alice", "price > 5")
+        >>> subs.count_of("alice"), subs.count_of("bob")
+        (1, 0)
+        """
+        return self._store.count(self._clock(), subscriber)
+
     def __len__(self) -> int:
         return self._store.count(self._clock())
 

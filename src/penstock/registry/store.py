@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import Connection, func, insert, not_, or_, select
+from sqlalchemy import Connection, and_, func, insert, not_, or_, select
 
 from penstock.base.errors import RegistryError
 from penstock.matching.subscription_rows import Changes, Rows
@@ -116,10 +116,11 @@ class Store:
             bad += bad_details(connection)
         return sorted(bad, key=lambda row: row.id)
 
-    def count(self, now: int) -> int:
-        """How many subscriptions are live."""
+    def count(self, now: int, subscriber: str | None = None) -> int:
+        """How many subscriptions are live: all, or a subscriber's."""
+        wanted = live(now) if subscriber is None else and_(live(now), _s.subscriber == subscriber)
         with self.reading() as connection:
-            return connection.scalar(select(func.count()).where(live(now))) or 0
+            return connection.scalar(select(func.count()).where(wanted)) or 0
 
     def active(self, now: int) -> Rows:
         """All live subscriptions in order of id, at one sequence number."""
