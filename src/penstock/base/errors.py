@@ -169,5 +169,11 @@ class ConfigError(PipelineError, _ManyProblems):
     where = "pipeline description"
 
 
+class SettingsError(ConfigError):
+    """A service description with problems: all of them at once."""
+
+    where = "service description"
+
+
 class ExpensiveSubscription(UserWarning):
     """A subscription that will cost much more than most: the message says why."""
