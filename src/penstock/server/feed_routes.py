@@ -37,7 +37,9 @@ async def subscribers_feed(call: Call, live: LiveReads) -> Response:
     """All feeds of a subscriber, for a key that is bound to it or an admin's."""
     name, caller = call.request.path_params["name"], call.caller
     if caller.subscriber is None and not caller.is_admin:
-        raise Problem("forbidden", "this needs a key that is bound to the subscriber, or an admin's")
+        raise Problem(
+            "forbidden", "this needs a key that is bound to the subscriber, or an admin's"
+        )
     caller.require_subscriber(name)
     if (wrong := subscriber_error(name)) is not None:
         raise Problem("not-found", wrong)
@@ -115,9 +117,7 @@ async def _long_poll(
 
 def _page(page: FeedPage, headers: dict[str, str]) -> Response:
     body = "[" + ",".join(notification(row, sid) for sid, row in page.rows) + "]"
-    return Response(
-        body.encode(), headers=headers | _progress(page), media_type="application/json"
-    )
+    return Response(body.encode(), headers=headers | _progress(page), media_type="application/json")
 
 
 def _progress(page: FeedPage) -> dict[str, str]:
@@ -187,15 +187,41 @@ def feed_operations(live: LiveReads) -> list[Operation]:
         204: Answer("Nothing came in time; read on at the same offset", headers=offsets),
         304: Answer("It is as it was", headers=offsets),
     }
-    head = {200: Answer("The feed is there", headers={"Stream-Next-Offset": offsets["Stream-Next-Offset"]})}
+    head = {
+        200: Answer(
+            "The feed is there", headers={"Stream-Next-Offset": offsets["Stream-Next-Offset"]}
+        )
+    }
     name = Parameter("name", "path", "The subscriber", {"type": "string", "minLength": 1}, True)
     one, all_ = partial(one_feed, live=live), partial(subscribers_feed, live=live)
     own, together = "/v1/feeds/{id}", "/v1/subscribers/{name}/feed"
     own_parameters, together_parameters = [ID, *parameters, ticket], [name, *parameters]
     problems, tag = ("bad-offset", "gone", "conflict"), "feeds"
     return [
-        Operation("GET", own, one, "readFeed", "Read a subscription's feed", "ticket", answers, own_parameters, None, problems, tag),
-        Operation("HEAD", own, one, "seeFeed", "See where a feed ends", "ticket", head, [ID, ticket], tag=tag),
+        Operation(
+            "GET",
+            own,
+            one,
+            "readFeed",
+            "Read a subscription's feed",
+            "ticket",
+            answers,
+            own_parameters,
+            None,
+            problems,
+            tag,
+        ),
+        Operation(
+            "HEAD",
+            own,
+            one,
+            "seeFeed",
+            "See where a feed ends",
+            "ticket",
+            head,
+            [ID, ticket],
+            tag=tag,
+        ),
         Operation(
             "GET",
             together,
@@ -209,7 +235,15 @@ def feed_operations(live: LiveReads) -> list[Operation]:
             problems,
             tag,
         ),
-        Operation("HEAD", together, all_, "seeSubscriber", "See where they end", "subscribe", head, [name], tag=tag),
+        Operation(
+            "HEAD",
+            together,
+            all_,
+            "seeSubscriber",
+            "See where they end",
+            "subscribe",
+            head,
+            [name],
+            tag=tag,
+        ),
     ]
-
-
