@@ -1,4 +1,8 @@
-"""The service: publish, subscribe and receive over HTTP.
+"""The service: publish, subscribe and receive over HTTP. Read `service` first, then `app`.
 
+service         everything put together;  settings: what it is to be like;  serving: on the network, until it is stopped
 publishing/     what is published, until Spark, Kafka or the live matcher takes it over
+spark_side      matching on Spark, in a child process (spark_child);  live_side: in a thread of this one
+hub             the newest rows of all feeds in memory, for the connections that wait for them
+app             the routes: subscriptions, publishing, feeds, what operators of the service ask
 """
