@@ -12,7 +12,6 @@ import contextlib
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -26,12 +25,21 @@ from penstock.server.changing_over import let_go, matched_by, move_all, note_sid
 from penstock.server.data_folder import DataFolderLock
 from penstock.server.http_settings import HttpSettings
 from penstock.server.hub import Hub
+from penstock.server.live_reads import LiveReads
 from penstock.server.live_side import LiveSide
 from penstock.server.matching_state import Matching
-from penstock.server.publishing import EventSchema, FileMover, Inbox, KafkaMover, Moving
-from penstock.server.publishing.published import Mover
 from penstock.server.published_segments import PublishedSegments
-from penstock.server.service_db import ServiceDatabase
+from penstock.server.publishing import (
+    BodyLimits,
+    ChangeNames,
+    EventSchema,
+    FileMover,
+    Inbox,
+    KafkaMover,
+    Moving,
+    Publisher,
+)
+from penstock.server.publishing.published import POSITION, Mover
 from penstock.server.setting_parts import FilesPart, KafkaPart
 from penstock.server.settings import Settings
 from penstock.server.spark_side import SparkSide
@@ -71,7 +79,10 @@ class Service:
             opened.callback(self.feeds.close)
             self.inbox = Inbox(folder / "inbox.db", settings.limits.of_inbox())
             opened.callback(self.inbox.close)
+            self.publisher = self._publisher()
+            opened.callback(self.publisher.close)
             self.hub = Hub(self.feeds)
+            self.live_reads = LiveReads()
             self._segments = PublishedSegments(folder)
             self._at_the_end = opened.pop_all()
         self._moving: Moving | None = None
@@ -124,6 +135,7 @@ class Service:
 
     async def stop_streams(self) -> None:
         """Let all who wait for notifications go."""
+        self.live_reads.stop()
         await self.hub.close()
 
     async def _change_over(self) -> None:
@@ -141,6 +153,17 @@ class Service:
         note_side(folder, side)
 
     # --- its parts ---------------------------------------------------------------------------------
+
+    def _publisher(self) -> Publisher:
+        joins, limits = self.settings.joins, self.http.limits
+        version = ChangeNames.version if joins.version == POSITION else joins.version
+        return Publisher(
+            self.inbox,
+            self.schema,
+            self.registry.catalog,
+            changes=ChangeNames(joins.op, version, joins.before_image),
+            limits=BodyLimits(body=limits.body_bytes, records=limits.records),
+        )
 
     def _side(self) -> Matching:
         settings = self.settings
