@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from penstock.base.kernel_watchers import watch_kernels
-from penstock.cli import explain, list_command, load_command, serve, stream, who
+from penstock.cli import explain, keys, list_command, load_command, serve, stream, who
 from penstock.cli import match as batch
 from penstock.cli import registry_commands as registry
 from penstock.cli import view_plans as plan
@@ -80,6 +80,7 @@ def demo(
 
 _SUBSCRIPTIONS = "Subscriptions"
 _EVENTS = "Events"
+_SERVICE = "Service"
 _INSTALLATION = "Installation"
 
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.subscribe)
@@ -90,7 +91,8 @@ app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.unsubscribe)
 app.command("list", rich_help_panel=_SUBSCRIPTIONS)(list_command.list_)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(load_command.load)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.sweep)
-app.command(rich_help_panel=_EVENTS)(serve.serve)
+app.command(rich_help_panel=_SERVICE)(serve.serve)
+app.add_typer(keys.app, rich_help_panel=_SERVICE)
 app.command(rich_help_panel=_EVENTS)(batch.match)
 app.command(rich_help_panel=_EVENTS)(stream.run)
 app.command(rich_help_panel=_EVENTS)(explain.explain)
