@@ -1,7 +1,7 @@
 """A service in a process of its own, as users start it; publishers and readers that don't give up; who is to be killed.
 
-A publisher numbers its requests and repeats one until it is answered, whatever happens to the service meanwhile. A reader
-goes on at the offset that it has read up to. So a test knows exactly what must come out.
+A publisher numbers its requests and repeats one until it is answered, whatever happens to the service meanwhile. A
+reader goes on at the offset that it has read up to. So a test knows exactly what must come out.
 """
 
 import contextlib
@@ -164,7 +164,9 @@ class Feed:
 
     def wait_for(self, count: int) -> list[dict[str, Any]]:
         """Read until there are so many notifications; all of them."""
-        until(lambda: self.read("long-poll") >= 0 and len(self.got) >= count, f"{count} of {self.got}")
+        until(
+            lambda: self.read("long-poll") >= 0 and len(self.got) >= count, f"{count} of {self.got}"
+        )
         return self.got
 
 

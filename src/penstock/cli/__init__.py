@@ -1,8 +1,8 @@
 """The command line: `penstock subscribe | update | renew | unsubscribe | list | load | sweep | match | run | who | …`.
 
 Each module has the commands of one kind: `registry_commands` (of one subscription), `list_command`, `load_command`,
-`match` (what it does is in `match_job`), `stream`, `explain`, `who`, `view_plans`, `warm_up`; `terminal` says what goes
-to which stream and how errors become exit codes, `options` and `open_registry` hold what commands share, `signals` and
+`match` (what it does is in `match_job`), `stream`, `serve`, `explain`, `who`, `view_plans`, `warm_up`; `terminal` says
+what goes to which stream and how errors become exit codes, `options` and `open_registry` hold what commands share, `signals` and
 `spark` see to it that Spark starts and ends quietly, `progress` says what a long one is doing.
 
 Commands import what they need when they run: `penstock --help` must not wait for Spark.
@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from penstock.base.kernel_watchers import watch_kernels
-from penstock.cli import explain, list_command, load_command, stream, who
+from penstock.cli import explain, keys, list_command, load_command, serve, stream, who
 from penstock.cli import match as batch
 from penstock.cli import registry_commands as registry
 from penstock.cli import view_plans as plan
@@ -80,6 +80,7 @@ def demo(
 
 _SUBSCRIPTIONS = "Subscriptions"
 _EVENTS = "Events"
+_SERVICE = "Service"
 _INSTALLATION = "Installation"
 
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.subscribe)
@@ -90,6 +91,8 @@ app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.unsubscribe)
 app.command("list", rich_help_panel=_SUBSCRIPTIONS)(list_command.list_)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(load_command.load)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.sweep)
+app.command(rich_help_panel=_SERVICE)(serve.serve)
+app.add_typer(keys.app, rich_help_panel=_SERVICE)
 app.command(rich_help_panel=_EVENTS)(batch.match)
 app.command(rich_help_panel=_EVENTS)(stream.run)
 app.command(rich_help_panel=_EVENTS)(explain.explain)

@@ -109,7 +109,9 @@ class Call:
         given = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
         body = await self.body()
         if body and given != "application/json" and not given.endswith("+json"):
-            raise Problem("unsupported-media-type", "send JSON, with Content-Type: application/json")
+            raise Problem(
+                "unsupported-media-type", "send JSON, with Content-Type: application/json"
+            )
         try:
             return msgspec.json.decode(body or b"{}", type=kind)
         except msgspec.ValidationError as error:
@@ -130,7 +132,9 @@ class Call:
                 known = f"known are {', '.join(names)}" if names else "there are none"
                 raise Problem("bad-parameter", f"unknown parameter {name[:100]!r}: {known}")
             if name in found:
-                raise Problem("bad-parameter", f"the parameter {name} is given twice", parameter=name)
+                raise Problem(
+                    "bad-parameter", f"the parameter {name} is given twice", parameter=name
+                )
             found[name] = value
         return found
 
@@ -139,9 +143,7 @@ class Call:
         if name not in given:
             return default
         if not re.fullmatch(r"[0-9]{1,19}", given[name]) or not 1 <= int(given[name]) <= most:
-            raise Problem(
-                "bad-parameter", f"{name} is a number from 1 to {most}", parameter=name
-            )
+            raise Problem("bad-parameter", f"{name} is a number from 1 to {most}", parameter=name)
         return int(given[name])
 
     def preferred_wait(self) -> int | None:

@@ -37,7 +37,9 @@ async def subscribers_feed(call: Call, live: LiveReads) -> Response:
     """All feeds of a subscriber, for a key that is bound to it or an admin's."""
     name, caller = call.request.path_params["name"], call.caller
     if caller.subscriber is None and not caller.is_admin:
-        raise Problem("forbidden", "this needs a key that is bound to the subscriber, or an admin's")
+        raise Problem(
+            "forbidden", "this needs a key that is bound to the subscriber, or an admin's"
+        )
     caller.require_subscriber(name)
     if (wrong := subscriber_error(name)) is not None:
         raise Problem("not-found", wrong)
@@ -83,7 +85,7 @@ async def _feed(call: Call, live: LiveReads, reader: FeedReader) -> Response:
     }
     if _matches(call.request.headers.get("if-none-match", ""), tag):
         return Response(status_code=304, headers=headers | _progress(page))
-    live.sent(len(page.rows))
+    live.sent += len(page.rows)
     return _page(page, headers)
 
 
@@ -107,7 +109,7 @@ async def _long_poll(
     if not page.rows:
         headers |= {"Cache-Control": "no-store", "Stream-Up-To-Date": "true"}
         return Response(status_code=204, headers=headers | _progress(page))
-    live.sent(len(page.rows))
+    live.sent += len(page.rows)
     tag = f'"{reader.name}:{offset_text(page.rows[0][1].number)}:{offset_text(page.next)}"'
     headers |= {"ETag": tag, "Cache-Control": _AT_THE_TAIL if page.up_to_date else _IMMUTABLE}
     return _page(page, headers)
@@ -115,9 +117,7 @@ async def _long_poll(
 
 def _page(page: FeedPage, headers: dict[str, str]) -> Response:
     body = "[" + ",".join(notification(row, sid) for sid, row in page.rows) + "]"
-    return Response(
-        body.encode(), headers=headers | _progress(page), media_type="application/json"
-    )
+    return Response(body.encode(), headers=headers | _progress(page), media_type="application/json")
 
 
 def _progress(page: FeedPage) -> dict[str, str]:
@@ -187,15 +187,41 @@ def feed_operations(live: LiveReads) -> list[Operation]:
         204: Answer("Nothing came in time; read on at the same offset", headers=offsets),
         304: Answer("It is as it was", headers=offsets),
     }
-    head = {200: Answer("The feed is there", headers={"Stream-Next-Offset": offsets["Stream-Next-Offset"]})}
+    head = {
+        200: Answer(
+            "The feed is there", headers={"Stream-Next-Offset": offsets["Stream-Next-Offset"]}
+        )
+    }
     name = Parameter("name", "path", "The subscriber", {"type": "string", "minLength": 1}, True)
     one, all_ = partial(one_feed, live=live), partial(subscribers_feed, live=live)
     own, together = "/v1/feeds/{id}", "/v1/subscribers/{name}/feed"
     own_parameters, together_parameters = [ID, *parameters, ticket], [name, *parameters]
     problems, tag = ("bad-offset", "gone", "conflict"), "feeds"
     return [
-        Operation("GET", own, one, "readFeed", "Read a subscription's feed", "ticket", answers, own_parameters, None, problems, tag),
-        Operation("HEAD", own, one, "seeFeed", "See where a feed ends", "ticket", head, [ID, ticket], tag=tag),
+        Operation(
+            "GET",
+            own,
+            one,
+            "readFeed",
+            "Read a subscription's feed",
+            "ticket",
+            answers,
+            own_parameters,
+            None,
+            problems,
+            tag,
+        ),
+        Operation(
+            "HEAD",
+            own,
+            one,
+            "seeFeed",
+            "See where a feed ends",
+            "ticket",
+            head,
+            [ID, ticket],
+            tag=tag,
+        ),
         Operation(
             "GET",
             together,
@@ -209,7 +235,15 @@ def feed_operations(live: LiveReads) -> list[Operation]:
             problems,
             tag,
         ),
-        Operation("HEAD", together, all_, "seeSubscriber", "See where they end", "subscribe", head, [name], tag=tag),
+        Operation(
+            "HEAD",
+            together,
+            all_,
+            "seeSubscriber",
+            "See where they end",
+            "subscribe",
+            head,
+            [name],
+            tag=tag,
+        ),
     ]
-
-

@@ -81,9 +81,7 @@ class Subscribing:
         check_metadata(wish.metadata)
         lease_length(wish.lease)
 
-    def _add(
-        self, wish: NewSubscription, ticket: str | None, tail: int, checked: Checked
-    ) -> Made:
+    def _add(self, wish: NewSubscription, ticket: str | None, tail: int, checked: Checked) -> Made:
         self._count(wish.subscriber)
         sid, shown = self._registry.subscribe(
             wish.subscriber, wish.subscription, wish.lease, wish.metadata, ticket=ticket, warn=False

@@ -134,7 +134,8 @@ async def list_subscriptions(call: Call) -> Response:
         call.caller.require_subscriber(subscriber)
     elif not call.caller.is_admin:
         raise Problem(
-            "forbidden", "a key that is bound to no subscriber lists none: use one that is, or an admin's"
+            "forbidden",
+            "a key that is bound to no subscriber lists none: use one that is, or an admin's",
         )
     kind, names = given.get("kind"), [one.name for one in KINDS]
     if kind is not None and kind not in names:
@@ -199,8 +200,12 @@ def subscription_operations(subscribing: Subscribing) -> list[Operation]:
             "Subscribe",
             "subscribe",
             {
-                201: Answer("It is made", json_of(Subscribed), {"Location": "Where it is", **applied}),
-                200: Answer("An earlier request with this Idempotency-Key has made it", json_of(Subscribed)),
+                201: Answer(
+                    "It is made", json_of(Subscribed), {"Location": "Where it is", **applied}
+                ),
+                200: Answer(
+                    "An earlier request with this Idempotency-Key has made it", json_of(Subscribed)
+                ),
             },
             [
                 Parameter(
@@ -234,7 +239,9 @@ def subscription_operations(subscribing: Subscribing) -> list[Operation]:
                     "kind", "query", "Of which kind", {"enum": [kind.name for kind in KINDS]}
                 ),
                 Parameter("search", "query", "Texts, names or ids that contain this", text),
-                Parameter("after", "query", "From where to go on: `next` of the last page", ID.schema),
+                Parameter(
+                    "after", "query", "From where to go on: `next` of the last page", ID.schema
+                ),
                 Parameter(
                     "limit",
                     "query",
@@ -244,7 +251,9 @@ def subscription_operations(subscribing: Subscribing) -> list[Operation]:
             ],
             tag=tag,
         ),
-        Operation("GET", path, show, "getSubscription", "See a subscription", "ticket", one, [ID], tag=tag),
+        Operation(
+            "GET", path, show, "getSubscription", "See a subscription", "ticket", one, [ID], tag=tag
+        ),
         Operation(
             "PATCH",
             path,
