@@ -10,8 +10,9 @@ the network.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -36,10 +37,11 @@ from penstock.server.publishing import (
     FileMover,
     Inbox,
     KafkaMover,
+    Mover,
     Moving,
     Publisher,
 )
-from penstock.server.publishing.published import POSITION, Mover
+from penstock.server.publishing.published import POSITION
 from penstock.server.setting_parts import FilesPart, KafkaPart
 from penstock.server.settings import Settings
 from penstock.server.spark_side import SparkSide
@@ -79,9 +81,9 @@ class Service:
             opened.callback(self.feeds.close)
             self.inbox = Inbox(folder / "inbox.db", settings.limits.of_inbox())
             opened.callback(self.inbox.close)
+            self.hub = Hub(self.feeds)
             self.publisher = self._publisher()
             opened.callback(self.publisher.close)
-            self.hub = Hub(self.feeds)
             self.live_reads = LiveReads()
             self._segments = PublishedSegments(folder)
             self._at_the_end = opened.pop_all()
@@ -130,13 +132,12 @@ class Service:
         if self._moving is not None:
             await asyncio.to_thread(self._moving.close)
         await self.matching.stop()
-        await self.stop_streams()
+        await self.hub.close()
         await asyncio.to_thread(self._at_the_end.close)
 
-    async def stop_streams(self) -> None:
+    def stop_streams(self) -> None:
         """Let all who wait for notifications go."""
         self.live_reads.stop()
-        await self.hub.close()
 
     async def _change_over(self) -> None:
         """Take over from the other side, if that had the records last."""
@@ -154,17 +155,6 @@ class Service:
 
     # --- its parts ---------------------------------------------------------------------------------
 
-    def _publisher(self) -> Publisher:
-        joins, limits = self.settings.joins, self.http.limits
-        version = ChangeNames.version if joins.version == POSITION else joins.version
-        return Publisher(
-            self.inbox,
-            self.schema,
-            self.registry.catalog,
-            changes=ChangeNames(joins.op, version, joins.before_image),
-            limits=BodyLimits(body=limits.body_bytes, records=limits.records),
-        )
-
     def _side(self) -> Matching:
         settings = self.settings
         if settings.match == "spark":
@@ -179,6 +169,15 @@ class Service:
             engine=settings.engine,
             dead_letters=settings.folder / "dead-letters",
         )
+
+    def _publisher(self) -> Publisher:
+        joins, limits = self.settings.joins, self.http.limits
+        names = ChangeNames(op=joins.op, before=joins.before_image)
+        if joins.version != POSITION:
+            names = replace(names, version=joins.version)
+        most = BodyLimits(body=limits.body_bytes, records=limits.records)
+        catalog = self.registry.catalog if self.settings.match == "spark" else None
+        return Publisher(self.inbox, self.schema, catalog, changes=names, limits=most)
 
     def _start_moving(self) -> Moving:
         side = self.matching
@@ -226,11 +225,11 @@ def _nothing() -> None:
     """Nobody is to be told."""
 
 
-async def _repeat(work: Callable[[], "asyncio._CoroutineLike[None]"], pause: float) -> None:
+async def _repeat(work: Callable[[], Awaitable[None]], pause: float) -> None:
     """Do something again and again; what fails is logged, and tried again."""
     while True:
         await asyncio.sleep(pause)
         try:
             await work()
-        except Exception:
+        except Exception:  # noqa: BLE001  whatever it is
             _log.exception("housekeeping failed, and is tried again")
