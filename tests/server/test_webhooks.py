@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.delivery.receiver import SECRET, Answer, receiver, reply
+from tests.server.web import web_service
 from tests.sizes import PATIENCE
 
 from penstock.base.durations import utc_now
@@ -282,3 +283,44 @@ def test_private_addresses_are_not_posted_to(url):
         assert failure is not None
         assert "no public address" in failure.reason
         assert not found.received
+
+
+def test_webhooks_over_http(tmp_path):
+    """A subscription is made with its webhook, which its ticket lets one see, resume, replace, remove."""
+    with receiver() as found, web_service(tmp_path) as web:
+        wish = {"delivery": {"webhook": {"url": found.url, "secret": SECRET}}}
+        made = web.subscribe("price > 5", wish=wish)
+        path = f"/v1/subscriptions/{made['id']}/webhook"
+        assert made["webhook"]["state"] == "delivering"
+        assert web.post("/v1/events", {"price": 7.0}).status_code == 202
+        wait_until(lambda: bool(found.received))
+        (told,) = found.received[0].notifications
+        assert (told["subscription"], told["event"]["price"]) == (made["id"], 7.0)
+        shown = web.get(path, made["ticket"]).json()
+        assert "secret" not in shown
+        assert shown["url"] == found.url
+        assert web.get(path, "0" * 64).status_code == 404
+        assert web.post(f"{path}/resume", ticket=made["ticket"]).status_code == 200
+        bad = web.ask("PUT", path, made["ticket"], json={"url": "ftp://example.org"})
+        assert (bad.status_code, bad.json()["type"]) == (422, "urn:penstock:problem:invalid-value")
+        other = web.ask("PUT", path, made["ticket"], json={"url": found.url}).json()
+        assert other["secret"].startswith("whsec_")
+        assert web.ask("DELETE", path, made["ticket"]).status_code == 204
+        assert web.get(path, made["ticket"]).status_code == 404
+
+
+def test_a_webhook_ends_with_its_subscription(tmp_path):
+    """Cancelled or expired: nothing is posted any more, and nothing of it is kept."""
+    with receiver() as found, web_service(tmp_path) as web:
+        wish = {"delivery": {"webhook": {"url": found.url, "secret": SECRET}}}
+        first, second = (web.subscribe("price > 5", wish=wish) for _ in range(2))
+        path = f"/v1/subscriptions/{first['id']}"
+        assert web.ask("DELETE", path, first["ticket"]).status_code == 204
+        web.service.registry.remove(second["id"])
+        web.run(web.service.webhooks.keep_only(web.service._is_there))
+        for one in (first, second):
+            assert web.run(web.service.webhooks.find(one["id"])) is None
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    asyncio.run(until(condition))

@@ -27,7 +27,8 @@ from urllib.parse import SplitResult, urlsplit
 from penstock.base.durations import microseconds
 from penstock.base.errors import PipelineError
 
-_PREFIX = "whsec_"
+SECRET = "whsec_"
+"""What a secret begins with."""
 _HEADER = re.compile(r"[A-Za-z0-9_-]+")
 _OURS = ("webhook-", "content-", "transfer-encoding", "host")
 _KEY_BYTES = range(24, 65)
@@ -200,9 +201,9 @@ def read_keys(secret: str) -> tuple[bytes, ...]:
     """The keys of secrets, with spaces between several. No message repeats one."""
     try:
         keys = tuple(
-            base64.b64decode(one.removeprefix(_PREFIX), validate=True)
+            base64.b64decode(one.removeprefix(SECRET), validate=True)
             for one in secret.split()
-            if one.startswith(_PREFIX)
+            if one.startswith(SECRET)
         )
     except (binascii.Error, ValueError):
         keys = ()
@@ -212,7 +213,7 @@ def read_keys(secret: str) -> tuple[bytes, ...]:
         or not keys
     ):
         raise PipelineError(
-            f"the secret of a webhook is {_PREFIX} and the base64 of 24 to 64 random bytes; several have spaces between"
+            f"the secret of a webhook is {SECRET} and the base64 of 24 to 64 random bytes; several have spaces between"
         )
     return keys
 

@@ -30,6 +30,41 @@ Time = Annotated[str, Meta(description="RFC 3339, UTC", examples=["2026-01-31T12
 Offset = Annotated[str, Meta(description="Of a feed; opaque", examples=["0000000000000042"])]
 
 
+class NewWebhook(Struct, forbid_unknown_fields=True):
+    """Where to post to. Without a secret one is made, and shown in the answer."""
+
+    url: Annotated[str, Meta(max_length=2048, examples=["https://example.org/hook"])]
+    secret: Annotated[str, Meta(max_length=1024)] | UnsetType = UNSET
+    offset: (
+        Annotated[
+            Offset, Meta(description="Of the feed: where to begin. By default with what comes next")
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class ShownWebhook(Struct):
+    """How a webhook stands. Its secret is shown only when it is given."""
+
+    url: str
+    state: Annotated[
+        str,
+        Meta(
+            description="delivering, failing, or set-aside: nothing is posted until it is resumed"
+        ),
+    ]
+    offset: Annotated[Offset, Meta(description="Of the first notification that wasn't taken")]
+    tries: Annotated[int, Meta(description="Requests in a row that weren't taken")]
+    reason: Annotated[str | None, Meta(description="Why the last of them wasn't")]
+    secret: str | UnsetType = UNSET
+
+
+class Delivery(Struct, forbid_unknown_fields=True):
+    """How notifications reach the subscriber, besides the feed."""
+
+    webhook: NewWebhook
+
+
 class NewSubscription(Struct, forbid_unknown_fields=True):
     """What is subscribed to, by whom, for how long."""
 
@@ -37,6 +72,7 @@ class NewSubscription(Struct, forbid_unknown_fields=True):
     subscription: SubscriptionText
     lease: LeaseText = "1 day"
     metadata: Metadata = {}
+    delivery: Delivery | UnsetType = UNSET
 
 
 class Subscribed(Struct):
@@ -52,6 +88,7 @@ class Subscribed(Struct):
     matching: Annotated[
         bool, Meta(description="Whether all that is published from now on is matched with it")
     ]
+    webhook: ShownWebhook | UnsetType = UNSET
 
 
 class ShownSubscription(Struct):

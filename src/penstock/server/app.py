@@ -34,6 +34,7 @@ from penstock.server.service_parts import Parts
 from penstock.server.subscribing import Subscribing
 from penstock.server.subscription_routes import subscription_operations
 from penstock.server.threads import Threads
+from penstock.server.webhook_routes import webhook_operations
 
 _EXPOSED = (
     "ETag",
@@ -63,6 +64,7 @@ def create_app(parts: Parts, pages: Iterable[BaseRoute] = ()) -> Starlette:
     keys = IdempotencyKeys(parts.settings.folder / "service.db")
     operations = [
         *subscription_operations(Subscribing(parts.registry, parts.feeds, keys, limits)),
+        *webhook_operations(),
         *explain_operations(),
         *publish_operations(figures),
         *feed_operations(parts.live_reads),
@@ -83,7 +85,7 @@ def create_app(parts: Parts, pages: Iterable[BaseRoute] = ()) -> Starlette:
             Middleware(
                 CORSMiddleware,
                 allow_origins=origins,
-                allow_methods=["GET", "HEAD", "POST", "PATCH", "DELETE"],
+                allow_methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
                 allow_headers=["*"],
                 expose_headers=list(_EXPOSED),
             )

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.base.durations import utc_now
-from penstock.base.errors import PenstockError
+from penstock.base.errors import PenstockError, UnknownSubscription
 from penstock.delivery.feeds import LIVE, FeedStore, open_feeds
 from penstock.pipeline.session import check_java
 from penstock.registry import Subscriptions
@@ -45,6 +45,8 @@ from penstock.server.publishing.published import POSITION
 from penstock.server.setting_parts import FilesPart, KafkaPart
 from penstock.server.settings import Settings
 from penstock.server.spark_side import SparkSide
+from penstock.server.webhooks.webhook_delivery import WebhookDelivery
+from penstock.server.webhooks.webhook_table import WebhookTable
 
 _log = logging.getLogger("penstock.server")
 
@@ -82,6 +84,11 @@ class Service:
             self.inbox = Inbox(folder / "inbox.db", settings.limits.of_inbox())
             opened.callback(self.inbox.close)
             self.hub = Hub(self.feeds)
+            table = WebhookTable(folder / "service.db")
+            opened.callback(table.close)
+            self.webhooks = WebhookDelivery(
+                table, self.hub, settings.webhooks.make(settings.is_local)
+            )
             self.publisher = self._publisher()
             opened.callback(self.publisher.close)
             self.live_reads = LiveReads()
@@ -113,6 +120,7 @@ class Service:
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         await self.hub.start()
+        await self.webhooks.start()
         await self._change_over()
         await self.matching.start()
         self._moving = self._start_moving()
@@ -132,6 +140,7 @@ class Service:
         if self._moving is not None:
             await asyncio.to_thread(self._moving.close)
         await self.matching.stop()
+        await self.webhooks.close()
         await self.hub.close()
         await asyncio.to_thread(self._at_the_end.close)
 
@@ -219,6 +228,14 @@ class Service:
 
     async def _prune(self) -> None:
         await self.hub.prune(utc_now(), self.settings.retention.make())
+        await self.webhooks.keep_only(self._is_there)
+
+    def _is_there(self, subscription: int) -> bool:
+        try:
+            self.registry.get(subscription)
+        except UnknownSubscription:
+            return False
+        return True
 
 
 def _nothing() -> None:

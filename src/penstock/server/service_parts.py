@@ -11,6 +11,7 @@ from penstock.server.hub import Hub
 from penstock.server.live_reads import LiveReads
 from penstock.server.matching_state import Matching
 from penstock.server.publishing import EventSchema, Inbox, Publisher
+from penstock.server.webhooks.webhook_delivery import WebhookDelivery
 
 
 class Placed(Protocol):
@@ -45,3 +46,5 @@ class Parts(Protocol):
     def settings(self) -> Placed: ...
     @property
     def live_reads(self) -> LiveReads: ...
+    @property
+    def webhooks(self) -> WebhookDelivery: ...

@@ -32,6 +32,7 @@ from penstock.pipeline.sources import Source
 from penstock.server.http_settings import HttpLimits
 from penstock.server.publishing import InboxLimits
 from penstock.server.publishing.published import POSITION
+from penstock.server.webhooks.webhook_delivery import WebhookRules
 
 _OF_SPARK = "spark."
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
@@ -165,6 +166,31 @@ class RetentionPart(Part):
 
     def make(self) -> Retention:
         return Retention(self.age, self.size)
+
+
+class WebhooksPart(Part):
+    """How notifications are posted to the webhooks of subscriptions."""
+
+    private: bool | None = None
+    """whether addresses may be posted to that only this machine or its network can reach; by default only if the
+    service itself is reached by this machine alone"""
+    in_flight: int = Field(WebhookRules.in_flight, ge=1)
+    """requests at once, of all webhooks"""
+    notifications: int = Field(WebhookRules.notifications, ge=1)
+    """in one request"""
+    timeout: Length = WebhookRules.timeout
+    """of one request"""
+    patience: Length = WebhookRules.patience
+    """after which a webhook that takes nothing is set aside"""
+
+    def make(self, local: bool) -> WebhookRules:
+        return WebhookRules(
+            notifications=self.notifications,
+            in_flight=self.in_flight,
+            timeout=self.timeout,
+            patience=self.patience,
+            private=local if self.private is None else self.private,
+        )
 
 
 class TlsPart(Part):

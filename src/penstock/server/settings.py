@@ -63,6 +63,7 @@ from penstock.server.setting_parts import (
     SourcesPart,
     Tables,
     TlsPart,
+    WebhooksPart,
 )
 
 PORT = 8400
@@ -112,6 +113,7 @@ class Settings(Part):
     log: LogPart = FilesPart()
     """where Spark reads what is published"""
     retention: RetentionPart = RetentionPart()
+    webhooks: WebhooksPart = WebhooksPart()
     trigger: Annotated[Text, accepted_by(trigger_of), AfterValidator(_check_interval)] = "1 second"
     """how often Spark looks for something new"""
     engine: Annotated[Text, accepted_by(check_engine)] = "auto"
@@ -210,6 +212,7 @@ _KNOWN_KEYS = {
     "retention": RetentionPart.known_keys(),
     "sources": SourcesPart.known_keys(),
     "tls": TlsPart.known_keys(),
+    "webhooks": WebhooksPart.known_keys(),
     "limits": LimitsPart.known_keys(),
 }
 

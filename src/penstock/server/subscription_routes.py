@@ -11,8 +11,10 @@ from penstock.registry.kinds import KINDS, SELECT_JOIN
 from penstock.registry.records import Subscription
 from penstock.server.api_types import (
     NewSubscription,
+    NewWebhook,
     Renewal,
     ShownSubscription,
+    ShownWebhook,
     Subscribed,
     SubscriptionChange,
     SubscriptionPage,
@@ -22,7 +24,8 @@ from penstock.server.feed_offsets import offset_text
 from penstock.server.idempotency import Once
 from penstock.server.operations import ID, Answer, Body, Operation, Parameter, json_of
 from penstock.server.problems import NOBODY_HERE, Problem
-from penstock.server.subscribing import Subscribing, check_metadata, check_text
+from penstock.server.subscribing import Made, Subscribing, check_metadata, check_text
+from penstock.server.webhook_routes import begin_webhook, check_webhook, shown_webhook
 
 _LISTED = 100  # subscriptions of a page, unless more are asked for
 _MOST_LISTED = 1_000
@@ -33,6 +36,7 @@ async def subscribe(call: Call, subscribing: Subscribing) -> Response:
     """Make a subscription; with `Prefer: wait`, answer when all that is published afterwards meets it."""
     wish = await call.read(NewSubscription)
     call.caller.require_subscriber(wish.subscriber)
+    webhook = None if wish.delivery is UNSET else check_webhook(wish.delivery.webhook)
     key = call.request.headers.get("idempotency-key")
     once = None if key is None else Once(call.caller.name, key, msgspec.json.encode(wish))
     made = await call.threads.write(subscribing.subscribe, wish, once)
@@ -41,6 +45,7 @@ async def subscribe(call: Call, subscribing: Subscribing) -> Response:
     headers = {"Location": f"/v1/subscriptions/{made.subscription.id}"}
     if wait is not None and followed:
         headers["Preference-Applied"] = f"wait={wait}"
+    posted = UNSET if webhook is None else await _begin(call, webhook, made)
     shown = Subscribed(
         id=made.subscription.id,
         ticket=made.ticket,
@@ -50,8 +55,17 @@ async def subscribe(call: Call, subscribing: Subscribing) -> Response:
         expires=_time(made.subscription),
         warnings=list(made.checked.warnings),
         matching=followed,
+        webhook=posted,
     )
     return answer(shown, 201 if made.is_new else 200, headers)
+
+
+async def _begin(call: Call, wish: NewWebhook, made: Made) -> ShownWebhook:
+    """Post to the webhook of a new subscription; of a repeated request, to the one that the first had made."""
+    before = None if made.is_new else await call.parts.webhooks.find(made.subscription.id)
+    if before is not None:
+        return shown_webhook(before, before.secret)
+    return await begin_webhook(call, wish, made.subscription.id, made.offset)
 
 
 async def show(call: Call) -> Response:
@@ -106,6 +120,7 @@ async def cancel(call: Call) -> Response:
             await call.threads.write(registry.unsubscribe, sid, ticket)
     except (TicketError, UnknownSubscription):  # somebody else was quicker
         raise Problem("not-found", NOBODY_HERE) from None
+    await call.parts.webhooks.remove(sid)
     return Response(status_code=204)
 
 

@@ -117,6 +117,16 @@ class WebhookDelivery:
         await self._note()
         return await asyncio.to_thread(self._table.find, subscription)
 
+    async def keep_only(self, is_there: Callable[[int], bool]) -> None:
+        """Forget the webhooks of subscriptions that have ended."""
+        ended = await asyncio.to_thread(
+            lambda: [
+                one.subscription for one in self._table.all() if not is_there(one.subscription)
+            ]
+        )
+        for subscription in ended:
+            await self.remove(subscription)
+
     # --- one webhook ----------------------------------------------------------------------------
 
     def _begin(self, webhook: Webhook) -> None:
