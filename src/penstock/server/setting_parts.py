@@ -174,9 +174,9 @@ class WebhooksPart(Part):
     private: bool | None = None
     """whether addresses may be posted to that only this machine or its network can reach; by default only if the
     service itself is reached by this machine alone"""
-    in_flight: int = Field(WebhookRules.in_flight, ge=1)
+    in_flight: Annotated[int, Field(ge=1)] = WebhookRules.in_flight
     """requests at once, of all webhooks"""
-    notifications: int = Field(WebhookRules.notifications, ge=1)
+    notifications: Annotated[int, Field(ge=1)] = WebhookRules.notifications
     """in one request"""
     timeout: Length = WebhookRules.timeout
     """of one request"""

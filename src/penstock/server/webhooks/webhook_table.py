@@ -6,6 +6,7 @@ Secrets are kept as they are, since requests are signed with them; nobody but th
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.server.service_db import ServiceDatabase
 
@@ -103,6 +104,6 @@ class WebhookTable:
         return [_webhook(*row) for row in rows]
 
 
-def _webhook(*row: object) -> Webhook:
-    *values, set_aside = row
-    return Webhook(*values, set_aside=bool(set_aside))  # type: ignore[arg-type]
+def _webhook(*row: Any) -> Webhook:
+    sid, url, secret, offset, failing_since, tries, reason, set_aside = row
+    return Webhook(sid, url, secret, offset, failing_since, tries, reason, bool(set_aside))
