@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 
 from penstock.base.errors import PenstockError
 from penstock.server.app import create_app
+from penstock.server.dashboard import dashboard_pages
 from penstock.server.service import Service
 from penstock.server.settings import Settings
 from penstock.server.web_protocol import limited_protocol
@@ -57,7 +58,7 @@ async def serve(service: Service, listening: socket.socket, say: Say, started: S
     """Run a service until it is told to end. `started` is called with its address when requests are answered."""
     stopping = asyncio.Event()
     _on_signals(stopping)
-    app = create_app(service)
+    app = create_app(service, dashboard_pages())
     server = _Server(_config(service, app))
     async with service:
         serving = asyncio.create_task(server.serve(sockets=[listening]), name="http")

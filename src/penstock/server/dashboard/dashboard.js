@@ -9,23 +9,53 @@ const EVERY = 1000; // milliseconds between two looks at the figures
 const TABLES = 3; // looks between two looks at the tables
 const PAGE = 25; // subscriptions on a page
 
-const STATES = { running: "good", starting: "warn", restarting: "warn", stopping: "warn", failed: "bad" };
+const BIN = 2; // seconds that a point of the plots stands for
+const SPAN = 300; // seconds that the plots show
+const PHASES = { running: "good", starting: "warn", restarting: "warn", failed: "bad", stopped: "bad" };
 
 let rates;
 let latency;
 let looks = 0;
 let after = []; // ids at which the pages of subscriptions before this one began
 
-function tiles(status) {
+const sum = (kinds, name) => Object.values(kinds).reduce((all, one) => all + (one[name] ?? 0), 0);
+
+// Points of so many seconds each, the newest last: what was counted in them, a second.
+function history(batches) {
+  const now = Math.floor(Date.now() / 1000 / BIN) * BIN;
+  const points = [];
+  for (let at = now - SPAN; at < now; at += BIN) points.push({ at, published: 0, notifications: 0, p50: null, p99: null });
+  for (const batch of batches) {
+    const place = Math.floor((new Date(batch.started) / 1000 - (now - SPAN)) / BIN);
+    const point = points[place];
+    if (!point) continue;
+    point.published += (batch.published ?? 0) / BIN;
+    point.notifications += (batch.notifications ?? 0) / BIN;
+    if (batch.published) {
+      point.p50 = Math.max(point.p50 ?? 0, batch.latency_ms?.p50 ?? 0);
+      point.p99 = Math.max(point.p99 ?? 0, batch.latency_ms?.p99 ?? 0);
+    }
+  }
+  return points;
+}
+
+function recent(points, name) {
+  const last = points.slice(-5);
+  return last.reduce((all, one) => all + one[name], 0) / last.length;
+}
+
+function tiles(status, points) {
+  const last = points.findLast((one) => one.p50 !== null) || {};
+  const { totals } = status.matching;
   const figures = [
-    ["events a second", rate(status.rates.published)],
-    ["notifications a second", rate(status.rates.notifications)],
-    ["latency, half are faster", milliseconds(status.latency_ms.p50)],
-    ["latency, 1 in 100 is slower", milliseconds(status.latency_ms.p99)],
-    ["subscriptions", count(status.subscriptions.count)],
-    ["waiting to be matched", count(status.inbox.waiting)],
-    ["readers connected", count(status.feeds.readers)],
-    ["dead letters", count(status.totals.dead_letters)],
+    ["published a second", rate(recent(points, "published"))],
+    ["notifications a second", rate(recent(points, "notifications"))],
+    ["latency, half are faster", milliseconds(last.p50)],
+    ["latency, 1 in 100 is slower", milliseconds(last.p99)],
+    ["subscriptions", count(status.subscriptions.live)],
+    ["waiting to be matched", bytes(status.inbox.waiting_bytes)],
+    ["published since the start", count(sum(totals, "published"))],
+    ["dead letters", count(sum(totals, "dead_letters"))],
   ];
   show(
     at("tiles"),
@@ -38,53 +68,57 @@ function tiles(status) {
 }
 
 function header(status) {
-  const { state } = status.matching;
-  at("state").textContent = state;
-  at("state").className = `pill ${STATES[state] || "warn"}`;
-  const hours = (Date.now() - new Date(status.started)) / 3.6e6;
-  const up = hours < 1 ? `${Math.round(hours * 60)} minutes` : `${hours.toFixed(1)} hours`;
-  at("about").textContent = `version ${status.version}, matching: ${status.match}, up for ${up}`;
+  const { phase, side, reason } = status.matching;
+  at("state").textContent = phase;
+  at("state").className = `pill ${PHASES[phase] || "warn"}`;
+  const by = side === "live" ? "by the live matcher" : "on Spark";
+  at("about").textContent = `matched ${by}, position ${count(status.inbox.last)}${reason ? `: ${reason}` : ""}`;
 }
 
-function plots(status) {
-  const columns = (names) => [status.history.map((one) => one.at), ...names.map((name) => status.history.map((one) => one[name]))];
+function plots(points) {
+  const columns = (names) => [points.map((one) => one.at), ...names.map((name) => points.map((one) => one[name]))];
   rates.set(columns(["published", "notifications"]));
   latency.set(columns(["p50", "p99"]));
 }
 
 function matching(status) {
-  const kinds = Object.entries(status.matching.kinds || {}).map(([kind, one]) => ({ kind, ...one }));
+  const { totals, latest, phase, reason, restarts } = status.matching;
+  const kinds = Object.keys(totals).map((kind) => ({ kind, ...totals[kind], last: latest[kind] || {} }));
   const rows = table(
     "Matching by kind",
     [
       ["kind", (one) => one.kind],
-      ["micro-batch", (one) => count(one.batch), "number"],
+      ["micro-batches", (one) => count(one.batches), "number"],
       ["published", (one) => count(one.published), "number"],
       ["notifications", (one) => count(one.notifications), "number"],
       ["dead letters", (one) => count(one.dead_letters), "number"],
-      ["snapshot", (one) => count(one.snapshot), "number"],
-      ["p50", (one) => milliseconds(one.latency_ms?.p50), "number"],
-      ["p99", (one) => milliseconds(one.latency_ms?.p99), "number"],
+      ["snapshot", (one) => count(one.last.snapshot), "number"],
+      ["set aside", (one) => count(one.last.refused), "number"],
+      ["p50", (one) => milliseconds(one.last.latency_ms?.p50), "number"],
+      ["p99", (one) => milliseconds(one.last.latency_ms?.p99), "number"],
     ],
     kinds,
     "Nothing has been matched yet.",
   );
-  const detail = status.matching.detail ? element("p", status.matching.detail, STATES[status.matching.state]) : null;
-  const restarts = status.matching.restarts ? element("p", `started again ${count(status.matching.restarts)} times`, "warn") : null;
-  const aside = (status.matching.refused || []).map((line) => element("p", `set aside: ${line}`, "warn"));
-  show(at("matching-table"), detail, restarts, rows, ...aside);
+  const again = restarts ? element("p", `started again ${count(restarts)} times`, "warn") : null;
+  const why = reason ? element("p", reason, PHASES[phase]) : null;
+  const aside = Object.values(latest).flatMap((one) => one.refusals || []);
+  show(at("matching-table"), why, again, rows, ...aside.map((line) => element("p", `set aside: ${line}`, "warn")));
 }
 
 function feeds(status) {
-  const { tail, rows, bytes: size, oldest, readers, slowest } = status.feeds;
-  const about = `${count(rows)} rows, ${bytes(size)}, the oldest of ${clock(oldest)}; the next offset is ${tail}; ${count(readers)} readers`;
-  const lag = table(
-    "Readers that are behind",
-    [["subscription", (one) => one.subscription, "number"], ["behind", (one) => count(one.behind), "number"]],
-    slowest || [],
-    "Every connected reader has all that it is sent.",
-  );
-  show(at("feeds-table"), element("p", about), lag);
+  const { tail, rows, notifications, stored } = status.feeds;
+  const { sent, ...modes } = status.readers;
+  const readers = Object.entries(modes).filter(([, many]) => many).map(([mode, many]) => `${count(many)} by ${mode}`);
+  const facts = [
+    ["notifications that are kept", count(notifications)],
+    ["in rows", count(rows)],
+    ["on disk", bytes(stored)],
+    ["next offset", String(tail).padStart(16, "0")],
+    ["sent to readers", count(sent)],
+    ["readers connected", readers.join(", ") || "none"],
+  ];
+  show(at("feeds-table"), table("Feeds", [["what", (one) => one[0]], ["how many", (one) => one[1], "number"]], facts, ""));
 }
 
 function whyButton(position) {
@@ -102,7 +136,7 @@ async function notifications() {
     at("notifications-table"),
     table(
       "Newest notifications",
-      [["subscription", (one) => one.subscriptions ?? one.subscription, "number"], ["kind", (one) => one.kind], ["told", told, "text"]],
+      [["offset", (one) => one.offset, "number"], ["kind", (one) => one.kind], ["readers", (one) => count(one.readers), "number"], ["told", told, "text"]],
       found.notifications,
       "Nobody has been notified yet: publish an event, or try a subscription.",
     ),
@@ -115,7 +149,7 @@ async function events() {
     at("events-table"),
     table(
       "Newest events",
-      [["position", (one) => whyButton(one.position)], ["event", (one) => JSON.stringify(one.event), "text"]],
+      [["position", (one) => whyButton(one.position)], ["log", (one) => one.log], ["record", (one) => JSON.stringify(one.record), "text"]],
       found.events,
       "Nothing has been published yet.",
     ),
@@ -126,12 +160,12 @@ async function deadLetters() {
   const found = await ask("v1/dead-letters?limit=15");
   show(
     at("dead-letters-table"),
-    table("Dead letters", [["reason", (one) => one.reason, "text"], ["record", (one) => one.record, "text"]], found.dead_letters, "None: everything could be read."),
+    table("Dead letters", [["reason", (one) => one.reason, "text"], ["record", (one) => one.raw, "text"]], found.dead_letters, "None: everything could be read."),
   );
 }
 
 async function subscriptions() {
-  const asked = new URLSearchParams({ limit: PAGE });
+  const asked = new URLSearchParams({ limit: PAGE, figures: true });
   const search = at("subscriptions-search").value.trim();
   const kind = at("subscriptions-kind").value;
   if (search) asked.set("search", search);
@@ -147,7 +181,7 @@ async function subscriptions() {
         ["subscriber", (one) => one.subscriber],
         ["kind", (one) => one.kind],
         ["subscription", (one) => one.subscription, "text"],
-        ["matches a second", (one) => rate(one.matches_per_second), "number"],
+        ["notifications in the last minute", (one) => count(one.notified), "number"],
         ["cost", (one) => count(one.cost), "number"],
         ["until", (one) => (one.expires ? one.expires.slice(0, 16).replace("T", " ") : "for ever")],
       ],
@@ -169,7 +203,7 @@ function trouble(error) {
     place.textContent = "This service has keys: give one with the scope admin to see its figures.";
   } else if (error instanceof Problem) place.textContent = error.message;
   else {
-    place.textContent = "The service doesn't answer. The figures below are the last that it gave.";
+    place.textContent = "The service doesn't answer. The figures are the last that it gave.";
     at("state").textContent = "not reached";
     at("state").className = "pill bad";
   }
@@ -179,9 +213,10 @@ async function look() {
   if (document.hidden) return;
   try {
     const status = await ask("v1/status");
+    const points = history(status.batches);
     header(status);
-    tiles(status);
-    plots(status);
+    tiles(status, points);
+    plots(points);
     matching(status);
     feeds(status);
     if (looks % TABLES === 0) await Promise.all([notifications(), events(), deadLetters(), subscriptions()]);

@@ -39,7 +39,7 @@ async function check() {
       element("p", `a ${found.kind}${tried}${many}`, "good"),
       ...(found.warnings || []).map((warning) => element("p", warning, "warn")),
       (found.matches || []).length
-        ? table("Events that match", [["position", (e) => e.position, "number"], ["event", (e) => JSON.stringify(e.event), "text"]], found.matches.slice(0, 5), "")
+        ? table("Events that match", [["position", (e) => e.position, "number"], ["event", (e) => JSON.stringify(e.record), "text"]], found.matches.slice(0, 5), "")
         : null,
     );
   } catch (error) {
@@ -72,7 +72,14 @@ async function explain(event) {
   }
   try {
     const found = await ask(`v1/subscriptions/${encodeURIComponent(at("why-subscription").value.trim())}/explain`, body);
-    show(place, element("p", found.matched ? "It matches." : "It doesn't match.", found.matched ? "good" : "bad"), element("pre", found.text || JSON.stringify(found, null, 2)));
+    const marks = { true: "✓ holds", false: "✗ fails", null: "? is unknown" };
+    const seen = (values) => Object.entries(values).map(([name, value]) => `${name} is ${JSON.stringify(value)}`).join(", ");
+    show(
+      place,
+      element("p", found.matched ? "It matches." : found.lease_ended ? "Its lease has ended." : "It doesn't match.", found.matched ? "good" : "bad"),
+      element("pre", found.filter),
+      table("Conditions", [["condition", (one) => one.predicate, "text"], ["", (one) => marks[one.truth]], ["in the event", (one) => seen(one.values), "text"]], found.predicates, ""),
+    );
   } catch (error) {
     show(place, element("p", error.message, "bad"));
   }
