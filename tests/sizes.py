@@ -34,3 +34,5 @@ FORGERIES = 60 * LONG
 """Plans with a changed array."""
 SERVICE_KILLS = 3 if LONG == 1 else 6 * LONG
 """Of a running service, or of what belongs to it, while events are published and feeds are read."""
+FEED_KILLS = 6 * LONG
+"""Of a process that appends to a feed store."""
