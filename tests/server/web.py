@@ -130,7 +130,7 @@ def web_service(
             is_there.set()
             while not stopping.is_set():
                 await asyncio.sleep(0.01)
-            await service.stop_streams()
+            service.stop_streams()
             server.should_exit = True
             await running
         app.state.close()
