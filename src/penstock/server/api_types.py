@@ -105,10 +105,25 @@ class ShownSubscription(Struct):
     sequence: Annotated[int, Meta(description="The number of its last change")]
 
 
+class ListedSubscription(ShownSubscription):
+    """A subscription in a list, with figures if they were asked for."""
+
+    cost: (
+        Annotated[
+            int,
+            Meta(description="How many tests that no index decides it may take to match an event"),
+        ]
+        | UnsetType
+    ) = UNSET
+    notified: (
+        Annotated[int, Meta(description="Its notifications of the last minute")] | UnsetType
+    ) = UNSET
+
+
 class SubscriptionPage(Struct):
     """Some subscriptions in order of id. `next`, if there is more, is what to give as `after`."""
 
-    subscriptions: list[ShownSubscription]
+    subscriptions: list[ListedSubscription]
     next: int | None
 
 
@@ -207,6 +222,21 @@ class RecentEvents(Struct):
     """The newest of what was published."""
 
     events: list[RecentEvent]
+
+
+class RecentNotification(Struct):
+    """Something that somebody was told lately, as its feeds have it."""
+
+    offset: Offset
+    id: Annotated[str, Meta(description="Of its notifications, without the subscription")]
+    kind: str
+    told: Annotated[Any, Meta(description="What they were told: an event, a message or a document")]
+
+
+class RecentNotifications(Struct):
+    """The newest notifications."""
+
+    notifications: list[RecentNotification]
 
 
 class DeadLetter(Struct):

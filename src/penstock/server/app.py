@@ -22,6 +22,7 @@ from penstock.server.calls import Call
 from penstock.server.explain_routes import explain_operations
 from penstock.server.feed_routes import feed_operations
 from penstock.server.idempotency import IdempotencyKeys
+from penstock.server.listing_routes import listing_operations
 from penstock.server.openapi import describe
 from penstock.server.operating_routes import collect_figures, operating_operations
 from penstock.server.operations import Answer, Operation
@@ -64,6 +65,7 @@ def create_app(parts: Parts, pages: Iterable[BaseRoute] = ()) -> Starlette:
     keys = IdempotencyKeys(parts.settings.folder / "service.db")
     operations = [
         *subscription_operations(Subscribing(parts.registry, parts.feeds, keys, limits)),
+        *listing_operations(),
         *webhook_operations(),
         *explain_operations(),
         *publish_operations(figures),

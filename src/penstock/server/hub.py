@@ -51,6 +51,7 @@ class _HeldBlock:
     def __init__(self, block: FeedBlock) -> None:
         self.first, self.end = block.first, block.end
         self.size = block.size * _FACTOR
+        self.came = asyncio.get_running_loop().time()
         self._block = block
 
     @property
@@ -177,6 +178,15 @@ class Hub:
             if len(found) >= count:
                 break
         return found[:count]
+
+    def count(self, subscription: int, since: float) -> int:
+        """How many notifications of a subscription came since a moment of the loop's clock, as far as memory goes back."""
+        wanted, found = np.array([subscription]), 0
+        for block in reversed(self._ring):
+            if block.came < since:
+                break
+            found += len(numbers_for(block.pairs, wanted, block.first)[0])
+        return found
 
     # --- following the store --------------------------------------------------------------------
 

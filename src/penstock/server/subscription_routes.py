@@ -1,4 +1,4 @@
-"""Routes of subscriptions: subscribe, look, change, renew, cancel, resync, list."""
+"""Routes of one subscription: subscribe, look, change, renew, cancel, resync."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ from msgspec import UNSET
 from starlette.responses import Response
 
 from penstock.base.errors import TicketError, UnknownSubscription
-from penstock.registry.kinds import KINDS, SELECT_JOIN
+from penstock.registry.kinds import SELECT_JOIN
 from penstock.registry.records import Subscription
 from penstock.server.api_types import (
     NewSubscription,
@@ -17,19 +17,14 @@ from penstock.server.api_types import (
     ShownWebhook,
     Subscribed,
     SubscriptionChange,
-    SubscriptionPage,
 )
-from penstock.server.calls import Call, answer, read_id
+from penstock.server.calls import Call, answer
 from penstock.server.feed_offsets import offset_text
 from penstock.server.idempotency import Once
 from penstock.server.operations import ID, Answer, Body, Operation, Parameter, json_of
 from penstock.server.problems import NOBODY_HERE, Problem
 from penstock.server.subscribing import Made, Subscribing, check_metadata, check_text
 from penstock.server.webhook_routes import begin_webhook, check_webhook, shown_webhook
-
-_LISTED = 100  # subscriptions of a page, unless more are asked for
-_MOST_LISTED = 1_000
-_LOOKED_AT = 5_000  # subscriptions that one request looks through
 
 
 async def subscribe(call: Call, subscribing: Subscribing) -> Response:
@@ -71,7 +66,7 @@ async def _begin(call: Call, wish: NewWebhook, made: Made) -> ShownWebhook:
 async def show(call: Call) -> Response:
     """One's own subscription."""
     call.query()
-    return answer(_shown(await call.subscription()))
+    return answer(shown_subscription(await call.subscription()))
 
 
 async def change(call: Call) -> Response:
@@ -79,7 +74,7 @@ async def change(call: Call) -> Response:
     wish = await call.read(SubscriptionChange)
     before = await call.subscription()
     if wish.subscription is UNSET and wish.metadata is UNSET:
-        return answer(_shown(before))
+        return answer(shown_subscription(before))
     text = None if wish.subscription is UNSET else wish.subscription
     metadata = None if wish.metadata is UNSET else wish.metadata
     if text is not None:
@@ -95,7 +90,7 @@ async def change(call: Call) -> Response:
         force=call.caller.ticket is None,
         warn=False,
     )
-    return answer(_shown(await call.threads.write(update)))
+    return answer(shown_subscription(await call.threads.write(update)))
 
 
 async def renew(call: Call) -> Response:
@@ -105,7 +100,7 @@ async def renew(call: Call) -> Response:
     renewed = await call.threads.write(
         call.parts.registry.renew, sid, ticket, wish.lease, force=ticket is None
     )
-    return answer(_shown(renewed))
+    return answer(shown_subscription(renewed))
 
 
 async def cancel(call: Call) -> Response:
@@ -138,47 +133,11 @@ async def resync(call: Call) -> Response:
     asked = await call.threads.write(
         call.parts.registry.resync, found.id, ticket, force=ticket is None
     )
-    return answer(_shown(asked))
+    return answer(shown_subscription(asked))
 
 
-async def list_subscriptions(call: Call) -> Response:
-    """A page of a subscriber's subscriptions, or of all."""
-    given = call.query("subscriber", "kind", "search", "after", "limit")
-    subscriber = given.get("subscriber")
-    if call.caller.subscriber is not None:
-        subscriber = subscriber or call.caller.subscriber
-        call.caller.require_subscriber(subscriber)
-    elif not call.caller.is_admin:
-        raise Problem(
-            "forbidden",
-            "a key that is bound to no subscriber lists none: use one that is, or an admin's",
-        )
-    kind, names = given.get("kind"), [one.name for one in KINDS]
-    if kind is not None and kind not in names:
-        raise Problem("bad-parameter", f"kind is one of {', '.join(names)}", parameter="kind")
-    start = read_id(given["after"]) if "after" in given else None
-    if "after" in given and start is None:
-        raise Problem("bad-parameter", "after is the id of a subscription", parameter="after")
-    limit = call.number(given, "limit", _LISTED, _MOST_LISTED)
-    search = given.get("search", "").casefold()
-
-    def look() -> SubscriptionPage:
-        found: list[ShownSubscription] = []
-        last, seen = None, 0
-        for one in call.parts.registry.list(subscriber, _LOOKED_AT, after=start):
-            seen += 1
-            last = one.id
-            words = f"{one.id} {one.subscriber} {one.filter}".casefold()
-            if kind in (None, one.kind) and search in words:
-                found.append(_shown(one))
-            if len(found) == limit:
-                return SubscriptionPage(found, last)
-        return SubscriptionPage(found, last if seen == _LOOKED_AT else None)
-
-    return answer(await call.threads.read(look))
-
-
-def _shown(found: Subscription) -> ShownSubscription:
+def shown_subscription(found: Subscription) -> ShownSubscription:
+    """A subscription as whoever may see it sees it."""
     return ShownSubscription(
         found.id,
         found.subscriber,
@@ -239,32 +198,6 @@ def subscription_operations(subscribing: Subscribing) -> list[Operation]:
             Body(json_of(NewSubscription)),
             ("invalid-subscription", "invalid-value", "conflict", "too-many-subscriptions"),
             tag,
-        ),
-        Operation(
-            "GET",
-            "/v1/subscriptions",
-            list_subscriptions,
-            "listSubscriptions",
-            "List a subscriber's subscriptions; an admin's key lists all",
-            "subscribe",
-            {200: Answer("Some, in order of id", json_of(SubscriptionPage))},
-            [
-                Parameter("subscriber", "query", "Whose", text),
-                Parameter(
-                    "kind", "query", "Of which kind", {"enum": [kind.name for kind in KINDS]}
-                ),
-                Parameter("search", "query", "Texts, names or ids that contain this", text),
-                Parameter(
-                    "after", "query", "From where to go on: `next` of the last page", ID.schema
-                ),
-                Parameter(
-                    "limit",
-                    "query",
-                    "How many at most",
-                    {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED, "default": _LISTED},
-                ),
-            ],
-            tag=tag,
         ),
         Operation(
             "GET", path, show, "getSubscription", "See a subscription", "ticket", one, [ID], tag=tag

@@ -131,12 +131,12 @@ function whyButton(position) {
 
 async function notifications() {
   const found = await ask("v1/notifications/recent?limit=15");
-  const told = (one) => JSON.stringify(one.event ?? one.message ?? one.document);
+  const told = ({ told: { event, message, document } }) => JSON.stringify(event ?? message ?? document);
   show(
     at("notifications-table"),
     table(
       "Newest notifications",
-      [["offset", (one) => one.offset, "number"], ["kind", (one) => one.kind], ["readers", (one) => count(one.readers), "number"], ["told", told, "text"]],
+      [["offset", (one) => one.offset, "number"], ["kind", (one) => one.kind], ["told", told, "text"]],
       found.notifications,
       "Nobody has been notified yet: publish an event, or try a subscription.",
     ),
