@@ -86,14 +86,14 @@ def _programs() -> Path:
     found = _find_programs()
     if found is not None:
         return found
-    _install("postgresql")
+    install("postgresql")
     found = _find_programs()
     if found is None:
         raise NoServer("PostgreSQL was installed, but its programs can't be found")
     return found
 
 
-def _install(package: str) -> None:
+def install(package: str) -> None:
     """Install a Debian package, if we are root."""
     if os.getuid() != 0 or shutil.which("apt-get") is None:
         raise NoServer(
@@ -229,7 +229,7 @@ def nats(*arguments: str, jetstream: bool = True) -> Iterator[Nats]:
     """A NATS server without streams."""
     places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
     if shutil.which("nats-server", path=places) is None:
-        _install("nats-server")
+        install("nats-server")
     program = shutil.which("nats-server", path=places)
     if program is None:
         raise NoServer("nats-server was installed, but can't be found")

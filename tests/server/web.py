@@ -19,6 +19,7 @@ from tests.sizes import PATIENCE
 
 from penstock.delivery.sinks import Batch
 from penstock.server.app import create_app
+from penstock.server.dashboard import dashboard_pages
 from penstock.server.http_settings import HttpLimits, HttpSettings
 from penstock.server.service import Service
 from penstock.server.settings import parse_settings
@@ -108,7 +109,7 @@ def web_service(
     is_there, stopping = threading.Event(), threading.Event()
 
     async def serve() -> None:
-        app = create_app(service)
+        app = create_app(service, dashboard_pages())
         config = uvicorn.Config(
             app,
             http=limited_protocol(service.http.limits),

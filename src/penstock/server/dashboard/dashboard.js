@@ -122,7 +122,7 @@ function feeds(status) {
 }
 
 function whyButton(position) {
-  const button = element("button", position);
+  const button = element("button", position, "link");
   button.type = "button";
   button.title = "explain this event";
   button.addEventListener("click", () => askWhy(position));

@@ -20,8 +20,8 @@ export function table(caption, columns, rows, none) {
   const made = element("table");
   made.setAttribute("aria-label", caption);
   const head = element("tr");
-  for (const [title] of columns) {
-    const cell = element("th", title);
+  for (const [title, , className] of columns) {
+    const cell = element("th", title, className === "number" ? className : undefined);
     cell.scope = "col";
     head.append(cell);
   }

@@ -4,15 +4,17 @@ import { at } from "./elements.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+const time = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
+
 function options(width, series, unit) {
   const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
   return {
     width,
     height: 190,
     scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
-    axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((t) => t.toLocaleString("en") + unit) }],
+    axes: [{ ...axis, values: (_, ticks) => ticks.map((t) => time(t).slice(0, 5)) }, { ...axis, size: 64, values: (_, ticks) => ticks.map((t) => t.toLocaleString("en") + unit) }],
     series: [
-      { value: (_, t) => (t === null ? "–" : new Date(t * 1000).toLocaleTimeString("en-GB")) },
+      { label: "at", value: (_, t) => (t === null ? "–" : time(t)) },
       ...series.map(([label, variable]) => ({
         label,
         stroke: colour(variable),
