@@ -133,7 +133,8 @@ class PublishedPipelines:
 
     def _apart(self, name: str) -> dict[str, Any]:
         """What a pipeline has for itself whose notifications are of a kind that another one has, too."""
-        return {"checkpoint": self._checkpoint(name), "sink": self._sink(name)}
+        own = {"name": f"penstock {name}", "sink": self._sink(name)}
+        return {**own, "checkpoint": self._checkpoint(name)}
 
     def _sink(self, stream: str) -> Sink:
         feeds: Sink = FeedSink(self.settings.feeds_url, stream)
