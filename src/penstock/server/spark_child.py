@@ -31,6 +31,7 @@ from penstock.pipeline.metrics import BatchMetrics
 from penstock.pipeline.session import is_connect, local_session
 from penstock.pipeline.streaming import RunningPipeline
 from penstock.pipeline.triggers import AVAILABLE_NOW
+from penstock.pipeline.views.match import FORMATS
 from penstock.registry import Subscriptions
 from penstock.server.published_pipelines import PublishedPipelines
 from penstock.server.publishing.published import DOCUMENTS, TABLES
@@ -39,7 +40,6 @@ from penstock.server.settings import Settings, parse_settings
 
 _LOOK = 0.1  # seconds between two looks at queries, and at logs that aren't read yet
 _AT_MOST = 30.0  # seconds that a micro-batch has when its query is stopped
-_FORMATS = ("xml", "json")
 _GONE = 3  # the exit code when the service has gone
 
 
@@ -161,7 +161,7 @@ class SparkChild:
             wanted["events"] = lambda: made.events(schema)
         if made.registry.catalog is not None and _has_tables(settings):
             wanted["tables"] = made.tables
-        for format_ in _FORMATS:
+        for format_ in FORMATS:
             if _has_log(settings, f"{DOCUMENTS}/{format_}"):
                 wanted[f"documents in {format_.upper()}"] = lambda format_=format_: made.documents(
                     format_
