@@ -331,7 +331,8 @@ def all_of(connection: socket.socket) -> bytes:
         (b"GET /healthz HT", 408),
         (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX", 408),
         (
-            b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+            b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 9\r\n\r\n{",
             408,
         ),
         (b"NONSENSE\r\n\r\n", 400),
@@ -366,11 +367,8 @@ def test_trailers_without_end_are_cut_off_and_never_headers(narrow: WebService):
     assert all_of(connection).startswith(b"HTTP/1.1 202 ")
     connection = raw(narrow)
     connection.sendall(head + chunk)
-    sent = 0
     with pytest.raises((BrokenPipeError, ConnectionResetError)):
-        while sent < 50_000_000:
-            connection.sendall(b"X: " + b"y" * 10_000)
-            sent += 10_000
+        connection.sendall(b"X: " + b"y" * 50_000_000)
     connection.close()
 
 
