@@ -32,3 +32,5 @@ FLIPS = 150 * LONG
 """Of bits, in each kind of file."""
 FORGERIES = 60 * LONG
 """Plans with a changed array."""
+FEED_KILLS = 6 * LONG
+"""Of a process that appends to a feed store."""
