@@ -2,8 +2,8 @@
 
 Each module has the commands of one kind: `registry_commands` (of one subscription), `list_command`, `load_command`,
 `match` (what it does is in `match_job`), `stream`, `serve`, `explain`, `who`, `view_plans`, `warm_up`; `terminal` says
-what goes to which stream and how errors become exit codes, `options` and `open_registry` hold what commands share, `signals` and
-`spark` see to it that Spark starts and ends quietly, `progress` says what a long one is doing.
+what goes to which stream and how errors become exit codes, `options` and `open_registry` hold what commands share,
+`signals` and `spark` see to it that Spark starts and ends quietly, `progress` says what a long one is doing.
 
 Commands import what they need when they run: `penstock --help` must not wait for Spark.
 """

@@ -8,23 +8,26 @@
 Records have two attributes that the inbox adds, `_position` and `_time`: the id of an event and its time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.base.durable import make_folder
-from penstock.delivery.feeds import FeedSink
+from penstock.delivery.feeds.feed_sink import FeedSink
 from penstock.delivery.file_sink import FileSink
 from penstock.delivery.several_sinks import SeveralSinks
-from penstock.delivery.sinks import Sink
+from penstock.delivery.sinks import Batch, Sink
 from penstock.pipeline.intakes import ViewOptions, change_schema
 from penstock.pipeline.metrics import BatchMetrics
+from penstock.pipeline.session import is_connect
 from penstock.pipeline.sources import Source
 from penstock.pipeline.streaming import Pipeline
 from penstock.registry import Subscriptions
+from penstock.server.publishing.kafka_mover import topic_of
 from penstock.server.publishing.published import DOCUMENTS, EVENTS, POSITION, TABLES, TIME
 from penstock.server.setting_parts import KafkaPart
 from penstock.server.settings import Settings
@@ -34,14 +37,42 @@ _DOCUMENT = StructType([StructField("id", StringType()), StructField("document",
 
 
 @dataclass(frozen=True)
+class ReportedSink:
+    """A sink, and a function that is called when it has written a micro-batch: before Spark commits that."""
+
+    sink: Sink
+    written: Callable[[], object]
+
+    @property
+    def guarantee(self) -> str:
+        return self.sink.guarantee
+
+    @property
+    def explode(self) -> bool:
+        return self.sink.explode
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        self.sink.check(spark, columns)
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool | None:
+        done = self.sink.write(rows, batch)
+        self.written()
+        return done
+
+
+@dataclass(frozen=True)
 class PublishedPipelines:
-    """Makes pipelines of a service's settings, on a session."""
+    """Makes pipelines of a service's settings, on a session.
+
+    `report` is called with the figures of each micro-batch, `written` when its notifications are in the feeds.
+    """
 
     settings: Settings
     registry: Subscriptions
     spark: SparkSession
     trigger: str
     report: Callable[[BatchMetrics], object]
+    written: Callable[[], object]
 
     def events(self, schema: str) -> Pipeline:
         """Of the events, which have this schema (Spark's DDL), position and time included."""
@@ -66,7 +97,7 @@ class PublishedPipelines:
         views = ViewOptions(format=format_, feeding=self.settings.views.feeding)
         log = f"{DOCUMENTS}/{format_}"
         pipeline = replace(self._pipeline(), documents=self._source(log, _DOCUMENT), views=views)
-        return replace(pipeline, checkpoint=self._checkpoint(format_))
+        return replace(pipeline, **self._apart(format_))
 
     def beside(self) -> Pipeline:
         """Of events and documents that aren't published here."""
@@ -78,7 +109,7 @@ class PublishedPipelines:
             event_id=sources.event_id,
             documents=sources.documents,
             views=self.settings.views,
-            checkpoint=self._checkpoint("beside"),
+            **self._apart("beside"),
         )
 
     # --- inside --------------------------------------------------------------------------------
@@ -88,7 +119,7 @@ class PublishedPipelines:
         folder = settings.folder
         return Pipeline(
             subscriptions=self.registry,
-            sink=self._sink(),
+            sink=self._sink(""),
             checkpoint=self._checkpoint("published"),
             dead_letters=FileSink(str(folder / "dead-letters"), "json"),
             trigger=self.trigger,
@@ -100,8 +131,15 @@ class PublishedPipelines:
             spark=self.spark,
         )
 
-    def _sink(self) -> Sink:
-        feeds = FeedSink(self.settings.feeds_url)
+    def _apart(self, name: str) -> dict[str, Any]:
+        """What a pipeline has for itself whose notifications are of a kind that another one has, too."""
+        own = {"name": f"penstock {name}", "sink": self._sink(name)}
+        return {**own, "checkpoint": self._checkpoint(name)}
+
+    def _sink(self, stream: str) -> Sink:
+        feeds: Sink = FeedSink(self.settings.feeds_url, stream)
+        if not is_connect(self.spark):  # there it is written in another process
+            feeds = ReportedSink(feeds, self.written)
         beside = self.settings.sinks
         return SeveralSinks((feeds, *beside)) if beside else feeds
 
@@ -128,12 +166,3 @@ def _kafka_options(part: KafkaPart, log: str) -> Mapping[str, str]:
         "kafka.isolation.level": "read_committed",
         **part.reader_options,
     }
-
-
-def topic_of(prefix: str, log: str) -> str:
-    """The topic of a log.
-
-    >>> topic_of("penstock", "tables/Stocks")
-    'penstock-tables-Stocks'
-    """
-    return f"{prefix}-{log.replace('/', '-')}"

@@ -20,12 +20,14 @@ from penstock.base.durations import utc_now
 from penstock.base.errors import PenstockError
 from penstock.delivery.feeds import LIVE, FeedStore, open_feeds
 from penstock.pipeline.session import check_java
+from penstock.pipeline.views.match import FORMATS
 from penstock.registry import Subscriptions
 from penstock.server.api_keys import ApiKeys
 from penstock.server.changing_over import let_go, matched_by, move_all, note_side
 from penstock.server.data_folder import DataFolderLock
 from penstock.server.http_settings import HttpSettings
 from penstock.server.hub import Hub
+from penstock.server.kafka_topics import make_topics
 from penstock.server.live_reads import LiveReads
 from penstock.server.live_side import LiveSide
 from penstock.server.matching_state import Matching
@@ -41,7 +43,7 @@ from penstock.server.publishing import (
     Moving,
     Publisher,
 )
-from penstock.server.publishing.published import POSITION
+from penstock.server.publishing.published import DOCUMENTS, EVENTS, POSITION, TABLES
 from penstock.server.setting_parts import FilesPart, KafkaPart
 from penstock.server.settings import Settings
 from penstock.server.spark_side import SparkSide
@@ -114,6 +116,8 @@ class Service:
         self._loop = asyncio.get_running_loop()
         await self.hub.start()
         await self._change_over()
+        if isinstance(self.settings.log, KafkaPart):
+            await asyncio.to_thread(make_topics, self.settings.log, self._logs())
         await self.matching.start()
         self._moving = self._start_moving()
         for work, pause in ((self._tidy, _TIDY), (self._prune, _PRUNE)):
@@ -145,7 +149,7 @@ class Service:
         before = matched_by(folder)
         if before == "spark" and side == "live":
             self._say("Spark matches what is left, then the live matcher takes over …")
-            await asyncio.to_thread(move_all, self.inbox, FileMover(folder / "published"))
+            await asyncio.to_thread(move_all, self.inbox, self._mover())
             spark = SparkSide(self.settings, self._ddl, self._committed, _nothing)
             await spark.drain()
         if before == "live" and side == "spark":
@@ -193,6 +197,12 @@ class Service:
         if isinstance(log, KafkaPart):
             return KafkaMover(log.servers, log.topic, log.producer_options)
         return FileMover(self.settings.folder / "published")
+
+    def _logs(self) -> list[str]:
+        """All logs that there may be."""
+        catalog = self.registry.catalog
+        tables = [] if catalog is None else [f"{TABLES}{name}" for name, _ in catalog.declared]
+        return [EVENTS, *(f"{DOCUMENTS}/{format_}" for format_ in FORMATS), *tables]
 
     def _ddl(self) -> tuple[int, str | None]:
         """The schema as Spark is given it."""

@@ -1,8 +1,8 @@
 """The process in which Spark matches what is published: a child of the service's, ended with it.
 
     told (stdin):     begin, with settings, trigger and schema · schema, a wider one · stop
-    reports (stdout): starting · running, with the version of the schema · batch, the figures of a micro-batch ·
-                      failed, with the reason · stopped
+    reports (stdout): starting · running, with the version of the schema · written, something is in the feeds ·
+                      batch, the figures of a micro-batch · failed, with the reason · stopped
 
 A query is started when there is something for it to read: that of the events when there is a schema, those of tables
 and documents when the first was published. With a wider schema the query of the events is started anew; the service
@@ -31,6 +31,7 @@ from penstock.pipeline.metrics import BatchMetrics
 from penstock.pipeline.session import is_connect, local_session
 from penstock.pipeline.streaming import RunningPipeline
 from penstock.pipeline.triggers import AVAILABLE_NOW
+from penstock.pipeline.views.match import FORMATS
 from penstock.registry import Subscriptions
 from penstock.server.published_pipelines import PublishedPipelines
 from penstock.server.publishing.published import DOCUMENTS, TABLES
@@ -39,7 +40,6 @@ from penstock.server.settings import Settings, parse_settings
 
 _LOOK = 0.1  # seconds between two looks at queries, and at logs that aren't read yet
 _AT_MOST = 30.0  # seconds that a micro-batch has when its query is stopped
-_FORMATS = ("xml", "json")
 _GONE = 3  # the exit code when the service has gone
 
 
@@ -107,7 +107,10 @@ class SparkChild:
             )
             at_the_end.enter_context(registry)
             trigger = str(begin["trigger"])
-            made = PublishedPipelines(settings, registry, spark, trigger, self._reports.batch)
+            reports = self._reports
+            made = PublishedPipelines(
+                settings, registry, spark, trigger, reports.batch, lambda: reports.send("written")
+            )
             self._take_schema(begin)
             try:
                 if trigger == AVAILABLE_NOW:
@@ -158,7 +161,7 @@ class SparkChild:
             wanted["events"] = lambda: made.events(schema)
         if made.registry.catalog is not None and _has_tables(settings):
             wanted["tables"] = made.tables
-        for format_ in _FORMATS:
+        for format_ in FORMATS:
             if _has_log(settings, f"{DOCUMENTS}/{format_}"):
                 wanted[f"documents in {format_.upper()}"] = lambda format_=format_: made.documents(
                     format_

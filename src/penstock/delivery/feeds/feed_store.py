@@ -95,14 +95,15 @@ class FeedStore:
 
     # --- writing --------------------------------------------------------------------------------
 
-    def append(self, rows: pa.Table, batch: Batch) -> bool:
+    def append(self, rows: pa.Table, batch: Batch, stream: str = "") -> bool:
         """Add the rows of a micro-batch (`APPENDED`), sorted by position. False if it is there already.
 
-        One that is there, or one before it: the numbers of a query's micro-batches grow. Of each kind there is one
-        query besides `LIVE`: another one is refused, since its rows would be those of the first once more.
+        One that is there, or one before it: the numbers of a query's micro-batches grow. Of each kind and `stream`
+        there is one query besides `LIVE`: another one is refused, since its rows would be those of the first once more.
         """
+        told = f"{batch.kind} {stream}".rstrip()
         with self._database.writing() as session:
-            done = self._progress(session, batch)
+            done = self._progress(session, batch, told)
             if done is not None and batch.id <= done:
                 return False
             state = _read_state(session)
@@ -112,7 +113,7 @@ class FeedStore:
             if blocks:
                 session.run("UPDATE feed_state SET next = ?", blocks[-1].end)
             if done is None:
-                session.insert("feed_progress", [(batch.query, batch.kind, batch.id)])
+                session.insert("feed_progress", [(batch.query, told, batch.id)])
             else:
                 session.run(
                     "UPDATE feed_progress SET batch = ? WHERE query = ?", batch.id, batch.query
@@ -123,12 +124,12 @@ class FeedStore:
                 seal(session, self._limits)
         return True
 
-    def _progress(self, session: Session, batch: Batch) -> int | None:
-        found = session.all("SELECT query, batch FROM feed_progress WHERE kind = ?", batch.kind)
+    def _progress(self, session: Session, batch: Batch, told: str) -> int | None:
+        found = session.all("SELECT query, batch FROM feed_progress WHERE kind = ?", told)
         others = [query for query, _ in found if query not in (batch.query, LIVE)]
         if others and batch.query != LIVE:
             raise FeedError(
-                f"the feeds at {self._database!r} have notifications of kind {batch.kind} of another pipeline (or of "
+                f"the feeds at {self._database!r} have notifications of kind {told} of another pipeline (or of "
                 "this one before it lost its checkpoint folder): give another place"
             )
         return dict(found).get(batch.query)
