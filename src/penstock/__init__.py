@@ -24,6 +24,11 @@
     penstock.Pipeline(events=…, tables=…, documents=…, subscriptions=…, sink=…, checkpoint=…).start()
     penstock.explode(notifications_df)                    what it wrote, one row for each subscriber
 
+    client = penstock.Client("http://localhost:8400")     a running service: penstock serve
+    client.publish(event); client.subscribe("alice", "price > 5")
+    for notification in client.follow(sid, ticket): …     what a subscription is sent, as it comes
+    client.view(sid, ticket, catalog)                     a select-join's result, kept up to date
+
 This file is the whole public API. Follow one event: `language` reads a filter, `matching` compiles subscriptions into a
 plan and matches events against it, `registry` keeps subscriptions, `pipeline` runs it all on Spark.
 """
@@ -34,13 +39,17 @@ from penstock.base.errors import (
     CatalogError,
     ConfigError,
     ExpensiveSubscription,
+    FeedGone,
     FilterError,
     LeaseError,
     OperatorError,
     PenstockError,
     PipelineError,
+    RecordsRefused,
     RegistryError,
     SchemaError,
+    ServiceError,
+    ServiceUnreachable,
     SnapshotError,
     SubscriptionErrors,
     TicketError,
@@ -79,6 +88,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.interest import Interest, interest
     from penstock.pipeline.table_function import register
     from penstock.registry import Limits, Subscriptions
+    from penstock.server.client import Client
     from penstock.views.designing import Wishes, plan_views
     from penstock.views.live_views import LiveOptions
 
@@ -117,6 +127,7 @@ __getattr__ = front(
             "match_views",
         ),
         "registry": ("Limits", "Subscriptions"),
+        "server.client": ("Client",),
         "views.designing": ("Wishes", "plan_views"),
         "views.live_views": ("LiveOptions",),
     },
@@ -131,10 +142,12 @@ __all__ = [
     "CallableSink",
     "Catalog",
     "CatalogError",
+    "Client",
     "ConfigError",
     "ConsoleSink",
     "DeltaSink",
     "ExpensiveSubscription",
+    "FeedGone",
     "FileSink",
     "FilterError",
     "Interest",
@@ -154,9 +167,12 @@ __all__ = [
     "Pipeline",
     "PipelineError",
     "PostgreSQLSink",
+    "RecordsRefused",
     "RegistryError",
     "Schema",
     "SchemaError",
+    "ServiceError",
+    "ServiceUnreachable",
     "SeveralSinks",
     "SinkWhen",
     "SnapshotError",
