@@ -48,8 +48,8 @@ class Granted(NamedTuple):
 class Client:
     """A service at an address. Threads may share a client; close it at the end, or use it in a `with` statement.
 
-    `key` is an API key, if the service asks for one; a key that is for the subscriber, or an admin's, does where a method
-    wants a `ticket` and is given None. `patience` says for how long a request is tried again while the
+    `key` is an API key, if the service asks for one. One that is for the subscriber, or an admin's, does instead of a
+    ticket: give None for that. `patience` says for how long a request is tried again while the
     service can't be reached or is busy; `verify` is a file of certificates to trust, or False to trust any.
     """
 
@@ -228,7 +228,9 @@ class Client:
 
         FeedGone if the feed no longer has what comes next, TicketError if the subscription has ended.
         """
-        return self._follow(Request("GET", f"/v1/feeds/{sid}", ticket=ticket), offset, store, live)
+        start, keeper = begin_at(offset, store)
+        feed = Request("GET", f"/v1/feeds/{sid:d}", ticket=ticket)
+        return FollowedFeed(self._link, feed, start, live, keeper)
 
     def follow_subscriber(
         self,
@@ -237,9 +239,13 @@ class Client:
         store: str | Path | None = None,
         live: Live | None = "sse",
     ) -> FollowedFeed:
-        """All feeds of a subscriber in one, with a key that is for this subscriber; else as `follow`."""
+        """All feeds of a subscriber in one, with a key that is for this subscriber; else as `follow`.
+
+        If the program dies, what came since the last page comes again, not only the last notification.
+        """
         path = f"/v1/subscribers/{_quoted(subscriber)}/feed"
-        return self._follow(Request("GET", path), offset, store, live)
+        start, keeper = begin_at(offset, store)
+        return FollowedFeed(self._link, Request("GET", path), start, live, keeper, together=True)
 
     def view(
         self,
@@ -269,12 +275,6 @@ class Client:
             lambda: self.resync(sid, ticket),
             store,
         )
-
-    def _follow(
-        self, feed: Request, offset: str | None, store: str | Path | None, live: Live | None
-    ) -> FollowedFeed:
-        start, keeper = begin_at(offset, store)
-        return FollowedFeed(self._link, feed, start, live, keeper)
 
     def _ask(self, request: Request) -> dict[str, Any]:
         found: dict[str, Any] = self._link.call(request).value()

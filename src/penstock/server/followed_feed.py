@@ -7,7 +7,8 @@ Any failure of the network, and any answer that says "later", leads back to catc
 try can change is raised: a wrong ticket, a subscription that has ended, an offset that the feed no longer has.
 
 What is done is known to the notification (`feed_places`), also in the middle of a page, and of an SSE connection that
-breaks between notifications and the offset that follows them. Nothing comes twice in one run of the program.
+breaks between notifications and the offset that follows them. Nothing comes twice in one run of the program. Of several
+feeds read `together`, a place is that of the page: between two reads one of them may end, and counting would go wrong.
 """
 
 import logging
@@ -92,6 +93,8 @@ class FollowedFeed:
         start: FeedPlace,
         live: Live | None = "sse",
         keeper: PlaceFile | None = None,
+        *,
+        together: bool = False,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -101,7 +104,9 @@ class FollowedFeed:
         # Where what comes begins, and how much has come. "The oldest" moves when a feed drops some, so it is asked for
         # by number: a place in the middle of a page must mean the same later.
         self._base, self._seen = _FIRST if start.offset == OLDEST else start.offset, 0
-        self._skip = start.done
+        self._skip = start.done  # of those, how many were done before
+        self._since: set[str] = set()  # and which were given out by this reader
+        self._counts = not together
         self._handled = start
         self._in_hand: FeedPlace | None = None
         self._notifications = self._read()
@@ -165,7 +170,7 @@ class FollowedFeed:
                     logger.warning("%s\n  going on at offset %s", later.problem, self._handled)
                 up_to_date, broken = False, True
                 self._sleep(pauses.next_pause(later.seconds))
-            self._skip, self._seen = max(self._skip, self._seen), 0
+            self._seen = 0
 
     def _page(self, *, wait: bool) -> Generator[Notification, None, bool]:
         """One page; whether that is all there is."""
@@ -216,13 +221,13 @@ class FollowedFeed:
         """The notifications of an array that are new."""
         for found in _decode(body, self._link.url):
             self._seen += 1
-            if self._seen <= self._skip:
+            name = found.pop("id")
+            if self._seen <= self._skip or name in self._since:
                 continue
-            place = FeedPlace(self._base, self._seen)
-            self._in_hand = place
-            yield Notification(
-                found.pop("id"), found.pop("kind"), found.pop("subscription"), found, str(place)
-            )
+            self._since.add(name)
+            self._in_hand = FeedPlace(self._base, self._seen if self._counts else 0)
+            kind, subscription = found.pop("kind"), found.pop("subscription")
+            yield Notification(name, kind, subscription, found, str(self._in_hand))
 
     def _advance(
         self, offset: str | None, cursor: str | None, answer: Answer | None = None
@@ -234,6 +239,7 @@ class FollowedFeed:
                 f"{self._link.url}{self._feed.path} answers without the next offset{status}: is it a feed?"
             )
         self._base, self._seen, self._skip = offset, 0, 0
+        self._since.clear()
         self._cursor = cursor or self._cursor
         self._keep(FeedPlace(offset))
 
