@@ -28,26 +28,26 @@ def test_without_java_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PipelineError, match="Java 17 or later, and there is none"):
-        session._require_java()
+        session.check_java("local[*]")
 
 
 def test_a_java_home_without_a_java_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(PipelineError, match=f"JAVA_HOME is {tmp_path}"):
-        session._require_java()
+        session.check_java("local[*]")
 
 
 @pytest.mark.parametrize("version", ["1.8.0_402", "11.0.22"])
 def test_a_java_that_is_too_old_is_named(fake_java, version):
     fake_java(f'IMPLEMENTOR="X"\nJAVA_VERSION="{version}"\n')
     with pytest.raises(PipelineError, match="set JAVA_HOME to a newer one"):
-        session._require_java()
+        session.check_java("local[*]")
 
 
 @pytest.mark.parametrize("release", ['JAVA_VERSION="17"', 'JAVA_VERSION="21.0.2"', "", None])
 def test_a_java_that_is_new_enough_or_does_not_tell_will_do(fake_java, release):
     fake_java(release)
-    session._require_java()
+    session.check_java("local[*]")
 
 
 @pytest.mark.spark

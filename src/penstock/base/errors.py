@@ -221,5 +221,11 @@ class RecordsRefused(ServiceError):
         return type(self), (self.refused, self.count, self.accepted)
 
 
+class SettingsError(ConfigError):
+    """A service description with problems: all of them at once."""
+
+    where = "service description"
+
+
 class ExpensiveSubscription(UserWarning):
     """A subscription that will cost much more than most: the message says why."""

@@ -39,6 +39,7 @@ from penstock.matching.engines.tree_grow import GrowingTree
 from penstock.matching.filter_values import AskedValues, read_conjunctions
 from penstock.matching.layers import Layer, merge_matches
 from penstock.matching.matcher import Matcher
+from penstock.matching.operator_stage import OperatorFailure
 from penstock.matching.plan import Plan
 from penstock.matching.single import KeyReader, key_reader
 from penstock.matching.subscription_rows import FOREVER, Rows, SubscriptionSource
@@ -209,23 +210,37 @@ class LiveMatcher:
 
     def remove(self, sid: int) -> None:
         """Take a subscription out. UnknownSubscription if it isn't here."""
+        if not self.discard(sid):
+            raise UnknownSubscription(f"no subscription {sid} in this matcher")
+
+    def discard(self, sid: int) -> bool:
+        """Take a subscription out if it is here; whether it was."""
         with self._lock:
-            if not self._state.take_out(sid):
-                raise UnknownSubscription(f"no subscription {sid} in this matcher")
+            found = self._state.take_out(sid)
         self._compact_if_many()
+        return found
 
     def match(self, event: Mapping[str, Any], now: int | None = None) -> list[int]:
         """The ids of the subscriptions that one event matches, ascending."""
+        return self.match_reporting(event, now)[0]
+
+    def match_reporting(
+        self, event: Mapping[str, Any], now: int | None = None
+    ) -> tuple[list[int], tuple[OperatorFailure, ...]]:
+        """The same, and the operators that failed: those who need them are left out."""
         moment = utc_now() if now is None else now
         with self._lock:
             state = self._state
             added = state.added
             found = [s for s in state.growing.match(event, moment) if added[s].expires > moment]
             odd = state.odd_rows()
-        found += state.base.match(event, moment)
-        if odd is not None:
-            found += self._compiled(odd).match(event, moment)
-        return sorted(found)
+        failures: tuple[OperatorFailure, ...] = ()
+        for matcher in (state.base, None if odd is None else self._compiled(odd)):
+            if matcher is not None:
+                ids, failed = matcher.match_reporting(event, moment)
+                found += ids
+                failures += failed
+        return sorted(found), failures
 
     def match_batch(self, batch: pa.RecordBatch, now: int | None = None) -> pa.ListArray:
         """The ids for every event of an Arrow batch: one ascending list per event."""

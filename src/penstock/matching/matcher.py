@@ -38,6 +38,7 @@ from penstock.matching.layers import (
 )
 from penstock.matching.operator_plan import OperatorPlan
 from penstock.matching.operator_stage import (
+    OperatorFailure,
     OperatorStage,
     split_positions,
     still_needed,
@@ -122,12 +123,18 @@ class Matcher:
         """The ids of the subscriptions that one event matches, ascending. `now`: UTC microseconds, for leases."""
         if not isinstance(event, Mapping):
             raise SchemaError(f"an event is a mapping of attributes to values, not {event!r}")
+        return self.match_reporting(event, now)[0]
+
+    def match_reporting(
+        self, event: Mapping[str, Any], now: int | None = None
+    ) -> tuple[list[int], tuple[OperatorFailure, ...]]:
+        """The same, and the operators that failed: those who need them are left out."""
         moment = utc_now() if now is None else now
         if self.operators is not None:
-            ids: list[int] = self.matches(self._batch_of(event), moment).ids.tolist()
-            return ids
+            matches = self.matches(self._batch_of(event), moment)
+            return matches.ids.tolist(), matches.failures
         found = [sid for own in self._own for sid in own.ids(event, moment)]
-        return found if len(self.layers) == 1 else sorted(found)
+        return found if len(self.layers) == 1 else sorted(found), ()
 
     def match_batch(self, batch: pa.RecordBatch, now: int | None = None) -> pa.ListArray:
         """The ids for every event of an Arrow batch: one ascending list per event."""

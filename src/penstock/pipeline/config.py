@@ -178,7 +178,7 @@ _PARTS: dict[str, type[Part]] = {
     "console": ConsoleSinkPart,
     "python": PythonSinkPart,
 }
-_KNOWN_KEYS = {name: part.known_keys() for name, part in _PARTS.items()}
+KNOWN_KEYS = {name: part.known_keys() for name, part in _PARTS.items()}
 """By the key of a part; those of a sink by its format."""
 
 
@@ -208,7 +208,7 @@ def parse_config(value: Any) -> PipelineConfig:
     try:
         return PipelineConfig.model_validate(value)
     except ValidationError as error:
-        raise ConfigError(problems_of(error, _KNOWN_KEYS)) from None
+        raise ConfigError(problems_of(error, KNOWN_KEYS)) from None
 
 
 def config_schema() -> dict[str, Any]:

@@ -81,7 +81,8 @@ def _check_own_folder(path: str, info: ValidationInfo) -> str:
     return check_writable(path)
 
 
-def _check_schema(schema: Any) -> Any:
+def check_schema(schema: Any) -> Any:
+    """A schema as files have it, `@FILE` read; a ValueError if it is none."""
     if not isinstance(schema, str | Mapping):
         kind = describe_kind(schema)
         raise ValueError(
@@ -159,7 +160,7 @@ class SourcePart(Part):
     path: Text | None = None
     """of files"""
     schema_: Annotated[
-        Any, AfterValidator(_check_schema), WithJsonSchema({"type": ["string", "object"]})
+        Any, AfterValidator(check_schema), WithJsonSchema({"type": ["string", "object"]})
     ] = Field(None, alias="schema")
     """{symbol: string, price: double}, or 'symbol string, price double'; JSON and CSV events need it"""
     record: Text = Field(RECORDS[0], json_schema_extra={"enum": list(RECORDS)})

@@ -39,6 +39,18 @@ _EXPECTED = {
         ("in_flight", "notifications", "bytes", "connections", "tries"), "a number from 1 on"
     ),
     "dead_letters": "a mapping with a format",
+    "sinks": "a list of mappings with a format",
+    "sources": "a mapping with events, tables and documents",
+    "log": "a mapping with a format",
+    "port": "a number from 0 to 65535",
+    "tls": "a mapping with certificate and key",
+    **dict.fromkeys(("retention", "limits"), "a mapping"),
+    **dict.fromkeys(
+        ("records", "subscriptions", "requests", "burst", "address_connections"),
+        "a number from 1 on",
+    ),
+    **dict.fromkeys(("cors", "hosts"), "a list of texts"),
+    "anonymous": "true or false",
     "spark": "a mapping with master and config",
     "options": "a mapping",
     "config": "a mapping",
@@ -53,13 +65,15 @@ KnownKeys = Mapping[str, Sequence[str]]
 """The keys of each part of a file, by its own key, or the format of a sink; "" is the whole file."""
 
 
-def problems_of(error: ValidationError, known: KnownKeys) -> list[str]:
+def problems_of(
+    error: ValidationError, known: KnownKeys, described: str = "a pipeline description"
+) -> list[str]:
     """A sentence for each error, unknown keys first: often one is what another misses."""
     found = sorted(error.errors(include_url=False), key=lambda one: one["type"] not in _UNKNOWN)
-    return [_sentence(one, known) for one in found]
+    return [_sentence(one, known, described) for one in found]
 
 
-def _sentence(error: ErrorDetails, known: KnownKeys) -> str:
+def _sentence(error: ErrorDetails, known: KnownKeys, described: str) -> str:
     steps = tuple(map(str, error["loc"]))
     place = _place(steps)
     where, found = ".".join(place), error["input"]
@@ -84,12 +98,12 @@ def _sentence(error: ErrorDetails, known: KnownKeys) -> str:
         case "literal_error":
             known_texts = re.findall("'([^']*)'", error["ctx"]["expected"])
             return f"{where} {found!r}: {_hint(str(found), known_texts)}"
-        case "greater_than_equal" | "greater_than":
+        case "greater_than_equal" | "greater_than" | "less_than_equal":
             return f"{where} is {_EXPECTED[place[-1]]}, not {found!r}"
     if not place:
         kind = describe_kind(found)
-        return f"a pipeline description is a mapping of keys to values, not {kind}"
-    in_list = place[:1] == ("sink",) and len(place) == 2 and place[1].isdecimal()
+        return f"{described} is a mapping of keys to values, not {kind}"
+    in_list = place[0] in ("sink", "sinks") and len(place) == 2 and place[1].isdecimal()
     expected = _EXPECTED.get("sink.0" if in_list else place[-1], "text")
     kind = describe_kind(found)
     if place[-1] in _HIDDEN:
@@ -99,8 +113,10 @@ def _sentence(error: ErrorDetails, known: KnownKeys) -> str:
 
 def _place(steps: tuple[str, ...]) -> tuple[str, ...]:
     """Where a value stands in the file: without the format of a sink, which pydantic puts before its keys."""
-    if steps[:1] == ("dead_letters",):
+    if steps[:1] in (("dead_letters",), ("log",)):
         return steps[:1] + steps[2:]
+    if steps[:1] == ("sinks",):
+        return steps[:2] + steps[3:]
     if steps[:2] == ("sink", SEVERAL):
         return steps[:1] + steps[2:3] + steps[4:]
     return steps[:1] + steps[3:] if steps[:2] == ("sink", ONE) else steps

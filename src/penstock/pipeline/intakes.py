@@ -212,7 +212,7 @@ class TableIntake:
         if unknown := sorted(set(sources) - set(tables)):
             raise PipelineError(f"there is no table {unknown[0]!r}: there are {', '.join(tables)}")
         streams = {
-            table: _Stream.of_all(source_of(source, _change_schema(catalog, table, options)), spark)
+            table: _Stream.of_all(source_of(source, change_schema(catalog, table, options)), spark)
             for table, source in sources.items()
         }
         return TableIntake(streams, catalog, options)
@@ -248,7 +248,7 @@ def _streaming(frame: DataFrame) -> DataFrame:
     return found
 
 
-def _change_schema(catalog: Catalog, table: str, options: JoinOptions) -> StructType:
+def change_schema(catalog: Catalog, table: str, options: JoinOptions) -> StructType:
     """What a change of a table is like, if its source doesn't say so."""
     columns: StructType = from_arrow_schema(dict(catalog.declared)[table].schema.to_arrow())
     beside = [

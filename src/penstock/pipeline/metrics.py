@@ -134,14 +134,19 @@ class BatchMetrics:
         }
 
 
+MetricsTo = str | Path | Callable[[BatchMetrics], object]
+"""What else is given each micro-batch: a file, or a function."""
+
+
 class Metrics:
     """The figures of a pipeline: the last batches, and totals since it started. Safe to read while it runs.
 
-    With a `path`, each batch is also appended to that file as a line of JSON.
+    Each batch is also appended to a file as a line of JSON, or a function is called with it, if there is one.
     """
 
-    def __init__(self, path: str | Path | None = None, kept: int = KEPT) -> None:
-        self._path = None if path is None else Path(path)
+    def __init__(self, also: "MetricsTo | None" = None, kept: int = KEPT) -> None:
+        self._path = Path(also) if isinstance(also, str | Path) else None
+        self._call = also if callable(also) else None
         self._lock = threading.Lock()
         self._batches: deque[BatchMetrics] = deque(maxlen=kept)
         self._totals: dict[str, Counter[str]] = {}  # by kind
@@ -162,6 +167,8 @@ class Metrics:
             before = self._operators.get(report.kind, {})
             self._operators[report.kind] = add_calls([before, report.operators])
             self._append(batch)
+        if self._call is not None:
+            self._call(batch)
 
     @property
     def batches(self) -> list[BatchMetrics]:

@@ -57,7 +57,7 @@ def local_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if is_submitted():
         return _built(SparkSession.builder, name, settings)
-    _require_java()
+    check_java(master)
     if master.startswith("local"):
         settings = {**_ON_ONE_MACHINE, **settings}
         os.environ.setdefault("SPARK_LOCAL_IP", settings["spark.driver.host"])
@@ -91,8 +91,10 @@ def log_file() -> Path:
     return Path(str(resources.files("penstock.pipeline") / "log4j2-quiet.properties"))
 
 
-def _require_java() -> None:
-    """Say what is missing before PySpark says `JAVA_GATEWAY_EXITED`."""
+def check_java(master: str) -> None:
+    """Say what is missing before PySpark says `JAVA_GATEWAY_EXITED`. A Connect server has a Java of its own."""
+    if master.startswith("sc://"):
+        return
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
     if java is None:

@@ -203,6 +203,10 @@ def _make_sink(found: SinkPart | list[SinkPart]) -> Sink:
     return SeveralSinks(tuple(part.make_member() for part in parts))
 
 
+def _make_sinks(found: list[SinkPart]) -> tuple[Sink | SinkWhen, ...]:
+    return tuple(part.make_member() for part in found)
+
+
 def _make_dead_letter_sink(found: SinkPart) -> Sink:
     if found.when is not None:
         raise ValueError(".when: a dead letter has no kind and no subscriber")
@@ -225,3 +229,5 @@ _OneOrSeveral = Annotated[
 ]
 MadeSink = Annotated[Sink, made_from(_OneOrSeveral, _make_sink)]
 DeadLetterSink = Annotated[Sink, made_from(_AnySink, _make_dead_letter_sink)]
+MadeSinks = Annotated[tuple[Sink | SinkWhen, ...], made_from(list[_AnySink], _make_sinks)]
+"""Sinks beside another one: those that `when` chooses for are `SinkWhen`."""

@@ -35,7 +35,14 @@ from penstock.pipeline.intakes import (
     ViewOptions,
 )
 from penstock.pipeline.joins.match import JoinOptions, catalog_of
-from penstock.pipeline.metrics import ConnectReports, Listener, LocalReports, Metrics, Reports
+from penstock.pipeline.metrics import (
+    ConnectReports,
+    Listener,
+    LocalReports,
+    Metrics,
+    MetricsTo,
+    Reports,
+)
 from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.session import is_connect, local_session
 from penstock.pipeline.streaming_queries import RunningQuery
@@ -62,7 +69,8 @@ class Pipeline:
     - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read and
       write it; it may be a URI (`s3://bucket/folder`).
     - `metadata`: whether notifications carry the metadata of their subscriptions, in a column of that name.
-    - `metrics`: a file to which the figures of each micro-batch are appended as JSON lines.
+    - `metrics`: a file to which the figures of each micro-batch are appended as JSON lines, or a function that is
+      called with them (`pipeline.metrics.BatchMetrics`).
 
     Of events: `event_time` and `event_id` are the attributes that tell when an event happened (for the latency) and
     which it is (for the `notification_id`); `operators` are those that filters may call, by default those of the
@@ -87,7 +95,7 @@ class Pipeline:
     views: ViewOptions = field(default_factory=ViewOptions)
     snapshots: str | Path | None = None
     metadata: bool = False
-    metrics: str | Path | None = None
+    metrics: MetricsTo | None = None
     name: str | None = None
     spark: SparkSession | None = None
 

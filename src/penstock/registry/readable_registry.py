@@ -25,11 +25,12 @@ from penstock.registry.history import Ended
 from penstock.registry.kind_sources import PatternSource, SelectSource
 from penstock.registry.kinds import FILTER, KINDS, changes_of_kind, rows_of_kind
 from penstock.registry.limits import Limits, as_int64
-from penstock.registry.records import Subscription, subscription_of, utc_time
+from penstock.registry.records import NO_DETAILS, Subscription, subscription_of, utc_time
 from penstock.registry.schemas import KnownSchema, keep_schema, read_schema
 from penstock.registry.set_aside import SetAside, read_set_aside
 from penstock.registry.spending import read_limits
 from penstock.registry.store import Store
+from penstock.registry.tickets import check_ticket, ticket_fits
 
 
 class ReadableRegistry:
@@ -212,6 +213,56 @@ class ReadableRegistry:
             )
         return subscription_of(*found)
 
+    def authenticate(self, id: int, ticket: str) -> Subscription:  # noqa: A002
+        """The live subscription with this id, for whoever has its ticket. It reads only, and waits for no writer.
+
+        Raises TicketError as `renew` does: the same, at the same pace, whether there is such a subscription or not.
+
+        >>> from penstock import Subscriptions
+        >>> subs = Subscriptions()
+        >>> sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> subs.authenticate(sid, ticket).subscriber
+        'alice'
+        """
+        number = as_int64(id)
+        found = None if number is None else self._store.find(number, self._clock())
+        record, kept = (None, NO_DETAILS) if found is None else found
+        return subscription_of(check_ticket(record, id, ticket), kept)
+
+    def find_by_ticket(self, subscriber: str, ticket: str) -> Subscription | None:
+        """The live subscription of a subscriber that has this ticket. All that the subscriber has are looked through.
+
+        >>> from penstock import Subscriptions
+        >>> subs = Subscriptions()
+        >>> sid, ticket = subs.subscribe("alice", "price > 5")
+        >>> subs.find_by_ticket("alice", ticket).id, subs.find_by_ticket("bob", ticket)
+        (1, None)
+        """
+        for record, kept in self._store.records(subscriber, self._clock(), None):
+            if ticket_fits(ticket, record.ticket):
+                return subscription_of(record, kept)
+        return None
+
+    def ids_of(self, subscriber: str, limit: int) -> tuple[int, ...]:
+        """The ids of a subscriber's live subscriptions, in order, `limit` at most.
+
+        >>> from penstock import Subscriptions
+        >>> subs = Subscriptions(); _ = subs.subscribe("alice", "price > 5")
+        >>> subs.ids_of("alice", limit=10)
+        (1,)
+        """
+        return self._store.ids_of(subscriber, self._clock(), limit)
+
+    def count_of(self, subscriber: str) -> int:
+        """How many live subscriptions a subscriber has.
+
+        >>> from penstock import Subscriptions
+        >>> subs = Subscriptions(); _ = subs.subscribe("alice", "price > 5")
+        >>> subs.count_of("alice"), subs.count_of("bob")
+        (1, 0)
+        """
+        return self._store.count(self._clock(), subscriber)
+
     def __len__(self) -> int:
         return self._store.count(self._clock())
 
@@ -289,8 +340,11 @@ class ReadableRegistry:
         limit: int | None = None,
         include_expired: bool = False,
         kind: str | None = None,
+        after: int | None = None,
     ) -> Iterator[Subscription]:
         """The subscriptions in order of id: all, one subscriber's, or those of one kind. Read page by page as you go.
+
+        `after` leaves out those up to an id.
 
         >>> from penstock import Subscriptions
         >>> subs = Subscriptions()
@@ -304,8 +358,8 @@ class ReadableRegistry:
             raise ValueError(f"there is no kind {kind!r}: give {', '.join(known)}")
         now = None if include_expired else self._clock()
         if kind is None:
-            return starmap(subscription_of, self._store.records(subscriber, now, limit))
-        found = starmap(subscription_of, self._store.records(subscriber, now, None))
+            return starmap(subscription_of, self._store.records(subscriber, now, limit, after))
+        found = starmap(subscription_of, self._store.records(subscriber, now, None, after))
         return islice((one for one in found if one.kind == kind), limit)
 
 

@@ -49,6 +49,14 @@ class Subscribed(NamedTuple):
     ticket: str
 
 
+class Checked(NamedTuple):
+    """What `check` answers of a text that could be subscribed to."""
+
+    kind: str
+    cost: int
+    warnings: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """A subscription, with its times in UTC. `expires` is None if it never does.

@@ -30,11 +30,18 @@ from penstock.registry.load import (
     progress_bar,
 )
 from penstock.registry.readable_registry import ReadableRegistry
-from penstock.registry.records import Details, Record, Subscribed, Subscription, subscription_of
+from penstock.registry.records import (
+    Checked,
+    Details,
+    Record,
+    Subscribed,
+    Subscription,
+    subscription_of,
+)
 from penstock.registry.schemas import KnownSchema, read_schema
 from penstock.registry.set_aside import set_aside
 from penstock.registry.spending import charge, check_cost, keep_costs, keep_limits
-from penstock.registry.tickets import check_ticket, new_ticket, ticket_hash
+from penstock.registry.tickets import check_new_ticket, check_ticket, new_ticket, ticket_hash
 from penstock.registry.turns import Turn
 
 DEFAULT_HISTORY = "30 days"
@@ -69,6 +76,9 @@ class Registry(ReadableRegistry):
         filter: str,  # noqa: A002
         lease: Lease = DEFAULT_LEASE,
         metadata: Mapping[str, str] | None = None,
+        *,
+        ticket: str | None = None,
+        warn: bool = True,
     ) -> Subscribed:
         """Add a subscription: its id, and the ticket with which it can be renewed, changed or cancelled.
 
@@ -77,6 +87,9 @@ class Registry(ReadableRegistry):
         and in a registry with a catalogue a select-join, `SELECT * FROM … JOIN … WHERE …`. `metadata` is what whoever
         delivers wants to know of the subscription, such as an address; a pipeline can hand it on.
 
+        A `ticket` of one's own, 64 hexadecimal digits, is for whoever has to find the subscription again after a crash
+        (`find_by_ticket`). Threads that each want their own warnings ask `check`, and subscribe with `warn=False`.
+
         >>> sid, ticket = Registry().subscribe("alice", "price > 5", lease="2h")
         >>> sid, len(ticket)
         (1, 64)
@@ -84,28 +97,29 @@ class Registry(ReadableRegistry):
         check_texts(subscriber, filter)
         length = lease_length(lease)
         kept = Details(metadata=metadata_text(metadata or {}))
-        ticket = new_ticket()
+        given = new_ticket() if ticket is None else check_new_ticket(ticket)
 
         def add(turn: Turn, cost: int) -> int:
             now = self._clock()
             end = min(now + length, FOREVER)
-            record = turn.add(subscriber, filter, ticket_hash(ticket), now, end)
+            record = turn.add(subscriber, filter, ticket_hash(given), now, end)
             keep_details(turn.connection, record.id, kept)
             self._charge(turn, record, cost, now)
             return record.id
 
-        return Subscribed(self._write_text(filter, add), ticket)
+        return Subscribed(self._write_text(filter, add, warn=warn), given)
 
     def update(
         self,
         id: int,  # noqa: A002
         ticket: str | None,
-        filter: str,  # noqa: A002
+        filter: str | None = None,  # noqa: A002
         *,
         metadata: Mapping[str, str] | None = None,
         force: bool = False,
+        warn: bool = True,
     ) -> Subscription:
-        """Give a subscription another text; it keeps its id, its ticket and its lease.
+        """Give a subscription another text; it keeps its id, its ticket and its lease. None leaves the text as it is.
 
         Whoever follows the registry sees one change. The new text may be of another kind; of a select-join that has
         changed, the subscriber's view is sent anew. `metadata` take the place of those that it had; None leaves them.
@@ -118,29 +132,44 @@ class Registry(ReadableRegistry):
         >>> subs.update(sid, ticket, "price > 6").filter, subs.sequence()
         ('price > 6', 2)
         """
-        check_texts("anybody", filter)
         told = None if metadata is None else metadata_text(metadata)
 
         def change(turn: Turn, cost: int) -> Subscription:
             now = self._clock()
             record = self._record(turn, id, ticket, now, force=force)
-            changed = turn.change(record._replace(filter=filter))
-            turn.forget_cost(record.id)
-            self._charge(turn, changed, cost, now)
+            changed = turn.change(record if filter is None else record._replace(filter=filter))
+            if filter is not None:
+                turn.forget_cost(record.id)
+                self._charge(turn, changed, cost, now)
             kept = turn.details(record.id)
             if told is not None:
                 kept = kept._replace(metadata=told)
                 turn.keep_details(record.id, kept)
             return subscription_of(changed, kept)
 
-        return self._write_text(filter, change)
+        if filter is None:
+            with self._store.turn() as turn:
+                return change(turn, 0)
+        check_texts("anybody", filter)
+        return self._write_text(filter, change, warn=warn)
 
-    def _write_text(self, text: str, write: Callable[[Turn, int], T]) -> T:
+    def check(self, filter: str) -> Checked:  # noqa: A002
+        """Check a text as `subscribe` does, and subscribe to nothing: its kind, its cost, what there is to warn of.
+
+        >>> Registry({"price": "double"}).check("price > 5")
+        Checked(kind='filter', cost=0, warnings=())
+        """
+        check_texts("anybody", filter)
+        self._known = read_schema(self._store, self._known)
+        found, cost = self._examine(filter, self._known)
+        return Checked(kind_of(filter).name, cost, tuple(found))
+
+    def _write_text(self, text: str, write: Callable[[Turn, int], T], *, warn: bool) -> T:
         """Check a text, and write it in a turn in which the schema is the one that it was checked against."""
         known = self._known
         is_filter = kind_of(text) is FILTER
         found, cost = self._examine(text, known)
-        for warning in found:
+        for warning in found if warn else ():
             warnings.warn(warning, ExpensiveSubscription, stacklevel=3)
         while True:
             with self._store.turn() as turn:
@@ -166,10 +195,10 @@ class Registry(ReadableRegistry):
 
     def _record(self, turn: Turn, sid: int, ticket: str | None, now: int, *, force: bool) -> Record:
         """The live subscription that somebody may change: by its ticket, or because it is theirs to run."""
-        if not force:
-            return check_ticket(turn, sid, "" if ticket is None else ticket, now)
         number = as_int64(sid)
         record = None if number is None else turn.find(number, now)
+        if not force:
+            return check_ticket(record, sid, "" if ticket is None else ticket)
         if record is None:
             raise UnknownSubscription(f"no live subscription {sid}")
         return record
@@ -202,7 +231,13 @@ class Registry(ReadableRegistry):
             renewed = turn.renew(record, lease_end(now, lease))
             return subscription_of(renewed, turn.details(record.id))
 
-    def resync(self, id: int, ticket: str) -> Subscription:  # noqa: A002
+    def resync(
+        self,
+        id: int,  # noqa: A002
+        ticket: str | None = None,
+        *,
+        force: bool = False,
+    ) -> Subscription:
         """Ask that a select-join is sent everything again: for a subscriber that has lost its `JoinView`.
 
         The pipeline's next micro-batch tells the subscriber to forget what it holds, and sends all tuples that it is to
@@ -210,7 +245,8 @@ class Registry(ReadableRegistry):
         so, once for all that was asked before a micro-batch: it has done so when its report has the `sequence` that is
         answered here, or a later one.
 
-        Raises TicketError as `renew` does, and RegistryError if the subscription is of another kind.
+        Raises TicketError as `renew` does, and RegistryError if the subscription is of another kind. With `force`, for
+        whoever runs the registry, no ticket is asked for.
 
         >>> from penstock import Catalog, Table
         >>> catalog = Catalog.of({"Stocks": Table({"Symbol": "string", "PER": "double"}, key="Symbol")})
@@ -220,7 +256,7 @@ class Registry(ReadableRegistry):
         2
         """
         with self._store.turn() as turn:
-            record = check_ticket(turn, id, ticket, self._clock())
+            record = self._record(turn, id, ticket, self._clock(), force=force)
             kind = kind_of(record.filter)
             if kind is not SELECT_JOIN:
                 raise RegistryError(
@@ -241,7 +277,7 @@ class Registry(ReadableRegistry):
         """
         with self._store.turn() as turn:
             now = self._clock()
-            record = check_ticket(turn, id, ticket, now)
+            record = self._record(turn, id, ticket, now, force=False)
             turn.end(record, Ending("unsubscribed", "somebody who has its ticket did so", now))
 
     def remove(self, id: int) -> None:  # noqa: A002

@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import Connection, func, insert, not_, or_, select
+from sqlalchemy import Connection, and_, func, insert, not_, or_, select
 
 from penstock.base.errors import RegistryError
 from penstock.matching.subscription_rows import Changes, Rows
@@ -79,13 +79,21 @@ class Store:
         with self.reading() as connection:
             return find_end(connection, sid)
 
+    def ids_of(self, subscriber: str, now: int, limit: int) -> tuple[int, ...]:
+        """The ids of a subscriber's live subscriptions, in order, `limit` at most."""
+        wanted = select(_s.id).where(_s.subscriber == subscriber, live(now)).order_by(_s.id)
+        with self.reading() as connection:
+            return tuple(connection.scalars(wanted.limit(limit)))
+
     def records(
-        self, subscriber: str | None, now: int | None, limit: int | None
+        self, subscriber: str | None, now: int | None, limit: int | None, after: int | None = None
     ) -> Iterator[tuple[Record, Details]]:
         """Subscriptions in order of id, of one subscriber or of all, live at `now` or all; read page by page."""
         wanted = [not_(_s.removed) if now is None else live(now)]
         if subscriber is not None:
             wanted.append(_s.subscriber == subscriber)
+        if after is not None:
+            wanted.append(_s.id > after)
         statement = select(*all_columns).where(*wanted).order_by(_s.id)
         left = sys.maxsize if limit is None else limit
         while left > 0:
@@ -108,10 +116,11 @@ class Store:
             bad += bad_details(connection)
         return sorted(bad, key=lambda row: row.id)
 
-    def count(self, now: int) -> int:
-        """How many subscriptions are live."""
+    def count(self, now: int, subscriber: str | None = None) -> int:
+        """How many subscriptions are live: all, or a subscriber's."""
+        wanted = live(now) if subscriber is None else and_(live(now), _s.subscriber == subscriber)
         with self.reading() as connection:
-            return connection.scalar(select(func.count()).where(live(now))) or 0
+            return connection.scalar(select(func.count()).where(wanted)) or 0
 
     def active(self, now: int) -> Rows:
         """All live subscriptions in order of id, at one sequence number."""

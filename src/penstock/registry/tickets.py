@@ -10,12 +10,11 @@ there is no dictionary of 256-bit random numbers.
 import hashlib
 import hmac
 import os
+import re
 import secrets
 
 from penstock.base.errors import TicketError
-from penstock.registry.limits import as_int64
 from penstock.registry.records import Record
-from penstock.registry.turns import Turn
 
 TICKET_BYTES = 32
 
@@ -49,10 +48,15 @@ def ticket_fits(ticket: str, kept: bytes | None) -> bool:
     return same and kept is not None
 
 
-def check_ticket(turn: Turn, sid: int, ticket: str, now: int) -> Record:
-    """The live subscription with this ticket. One answer, at one pace, to all that is wrong."""
-    number = as_int64(sid)
-    record = None if number is None else turn.find(number, now)
+def check_new_ticket(ticket: str) -> str:
+    """A ticket that somebody else has made: as long as ours, or an error."""
+    if not re.fullmatch(rf"[0-9a-f]{{{2 * TICKET_BYTES}}}", ticket):
+        raise TicketError(f"a ticket is {2 * TICKET_BYTES} hexadecimal digits in lower case")
+    return ticket
+
+
+def check_ticket(record: Record | None, sid: int, ticket: str) -> Record:
+    """The record that was found for an id, if this is its ticket. One answer, at one pace, to all that is wrong."""
     fits = ticket_fits(str(ticket), None if record is None else record.ticket)
     if record is None or not fits:
         raise TicketError(

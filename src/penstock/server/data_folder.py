@@ -1,0 +1,51 @@
+"""The data folder of a service: one service at a time has it.
+
+<data>/lock             locked with flock; says who has it
+<data>/registry.db      subscriptions                      unless they are kept elsewhere
+<data>/inbox.db         what was accepted, until it is in the log
+<data>/published/       the log: segments that Spark reads
+<data>/feeds.db         what subscribers were sent         unless it is kept elsewhere
+<data>/service.db       keys, schema, what the service remembers of itself
+<data>/spark/           checkpoints, log
+<data>/dead-letters/    records that couldn't be matched
+"""
+
+import fcntl
+import os
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from penstock.base.durable import make_folder
+from penstock.base.errors import PenstockError
+
+
+class DataFolderLock:
+    """A data folder that this process has, until it ends or releases it."""
+
+    def __init__(self, folder: Path) -> None:
+        """PenstockError if another process has it, which says which."""
+        try:
+            make_folder(folder)
+            self._file: TextIO = (folder / "lock").open("a+", encoding="utf-8")
+        except OSError as error:
+            raise PenstockError(f"data folder {folder}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.seek(0)
+            owner = self._file.readline().strip() or "another process"
+            self._file.close()
+            raise PenstockError(
+                f"data folder {folder} is in use by {owner}: stop that service first, or give this one a folder of its "
+                "own (--data)"
+            ) from None
+        self._file.truncate(0)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._file.write(f"process {os.getpid()} on {socket.gethostname()} since {now}\n")
+        self._file.flush()
+
+    def release(self) -> None:
+        """Let others have it."""
+        self._file.close()

@@ -1,0 +1,60 @@
+"""The reads that wait: how many there are, that they end when their reader goes, and when the service stops.
+
+A reader that goes away is only noticed by asking for it (`receive`): sending to nobody is no error.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from starlette.types import Receive
+
+from penstock.server.service_figures import ServiceFigures
+
+
+class LiveReads:
+    """All reads of a service that wait for something."""
+
+    def __init__(self, figures: ServiceFigures) -> None:
+        self._figures = figures
+        self._tasks: set[asyncio.Task[object]] = set()
+        self.ended = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def stop(self) -> None:
+        """End all of them, between two events, and those to come at once."""
+        self.ended = True
+        for task in self._tasks:
+            task.cancel()
+
+    @contextmanager
+    def reading(self, mode: str, receive: Receive) -> Iterator[None]:
+        """While somebody reads. The block is left early, without an error, when the reader goes or the service stops."""
+        task = asyncio.current_task()
+        assert task is not None, "requests are tasks"
+        gone = asyncio.create_task(_until_gone(receive, task))
+        gauge = self._figures.feed_readers.labels(mode)
+        self._tasks.add(task)
+        gauge.inc()
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not gone.done() and not self.ended:
+                raise  # somebody else wants it to end
+            task.uncancel()
+        finally:
+            gauge.dec()
+            self._tasks.discard(task)
+            gone.cancel()
+
+    def sent(self, notifications: int) -> None:
+        """Count what readers were sent."""
+        self._figures.notifications_sent.inc(notifications)
+
+
+async def _until_gone(receive: Receive, task: asyncio.Task[object]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    task.cancel()

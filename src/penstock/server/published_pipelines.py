@@ -1,0 +1,139 @@
+"""The pipelines that match what is published: one for each of the service's logs, each with a query of its own.
+
+    published/events        ─▶ filters          ─┐
+    published/tables/<T>    ─▶ select-joins      ├─▶ feeds, and the sinks beside them
+    published/documents/…   ─▶ tree patterns     │
+    sources beside          ─▶ …                ─┘
+
+Records have two attributes that the inbox adds, `_position` and `_time`: the id of an event and its time.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.base.durable import make_folder
+from penstock.delivery.feeds import FeedSink
+from penstock.delivery.file_sink import FileSink
+from penstock.delivery.several_sinks import SeveralSinks
+from penstock.delivery.sinks import Sink
+from penstock.pipeline.intakes import ViewOptions, change_schema
+from penstock.pipeline.metrics import BatchMetrics
+from penstock.pipeline.sources import Source
+from penstock.pipeline.streaming import Pipeline
+from penstock.registry import Subscriptions
+from penstock.server.publishing.published import DOCUMENTS, EVENTS, POSITION, TABLES, TIME
+from penstock.server.setting_parts import KafkaPart
+from penstock.server.settings import Settings
+
+_MOST_FILES = "2000"  # of a micro-batch: what a service brings after a while without Spark
+_DOCUMENT = StructType([StructField("id", StringType()), StructField("document", StringType())])
+
+
+@dataclass(frozen=True)
+class PublishedPipelines:
+    """Makes pipelines of a service's settings, on a session."""
+
+    settings: Settings
+    registry: Subscriptions
+    spark: SparkSession
+    trigger: str
+    report: Callable[[BatchMetrics], object]
+
+    def events(self, schema: str) -> Pipeline:
+        """Of the events, which have this schema (Spark's DDL), position and time included."""
+        pipeline = replace(self._pipeline(), events=self._source(EVENTS, schema))
+        return replace(pipeline, event_id=POSITION, event_time=TIME)
+
+    def tables(self) -> Pipeline:
+        """Of the tables of the registry's catalogue; those from elsewhere are read there."""
+        catalog = self.registry.catalog
+        assert catalog is not None, "asked before"
+        elsewhere = self.settings.sources.tables
+        joins = self.settings.joins
+        sources = {
+            table: elsewhere.get(table)
+            or self._source(f"{TABLES}{table}", change_schema(catalog, table, joins))
+            for table, _ in catalog.declared
+        }
+        return replace(self._pipeline(), tables=sources, joins=joins)
+
+    def documents(self, format_: str) -> Pipeline:
+        """Of the documents in XML, or of those in JSON."""
+        views = ViewOptions(format=format_, feeding=self.settings.views.feeding)
+        log = f"{DOCUMENTS}/{format_}"
+        pipeline = replace(self._pipeline(), documents=self._source(log, _DOCUMENT), views=views)
+        return replace(pipeline, checkpoint=self._checkpoint(format_))
+
+    def beside(self) -> Pipeline:
+        """Of events and documents that aren't published here."""
+        sources = self.settings.sources
+        return replace(
+            self._pipeline(),
+            events=sources.events,
+            event_time=sources.event_time,
+            event_id=sources.event_id,
+            documents=sources.documents,
+            views=self.settings.views,
+            checkpoint=self._checkpoint("beside"),
+        )
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _pipeline(self) -> Pipeline:
+        settings = self.settings
+        folder = settings.folder
+        return Pipeline(
+            subscriptions=self.registry,
+            sink=self._sink(),
+            checkpoint=self._checkpoint("published"),
+            dead_letters=FileSink(str(folder / "dead-letters"), "json"),
+            trigger=self.trigger,
+            engine=settings.engine,
+            operators=settings.operators,
+            strategy=settings.strategy,
+            metrics=self.report,
+            name="penstock",
+            spark=self.spark,
+        )
+
+    def _sink(self) -> Sink:
+        feeds = FeedSink(self.settings.feeds_url)
+        beside = self.settings.sinks
+        return SeveralSinks((feeds, *beside)) if beside else feeds
+
+    def _checkpoint(self, name: str) -> Path:
+        return self.settings.folder / "spark" / "checkpoints" / name
+
+    def _source(self, log: str, schema: StructType | str) -> Source:
+        where = self.settings.log
+        if isinstance(where, KafkaPart):
+            return Source("kafka", schema=schema, options=_kafka_options(where, log))
+        options = {"maxFilesPerTrigger": _MOST_FILES}
+        folder = self.settings.folder / "published" / log
+        make_folder(folder)  # Spark reads no folder that isn't there
+        return Source("json", str(folder), schema=schema, options=options)
+
+
+def _kafka_options(part: KafkaPart, log: str) -> Mapping[str, str]:
+    """Those of Spark's reader: of a log whose records are written in transactions, from its beginning."""
+    return {
+        "kafka.bootstrap.servers": part.servers,
+        "subscribe": topic_of(part.topic, log),
+        "startingOffsets": "earliest",
+        "failOnDataLoss": "true",
+        "kafka.isolation.level": "read_committed",
+        **part.reader_options,
+    }
+
+
+def topic_of(prefix: str, log: str) -> str:
+    """The topic of a log.
+
+    >>> topic_of("penstock", "tables/Stocks")
+    'penstock-tables-Stocks'
+    """
+    return f"{prefix}-{log.replace('/', '-')}"

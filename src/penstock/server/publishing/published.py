@@ -1,0 +1,135 @@
+"""What is published, what its publisher is told, and why something isn't taken.
+
+    Published ──▶ Inbox ──▶ Receipt            to the publisher, when it is on disk
+                    └─────▶ InboxRow ──▶ Mover  onwards, in order of position
+
+A *position* numbers every accepted record over all logs: 1, 2, 3 … in the order of acceptance. It is never given
+twice, whatever is deleted, and whenever the service was killed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.base.errors import PenstockError
+
+EVENTS = "events"
+DOCUMENTS = "documents"
+TABLES = "tables/"
+"""What the log of a table begins with: `tables/Stocks`."""
+
+POSITION, TIME = "_position", "_time"
+"""Attributes that the inbox adds to every record. What is published has none that begin with an underscore."""
+
+MOST_SAFE = 2**53 - 1
+"""Of epochs and sequence numbers: JavaScript has no larger exact integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """Who publishes, so that a request that is repeated publishes once (Durable Streams §5.2.1)."""
+
+    id: str
+    epoch: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The records of one request: JSON objects in UTF-8, one line each, as `read_records` gives them."""
+
+    log: str
+    records: Sequence[bytes]
+    producer: Producer | None = None
+    schema: int = 0  # the version of the schema that they need; 0 if that never changes
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where the records of a request stand. Without records, or if it is too long ago, there are no positions."""
+
+    first: int | None
+    last: int | None
+    repeated: bool = False  # the producer has published them before
+    seq: int | None = None  # the highest sequence number of the producer's epoch
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    """The records of one request as they go onwards: `lines` has one JSON object a line, each with its position."""
+
+    first: int
+    last: int
+    log: str
+    producer: str  # "" if nobody said
+    schema: int
+    lines: bytes  # without a newline at the end
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Each record with its position."""
+        return zip(range(self.first, self.last + 1), self.lines.split(b"\n"), strict=True)
+
+
+class Mover(Protocol):
+    """Takes what was accepted onwards.
+
+    Rows come in order of position. After a crash some come again: what `take` has returned from before, it must not
+    pass on twice.
+    """
+
+    def take(self, rows: Sequence[InboxRow]) -> None:
+        """Return when the rows are as safe where they are now as they were in the inbox."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+
+class PublishError(PenstockError):
+    """Something isn't published."""
+
+
+class Overloaded(PublishError):
+    """More is waiting than the inbox has room for: try again after `retry_after` seconds."""
+
+    def __init__(self, reason: str, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__(reason)
+
+
+class InboxClosed(PublishError):
+    """The service is ending, or another process has the inbox."""
+
+
+class NotWritten(PublishError):
+    """The disk didn't take it: nothing of the request was published."""
+
+
+class ProducerError(PublishError):
+    """A request that doesn't follow on its producer's last one."""
+
+
+class BadProducer(ProducerError):
+    """Numbers that no producer can have, or an epoch that doesn't begin with 0."""
+
+
+class StaleEpoch(ProducerError):
+    """Another has taken over the producer's name: `epoch` is the one that holds."""
+
+    def __init__(self, producer: Producer, epoch: int) -> None:
+        self.epoch = epoch
+        super().__init__(
+            f"producer {producer.id!r} is at epoch {epoch}, so epoch {producer.epoch} has ended: "
+            f"to take over, publish with epoch {epoch + 1} and seq 0"
+        )
+
+
+class SequenceGap(ProducerError):
+    """A request of the producer is missing before this one."""
+
+    def __init__(self, producer: Producer, expected: int) -> None:
+        self.expected = expected
+        self.received = producer.seq
+        super().__init__(
+            f"producer {producer.id!r} has sent seq {producer.seq}, and seq {expected} is next: "
+            "send what is missing first"
+        )

@@ -1,0 +1,213 @@
+"""The service: everything that `penstock serve` runs, put together; opened, started, and ended in order.
+
+    http ─▶ inbox ─▶ mover ─▶ log ─▶ Spark, a child process ─┐
+                └──▶ live matcher, a thread ─────────────────┴─▶ feeds ─▶ hub ─▶ http
+
+`Service` opens what is on disk, and refuses at once what can't work. Inside `async with` it runs. `serving` puts it on
+the network.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from penstock.base.durations import utc_now
+from penstock.base.errors import PenstockError
+from penstock.delivery.feeds import LIVE, FeedStore, open_feeds
+from penstock.pipeline.session import check_java
+from penstock.registry import Subscriptions
+from penstock.server.api_keys import ApiKeys
+from penstock.server.changing_over import let_go, matched_by, move_all, note_side
+from penstock.server.data_folder import DataFolderLock
+from penstock.server.http_settings import HttpSettings
+from penstock.server.hub import Hub
+from penstock.server.live_side import LiveSide
+from penstock.server.matching_state import Matching
+from penstock.server.publishing import EventSchema, FileMover, Inbox, KafkaMover, Moving
+from penstock.server.publishing.published import Mover
+from penstock.server.published_segments import PublishedSegments
+from penstock.server.service_db import ServiceDatabase
+from penstock.server.setting_parts import FilesPart, KafkaPart
+from penstock.server.settings import Settings
+from penstock.server.spark_side import SparkSide
+
+_log = logging.getLogger("penstock.server")
+
+_TIDY = 10.0  # seconds between two looks for segments that can go
+_PRUNE = 60.0  # seconds between two looks for notifications that can go
+
+
+class Service:
+    """A service, opened. PenstockError if something of it can't be opened, with what to do."""
+
+    def __init__(self, settings: Settings, say: Callable[[str], object] = _log.info) -> None:
+        self.settings, self._say = settings, say
+        folder = settings.folder
+        if settings.match == "spark":
+            check_java(settings.spark.master)
+        with ExitStack() as opened:
+            opened.callback(DataFolderLock(folder).release)
+            self.http: HttpSettings = settings.http()
+            self.keys = ApiKeys(folder / "service.db")
+            opened.callback(self.keys.close)
+            self._check_reach()
+            self.registry = Subscriptions.open(
+                settings.registry_url,
+                settings.declared,
+                catalog=settings.catalog,
+                operators=settings.operators,
+            )
+            opened.enter_context(self.registry)
+            self.schema = EventSchema(
+                folder / "service.db", settings.declared or self.registry.schema
+            )
+            opened.callback(self.schema.close)
+            self.feeds: FeedStore = open_feeds(settings.feeds_url)
+            opened.callback(self.feeds.close)
+            self.inbox = Inbox(folder / "inbox.db", settings.limits.of_inbox())
+            opened.callback(self.inbox.close)
+            self.hub = Hub(self.feeds)
+            self._segments = PublishedSegments(folder)
+            self._at_the_end = opened.pop_all()
+        self._moving: Moving | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.matching: Matching = self._side()
+
+    @property
+    def last_steps(self) -> str:
+        """What ending it still takes, in words."""
+        if self.settings.match == "live":
+            return "stopping: what was accepted is matched"
+        return "stopping: what was accepted goes into the log, and Spark ends after its micro-batch"
+
+    def _check_reach(self) -> None:
+        """Whoever reaches a service without keys may do everything."""
+        settings = self.settings
+        if not settings.is_local and not self.keys.any():
+            raise PenstockError(
+                f"host {settings.host} can be reached by others, and there are no keys, so anybody could do everything: "
+                "make a key first (penstock keys add NAME --scope admin), or listen on 127.0.0.1"
+            )
+
+    # --- its life ----------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        await self.hub.start()
+        await self._change_over()
+        await self.matching.start()
+        self._moving = self._start_moving()
+        for work, pause in ((self._tidy, _TIDY), (self._prune, _PRUNE)):
+            self._tasks.append(asyncio.create_task(_repeat(work, pause)))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._moving is not None:
+            await asyncio.to_thread(self._moving.close)
+        await self.matching.stop()
+        await self.stop_streams()
+        await asyncio.to_thread(self._at_the_end.close)
+
+    async def stop_streams(self) -> None:
+        """Let all who wait for notifications go."""
+        await self.hub.close()
+
+    async def _change_over(self) -> None:
+        """Take over from the other side, if that had the records last."""
+        folder, side = self.settings.folder, self.settings.match
+        before = matched_by(folder)
+        if before == "spark" and side == "live":
+            self._say("Spark matches what is left, then the live matcher takes over …")
+            await asyncio.to_thread(move_all, self.inbox, FileMover(folder / "published"))
+            spark = SparkSide(self.settings, self._ddl, self._committed, _nothing)
+            await spark.drain()
+        if before == "live" and side == "spark":
+            done = await asyncio.to_thread(self.feeds.progress, LIVE)
+            await asyncio.to_thread(let_go, self.inbox, done or 0)
+        note_side(folder, side)
+
+    # --- its parts ---------------------------------------------------------------------------------
+
+    def _side(self) -> Matching:
+        settings = self.settings
+        if settings.match == "spark":
+            side = SparkSide(settings, self._ddl, self._committed, self._open_gate)
+            self.schema.on_change(lambda: self._in_loop(side.take_schema))
+            return side
+        return LiveSide(
+            self.registry,
+            self.feeds,
+            self.schema.current,
+            self._committed,
+            engine=settings.engine,
+            dead_letters=settings.folder / "dead-letters",
+        )
+
+    def _start_moving(self) -> Moving:
+        side = self.matching
+        if isinstance(side, LiveSide):
+            return Moving(self.inbox, side, pause=0.0)
+        assert isinstance(side, SparkSide), "there are two"
+        log = self.settings.log
+        pause = log.seal if isinstance(log, FilesPart) else 0.05
+        return Moving(self.inbox, self._mover(), pause=pause, gate=side.runs_with)
+
+    def _mover(self) -> Mover:
+        log = self.settings.log
+        if isinstance(log, KafkaPart):
+            return KafkaMover(log.servers, log.topic, log.producer_options)
+        return FileMover(self.settings.folder / "published")
+
+    def _ddl(self) -> tuple[int, str | None]:
+        """The schema as Spark is given it."""
+        version, schema = self.schema.current()
+        return version, None if schema is None else self.schema.ddl
+
+    # --- what happens ------------------------------------------------------------------------------
+
+    def _committed(self) -> None:
+        """Notifications are in the feeds: whoever waits for them is told. From any thread."""
+        self._in_loop(lambda: asyncio.ensure_future(self.hub.advance()))
+
+    def _open_gate(self) -> None:
+        if self._moving is not None:
+            self._moving.open_gate()
+
+    def _in_loop(self, call: Callable[[], object]) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+                self._loop.call_soon_threadsafe(call)
+
+    async def _tidy(self) -> None:
+        await asyncio.to_thread(self._segments.delete, self.inbox.released)
+
+    async def _prune(self) -> None:
+        await self.hub.prune(utc_now(), self.settings.retention.make())
+
+
+def _nothing() -> None:
+    """Nobody is to be told."""
+
+
+async def _repeat(work: Callable[[], "asyncio._CoroutineLike[None]"], pause: float) -> None:
+    """Do something again and again; what fails is logged, and tried again."""
+    while True:
+        await asyncio.sleep(pause)
+        try:
+            await work()
+        except Exception:
+            _log.exception("housekeeping failed, and is tried again")

@@ -1,0 +1,30 @@
+"""What the web side stands on. `service.Service` composes it; tests compose what they need."""
+
+from typing import Protocol
+
+from penstock.delivery.feeds import FeedStore
+from penstock.registry import Subscriptions
+from penstock.server.api_keys import ApiKeys
+from penstock.server.http_settings import HttpSettings
+from penstock.server.hub import Hub
+from penstock.server.matching_state import Matching
+from penstock.server.publishing import Inbox
+
+
+class Parts(Protocol):
+    """The parts of a service, as its routes use them."""
+
+    @property
+    def registry(self) -> Subscriptions: ...
+    @property
+    def inbox(self) -> Inbox: ...
+    @property
+    def feeds(self) -> FeedStore: ...
+    @property
+    def hub(self) -> Hub: ...
+    @property
+    def matching(self) -> Matching: ...
+    @property
+    def keys(self) -> ApiKeys: ...
+    @property
+    def http(self) -> HttpSettings: ...
