@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.table_function import register
     from penstock.registry import Limits, Subscriptions
     from penstock.server.client import Client
+    from penstock.server.followed_feed import Notification
     from penstock.views.designing import Wishes, plan_views
     from penstock.views.live_views import LiveOptions
 
@@ -128,6 +129,7 @@ __getattr__ = front(
         ),
         "registry": ("Limits", "Subscriptions"),
         "server.client": ("Client",),
+        "server.followed_feed": ("Notification",),
         "views.designing": ("Wishes", "plan_views"),
         "views.live_views": ("LiveOptions",),
     },
@@ -160,6 +162,7 @@ __all__ = [
     "LiveOptions",
     "Matcher",
     "NatsSink",
+    "Notification",
     "Operator",
     "OperatorError",
     "Operators",

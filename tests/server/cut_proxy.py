@@ -65,9 +65,7 @@ class CutProxy:
 class _Connection:
     """Two sockets, and how many bytes they may still carry together."""
 
-    def __init__(
-        self, proxy: CutProxy, near: socket.socket, far: socket.socket, most: int
-    ) -> None:
+    def __init__(self, proxy: CutProxy, near: socket.socket, far: socket.socket, most: int) -> None:
         self._proxy, self._ends, self._left = proxy, (near, far), most
         self._lock = threading.Lock()
 

@@ -164,7 +164,9 @@ class Feed:
 
     def wait_for(self, count: int) -> list[dict[str, Any]]:
         """Read until there are so many notifications; all of them."""
-        until(lambda: self.read("long-poll") >= 0 and len(self.got) >= count, f"{count} of {self.got}")
+        until(
+            lambda: self.read("long-poll") >= 0 and len(self.got) >= count, f"{count} of {self.got}"
+        )
         return self.got
 
 

@@ -55,9 +55,10 @@ def test_flipped_bits_are_noticed(tmp_path: Path):
             damaged[dice.randrange(len(damaged))] ^= 1 << dice.randrange(8)
         path.write_bytes(damaged)
         try:
-            assert str(PlaceFile(path).place) in ("0001+1", "0002+2")
+            found = str(PlaceFile(path).place)
         except SnapshotError as error:
-            assert "delete it" in str(error)
+            found = str(error)
+        assert found in ("0001+1", "0002+2") or "delete it" in found
 
 
 def test_another_file_is_refused(tmp_path: Path):
