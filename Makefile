@@ -8,10 +8,14 @@ export PYTHONDONTWRITEBYTECODE =
 # Resolved when a recipe runs, so that `make format` and `make clean` need no Java.
 WITH_JAVA = java_home=$$(tools/java) && JAVA_HOME="$$java_home"
 
-.PHONY: demo city-watch market-archive stocks-and-reviews test test-long test-bounds lint kernels classes bench format clean
+.PHONY: demo serve city-watch market-archive stocks-and-reviews test test-long test-bounds lint kernels classes bench format clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/penstock demo
+
+# The service, with a small stock market that publishes to it: http://localhost:8400
+serve: $(READY)
+	@$(WITH_JAVA) $(BIN)/penstock serve --market $(ARGS)
 
 city-watch: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m examples.city_watch $(ARGS)

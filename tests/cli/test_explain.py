@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import Penstock, write_lines
 
 from penstock import Catalog, Subscriptions, Table
-from penstock.cli.guessed_schema import guess
+from penstock.language.guessed_schema import guess
 
 GOOG = '{"symbol": "GOOG", "price": 550}'
 

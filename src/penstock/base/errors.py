@@ -227,5 +227,31 @@ class SettingsError(ConfigError):
     where = "service description"
 
 
+class FeedError(PenstockError):
+    """A feed store that can't be opened, read or written."""
+
+
+class OffsetGone(FeedError):
+    """Something at or above the offset that was asked for is gone: the reader has missed it.
+
+    `subscription` is whose feed that is (None: the store never was so far), `oldest` the offset from which all of it is
+    there.
+    """
+
+    def __init__(self, subscription: int | None, offset: int, oldest: int) -> None:
+        self.subscription = subscription
+        self.offset = offset
+        self.oldest = oldest
+        super().__init__(subscription, offset, oldest)
+
+    def __str__(self) -> str:
+        if self.subscription is None:
+            return f"offset {self.offset} is ahead of all that is there: read on from {self.oldest}"
+        return (
+            f"notifications of subscription {self.subscription} at or above offset {self.offset} are no longer kept: "
+            f"the oldest that are have offset {self.oldest} or a later one"
+        )
+
+
 class ExpensiveSubscription(UserWarning):
     """A subscription that will cost much more than most: the message says why."""

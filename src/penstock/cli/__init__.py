@@ -2,9 +2,9 @@
 
 Each module has the commands of one kind: `registry_commands` (of one subscription), `list_command`, `load_command`,
 `publish_command`, `follow_command` (of a running service; `service_commands` has what others do with `--server`),
-`match` (what it does is in `match_job`), `stream`, `explain`, `who`, `view_plans`, `warm_up`; `terminal` says what goes
-to which stream and how errors become exit codes, `options` and `open_registry` hold what commands share, `signals` and
-`spark` see to it that Spark starts and ends quietly, `progress` says what a long one is doing.
+`match` (what it does is in `match_job`), `stream`, `serve`, `explain`, `who`, `view_plans`, `warm_up`; `terminal` says
+what goes to which stream and how errors become exit codes, `options` and `open_registry` hold what commands share,
+`signals` and `spark` see to it that Spark starts and ends quietly, `progress` says what a long one is doing.
 
 Commands import what they need when they run: `penstock --help` must not wait for Spark.
 """
@@ -22,6 +22,7 @@ from penstock.cli import (
     list_command,
     load_command,
     publish_command,
+    serve,
     stream,
     who,
 )
@@ -100,6 +101,7 @@ app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.unsubscribe)
 app.command("list", rich_help_panel=_SUBSCRIPTIONS)(list_command.list_)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(load_command.load)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.sweep)
+app.command(rich_help_panel=_SERVICE)(serve.serve)
 app.command(rich_help_panel=_SERVICE)(publish_command.publish)
 app.command(rich_help_panel=_SERVICE)(follow_command.follow)
 app.command(rich_help_panel=_EVENTS)(batch.match)

@@ -17,7 +17,6 @@ from penstock.cli.event_kinds import (
     read_event,
 )
 from penstock.cli.given_subscriptions import is_file, read_file
-from penstock.cli.guessed_schema import guess
 from penstock.cli.options import (
     DEFAULT_REGISTRY,
     AsJson,
@@ -44,6 +43,7 @@ from penstock.cli.terminal import (
     visible,
     warn,
 )
+from penstock.language.guessed_schema import guess
 
 if TYPE_CHECKING:
     from penstock.joins.catalog import Catalog

@@ -6,6 +6,7 @@ What Spark says goes to a log in the data folder.
 
 import asyncio
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -56,6 +57,10 @@ def serve(
         ),
     ] = None,
     master: Master = None,
+    with_market: Annotated[
+        bool,
+        typer.Option("--market", help="Publish a small stock market to it: something to look at."),
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Only say whether the description is right.")
     ] = False,
@@ -93,12 +98,13 @@ def serve(
     if check:
         say(f"{file or 'the defaults'}: fine. {settings.summary}.")
         return
-    _run(settings)
+    _run(settings, with_market=with_market)
 
 
-def _run(settings: Any) -> None:
+def _run(settings: Any, *, with_market: bool) -> None:
     import uvloop
 
+    from penstock.cli.demo.publisher import market_publisher
     from penstock.server.service import Service
     from penstock.server.serving import bind, check_tls, serve
 
@@ -113,7 +119,8 @@ def _run(settings: Any) -> None:
         for line in first_steps(address):
             say(line)
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    market = market_publisher(settings.address) if with_market else nullcontext()
+    with market, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(service, listening, say, started))
     say("stopped")
 

@@ -13,7 +13,6 @@ from penstock.cli.event_kinds import (
     read_document,
     read_event,
 )
-from penstock.cli.guessed_schema import schema_of_event
 from penstock.cli.open_registry import open_there
 from penstock.cli.options import (
     DEFAULT_REGISTRY,
@@ -24,6 +23,7 @@ from penstock.cli.options import (
     schema_of,
 )
 from penstock.cli.terminal import REFUSED, USAGE, count, put_json, put_row, report_errors, say, warn
+from penstock.language.guessed_schema import schema_of_event
 
 if TYPE_CHECKING:
     from penstock.language import Schema

@@ -80,6 +80,10 @@ class ApiKeys:
         """Whether there are no keys, and there were none at the start. (Removing the last one opens nothing.)"""
         return self._began_open and not self._by_name
 
+    def any(self) -> bool:
+        """Whether there are keys."""
+        return bool(self._by_name)
+
     @property
     def is_stale(self) -> bool:
         """Whether `refresh` would read them: it blocks for a moment, so a thread should."""

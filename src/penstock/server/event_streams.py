@@ -19,7 +19,6 @@ again.
 """
 
 import asyncio
-
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -88,7 +87,7 @@ class EventStream(Response):
             text = form(page, self._wish, begun)
             if text:
                 begun = True
-                self._live.sent(len(page.rows))
+                self._live.sent += len(page.rows)
                 await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
             if loop.time() >= ends or self._live.ended:
                 return

@@ -85,7 +85,7 @@ async def _feed(call: Call, live: LiveReads, reader: FeedReader) -> Response:
     }
     if _matches(call.request.headers.get("if-none-match", ""), tag):
         return Response(status_code=304, headers=headers | _progress(page))
-    live.sent(len(page.rows))
+    live.sent += len(page.rows)
     return _page(page, headers)
 
 
@@ -109,7 +109,7 @@ async def _long_poll(
     if not page.rows:
         headers |= {"Cache-Control": "no-store", "Stream-Up-To-Date": "true"}
         return Response(status_code=204, headers=headers | _progress(page))
-    live.sent(len(page.rows))
+    live.sent += len(page.rows)
     tag = f'"{reader.name}:{offset_text(page.rows[0][1].number)}:{offset_text(page.next)}"'
     headers |= {"ETag": tag, "Cache-Control": _AT_THE_TAIL if page.up_to_date else _IMMUTABLE}
     return _page(page, headers)

@@ -4,21 +4,23 @@ A reader that goes away is only noticed by asking for it (`receive`): sending to
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from starlette.types import Receive
 
-from penstock.server.service_figures import ServiceFigures
-
 
 class LiveReads:
     """All reads of a service that wait for something."""
 
-    def __init__(self, figures: ServiceFigures) -> None:
-        self._figures = figures
+    def __init__(self) -> None:
         self._tasks: set[asyncio.Task[object]] = set()
         self.ended = False
+        self.modes: Counter[str] = Counter()
+        """How many there are of each mode: long-poll, sse, plain."""
+        self.sent = 0
+        """How many notifications readers were sent."""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -35,9 +37,8 @@ class LiveReads:
         task = asyncio.current_task()
         assert task is not None, "requests are tasks"
         gone = asyncio.create_task(_until_gone(receive, task))
-        gauge = self._figures.feed_readers.labels(mode)
         self._tasks.add(task)
-        gauge.inc()
+        self.modes[mode] += 1
         try:
             yield
         except asyncio.CancelledError:
@@ -45,13 +46,9 @@ class LiveReads:
                 raise  # somebody else wants it to end
             task.uncancel()
         finally:
-            gauge.dec()
+            self.modes[mode] -= 1
             self._tasks.discard(task)
             gone.cancel()
-
-    def sent(self, notifications: int) -> None:
-        """Count what readers were sent."""
-        self._figures.notifications_sent.inc(notifications)
 
 
 async def _until_gone(receive: Receive, task: asyncio.Task[object]) -> None:

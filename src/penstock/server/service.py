@@ -89,9 +89,9 @@ class Service:
     def _check_reach(self) -> None:
         """Whoever reaches a service without keys may do everything."""
         settings = self.settings
-        if not settings.is_local and not self.keys.any():
+        if not settings.is_local and self.keys.open_to_all:
             raise PenstockError(
-                f"host {settings.host} can be reached by others, and there are no keys, so anybody could do everything: "
+                f"host {settings.host} can be reached by others, and there are no keys, so anybody could do anything: "
                 "make a key first (penstock keys add NAME --scope admin), or listen on 127.0.0.1"
             )
 

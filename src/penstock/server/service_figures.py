@@ -6,7 +6,7 @@ read by `SERVICE` collectors when `/metrics` is asked for.
 
 from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
@@ -49,17 +49,6 @@ class ServiceFigures:
             "penstock_publish_seconds",
             "From a request's body to its records being on disk",
             buckets=_QUICK,
-            registry=self._registry,
-        )
-        self.notifications_sent = Counter(
-            "penstock_notifications_sent",
-            "Notifications that readers of feeds were sent",
-            registry=self._registry,
-        )
-        self.feed_readers = Gauge(
-            "penstock_feed_readers",
-            "Live readers of feeds at the moment",
-            ["mode"],
             registry=self._registry,
         )
         self.subscribed = Counter(

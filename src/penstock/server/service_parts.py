@@ -1,5 +1,6 @@
 """What the web side stands on. `service.Service` composes it; tests compose what they need."""
 
+from pathlib import Path
 from typing import Protocol
 
 from penstock.delivery.feeds import FeedStore
@@ -7,8 +8,16 @@ from penstock.registry import Subscriptions
 from penstock.server.api_keys import ApiKeys
 from penstock.server.http_settings import HttpSettings
 from penstock.server.hub import Hub
+from penstock.server.live_reads import LiveReads
 from penstock.server.matching_state import Matching
-from penstock.server.publishing import Inbox
+from penstock.server.publishing import EventSchema, Inbox
+
+
+class Placed(Protocol):
+    """Settings, as far as routes look at them."""
+
+    @property
+    def folder(self) -> Path: ...
 
 
 class Parts(Protocol):
@@ -28,3 +37,9 @@ class Parts(Protocol):
     def keys(self) -> ApiKeys: ...
     @property
     def http(self) -> HttpSettings: ...
+    @property
+    def schema(self) -> EventSchema: ...
+    @property
+    def settings(self) -> Placed: ...
+    @property
+    def live_reads(self) -> LiveReads: ...

@@ -4,6 +4,9 @@ Everything follows from a seed, so that every run has the same subscriptions. Pr
 symbol has; popular symbols trade, and are subscribed to, more often.
 """
 
+import functools
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +29,7 @@ STAR = "ACME"  # the most traded symbol
 _LETTERS = "BCDFGHJKLMNPRSTVWXZ"
 
 
+@functools.cache
 def symbols() -> list[str]:
     """The symbols, most traded first."""
     rng = np.random.default_rng(7)
@@ -36,6 +40,7 @@ def symbols() -> list[str]:
     return list(names)
 
 
+@functools.cache
 def base_prices() -> list[float]:
     """What each symbol is worth on a calm day."""
     rng = np.random.default_rng(8)
@@ -76,6 +81,35 @@ def ticks(spark: SparkSession, per_second: int) -> DataFrame:
             F.col("timestamp").alias("traded"),
         )
     )
+
+
+def tick_events(first: int, count: int, traded: str) -> list[dict[str, Any]]:
+    """The same market for whoever has no Spark: ticks from a number on, traded at one moment.
+
+    >>> tick_events(1, 1, "2026-01-01T00:00:00Z")[0].keys()
+    dict_keys(['tick', 'symbol', 'sector', 'price', 'change', 'size', 'traded'])
+    """
+    chance = np.random.default_rng((10, first)).random((count, 6))
+    names, prices = symbols(), base_prices()
+    ranks = (chance[:, 0] ** 2 * SYMBOLS).astype(int)
+    numbers = np.arange(first, first + count)
+    noise = chance[:, 1] + chance[:, 2] - chance[:, 3] - chance[:, 4]
+    changes = np.round(4.0 * np.sin(numbers / 9000 + ranks) + 1.2 * noise, 2)
+    sizes = (chance[:, 5] ** 4 * 10_000).astype(int) + 1
+    return [
+        {
+            "tick": number,
+            "symbol": names[rank],
+            "sector": SECTORS[rank % len(SECTORS)],
+            "price": round(prices[rank] * (1 + change / 100), 2),
+            "change": change,
+            "size": size,
+            "traded": traded,
+        }
+        for number, rank, change, size in zip(
+            *(one.tolist() for one in (numbers, ranks, changes, sizes)), strict=True
+        )
+    ]
 
 
 def subscriptions(count: int) -> pa.Table:

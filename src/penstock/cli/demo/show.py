@@ -36,6 +36,7 @@ from penstock.pipeline import Pipeline, RunningPipeline
 SUBSCRIPTIONS = 20_000
 TICKS_PER_SECOND = 1_000
 SECONDS = 40
+ADDRESS = "http://localhost:8400"
 _MARK = ".penstock-demo"  # says that a folder is ours to delete
 
 
@@ -280,6 +281,8 @@ def _sum_up(
     }  # fmt: skip
     say(f"\nwhy did {row['subscriber']} get the first of them?")
     say(str(subs.compile(schema).explain(row["subscription"], row["event"])))
+    say("\nto publish, subscribe and receive over HTTP, with the same market: make serve, and then")
+    say(ADDRESS)
     sys.stdout.flush()
 
 

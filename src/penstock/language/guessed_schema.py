@@ -1,14 +1,15 @@
-"""A schema for a filter and an event, where neither the registry nor the command line has one."""
+"""A schema for a filter and an event, where nobody has given one."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from penstock.language import Schema
-    from penstock.language.signatures import Signatures
+from penstock.language.infer import infer
+from penstock.language.schema import Schema
+from penstock.language.signatures import NO_OPERATORS, Signatures
+from penstock.language.types import Struct
 
 
-def guess(text: str, event: Mapping[str, Any], operators: "Signatures | None" = None) -> "Schema":
+def guess(text: str, event: Mapping[str, Any], operators: Signatures = NO_OPERATORS) -> Schema:
     """A schema for a filter and an event when none was given.
 
     An attribute has the type of its value in the event; one that is missing there, or a text that the filter compares
@@ -17,21 +18,15 @@ def guess(text: str, event: Mapping[str, Any], operators: "Signatures | None" = 
     >>> print(guess("venue.country = 'CH'", {"price": 4, "tags": ["x"]}))
     struct<venue: struct<country: string>, price: integer, tags: array<string>>
     """
-    from penstock.language import Schema
-    from penstock.language.infer import infer
-    from penstock.language.signatures import NO_OPERATORS
-
-    return Schema.of(_joined(_mapping(infer(text, operators or NO_OPERATORS).root), event))
+    return Schema.of(_joined(_mapping(infer(text, operators).root), event))
 
 
-def schema_of_event(event: Mapping[str, Any]) -> "Schema":
+def schema_of_event(event: Mapping[str, Any]) -> Schema:
     """A schema of what an event has.
 
     >>> print(schema_of_event({"price": 4.5, "venue": {"country": "CH"}, "none": None}))
     struct<price: double, venue: struct<country: string>>
     """
-    from penstock.language import Schema
-
     return Schema.of(_joined({}, event))
 
 
@@ -71,8 +66,6 @@ def _type_name(value: Any) -> str | None:
 
 def _mapping(struct: Any) -> dict[str, Any]:
     """The fields of a struct, as `Schema.of` reads them."""
-    from penstock.language.types import Struct
-
     names = {"integer": "bigint"}
     return {
         name: _mapping(type_) if isinstance(type_, Struct) else names.get(str(type_), str(type_))
