@@ -1,0 +1,214 @@
+"""What a feed holds, and in which form it is kept.
+
+    row        what was published and matched, once for all its readers; it has a number, its place in the store
+    readers    the subscriptions that get it
+    offset     of a feed: the number from which to read on
+    block      rows that follow each other, as one value of the database: an Arrow batch, compressed
+
+A notification of a feed is a row as one of its readers gets it. Its text is put together when it is sent
+(`notification`): what a hundred readers get is kept once.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.base.arrays import Int64s
+from penstock.base.errors import FeedError
+
+APPENDED = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("body", pa.string(), nullable=False),
+        pa.field("readers", pa.list_(pa.int64()), nullable=False),
+        pa.field("position", pa.int64()),
+    ]
+)
+"""Rows as they are appended. `id` is that of a notification without the subscription, `body` a JSON object that isn't
+empty, `position` says in which order rows of a micro-batch are kept (NULL: after those that have one)."""
+
+_KEPT = pa.schema(list(APPENDED)[:3])
+_MOST_BYTES = 32 * 1024  # of a block, before it is compressed: what is read for the sake of one row
+_ENVELOPE = 64  # bytes of a notification besides its body, about
+_PAIR = 8  # bytes of a reader
+_CODEC = pa.Codec("lz4")  # a third of the size; zstd: a sixth, for four times the time
+_HEADER = 8  # bytes that say how large a value is
+
+
+class FeedRow(NamedTuple):
+    """A row: `id` is that of its notifications without the subscription, `body` a JSON object."""
+
+    number: int
+    id: str
+    kind: str
+    body: str
+
+
+@dataclass(frozen=True)
+class FeedPage:
+    """Part of a feed, or of several: pairs of a subscription and a row that it gets, in the order of rows.
+
+    `next` is the offset to go on at. `up_to_date`: there was no more when this was read.
+    """
+
+    rows: list[tuple[int, FeedRow]]
+    next: int
+    up_to_date: bool
+
+
+class PageInMaking:
+    """A page that is being filled, row by row, until it has as much as it may. It has one row at least."""
+
+    def __init__(self, most_rows: int, most_bytes: int) -> None:
+        self.rows: list[tuple[int, FeedRow]] = []
+        self.next = 0
+        self._rows = most_rows
+        self._bytes = most_bytes
+
+    def add_all(self, rows: list[FeedRow], readers: list[int]) -> bool:
+        """Add rows with who gets each; those of one row follow each other. False if there was no room for all."""
+        for row, reader in zip(rows, readers, strict=True):
+            size = len(row.body) + _ENVELOPE
+            full = self._rows <= 0 or self._bytes < size
+            if full and self.rows and row.number >= self.next:
+                return False
+            self.rows.append((reader, row))
+            self.next = row.number + 1
+            self._rows -= 1
+            self._bytes -= size
+        return True
+
+
+def notification(row: FeedRow, subscription: int) -> str:
+    """What a subscription is told, as a JSON object.
+
+    >>> notification(FeedRow(5, "12", "filter", '{"event":{"price":7}}'), 3)
+    '{"id":"12-3","kind":"filter","subscription":3,"event":{"price":7}}'
+    """
+    first = f'{{"id":"{row.id}-{subscription}","kind":"{row.kind}","subscription":{subscription},'
+    return first + row.body[1:]
+
+
+@dataclass(frozen=True)
+class FeedBlock:
+    """Rows that follow each other, from number `first` on."""
+
+    first: int
+    kind: str
+    data: pa.RecordBatch
+
+    @property
+    def end(self) -> int:
+        """The number after its last."""
+        count: int = self.data.num_rows
+        return self.first + count
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes."""
+        size: int = self.data.nbytes
+        return size
+
+    @cached_property
+    def pairs(self) -> tuple[Int64s, Int64s]:
+        """Subscriptions and numbers of the rows that they get, by subscription, then by number."""
+        lists = self.data.column("readers")
+        readers = lists.flatten().to_numpy()
+        counts = np.diff(lists.offsets.to_numpy())
+        numbers = np.repeat(np.arange(self.first, self.end), counts)
+        order = np.argsort(readers, kind="stable")
+        return readers[order], numbers[order]
+
+    def rows(self, numbers: Int64s) -> list[FeedRow]:
+        """Those with these numbers."""
+        places = pa.array(numbers - self.first)
+        ids = self.data.column("id").take(places).to_pylist()
+        bodies = self.data.column("body").take(places).to_pylist()
+        kind = self.kind
+        found = zip(numbers.tolist(), ids, bodies, strict=True)
+        return [FeedRow(number, name, kind, body) for number, name, body in found]
+
+
+def numbers_for(pairs: tuple[Int64s, Int64s], wanted: Int64s, offset: int) -> tuple[Int64s, Int64s]:
+    """The pairs of some subscriptions (sorted) from an offset on: numbers and subscriptions, by number.
+
+    >>> pairs = np.array([3, 3, 5, 7]), np.array([1, 4, 2, 1])
+    >>> [found.tolist() for found in numbers_for(pairs, np.array([3, 7]), 1)]
+    [[1, 1, 4], [3, 7, 3]]
+    """
+    subscriptions, numbers = pairs
+    if len(wanted) == 1:
+        low, high = np.searchsorted(subscriptions, (wanted[0], wanted[0] + 1)).tolist()
+        chosen = numbers[low:high]
+        chosen = chosen[int(np.searchsorted(chosen, offset)) :]
+        return chosen, np.full(len(chosen), wanted[0])
+    places = np.searchsorted(wanted, subscriptions)
+    places[places == len(wanted)] = 0
+    kept = np.flatnonzero((wanted[places] == subscriptions) & (numbers >= offset))
+    kept = kept[np.argsort(numbers[kept], kind="stable")]
+    return numbers[kept], subscriptions[kept]
+
+
+def divide_rows(rows: pa.Table, first: int, kind: str) -> list[FeedBlock]:
+    """Rows to be appended as blocks, in the order of their positions, numbered from `first` on."""
+    if missing := [name for name in APPENDED.names if name not in rows.schema.names]:
+        raise FeedError(
+            f"rows of a feed have {', '.join(APPENDED.names)}: there is no {missing[0]}"
+        )
+    rows = rows.select(APPENDED.names).cast(APPENDED)
+    positions = rows.column("position")
+    if positions.null_count < rows.num_rows:
+        rows = rows.take(pc.sort_indices(positions))
+    batches = rows.select(_KEPT.names).combine_chunks().to_batches()
+    blocks = []
+    for batch in batches:
+        sizes = pc.add(
+            pc.binary_length(batch.column("body")),
+            pc.multiply(pc.list_value_length(batch.column("readers")), _PAIR),
+        )
+        group = np.cumsum(sizes.to_numpy(zero_copy_only=False), dtype=np.int64) // _MOST_BYTES
+        cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), batch.num_rows]
+        for start, end in itertools.pairwise(cuts):
+            blocks.append(FeedBlock(first, kind, batch.slice(start, end - start)))
+            first += end - start
+    return blocks
+
+
+def pack(batch: pa.RecordBatch) -> bytes:
+    """A batch as a value of the database."""
+    plain = batch.serialize()
+    size: int = plain.size
+    packed: bytes = _CODEC.compress(plain, asbytes=True)
+    return size.to_bytes(_HEADER, "little") + packed
+
+
+def unpack(value: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch of a value. FeedError if it is none."""
+    view = memoryview(value)
+    try:
+        size = int.from_bytes(view[:_HEADER], "little")
+        plain = _CODEC.decompress(view[_HEADER:], decompressed_size=size)
+        return pa.ipc.read_record_batch(plain, schema)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FeedError(f"a value of the feed store is damaged: {error}") from error
+
+
+def pack_block(block: FeedBlock) -> bytes:
+    """A block as a value of the database."""
+    return pack(block.data)
+
+
+def unpack_block(first: int, kind: str, value: bytes) -> FeedBlock:
+    """The block of a value."""
+    return FeedBlock(first, kind, unpack(value, _KEPT))
+
+
+def sorted_ids(subscriptions: Sequence[int]) -> Int64s:
+    """Distinct subscriptions in order."""
+    return np.unique(np.asarray(subscriptions, np.int64))
