@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.interest import Interest, interest
     from penstock.pipeline.table_function import register
     from penstock.registry import Limits, Subscriptions
-    from penstock.server.client import Client
+    from penstock.server.client import Client, Granted
     from penstock.server.followed_feed import Notification
     from penstock.views.designing import Wishes, plan_views
     from penstock.views.live_views import LiveOptions
@@ -128,7 +128,7 @@ __getattr__ = front(
             "match_views",
         ),
         "registry": ("Limits", "Subscriptions"),
-        "server.client": ("Client",),
+        "server.client": ("Client", "Granted"),
         "server.followed_feed": ("Notification",),
         "views.designing": ("Wishes", "plan_views"),
         "views.live_views": ("LiveOptions",),
@@ -152,6 +152,7 @@ __all__ = [
     "FeedGone",
     "FileSink",
     "FilterError",
+    "Granted",
     "Interest",
     "JoinOptions",
     "JoinView",

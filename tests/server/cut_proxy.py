@@ -1,7 +1,7 @@
 """A network that breaks: a TCP proxy that cuts connections after a number of bytes that is drawn from a seed.
 
-Many are cut within the head of the request or of the answer, others in the middle of a body, some between two answers.
-Both ends see a reset, as when a router forgets a connection.
+Many are cut within the head of the request or of the answer, others in the middle of a body, some between two answers;
+one in ten carries more than thirty kilobytes. Both ends see a reset, as when a router forgets a connection.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ _RESET = struct.pack("ii", 1, 0)
 class CutProxy:
     """Listens on `port`; hands connections on to another port of this machine, for as long as they last."""
 
-    def __init__(self, target: int, seed: int, most: int = 20_000) -> None:
-        self._target, self._most = target, most
+    def __init__(self, target: int, seed: int) -> None:
+        self._target = target
         self._dice = random.Random(seed)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
@@ -52,7 +52,7 @@ class CutProxy:
             except OSError:
                 _reset(near)
                 continue
-            most = round(self._most * self._dice.random() ** 3)
+            most = round(100 * self._dice.paretovariate(0.4))
             connection = _Connection(self, near, far, most)
             self._open |= {near, far}
             for one, other in ((near, far), (far, near)):
@@ -94,9 +94,9 @@ def _reset(one: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def cut_proxy(target: int, seed: int, most: int = 20_000) -> Iterator[CutProxy]:
+def cut_proxy(target: int, seed: int) -> Iterator[CutProxy]:
     """A proxy in front of a port."""
-    proxy = CutProxy(target, seed, most)
+    proxy = CutProxy(target, seed)
     try:
         yield proxy
     finally:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from penstock.delivery.feeds import Retention, open_feeds
 from tests.server.running import RunningService
 from tests.servers import free_port
 
 import penstock
 from penstock.base.durations import utc_now
+from penstock.delivery.feeds import Retention, open_feeds
 from penstock.server.client import Granted
 
 SCHEMA = "symbol string, price double, n bigint, day timestamp"
