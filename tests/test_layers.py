@@ -43,9 +43,7 @@ DOORS = ["penstock", "penstock.__main__", "penstock.operators.library"]
 
 WAITING = {
     "penstock.covering.routing_table": "brokers keep one for each link",
-    "penstock.server.publishing.request_bodies": "`penstock serve` reads what is published",
-    "penstock.server.publishing.moving": "`penstock serve` takes it onwards",
-    "penstock.server.publishing.sealed_segments": "to Spark, as files",
+    "penstock.server.publishing": "`penstock serve` publishes with it",
 }
 """Modules that no user reaches yet, and the part that is going to: what they import is reached through them."""
 

@@ -152,24 +152,6 @@ class LeaseError(RegistryError):
     """A lease that can't be read, or is out of bounds."""
 
 
-class OperatorError(PenstockError):
-    """An operator that can't be registered, found or called, or whose answers can't be dealt with."""
-
-
-class SnapshotError(PenstockError):
-    """A snapshot that is torn, foreign or missing."""
-
-
-class PipelineError(PenstockError):
-    """A pipeline that can't start or go on."""
-
-
-class ConfigError(PipelineError, _ManyProblems):
-    """A pipeline description with problems: all of them at once."""
-
-    where = "pipeline description"
-
-
 class ServiceError(PenstockError):
     """The service refused a request, or answered what isn't an answer of Penstock.
 
@@ -219,6 +201,24 @@ class RecordsRefused(ServiceError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.refused, self.count, self.accepted)
+
+
+class OperatorError(PenstockError):
+    """An operator that can't be registered, found or called, or whose answers can't be dealt with."""
+
+
+class SnapshotError(PenstockError):
+    """A snapshot that is torn, foreign or missing."""
+
+
+class PipelineError(PenstockError):
+    """A pipeline that can't start or go on."""
+
+
+class ConfigError(PipelineError, _ManyProblems):
+    """A pipeline description with problems: all of them at once."""
+
+    where = "pipeline description"
 
 
 class SettingsError(ConfigError):

@@ -10,6 +10,14 @@ import pyarrow as pa
 
 from penstock.base.arrays import Bools
 
+PUTS = (
+    "insert", "i", "c", "create", "r", "read", "append", "update", "u", "upsert", "update_postimage", "+i", "+u"
+)  # fmt: skip
+DELETES = ("delete", "d", "-d")
+IGNORED = ("update_preimage", "-u")
+OPERATIONS = (*PUTS, *DELETES, *IGNORED)
+"""What is done to a tuple, in the words of change feeds, whatever their case. What a tuple was before is ignored."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:

@@ -28,6 +28,7 @@ from penstock.base.locations import path_of
 from penstock.base.row_values import row_dict, unreadable_rows
 from penstock.joins.axes import row_keys
 from penstock.joins.catalog import Table
+from penstock.joins.changes import DELETES, IGNORED, PUTS
 from penstock.pipeline.dead_letter_files import DeadLetterFile, dead_letter_of, format_dead_letter
 from penstock.pipeline.dead_letters import Records, letter_of_record
 from penstock.pipeline.halving import work_in_halves
@@ -38,12 +39,6 @@ from penstock.pipeline.task_files import batch_folder
 
 ORDER, VERSION, DELETED = "_order", "_version", "_deleted"
 _SOURCE_BITS = 40  # rows of a task
-
-_PUT = (
-    "insert", "i", "c", "create", "r", "read", "append", "update", "u", "upsert", "update_postimage", "+i", "+u"
-)  # fmt: skip
-_DELETE = ("delete", "d", "-d")
-_IGNORED = ("update_preimage", "-u")
 
 _Found = tuple[list[tuple[pa.RecordBatch, Int64s]], list[str]]
 """Changes with the bucket of each, and the dead letters of rows that are none."""
@@ -154,11 +149,11 @@ class Reader:
             return np.zeros(batch.num_rows, np.bool_), []
         given = batch.column(self.feed.op).cast(pa.string())
         plain = pc.utf8_lower(given)
-        deleted = pc.fill_null(pc.is_in(plain, pa.array(_DELETE)), False)
-        known = pc.or_(plain.is_null(), pc.is_in(plain, pa.array([*_PUT, *_DELETE])))
+        deleted = pc.fill_null(pc.is_in(plain, pa.array(DELETES)), False)
+        known = pc.or_(plain.is_null(), pc.is_in(plain, pa.array([*PUTS, *DELETES])))
         problems = []
         for n in np.flatnonzero(~known.to_numpy(zero_copy_only=False)).tolist():
-            if plain[n].as_py() in _IGNORED:
+            if plain[n].as_py() in IGNORED:
                 problems.append((n, ""))
             else:
                 shown = given[n].as_py()

@@ -15,7 +15,7 @@ import msgspec
 from penstock.language.syntax import nearest_name
 from penstock.language.types import Array, Kind, Map, Scalar, Struct, Type
 from penstock.server.publishing.attribute_types import BINARY, MOST_LEVELS, Items
-from penstock.server.publishing.record_shapes import count_names
+from penstock.server.publishing.record_shapes import RecordShape, count_names
 
 _LONGEST = 60  # characters of a value or name that are shown
 _NAMED = {
@@ -79,10 +79,17 @@ def read_object(raw: bytes) -> dict[str, Any]:
     return value
 
 
-def find_problem(value: Mapping[str, Any], root: Struct) -> Problem:
+def find_problem(value: Mapping[str, Any], shape: RecordShape, *, hints: bool = True) -> Problem:
     """What is wrong with a record that the decoder has refused."""
     try:
-        _check(value, root, ())
+        for name in sorted(shape.required):
+            if value.get(name) is None:
+                raise Problem(name, "is missing")
+        _check(value, shape.root, (), hints)
+        for name, words in shape.words.items():
+            if (given := value.get(name)) is not None and given.lower() not in words:
+                known = ", ".join(words)
+                raise Problem(name, f"{name_value(given)} is none of {known}")
     except Problem as problem:
         return problem
     return Problem(None, "can't be read")
@@ -114,7 +121,7 @@ def shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def _check(value: Any, type_: Type, path: tuple[str, ...]) -> None:
+def _check(value: Any, type_: Type, path: tuple[str, ...], hints: bool) -> None:
     if value is None and path:
         return
     match type_:
@@ -122,14 +129,14 @@ def _check(value: Any, type_: Type, path: tuple[str, ...]) -> None:
             types = dict(fields)
             for name, inner in value.items():
                 if name not in types:
-                    raise unknown_attribute((*path, name), list(types))
-                _check(inner, types[name], (*path, name))
+                    raise unknown_attribute((*path, name), list(types) if hints else [])
+                _check(inner, types[name], (*path, name), hints)
         case Array(element) | Items(_, element) if isinstance(value, list):
             for n, inner in enumerate(value):
-                _check(inner, element, (*path[:-1], f"{path[-1]}[{n}]"))
+                _check(inner, element, (*path[:-1], f"{path[-1]}[{n}]"), hints)
         case Map(_, element) if isinstance(value, Mapping):
             for name, inner in value.items():
-                _check(inner, element, (*path, name))
+                _check(inner, element, (*path, name), hints)
         case Scalar():
             _check_scalar(value, type_, ".".join(path))
         case _ if type_ == BINARY and isinstance(value, str):

@@ -12,10 +12,11 @@ and in what was written anew are as many, unless one stood twice.
 
 import functools
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -47,10 +48,15 @@ class Misfit(Exception):
 
 @dataclass(frozen=True)
 class RecordShape:
-    """What records of a log are like. `version` counts how often that has changed."""
+    """What records of a log are like. `version` counts how often that has changed.
+
+    `required` attributes have a value in every record; texts in `words` are one of some words, whatever their case.
+    """
 
     root: Struct
     version: int = 0
+    required: frozenset[str] = frozenset()
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def read_one(self, body: bytes) -> bytes:
         """The record that a body is, written anew. Misfit if it is none of this shape."""
@@ -88,7 +94,7 @@ class RecordShape:
 
     @functools.cached_property
     def _struct(self) -> type[msgspec.Struct]:
-        return _struct_type(self.root)
+        return _struct_type(self.root, self.required, self.words)
 
     @functools.cached_property
     def _decoder(self) -> "msgspec.json.Decoder[Any]":
@@ -115,14 +121,26 @@ def count_names(text: bytes) -> int:
     return sum(1 for found in _NAME.finditer(text) if found[1])
 
 
-def _struct_type(struct: Struct) -> type[msgspec.Struct]:
+def _struct_type(
+    struct: Struct,
+    required: Collection[str] = (),
+    words: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> type[msgspec.Struct]:
     """A class for a struct. An attribute that isn't there is left out when it is written; null stays null."""
-    fields = [
-        (f"f{n}", _field_type(type_) | None | msgspec.UnsetType, msgspec.UNSET)
-        for n, (_, type_) in enumerate(struct.fields)
-    ]
+    fields: list[Any] = []
+    for n, (name, type_) in enumerate(struct.fields):
+        own = _field_type(type_)
+        if name in words:
+            pattern = "|".join(map(re.escape, words[name]))
+            own = Annotated[str, msgspec.Meta(pattern=f"^(?i:{pattern})$")]
+        if name in required:
+            fields.append((f"f{n}", own))
+        else:
+            fields.append((f"f{n}", own | None | msgspec.UnsetType, msgspec.UNSET))
     names = {f"f{n}": name for n, (name, _) in enumerate(struct.fields)}
-    return msgspec.defstruct("Record", fields, rename=names, forbid_unknown_fields=True, gc=False)
+    return msgspec.defstruct(
+        "Record", fields, rename=names, forbid_unknown_fields=True, kw_only=True, gc=False
+    )
 
 
 def _field_type(type_: Type) -> Any:

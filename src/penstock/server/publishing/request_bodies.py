@@ -7,6 +7,7 @@
 All records are read in one call. Only if that fails are they read one by one, to say which are refused and why.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,8 +33,9 @@ JSON_LINES = (
     "application/json-lines",
 )
 _BLANK = b" \t\r\n"
-_MOST_REASONS = 100
-"""Refused records of a request whose reason is looked for: the rest would cost more than it tells."""
+_MOST_HINTS = 20
+"""Refused records of a request for which a name that was meant is looked for: that costs most of all."""
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]', re.DOTALL)
 
 
 class BadRequest(PublishError):
@@ -132,10 +134,14 @@ class _Reader:
     def lines(self, body: bytes) -> Reading:
         if not body:
             raise BadRequest("the body is empty: send a JSON object on each line")
+        if body.count(b"\n") >= self.limits.records:
+            self._check_count(len(_split_lines(body)))
         return self._all(self.shape.read_lines, body, _split_lines)
 
     def array_parts(self, body: bytes) -> list[bytes]:
         """The elements of an array, each as it stands there."""
+        if body.count(b",") >= self.limits.records:
+            self._check_count(_count_elements(body, self.limits.records))
         try:
             parts = msgspec.json.decode(body, type=list[msgspec.Raw])
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -149,6 +155,9 @@ class _Reader:
         body: bytes,
         split: Callable[[bytes], list[bytes]],
     ) -> Reading:
+        # Each record has a brace at least: with few of them, the decoder makes few objects.
+        if body.count(b"{") > self._most_braces:
+            self._check_count(len(split(body)))
         try:
             records = read(body)
         except Misfit:
@@ -170,11 +179,9 @@ class _Reader:
         good: list[tuple[int, bytes]] = []
         for index, part in enumerate(given):
             try:
-                good.append((index, self._fitting(part, learner)))
+                good.append((index, self._fitting(part, learner, len(refused) < _MOST_HINTS)))
             except Problem as problem:
                 refused.append(problem.of_record(index))
-            if len(refused) > _MOST_REASONS:
-                return Reading([], refused)
         if learner is None:
             return Reading([record for _, record in good], refused)
         wider = RecordShape(learner.root, self.shape.version)
@@ -183,12 +190,12 @@ class _Reader:
             try:
                 records.append(wider.read_one(record))
             except Misfit:
-                refused.append(find_problem(read_object(record), wider.root).of_record(index))
+                refused.append(find_problem(read_object(record), wider).of_record(index))
         refused.sort(key=lambda one: one.index)
         is_wider = bool(records) and learner.root != self.shape.root
         return Reading(records, refused, learner.root if is_wider else None)
 
-    def _fitting(self, part: bytes | Problem, learner: Learner | None) -> bytes:
+    def _fitting(self, part: bytes | Problem, learner: Learner | None, hints: bool) -> bytes:
         """A record that is of the shape, or of what the shape is learned to be."""
         if isinstance(part, Problem):
             raise part
@@ -201,12 +208,32 @@ class _Reader:
         except Misfit:
             value = read_object(part)
             if learner is None:
-                raise find_problem(value, self.shape.root) from None
+                raise find_problem(value, self.shape, hints=hints) from None
             return msgspec.json.encode(learner.learn(value))
+
+    @property
+    def _most_braces(self) -> int:
+        return 10 * self.limits.records
 
     def _check_count(self, count: int) -> None:
         if count > self.limits.records:
             raise TooLarge(f"{count:,} records: at most {self.limits.records:,} are taken at once")
+
+
+def _count_elements(body: bytes, most: int) -> int:
+    """How many elements an array has, without making them: no more are counted than it takes to know of too many."""
+    depth, count = 0, 1
+    for found in _TOKEN.finditer(body):
+        token = found[0]
+        if token in (b"[", b"{"):
+            depth += 1
+        elif token in (b"]", b"}"):
+            depth -= 1
+        elif token == b"," and depth == 1:
+            count += 1
+            if count > most:
+                break
+    return count
 
 
 def _split_lines(body: bytes) -> list[bytes]:

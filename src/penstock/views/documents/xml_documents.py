@@ -70,7 +70,7 @@ def read_xml(documents: Sequence[Document] | pa.Array) -> Documents:
     (BadDocument(place=1, reason='no element found: line 1, column 3'),)
     """
     pieces, bad = [], []
-    for place, found in enumerate(utf8_documents(documents, _declared)):
+    for place, found in enumerate(utf8_documents(documents, declared_encoding)):
         refusal = found if isinstance(found, RefusedDocument) else _malformed(found)
         if refusal is not None:
             bad.append(BadDocument(place, str(refusal)))
@@ -104,7 +104,7 @@ def _doctype(_name: str, _system: str | None, _public: str | None, has_subset: i
         raise RefusedDocument(reason)
 
 
-def _declared(document: bytes) -> str:
+def declared_encoding(document: bytes) -> str:
     """The encoding that a document without a mark says that it is in."""
     found = _DECLARED.match(document)
     encoding = found[1].decode().lower() if found else "utf-8"

@@ -1,0 +1,154 @@
+"""What was accepted, as records of Kafka topics: exactly once, for readers of committed records.
+
+    events          ─▶ <topic>-events
+    tables/Stocks   ─▶ <topic>-tables-Stocks
+    documents/xml   ─▶ <topic>-documents-xml
+
+What is taken at once is one transaction, and the last position is part of it: it is committed as the offset of a
+consumer group that nobody reads with. So whoever comes after a crash asks the broker how far the transaction got, and
+leaves out what is in the topics already. A process that lives on although another has taken over is fenced off by
+Kafka.
+
+Records of one producer have the same key and so the same partition: their order stays. Read the topics with
+`isolation.level = read_committed` (in Spark, the option `kafka.isolation.level`).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.base.errors import PenstockError
+from penstock.server.publishing.published import InboxRow, PublishError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer as KafkaProducer
+
+_SECONDS = 60.0  # for an answer of the broker
+_MOST_BYTES = 2 << 20  # of one record, as published ones are smaller
+_NO_OFFSET = -1001  # what Kafka says where no offset was committed
+_GROUP = "penstock-inbox"
+
+
+class KafkaMover:
+    """Publishes rows to Kafka. `options` are librdkafka's (`security.protocol` …).
+
+    `topic` is what the names of the topics begin with; services that share a broker have different ones.
+    """
+
+    def __init__(self, servers: str, topic: str, options: Mapping[str, Any] | None = None) -> None:
+        self._client = _import_client()
+        self._servers = {"bootstrap.servers": servers, **(options or {})}
+        self._topic = topic
+        self._producer: KafkaProducer | None = None
+        self._metadata: Any = None
+        self._moved = 0
+
+    def take(self, rows: Sequence[InboxRow]) -> None:
+        """Publish rows in one transaction, but for those that were published before."""
+        try:
+            producer = self._producer or self._connect()
+            new = [row for row in rows if row.first > self._moved]
+            if new:
+                self._publish(producer, new)
+                self._moved = new[-1].last
+        except self._client.KafkaException as error:
+            self.close()  # whether the transaction was committed is asked anew
+            raise PublishError(f"Kafka doesn't take records: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let the producer go; a transaction that isn't committed is given up."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+
+    def _connect(self) -> "KafkaProducer":
+        producer: KafkaProducer = self._client.Producer(
+            {
+                **self._servers,
+                "transactional.id": f"penstock-inbox-{self._topic}",
+                "enable.idempotence": True,
+                "message.max.bytes": _MOST_BYTES,
+                "linger.ms": 5,
+                "compression.type": "lz4",
+            }
+        )
+        producer.init_transactions(_SECONDS)  # waits for transactions of a process before this one
+        self._moved, self._metadata = self._last_position()
+        self._producer = producer
+        return producer
+
+    def _last_position(self) -> tuple[int, Any]:
+        """The last position that is in the topics, as it was committed with the records."""
+        consumer = self._client.Consumer(
+            {
+                **self._servers,
+                "group.id": f"{_GROUP}-{self._topic}",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+            }
+        )
+        try:
+            found = consumer.committed([self._progress()], timeout=_SECONDS)[0]
+            if found.error is not None:
+                raise self._client.KafkaException(found.error)
+            moved = 0 if found.offset == _NO_OFFSET else int(found.offset)
+            return moved, consumer.consumer_group_metadata()
+        finally:
+            consumer.close()
+
+    def _progress(self, position: int = _NO_OFFSET) -> Any:
+        return self._client.TopicPartition(f"{self._topic}-events", 0, position)
+
+    def _publish(self, producer: "KafkaProducer", rows: Sequence[InboxRow]) -> None:
+        failures: list[str] = []
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                failures.append(str(error))
+
+        producer.begin_transaction()
+        for row in rows:
+            topic = topic_of(self._topic, row.log)
+            key = row.producer.encode() or None
+            for _, record in row.records():
+                self._produce(producer, topic, record, key, delivered)
+        producer.send_offsets_to_transaction(
+            [self._progress(rows[-1].last)], self._metadata, _SECONDS
+        )
+        producer.commit_transaction(_SECONDS)  # all are delivered, or it fails
+        if failures:
+            raise PublishError(f"Kafka doesn't take records: {failures[0]}")
+
+    def _produce(
+        self, producer: "KafkaProducer", topic: str, record: bytes, key: bytes | None, done: Any
+    ) -> None:
+        while True:
+            try:
+                producer.produce(topic, record, key, on_delivery=done)
+                producer.poll(0)
+                return
+            except BufferError:  # librdkafka's queue is full: records leave it meanwhile
+                producer.poll(0.1)
+
+
+def topic_of(prefix: str, log: str) -> str:
+    """The topic of a log. Kafka's names have letters, digits, dots, dashes and underscores.
+
+    >>> topic_of("market", "tables/Stock prices")
+    'market-tables-Stock_20prices'
+    """
+    plain = re.sub(r"[^A-Za-z0-9.\-]", lambda found: f"_{ord(found[0]):x}", log.replace("/", "-"))
+    return f"{prefix}-{plain}"
+
+
+def _import_client() -> Any:
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise PenstockError(
+            "Kafka as the log needs confluent-kafka: pip install 'penstock[kafka]'"
+        ) from error
+    return confluent_kafka

@@ -1,0 +1,152 @@
+"""The door for everything that is published: read, learn what is new, put into the inbox.
+
+    body ─▶ read_records ─▶ (a wider schema is learned, on disk) ─▶ inbox ─▶ answer
+
+Reading a small body takes microseconds and happens at once; a large one, and whatever waits for a disk, in one of a few
+threads.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.joins.catalog import Catalog
+from penstock.server.publishing.change_rows import ChangeNames, change_shapes, shape_of_table
+from penstock.server.publishing.document_bodies import read_document
+from penstock.server.publishing.event_schema import EventSchema
+from penstock.server.publishing.inbox import Inbox
+from penstock.server.publishing.published import (
+    EVENTS,
+    TABLES,
+    Producer,
+    Published,
+    PublishError,
+    Receipt,
+)
+from penstock.server.publishing.record_problems import Refused
+from penstock.server.publishing.record_shapes import RecordShape
+from penstock.server.publishing.request_bodies import BodyLimits, Reading, read_records
+
+_AT_ONCE = 16 << 10  # bytes of a body that are read in the event loop
+_THREADS = 2
+_TRIES = 20  # to learn a schema that others learn at the same time
+
+
+@dataclass(frozen=True)
+class Content:
+    """A body, and what its headers say of it; their names are lower-case."""
+
+    body: bytes
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was accepted of a request, and what was refused."""
+
+    receipt: Receipt
+    accepted: int
+    refused: Sequence[Refused] = ()
+
+
+class RecordsRefused(PublishError):
+    """Records that can't be published; nothing of their request was."""
+
+    def __init__(self, refused: Sequence[Refused]) -> None:
+        self.refused = refused
+        first = refused[0]
+        what = "" if first.attribute is None else f"{first.attribute}: "
+        hint = "" if first.hint is None else f" ({first.hint})"
+        many = "" if len(refused) == 1 else f", and {len(refused) - 1:,} more are refused"
+        super().__init__(f"record {first.index}: {what}{first.reason}{hint}{many}")
+
+
+class Publisher:
+    """Publishes bodies of requests. `skip` takes the good records of a request that has bad ones, too."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        schema: EventSchema,
+        catalog: Catalog | None = None,
+        *,
+        changes: ChangeNames | None = None,
+        limits: BodyLimits | None = None,
+    ) -> None:
+        self._inbox = inbox
+        self._schema = schema
+        self._tables = {} if catalog is None else change_shapes(catalog, changes or ChangeNames())
+        self._limits = limits or BodyLimits()
+        self._threads = ThreadPoolExecutor(_THREADS, "reading")
+
+    async def publish_events(
+        self, content: Content, producer: Producer | None = None, *, skip: bool = False
+    ) -> Answer:
+        """Publish events. They are on disk when this returns, and will be matched."""
+        for _ in range(_TRIES):
+            shape = self._schema.shape
+            reading = await self._read(content, shape, learn=self._schema.is_learned)
+            wanted = _wanted(reading, skip)
+            if wanted.wider is None:
+                break
+            learned = await self._in_thread(self._schema.adopt, shape, wanted.wider)
+            if learned is not None:
+                shape = learned
+                break
+        else:
+            raise PublishError("the schema changes all the time: publish again")
+        return await self._publish(EVENTS, wanted, producer, shape.version)
+
+    async def publish_changes(
+        self, table: str, content: Content, producer: Producer | None = None, *, skip: bool = False
+    ) -> Answer:
+        """Publish changes of a table. UnknownTable if the catalogue has none of this name."""
+        shape = shape_of_table(self._tables, table)
+        reading = _wanted(await self._read(content, shape, learn=False), skip)
+        return await self._publish(TABLES + table, reading, producer, 0)
+
+    async def publish_document(
+        self, content: Content, producer: Producer | None = None, *, name: str | None = None
+    ) -> Answer:
+        """Publish a document, XML or JSON as its content type says."""
+        log, reading = await self._in_thread(
+            read_document, content.content_type, content.body, name, self._limits
+        )
+        return await self._publish(log, _wanted(reading, False), producer, 0)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown()
+
+    async def _read(self, content: Content, shape: RecordShape, *, learn: bool) -> Reading:
+        def read() -> Reading:
+            return read_records(
+                content.content_type,
+                content.headers,
+                content.body,
+                shape,
+                learn=learn,
+                limits=self._limits,
+            )
+
+        return read() if len(content.body) <= _AT_ONCE else await self._in_thread(read)
+
+    async def _publish(
+        self, log: str, reading: Reading, producer: Producer | None, schema: int
+    ) -> Answer:
+        receipt = await self._inbox.publish(Published(log, reading.records, producer, schema))
+        accepted = 0 if receipt.repeated else len(reading.records)
+        return Answer(receipt, accepted, reading.refused)
+
+    async def _in_thread(self, function: Any, *arguments: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, function, *arguments)
+
+
+def _wanted(reading: Reading, skip: bool) -> Reading:
+    if reading.refused and not (skip and reading.records):
+        raise RecordsRefused(reading.refused)
+    return reading
