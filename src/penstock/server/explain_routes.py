@@ -126,7 +126,7 @@ def _published(parts: Parts, position: Any, kind: str) -> Any:
             f"nothing recent has the position {position}: give the event itself, as `event`",
         )
     wanted = {FILTER.name: EVENTS, TREE_PATTERN.name: DOCUMENTS}.get(kind)
-    if found.log != wanted:
+    if found.log.partition("/")[0] != wanted:
         raise Problem(
             "conflict",
             f"at position {position} there is a record of {found.log}, which a {kind} isn't told of alone: give "

@@ -1,8 +1,8 @@
 """Offsets and cursors of feeds as the Durable Streams protocol has them (§6, §8.1).
 
-An offset is the number of a row, in 16 digits, so that offsets sort as texts. `-1` is the oldest that is kept, `now` the
-tail. A cursor is the number of an interval of 20 seconds: it makes a waiting client's next request another one to caches
-between, so that nobody is given the same old answer for ever.
+An offset is the number of a row, in 16 digits, so that offsets sort as texts. `-1` is the oldest that is kept, `now`
+the tail. A cursor is the number of an interval of 20 seconds: it makes a waiting client's next request another one to
+caches between, so that nobody is given the same old answer for ever.
 """
 
 import random

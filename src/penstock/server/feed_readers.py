@@ -1,7 +1,7 @@
 """What a reader of feeds stands on: which subscriptions it reads, page after page, without missing one.
 
-A reader of one feed has one subscription. A reader of all of a subscriber's feeds has those that there are, and there may
-be more at any time. A subscription is in the registry before the first row for it is in the store. So a page is read
+A reader of one feed has one subscription. A reader of all of a subscriber's feeds has those that there are, and there
+may be more at any time. A subscription is in the registry before the first row for it is in the store. So a page is read
 first, and then it is asked whether subscriptions have changed: if they haven't, none that the page should have is
 missing; if they have, it is read again with those that there are now.
 """
@@ -89,8 +89,8 @@ class SubscribersFeeds:
         if len(ids) > self._most:
             raise Problem(
                 "conflict",
-                f"the subscriber has more than {self._most:,} subscriptions, too many to be read as one: read feeds one "
-                "by one",
+                f"the subscriber has more than {self._most:,} subscriptions, too many to be read as one: "
+                "read their feeds one by one",
                 limit=self._most,
             )
         return sequence, ids

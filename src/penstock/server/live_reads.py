@@ -33,7 +33,7 @@ class LiveReads:
 
     @contextmanager
     def reading(self, mode: str, receive: Receive) -> Iterator[None]:
-        """While somebody reads. The block is left early, without an error, when the reader goes or the service stops."""
+        """While somebody reads. The block is left early, and quietly, when the reader goes or the service stops."""
         task = asyncio.current_task()
         assert task is not None, "requests are tasks"
         gone = asyncio.create_task(_until_gone(receive, task))

@@ -10,7 +10,7 @@ from penstock.server.http_settings import HttpSettings
 from penstock.server.hub import Hub
 from penstock.server.live_reads import LiveReads
 from penstock.server.matching_state import Matching
-from penstock.server.publishing import EventSchema, Inbox
+from penstock.server.publishing import EventSchema, Inbox, Publisher
 
 
 class Placed(Protocol):
@@ -37,6 +37,8 @@ class Parts(Protocol):
     def keys(self) -> ApiKeys: ...
     @property
     def http(self) -> HttpSettings: ...
+    @property
+    def publisher(self) -> Publisher: ...
     @property
     def schema(self) -> EventSchema: ...
     @property

@@ -1,7 +1,7 @@
 """Threads for what blocks: the registry, stores, compiling. A bounded number, and a bounded number of calls that wait.
 
-Reads and writes have threads of their own: a writer waits for its turn while somebody loads a million subscriptions, and
-feeds are read meanwhile.
+Reads and writes have threads of their own: a writer waits for its turn while somebody loads a million subscriptions,
+and feeds are read meanwhile.
 """
 
 import asyncio
