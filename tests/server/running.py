@@ -1,7 +1,7 @@
 """A service in a process of its own, as users start it; publishers and readers that don't give up; who is to be killed.
 
-A publisher numbers its requests and repeats one until it is answered, whatever happens to the service meanwhile. A reader
-goes on at the offset that it has read up to. So a test knows exactly what must come out.
+A publisher numbers its requests and repeats one until it is answered, whatever happens to the service meanwhile. A
+reader goes on at the offset that it has read up to. So a test knows exactly what must come out.
 """
 
 import contextlib

@@ -19,6 +19,7 @@ from penstock.base.kernel_watchers import watch_kernels
 from penstock.cli import (
     explain,
     follow_command,
+    keys,
     list_command,
     load_command,
     publish_command,
@@ -104,6 +105,7 @@ app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.sweep)
 app.command(rich_help_panel=_SERVICE)(serve.serve)
 app.command(rich_help_panel=_SERVICE)(publish_command.publish)
 app.command(rich_help_panel=_SERVICE)(follow_command.follow)
+app.add_typer(keys.app, rich_help_panel=_SERVICE)
 app.command(rich_help_panel=_EVENTS)(batch.match)
 app.command(rich_help_panel=_EVENTS)(stream.run)
 app.command(rich_help_panel=_EVENTS)(explain.explain)

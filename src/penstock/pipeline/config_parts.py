@@ -226,7 +226,7 @@ class JoinsPart(Part):
     """by table"""
     alone: list[Text] | None = None
     """tables that are selected alone, too; by default all"""
-    buckets: int | None = Field(None, ge=1)
+    buckets: int | None = Field(default=None, ge=1)
     """into how many parts the state of each edge is divided"""
 
     def make(self) -> JoinOptions:

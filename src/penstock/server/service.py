@@ -10,9 +10,9 @@ the network.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -26,12 +26,22 @@ from penstock.server.changing_over import let_go, matched_by, move_all, note_sid
 from penstock.server.data_folder import DataFolderLock
 from penstock.server.http_settings import HttpSettings
 from penstock.server.hub import Hub
+from penstock.server.live_reads import LiveReads
 from penstock.server.live_side import LiveSide
 from penstock.server.matching_state import Matching
-from penstock.server.publishing import EventSchema, FileMover, Inbox, KafkaMover, Moving
-from penstock.server.publishing.published import Mover
 from penstock.server.published_segments import PublishedSegments
-from penstock.server.service_db import ServiceDatabase
+from penstock.server.publishing import (
+    BodyLimits,
+    ChangeNames,
+    EventSchema,
+    FileMover,
+    Inbox,
+    KafkaMover,
+    Mover,
+    Moving,
+    Publisher,
+)
+from penstock.server.publishing.published import POSITION
 from penstock.server.setting_parts import FilesPart, KafkaPart
 from penstock.server.settings import Settings
 from penstock.server.spark_side import SparkSide
@@ -72,6 +82,9 @@ class Service:
             self.inbox = Inbox(folder / "inbox.db", settings.limits.of_inbox())
             opened.callback(self.inbox.close)
             self.hub = Hub(self.feeds)
+            self.publisher = self._publisher()
+            opened.callback(self.publisher.close)
+            self.live_reads = LiveReads()
             self._segments = PublishedSegments(folder)
             self._at_the_end = opened.pop_all()
         self._moving: Moving | None = None
@@ -119,12 +132,12 @@ class Service:
         if self._moving is not None:
             await asyncio.to_thread(self._moving.close)
         await self.matching.stop()
-        await self.stop_streams()
+        await self.hub.close()
         await asyncio.to_thread(self._at_the_end.close)
 
-    async def stop_streams(self) -> None:
+    def stop_streams(self) -> None:
         """Let all who wait for notifications go."""
-        await self.hub.close()
+        self.live_reads.stop()
 
     async def _change_over(self) -> None:
         """Take over from the other side, if that had the records last."""
@@ -156,6 +169,15 @@ class Service:
             engine=settings.engine,
             dead_letters=settings.folder / "dead-letters",
         )
+
+    def _publisher(self) -> Publisher:
+        joins, limits = self.settings.joins, self.http.limits
+        names = ChangeNames(op=joins.op, before=joins.before_image)
+        if joins.version != POSITION:
+            names = replace(names, version=joins.version)
+        most = BodyLimits(body=limits.body_bytes, records=limits.records)
+        catalog = self.registry.catalog if self.settings.match == "spark" else None
+        return Publisher(self.inbox, self.schema, catalog, changes=names, limits=most)
 
     def _start_moving(self) -> Moving:
         side = self.matching
@@ -203,11 +225,11 @@ def _nothing() -> None:
     """Nobody is to be told."""
 
 
-async def _repeat(work: Callable[[], "asyncio._CoroutineLike[None]"], pause: float) -> None:
+async def _repeat(work: Callable[[], Awaitable[None]], pause: float) -> None:
     """Do something again and again; what fails is logged, and tried again."""
     while True:
         await asyncio.sleep(pause)
         try:
             await work()
-        except Exception:
+        except Exception:  # noqa: BLE001  whatever it is
             _log.exception("housekeeping failed, and is tried again")

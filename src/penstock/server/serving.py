@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
 
 from penstock.base.errors import PenstockError
 from penstock.server.app import create_app
@@ -56,7 +57,8 @@ async def serve(service: Service, listening: socket.socket, say: Say, started: S
     """Run a service until it is told to end. `started` is called with its address when requests are answered."""
     stopping = asyncio.Event()
     _on_signals(stopping)
-    server = _Server(_config(service))
+    app = create_app(service)
+    server = _Server(_config(service, app))
     async with service:
         serving = asyncio.create_task(server.serve(sockets=[listening]), name="http")
         while not server.started and not serving.done():
@@ -65,19 +67,20 @@ async def serve(service: Service, listening: socket.socket, say: Say, started: S
         asked = asyncio.create_task(stopping.wait())
         await asyncio.wait([asked, serving], return_when=asyncio.FIRST_COMPLETED)
         say("stopping: requests that run are answered first (a second Ctrl-C doesn't wait)")
-        await service.stop_streams()
+        service.stop_streams()
         server.should_exit = True
         await serving
+        app.state.close()
         say(service.last_steps)
 
 
-def _config(service: Service) -> uvicorn.Config:
+def _config(service: Service, app: Starlette) -> uvicorn.Config:
     settings = service.settings
     tls: dict[str, Any] = {}
     if settings.tls is not None:
         tls = {"ssl_certfile": settings.tls.certificate, "ssl_keyfile": settings.tls.key}
     return uvicorn.Config(
-        create_app(service),
+        app,
         http=limited_protocol(service.http.limits),
         loop="none",
         lifespan="off",

@@ -203,19 +203,19 @@ class LimitsPart(Part):
 
     body: Bytes = HttpLimits.body_bytes
     """of a request"""
-    records: int = Field(HttpLimits.records, ge=1)
+    records: int = Field(default=HttpLimits.records, ge=1)
     """events, changes or documents of a request"""
     text: Bytes = HttpLimits.text_bytes
     """of a subscription"""
-    subscriptions: int = Field(HttpLimits.subscriptions, ge=1)
+    subscriptions: int = Field(default=HttpLimits.subscriptions, ge=1)
     """of one subscriber"""
-    requests: int = Field(int(HttpLimits.requests_per_second), ge=1)
+    requests: int = Field(default=int(HttpLimits.requests_per_second), ge=1)
     """a second, of a key or of an address without one"""
-    burst: int = Field(HttpLimits.burst, ge=1)
+    burst: int = Field(default=HttpLimits.burst, ge=1)
     """at once"""
-    connections: int = Field(HttpLimits.connections, ge=1)
+    connections: int = Field(default=HttpLimits.connections, ge=1)
     """of all together"""
-    address_connections: int = Field(HttpLimits.connections_per_address, ge=1)
+    address_connections: int = Field(default=HttpLimits.connections_per_address, ge=1)
     """of one address"""
     queued: Bytes = InboxLimits.queued_bytes
     """what may wait to be written to the disk; more is answered with 429"""

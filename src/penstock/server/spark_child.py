@@ -5,8 +5,8 @@
                       failed, with the reason · stopped
 
 A query is started when there is something for it to read: that of the events when there is a schema, those of tables
-and documents when the first was published. With a wider schema the query of the events is started anew; the service holds
-back what needs it until this process reports that it runs with it.
+and documents when the first was published. With a wider schema the query of the events is started anew; the service
+holds back what needs it until this process reports that it runs with it.
 
 When stdin ends, the service is gone: this process kills Spark's JVM and ends at once. A micro-batch that was being
 worked on is replayed by the next one.

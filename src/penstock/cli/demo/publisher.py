@@ -1,7 +1,7 @@
 """The demo's market as a publisher of a running service: ticks, and people who want to hear of some.
 
-It uses the service as anybody would, over HTTP. What it has subscribed to ends with its lease, a day after it was started
-last.
+It uses the service as anybody would, over HTTP. What it has subscribed to ends with its lease, a day after it was
+started last.
 """
 
 import itertools
@@ -36,10 +36,9 @@ def market_publisher(address: str) -> Iterator[None]:
 
 
 def _publish(address: str, ending: threading.Event) -> None:
-    with httpx.Client(base_url=address, timeout=30, verify=False) as client:  # noqa: S501  our own
+    with httpx.Client(base_url=address, timeout=30, verify=False) as client:
         _subscribe(client, ending)
-        first = 0
-        for first in itertools.count(first, TICKS):
+        for first in itertools.count(0, TICKS):
             if ending.wait(PAUSE):
                 return
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
