@@ -252,8 +252,10 @@ def test_a_reader_that_was_away_for_too_long_is_told(
     with client.follow(mine.id, mine.ticket, store=tmp_path / "place") as feed:
         next(feed)
         next(feed)
+    service.kill()  # which has the newest in memory, too
     with open_feeds(str(service.folder / "data" / "feeds.db")) as feeds:
-        feeds.prune(utc_now() + 10**12, Retention(age=1))
+        feeds.prune(utc_now() + 10**12, Retention(age="1 second"))
+    service.start()
     _publish(client, "GONE", range(3, 5))
     with pytest.raises(penstock.FeedGone) as gone:
         _numbers(client, mine, store=tmp_path / "place")
@@ -328,8 +330,9 @@ def test_errors_of_the_language_print_as_they_do_elsewhere(client: penstock.Clie
         with pytest.raises(penstock.FilterError) as here:
             client.subscribe("alice", text)
         assert str(here.value).splitlines()[:3] == str(there.value).splitlines()[:3]
+    mine = client.subscribe("alice", "n = 1")
     with pytest.raises(penstock.FilterError, match="did you mean 'price'"):
-        client.update(1, client.subscribe("alice", "n = 1").ticket, "prise > 5")
+        client.update(mine.id, mine.ticket, "prise > 5")
 
 
 def test_other_errors_are_those_of_a_registry(client: penstock.Client):

@@ -126,21 +126,27 @@ def test_python_sees_where_a_feed_ends(client: penstock.Client, service: Running
 # --- Node ---------------------------------------------------------------------------------------
 
 _PROGRAM = """
+import { writeFileSync } from "node:fs"
 import { stream } from "@durable-streams/client"
 const { url, headers, offset, live, count } = JSON.parse(process.argv[2])
 const res = await stream({ url, headers, offset, live })
-const found = []
+let found = []
 let last = offset
-await new Promise((done, failed) => {
-  res.subscribeJson((batch) => {
-    found.push(...batch.items)
-    last = batch.offset
-    console.error(`${found.length}`)
-    if (found.length >= count) done()
+if (live === false) {
+  found = await res.json()
+  last = res.offset
+} else {
+  await new Promise((done, failed) => {
+    res.closed.catch(failed)
+    res.subscribeJson((batch) => {
+      found.push(...batch.items)
+      last = batch.offset
+      console.log(`${found.length}`)
+      if (found.length >= count) done()
+    })
   })
-  res.closed.then(done, failed)
-})
-console.log(JSON.stringify({ found, offset: last }))
+}
+writeFileSync("found.json", JSON.stringify({ found, offset: last }))
 process.exit(0)
 """
 
@@ -181,14 +187,13 @@ def _read(node: Path, feed: Filled, offset: str, live: Any, count: int, more: in
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert program.stderr is not None
+    assert program.stdout is not None
     if more:
-        said = program.stderr.readline()  # it is connected, and has read something
-        assert said.strip().isdigit(), said + program.stderr.read()
+        said = program.stdout.readline()  # it is connected, and has read something
+        assert said.strip().isdigit(), program.communicate()
         feed.fill(more)
-    output, said = program.communicate(timeout=PATIENCE)
-    assert program.returncode == 0, said
-    return json.loads(output)
+    assert program.wait(PATIENCE) == 0, program.communicate()
+    return json.loads((node / "found.json").read_text())
 
 
 def test_node_catches_up(node: Path, client: penstock.Client, service: RunningService):
