@@ -95,10 +95,11 @@ class TextToCheck(Struct, forbid_unknown_fields=True):
 
 
 class RecentEvent(Struct):
-    """Something that was published lately."""
+    """Something that was published lately: events, documents, or tables/<name>."""
 
     position: int
     log: str
+    published: Time
     record: Any
 
 

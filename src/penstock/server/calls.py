@@ -43,10 +43,10 @@ class Call:
     @property
     def id(self) -> int:
         """The subscription that the path names."""
-        text = self.request.path_params["id"]
-        if not _ID.fullmatch(text) or not -(2**63) <= int(text) < 2**63:
+        found = read_id(self.request.path_params["id"])
+        if found is None:
             raise Problem("not-found", NOBODY_HERE)
-        return int(text)
+        return found
 
     async def subscription(self) -> Subscription:
         """The subscription that the path names, if they may see it; else the answer that there is none."""
@@ -104,10 +104,12 @@ class Call:
             raise too_large
         return bytes(found)
 
-    async def read(self, kind: type[T]) -> T:
-        """The body as JSON of some type. An empty body is an empty object."""
+    async def read(self, kind: type[T], required: bool = True) -> T:
+        """The body as JSON of some type. If none is required, an empty body is an empty object."""
         given = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
         body = await self.body()
+        if required and not body:
+            raise Problem("bad-json", "the body is empty: send a JSON object")
         if body and given != "application/json" and not given.endswith("+json"):
             raise Problem(
                 "unsupported-media-type", "send JSON, with Content-Type: application/json"
@@ -153,6 +155,17 @@ class Call:
                 if found := _WAIT.fullmatch(preference):
                     return int(min(int(found[1]), self.limits.wait_seconds))
         return None
+
+
+def read_id(text: str) -> int | None:
+    """The id of a subscription; None if it can't be one.
+
+    >>> read_id("7"), read_id("007"), read_id("9223372036854775808")
+    (7, None, None)
+    """
+    if not _ID.fullmatch(text) or not -(2**63) <= int(text) < 2**63:
+        return None
+    return int(text)
 
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -33,7 +33,7 @@ from penstock.server.calls import Call, answer
 from penstock.server.operations import ID, Answer, Body, Operation, json_of
 from penstock.server.problems import Problem
 from penstock.server.publishing.published import DOCUMENTS, EVENTS
-from penstock.server.recent_records import find_record, newest_records, without_own
+from penstock.server.recent_records import find_record, newest_records
 from penstock.server.service_parts import Parts
 from penstock.server.subscribing import check_text
 from penstock.views.documents.documents import Documents
@@ -42,9 +42,32 @@ from penstock.views.documents.xml_documents import read_xml
 from penstock.views.explain import explain_pattern
 
 _TRIED_ON = 1_000  # recent events
-_SECONDS = 1.0  # within which they are tried
+_SECONDS = 1.0  # of the processor, within which they are tried
 _SHOWN = 10  # events that match
 _MINUTE = timedelta(minutes=1)
+_EVENT = {
+    "description": "An event; of a select-join a tuple of each table, by name; of a tree pattern a document: a JSON "
+    "value, or a text in XML or JSON",
+    "type": ["object", "array", "string"],
+}
+_RECENT = {
+    "description": "The position of something that was published lately",
+    "type": "integer",
+    "minimum": 1,
+    "maximum": 2**63 - 1,
+}
+_TO_EXPLAIN = {
+    "oneOf": [
+        {
+            "type": "object",
+            "properties": {name: schema},
+            "required": [name],
+            "additionalProperties": False,
+        }
+        for name, schema in (("event", _EVENT), ("position", _RECENT))
+    ]
+}
+"""`EventToExplain`, but that it says that there is one of the two."""
 
 
 async def check(call: Call) -> Response:
@@ -72,13 +95,13 @@ def _try(parts: Parts, text: str) -> tuple[int, list[RecentEvent]]:
         raise errors[0][1]
     if plan.operators is not None:
         return 0, []
-    matcher, ends = Matcher(plan), time.monotonic() + _SECONDS
+    matcher, ends = Matcher(plan), time.thread_time() + _SECONDS
     tried, matched = 0, []
     for one in newest_records(parts.inbox, _TRIED_ON, EVENTS, _MINUTE):
         tried += 1
         if matcher.match(one.record):
             matched.append(one)
-        if time.monotonic() > ends:
+        if time.thread_time() > ends:
             break
     return tried, matched
 
@@ -132,8 +155,7 @@ def _published(parts: Parts, position: Any, kind: str) -> Any:
             f"at position {position} there is a record of {found.log}, which a {kind} isn't told of alone: give "
             "`event`",
         )
-    plain = without_own(found.record)
-    return plain.get("document", plain) if wanted == DOCUMENTS else plain
+    return found.record["document"] if wanted == DOCUMENTS else found.record
 
 
 def _document(event: Any) -> Documents:
@@ -180,7 +202,7 @@ def explain_operations() -> list[Operation]:
             "ticket",
             {200: Answer("Which conditions hold", json_of(ShownExplanation))},
             [ID],
-            Body(json_of(EventToExplain)),
+            Body(json_of(_TO_EXPLAIN)),
             ("invalid-value", "conflict"),
             "subscriptions",
         ),

@@ -55,13 +55,16 @@ async def _feed(call: Call, live: LiveReads, reader: FeedReader) -> Response:
     mode = given.get("live")
     if mode is not None and mode not in _MODES:
         raise Problem("bad-parameter", f"live is {' or '.join(_MODES)}", parameter="live")
-    if mode is not None and "offset" not in given:
+    last = call.request.headers.get("last-event-id")
+    if mode is not None and "offset" not in given and last is None:
         raise Problem(
             "bad-parameter",
             "live reads need an offset: -1 from the oldest on, now from the tail on",
             parameter="offset",
         )
-    said = call.request.headers.get("last-event-id") or given.get("offset", "-1")
+    asked = given.get("offset", "-1")
+    read_offset(asked, 0)  # it must be one, although another counts
+    said = asked if last is None else last
     tail = await call.threads.read(call.parts.feeds.tail) if is_now(said) else 0
     offset, cursor = read_offset(said, tail), given.get("cursor")
     if call.request.method == "HEAD":
@@ -181,7 +184,7 @@ def feed_operations(live: LiveReads) -> list[Operation]:
     answers = {
         200: Answer(
             "Notifications, in order",
-            {"application/json": notifications, _EVENTS: {"type": "string"}},
+            {"application/json": notifications, _EVENTS: {}},
             offsets | {"ETag": "Of this part of the feed"},
         ),
         204: Answer("Nothing came in time; read on at the same offset", headers=offsets),

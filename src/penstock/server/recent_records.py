@@ -22,11 +22,11 @@ def newest_records(
         for position, line in reversed(list(row.records())):
             if most <= 0:
                 return
-            record: dict[str, Any] = msgspec.json.decode(line)
-            if after is not None and datetime.fromisoformat(str(record[TIME])) < after:
+            found = _shown(position, row.log, line)
+            if after is not None and datetime.fromisoformat(found.published) < after:
                 return
             most -= 1
-            yield RecentEvent(position, row.log, record)
+            yield found
 
 
 def find_record(inbox: Inbox, position: int) -> RecentEvent | None:
@@ -34,10 +34,11 @@ def find_record(inbox: Inbox, position: int) -> RecentEvent | None:
     for row in reversed(inbox.recent()):
         if row.first <= position <= row.last:
             line = row.lines.split(b"\n")[position - row.first]
-            return RecentEvent(position, row.log, msgspec.json.decode(line))
+            return _shown(position, row.log, line)
     return None
 
 
-def without_own(record: dict[str, Any]) -> dict[str, Any]:
-    """A record as it was published: without what the inbox has added."""
-    return {name: value for name, value in record.items() if name not in (POSITION, TIME)}
+def _shown(position: int, log: str, line: bytes) -> RecentEvent:
+    record: dict[str, Any] = msgspec.json.decode(line)
+    del record[POSITION]
+    return RecentEvent(position, log, record.pop(TIME), record)

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import msgspec
 from msgspec import UNSET
 from starlette.responses import Response
 
@@ -16,7 +17,7 @@ from penstock.server.api_types import (
     SubscriptionChange,
     SubscriptionPage,
 )
-from penstock.server.calls import Call, answer
+from penstock.server.calls import Call, answer, read_id
 from penstock.server.feed_offsets import offset_text
 from penstock.server.idempotency import Once
 from penstock.server.operations import ID, Answer, Body, Operation, Parameter, json_of
@@ -33,7 +34,7 @@ async def subscribe(call: Call, subscribing: Subscribing) -> Response:
     wish = await call.read(NewSubscription)
     call.caller.require_subscriber(wish.subscriber)
     key = call.request.headers.get("idempotency-key")
-    once = None if key is None else Once(call.caller.name, key, await call.request.body())
+    once = None if key is None else Once(call.caller.name, key, msgspec.json.encode(wish))
     made = await call.threads.write(subscribing.subscribe, wish, once)
     wait = call.preferred_wait()
     followed = await call.parts.matching.follow(made.subscription.sequence, wait or 0)
@@ -85,7 +86,7 @@ async def change(call: Call) -> Response:
 
 async def renew(call: Call) -> Response:
     """A new lease, from now on."""
-    wish = await call.read(Renewal)
+    wish = await call.read(Renewal, required=False)
     sid, ticket = (await call.subscription()).id, call.caller.ticket
     renewed = await call.threads.write(
         call.parts.registry.renew, sid, ticket, wish.lease, force=ticket is None
@@ -140,12 +141,11 @@ async def list_subscriptions(call: Call) -> Response:
     kind, names = given.get("kind"), [one.name for one in KINDS]
     if kind is not None and kind not in names:
         raise Problem("bad-parameter", f"kind is one of {', '.join(names)}", parameter="kind")
-    after = given.get("after")
-    if after is not None and not (after.removeprefix("-").isdecimal() and len(after) < 20):
+    start = read_id(given["after"]) if "after" in given else None
+    if "after" in given and start is None:
         raise Problem("bad-parameter", "after is the id of a subscription", parameter="after")
     limit = call.number(given, "limit", _LISTED, _MOST_LISTED)
     search = given.get("search", "").casefold()
-    start = None if after is None else int(after)
 
     def look() -> SubscriptionPage:
         found: list[ShownSubscription] = []
