@@ -454,6 +454,9 @@ def _configure_kafka(folder: Path) -> int:
         "num.partitions": 2,
         "offsets.topic.replication.factor": 1,
         "offsets.topic.num.partitions": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.num.partitions": 1,
         "group.initial.rebalance.delay.ms": 0,
     }
     lines = "".join(f"{name}={value}\n" for name, value in settings.items())

@@ -32,3 +32,7 @@ FLIPS = 150 * LONG
 """Of bits, in each kind of file."""
 FORGERIES = 60 * LONG
 """Plans with a changed array."""
+SERVICE_KILLS = 3 if LONG == 1 else 6 * LONG
+"""Of a running service, or of what belongs to it, while events are published and feeds are read."""
+FEED_KILLS = 6 * LONG
+"""Of a process that appends to a feed store."""

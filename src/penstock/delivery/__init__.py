@@ -8,6 +8,7 @@ kafka_sink          a topic of Kafka
 postgresql_sink     a table of PostgreSQL
 nats_sink           a stream of NATS JetStream;  nats_publishing: messages that are acknowledged
 webhook_sink        a URL;  webhook_requests: signed, and sent until they are taken
+feeds               what every subscription was sent, to be read from any offset: a store, and the sink
 several_sinks       several of them at once
 """
 
@@ -17,6 +18,7 @@ from penstock.base.fronts import front
 
 if TYPE_CHECKING:
     from penstock.delivery.delta_sink import DeltaSink
+    from penstock.delivery.feeds.feed_sink import FeedSink
     from penstock.delivery.file_sink import FileSink
     from penstock.delivery.kafka_sink import KafkaSink
     from penstock.delivery.nats_sink import NatsSink
@@ -38,6 +40,7 @@ __getattr__ = front(
     "penstock.delivery",
     {
         "delta_sink": ("DeltaSink",),
+        "feeds.feed_sink": ("FeedSink",),
         "file_sink": ("FileSink",),
         "kafka_sink": ("KafkaSink",),
         "nats_sink": ("NatsSink",),
@@ -64,6 +67,7 @@ __all__ = [
     "CallableSink",
     "ConsoleSink",
     "DeltaSink",
+    "FeedSink",
     "FileSink",
     "KafkaSink",
     "NatsSink",

@@ -59,6 +59,7 @@ from penstock.pipeline.session import local_session
 from penstock.pipeline.sink_parts import (
     ConsoleSinkPart,
     DeadLetterSink,
+    FeedSinkPart,
     FolderSinkPart,
     KafkaSinkPart,
     MadeSink,
@@ -172,6 +173,7 @@ _PARTS: dict[str, type[Part]] = {
     **dict.fromkeys(("parquet", "json", "delta"), FolderSinkPart),
     "kafka": KafkaSinkPart,
     "postgresql": PostgreSQLSinkPart,
+    "feeds": FeedSinkPart,
     "nats": NatsSinkPart,
     "webhook": WebhookSinkPart,
     "when": WhenPart,

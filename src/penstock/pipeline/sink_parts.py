@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from penstock.delivery.delta_sink import DeltaSink
+from penstock.delivery.feeds.feed_sink import FeedSink
 from penstock.delivery.file_sink import FileSink
 from penstock.delivery.kafka_sink import KafkaSink
 from penstock.delivery.nats_sink import NatsSink
@@ -109,6 +110,17 @@ class PostgreSQLSinkPart(SinkPart):
 
     def make(self) -> Sink:
         return PostgreSQLSink(self.url, self.table)
+
+
+class FeedSinkPart(SinkPart):
+    """Feeds, one for each subscription: exactly once."""
+
+    format: Literal["feeds"]
+    url: Text
+    """a path (feeds.db), sqlite:///feeds.db or postgresql://user@host/database"""
+
+    def make(self) -> Sink:
+        return FeedSink(self.url)
 
 
 class NatsSinkPart(SinkPart):
@@ -217,6 +229,7 @@ _AnySink = Annotated[
     FolderSinkPart
     | KafkaSinkPart
     | PostgreSQLSinkPart
+    | FeedSinkPart
     | NatsSinkPart
     | WebhookSinkPart
     | ConsoleSinkPart

@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ from penstock.delivery.feeds import LIVE, FeedStore
 from penstock.delivery.sinks import Batch
 from penstock.language import Schema
 from penstock.matching import LiveMatcher
-from penstock.matching.subscription_rows import EVER, Rows
+from penstock.matching.subscription_rows import EVER, FOREVER, Rows
+from penstock.pipeline.metrics import QUANTILES
 from penstock.registry import Subscriptions
 from penstock.registry.kinds import FILTER
 from penstock.server.matching_state import Figures, MatchingState, Phase
@@ -46,6 +48,8 @@ _log = logging.getLogger("penstock.server")
 SWITCH = 0.001
 """Seconds after which a thread that computes lets another one run."""
 _REFUSED_SHOWN = 10
+_WINDOW = 1_000_000  # microseconds that figures are of
+_MOST_TIMES = 10_000
 _ROWS = pa.schema(
     [
         ("id", pa.string()),
@@ -82,6 +86,8 @@ class LiveSide:
         self._aside: dict[int, str] = {}
         self._figures = Figures()
         self._batch = 0
+        self._window = _Counted(0, 0, 0, [])
+        self._window_began = 0
         self._phase: Phase = "starting"
         self._reason: str | None = None
         self._work = threading.Lock()  # one thread matches at a time
@@ -142,6 +148,7 @@ class LiveSide:
 
     def _prepare(self) -> None:
         with self._work:
+            warm_up()
             self._follow()
 
     def _follow(self) -> None:
@@ -213,7 +220,7 @@ class LiveSide:
             table = pa.table(found, schema=_ROWS)
             self._feeds.append(table, Batch(LIVE, last, FILTER.name))
             self._committed()
-        self._count(began, now, times, (published, notifications, len(letters)))
+        self._count(began, now, _Counted(published, notifications, len(letters), times))
 
     def _write_letters(self, last: int, letters: list[str]) -> None:
         """A file for each batch: the same batch, matched again after a crash, finds it there."""
@@ -221,36 +228,61 @@ class LiveSide:
         make_folder(folder)
         create_file(folder / f"{last:016d}.jsonl", "\n".join(letters) + "\n")
 
-    def _count(
-        self, began: float, now: int, times: list[float], counts: tuple[int, int, int]
-    ) -> None:
+    def _count(self, began: float, now: int, more: "_Counted") -> None:
+        """Note what was done. Figures are those of a second: there may be hundreds of batches in one."""
         seconds = time.monotonic() - began
-        published, notifications, letters = counts
-        ordered = sorted(one + seconds * 1000 for one in times) or [seconds * 1000]
-        self._batch += 1
+        more = replace(more, seconds=seconds, times=[one + seconds * 1000 for one in more.times])
+        goes_on = now - self._window_began < _WINDOW
+        if goes_on:
+            more = self._window.plus(more)
+        else:
+            self._batch += 1
+            self._window_began = now
+        self._window = more
+        self._figures.add(self._figures_of(more), replacing=goes_on)
+
+    def _figures_of(self, counted: "_Counted") -> dict[str, Any]:
         assert self._matcher is not None, "made before"
-        self._figures.add(
-            {
-                "kind": FILTER.name,
-                "batch": self._batch,
-                "started": datetime.fromtimestamp(now / 1e6, UTC).isoformat(),
-                "seconds": round(seconds, 6),
-                "published": published,
-                "notifications": notifications,
-                "dead_letters": letters,
-                "snapshot": self._batch,
-                "sequence": self._matcher.sequence,
-                "refused": len(self._aside),
-                "refusals": [
-                    f"subscription {sid}: {reason}"
-                    for sid, reason in list(self._aside.items())[:_REFUSED_SHOWN]
-                ],
-                "latency_ms": {
-                    name: round(ordered[int(share * (len(ordered) - 1))], 3)
-                    for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
-                },
-                "latencies_ms": ordered,
-            }
+        quantiles = np.quantile(counted.times or [1000 * counted.seconds], QUANTILES).tolist()
+        by_share = dict(zip(QUANTILES, quantiles, strict=True))
+        aside = list(self._aside.items())[:_REFUSED_SHOWN]
+        return {
+            "kind": FILTER.name,
+            "batch": self._batch,
+            "started": datetime.fromtimestamp(self._window_began / 1e6, UTC).isoformat(),
+            "seconds": round(counted.seconds, 6),
+            "published": counted.published,
+            "notifications": counted.notifications,
+            "dead_letters": counted.dead_letters,
+            "snapshot": self._version,
+            "sequence": self._matcher.sequence,
+            "refused": len(self._aside),
+            "refusals": [f"subscription {sid}: {reason}" for sid, reason in aside],
+            "latency_ms": {
+                name: round(by_share[share], 3)
+                for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+            },
+            "quantiles_ms": quantiles,
+        }
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What some batches brought, and how long each notification took, in milliseconds."""
+
+    published: int
+    notifications: int
+    dead_letters: int
+    times: list[float]
+    seconds: float = 0.0
+
+    def plus(self, more: "_Counted") -> "_Counted":
+        return _Counted(
+            self.published + more.published,
+            self.notifications + more.notifications,
+            self.dead_letters + more.dead_letters,
+            (self.times + more.times)[-_MOST_TIMES:],
+            self.seconds + more.seconds,
         )
 
 
@@ -270,6 +302,14 @@ def compile_fitting(
                 raise
             aside |= bad
             rows = _without(rows, bad)
+
+
+def warm_up() -> None:
+    """Match something, so that the first event doesn't wait for kernels to be loaded."""
+    rows = Rows.of([(1, "", "a > 5 AND b = 'x'", FOREVER)])
+    matcher = LiveMatcher({"a": "double", "b": "string"}, rows)
+    matcher.add(2, "a > 6 AND b LIKE 'x%'")
+    matcher.match({"a": 7.0, "b": "x"})
 
 
 def _without(rows: Rows, bad: Mapping[int, str]) -> Rows:

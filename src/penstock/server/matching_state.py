@@ -68,18 +68,25 @@ class Figures:
         self.totals: dict[str, Counter[str]] = {}
         self.latest: dict[str, Mapping[str, Any]] = {}
 
-    def add(self, batch: Mapping[str, Any]) -> None:
+    def add(self, batch: Mapping[str, Any], replacing: bool = False) -> None:
         """Take in the figures of a micro-batch (`pipeline.metrics.BatchMetrics.to_dict`).
 
+        With `replacing`, they are those of the last one, which has gone on, and stand in its place.
+
         >>> figures = Figures()
-        >>> figures.add({"kind": "filter", "batch": 3, "published": 5, "notifications": 2, "dead_letters": None})
-        >>> dict(figures.totals["filter"])
-        {'batches': 1, 'published': 5, 'notifications': 2, 'dead_letters': 0}
+        >>> figures.add({"kind": "filter", "published": 5, "notifications": 2, "dead_letters": None})
+        >>> figures.add({"kind": "filter", "published": 6, "notifications": 2, "dead_letters": 0}, replacing=True)
+        >>> dict(figures.totals["filter"]), len(figures.recent)
+        ({'batches': 1, 'published': 6, 'notifications': 2, 'dead_letters': 0}, 1)
         """
         kind = str(batch["kind"])
         totals = self.totals.setdefault(kind, Counter())
-        totals["batches"] += 1
-        for name in _COUNTS:
-            totals[name] += batch.get(name) or 0
+        if replacing:
+            totals.subtract(_counts(self.recent.pop()))
+        totals.update(_counts(batch))
         self.latest[kind] = batch
         self.recent.append(batch)
+
+
+def _counts(batch: Mapping[str, Any]) -> dict[str, int]:
+    return {"batches": 1, **{name: batch.get(name) or 0 for name in _COUNTS}}

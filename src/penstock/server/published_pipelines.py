@@ -8,20 +8,21 @@
 Records have two attributes that the inbox adds, `_position` and `_time`: the id of an event and its time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.base.durable import make_folder
 from penstock.delivery.feeds import FeedSink
 from penstock.delivery.file_sink import FileSink
 from penstock.delivery.several_sinks import SeveralSinks
-from penstock.delivery.sinks import Sink
+from penstock.delivery.sinks import Batch, Sink
 from penstock.pipeline.intakes import ViewOptions, change_schema
 from penstock.pipeline.metrics import BatchMetrics
+from penstock.pipeline.session import is_connect
 from penstock.pipeline.sources import Source
 from penstock.pipeline.streaming import Pipeline
 from penstock.registry import Subscriptions
@@ -34,14 +35,42 @@ _DOCUMENT = StructType([StructField("id", StringType()), StructField("document",
 
 
 @dataclass(frozen=True)
+class ReportedSink:
+    """A sink, and a function that is called when it has written a micro-batch: before Spark commits that."""
+
+    sink: Sink
+    written: Callable[[], object]
+
+    @property
+    def guarantee(self) -> str:
+        return self.sink.guarantee
+
+    @property
+    def explode(self) -> bool:
+        return self.sink.explode
+
+    def check(self, spark: SparkSession, columns: Sequence[str]) -> None:
+        self.sink.check(spark, columns)
+
+    def write(self, rows: DataFrame, batch: Batch) -> bool | None:
+        done = self.sink.write(rows, batch)
+        self.written()
+        return done
+
+
+@dataclass(frozen=True)
 class PublishedPipelines:
-    """Makes pipelines of a service's settings, on a session."""
+    """Makes pipelines of a service's settings, on a session.
+
+    `report` is called with the figures of each micro-batch, `written` when its notifications are in the feeds.
+    """
 
     settings: Settings
     registry: Subscriptions
     spark: SparkSession
     trigger: str
     report: Callable[[BatchMetrics], object]
+    written: Callable[[], object]
 
     def events(self, schema: str) -> Pipeline:
         """Of the events, which have this schema (Spark's DDL), position and time included."""
@@ -101,7 +130,9 @@ class PublishedPipelines:
         )
 
     def _sink(self) -> Sink:
-        feeds = FeedSink(self.settings.feeds_url)
+        feeds: Sink = FeedSink(self.settings.feeds_url)
+        if not is_connect(self.spark):  # there it is written in another process
+            feeds = ReportedSink(feeds, self.written)
         beside = self.settings.sinks
         return SeveralSinks((feeds, *beside)) if beside else feeds
 

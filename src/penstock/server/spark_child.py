@@ -1,8 +1,8 @@
 """The process in which Spark matches what is published: a child of the service's, ended with it.
 
     told (stdin):     begin, with settings, trigger and schema · schema, a wider one · stop
-    reports (stdout): starting · running, with the version of the schema · batch, the figures of a micro-batch ·
-                      failed, with the reason · stopped
+    reports (stdout): starting · running, with the version of the schema · written, something is in the feeds ·
+                      batch, the figures of a micro-batch · failed, with the reason · stopped
 
 A query is started when there is something for it to read: that of the events when there is a schema, those of tables
 and documents when the first was published. With a wider schema the query of the events is started anew; the service
@@ -107,7 +107,10 @@ class SparkChild:
             )
             at_the_end.enter_context(registry)
             trigger = str(begin["trigger"])
-            made = PublishedPipelines(settings, registry, spark, trigger, self._reports.batch)
+            reports = self._reports
+            made = PublishedPipelines(
+                settings, registry, spark, trigger, reports.batch, lambda: reports.send("written")
+            )
             self._take_schema(begin)
             try:
                 if trigger == AVAILABLE_NOW:

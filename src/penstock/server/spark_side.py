@@ -145,6 +145,8 @@ class SparkSide:
             case "batch":
                 self._figures.add({k: v for k, v in report.items() if k != "report"})
                 self._committed()
+            case "written":
+                self._committed()
             case "failed":
                 self._reason = str(report["reason"])
                 _log.warning("matching on Spark failed: %s", self._reason)

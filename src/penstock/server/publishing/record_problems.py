@@ -230,9 +230,11 @@ def _twice(raw: bytes) -> str | None:
     return None
 
 
-def _explained(message: str, raw: bytes) -> str:
+def _explained(error: str, raw: bytes) -> str:
+    message = error.removeprefix("JSON is malformed: ").partition(" - at ")[0]
+    message = message[0].lower() + message[1:]
     if re.search(rb"\\u[dD][89a-fA-F]", raw) and "truncated" in message:
         return "half a surrogate pair in a text"
     if re.search(rb"\bNaN\b|\bInfinity\b", raw) and "invalid character" in message:
         return f"{message}; JSON has no NaN and no Infinity, leave the attribute out"
-    return message[0].lower() + message[1:]
+    return message

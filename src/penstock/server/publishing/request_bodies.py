@@ -134,9 +134,16 @@ class _Reader:
     def lines(self, body: bytes) -> Reading:
         if not body:
             raise BadRequest("the body is empty: send a JSON object on each line")
-        if body.count(b"\n") >= self.limits.records:
-            self._check_count(len(_split_lines(body)))
-        return self._all(self.shape.read_lines, body, _split_lines)
+        lines = _split_lines(body)
+        self._check_count(len(lines))
+
+        def read(given: bytes) -> list[bytes]:
+            records = self.shape.read_lines(given)
+            if len(records) != len(lines):
+                raise Misfit("several records on a line")
+            return records
+
+        return self._all(read, body, lambda _: lines)
 
     def array_parts(self, body: bytes) -> list[bytes]:
         """The elements of an array, each as it stands there."""
