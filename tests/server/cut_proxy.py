@@ -1,7 +1,7 @@
 """A network that breaks: a TCP proxy that cuts connections after a number of bytes that is drawn from a seed.
 
 Many are cut within the head of the request or of the answer, others in the middle of a body, some between two answers;
-one in ten carries more than thirty kilobytes. Both ends see a reset, as when a router forgets a connection.
+one in ten carries a megabyte. Both ends see a reset, as when a router forgets a connection.
 """
 
 import contextlib
@@ -23,8 +23,6 @@ class CutProxy:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self.cuts = 0
-        self.calm = False
-        """Whether connections last."""
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -32,14 +30,10 @@ class CutProxy:
     def url(self) -> str:
         return f"http://localhost:{self.port}"
 
-    def cut_all(self) -> None:
-        """Cut what is open."""
-        for one in list(self._open):
-            _reset(one)
-
     def close(self) -> None:
         self._listening.close()
-        self.cut_all()
+        for one in list(self._open):
+            _reset(one)
 
     def _accept(self) -> None:
         while True:
@@ -52,7 +46,7 @@ class CutProxy:
             except OSError:
                 _reset(near)
                 continue
-            most = round(100 * self._dice.paretovariate(0.4))
+            most = round(400 * self._dice.paretovariate(0.3))
             connection = _Connection(self, near, far, most)
             self._open |= {near, far}
             for one, other in ((near, far), (far, near)):
@@ -73,7 +67,7 @@ class _Connection:
         with contextlib.suppress(OSError):
             while data := one.recv(65_536):
                 with self._lock:
-                    cut = not self._proxy.calm and len(data) >= self._left
+                    cut = len(data) >= self._left
                     part = data[: self._left] if cut else data
                     self._left -= len(part)
                 other.sendall(part)

@@ -293,7 +293,8 @@ def _quoted(name: str) -> str:
 
 def _encoded(records: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     """Records as JSON, one by one."""
-    given = [records] if isinstance(records, Mapping) else records
+    several = isinstance(records, Iterable) and not isinstance(records, Mapping)
+    given = records if several else [records]
     for record in given:
         if not isinstance(record, Mapping):
             raise PenstockError(f"a record is a mapping of names to values, not {record!r}")

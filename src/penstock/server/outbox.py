@@ -237,4 +237,18 @@ class Outbox:
 
     def _note_refused(self, batch: _Batch, refused: Sequence[dict[str, Any]]) -> None:
         for one in refused:
-            self._report.refuse(batch.records[one["index"]], one["reason"])
+            self._report.refuse(batch.records[one["index"]], _reason(one))
+
+
+def _reason(refused: dict[str, Any]) -> str:
+    """Why a record was refused, with the attribute and the hint, if there are.
+
+    >>> _reason({"index": 0, "reason": "an integer is expected", "attribute": "n"})
+    'n: an integer is expected'
+    >>> _reason({"index": 0, "reason": "no attribute 'x'", "attribute": "x", "hint": "did you mean 'y'?"})
+    "no attribute 'x', did you mean 'y'?"
+    """
+    reason, attribute = refused["reason"], refused.get("attribute")
+    if attribute is not None and repr(attribute) not in reason:
+        reason = f"{attribute}: {reason}"
+    return f"{reason}, {refused['hint']}" if refused.get("hint") else reason
