@@ -24,6 +24,11 @@
     penstock.Pipeline(events=…, tables=…, documents=…, subscriptions=…, sink=…, checkpoint=…).start()
     penstock.explode(notifications_df)                    what it wrote, one row for each subscriber
 
+    client = penstock.Client("http://localhost:8400")     a running service: penstock serve
+    client.publish(event); client.subscribe("alice", "price > 5")
+    for notification in client.follow(sid, ticket): …     what a subscription is sent, as it comes
+    client.view(sid, ticket, catalog)                     a select-join's result, kept up to date
+
 This file is the whole public API. Follow one event: `language` reads a filter, `matching` compiles subscriptions into a
 plan and matches events against it, `registry` keeps subscriptions, `pipeline` runs it all on Spark.
 """
@@ -35,14 +40,18 @@ from penstock.base.errors import (
     ConfigError,
     ExpensiveSubscription,
     FeedError,
+    FeedGone,
     FilterError,
     LeaseError,
     OffsetGone,
     OperatorError,
     PenstockError,
     PipelineError,
+    RecordsRefused,
     RegistryError,
     SchemaError,
+    ServiceError,
+    ServiceUnreachable,
     SnapshotError,
     SubscriptionErrors,
     TicketError,
@@ -82,6 +91,8 @@ if TYPE_CHECKING:
     from penstock.pipeline.interest import Interest, interest
     from penstock.pipeline.table_function import register
     from penstock.registry import Limits, Subscriptions
+    from penstock.server.client import Client, Granted
+    from penstock.server.followed_feed import Notification
     from penstock.views.designing import Wishes, plan_views
     from penstock.views.live_views import LiveOptions
 
@@ -121,6 +132,8 @@ __getattr__ = front(
             "match_views",
         ),
         "registry": ("Limits", "Subscriptions"),
+        "server.client": ("Client", "Granted"),
+        "server.followed_feed": ("Notification",),
         "views.designing": ("Wishes", "plan_views"),
         "views.live_views": ("LiveOptions",),
     },
@@ -135,14 +148,17 @@ __all__ = [
     "CallableSink",
     "Catalog",
     "CatalogError",
+    "Client",
     "ConfigError",
     "ConsoleSink",
     "DeltaSink",
     "ExpensiveSubscription",
     "FeedError",
+    "FeedGone",
     "FeedSink",
     "FileSink",
     "FilterError",
+    "Granted",
     "Interest",
     "JoinOptions",
     "JoinView",
@@ -153,6 +169,7 @@ __all__ = [
     "LiveOptions",
     "Matcher",
     "NatsSink",
+    "Notification",
     "OffsetGone",
     "Operator",
     "OperatorError",
@@ -161,9 +178,12 @@ __all__ = [
     "Pipeline",
     "PipelineError",
     "PostgreSQLSink",
+    "RecordsRefused",
     "RegistryError",
     "Schema",
     "SchemaError",
+    "ServiceError",
+    "ServiceUnreachable",
     "SeveralSinks",
     "SinkWhen",
     "SnapshotError",

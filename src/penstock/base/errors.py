@@ -5,7 +5,8 @@ position in it, and print a caret line under the offending part.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 _CONTEXT = 60  # characters of a long filter shown on either side of the error
 _LONGEST = 300  # characters of a name or literal that are repeated in a message
@@ -149,6 +150,57 @@ class TicketError(RegistryError):
 
 class LeaseError(RegistryError):
     """A lease that can't be read, or is out of bounds."""
+
+
+class ServiceError(PenstockError):
+    """The service refused a request, or answered what isn't an answer of Penstock.
+
+    `status` is HTTP's, None if there was no answer; `problem` is what the answer said (RFC 9457), perhaps nothing.
+    """
+
+    def __init__(
+        self, message: str, status: int | None = None, problem: Mapping[str, Any] | None = None
+    ) -> None:
+        self.status = status
+        self.problem = dict(problem or {})
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.status, self.problem)
+
+
+class ServiceUnreachable(ServiceError):
+    """The service couldn't be reached, or broke off, for as long as the caller had patience."""
+
+
+class FeedGone(ServiceError):
+    """What a reader asks for has left the feed: it was away for longer than the feed keeps notifications."""
+
+
+class RecordsRefused(ServiceError):
+    """Records that were not published: each with the reason, in the order in which they were given.
+
+    `refused` has the first of them as pairs of record and reason, `count` says how many there are, and `accepted` how
+    many others were published.
+    """
+
+    SHOWN = 10
+
+    def __init__(self, refused: Sequence[tuple[str, str]], count: int, accepted: int) -> None:
+        self.refused = list(refused)
+        self.count = count
+        self.accepted = accepted
+        were = "record was" if count == 1 else "records were"
+        lines = [f"{count:,} {were} not published, {accepted:,} others were"]
+        lines += [
+            f"  {_clipped(reason)}: {record[:100]}" for record, reason in refused[: self.SHOWN]
+        ]
+        if count > self.SHOWN:
+            lines.append(f"  … and {count - self.SHOWN:,} more (see .refused)")
+        super().__init__("\n".join(lines))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.refused, self.count, self.accepted)
 
 
 class OperatorError(PenstockError):

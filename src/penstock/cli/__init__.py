@@ -1,6 +1,7 @@
 """The command line: `penstock subscribe | update | renew | unsubscribe | list | load | sweep | match | run | who | …`.
 
 Each module has the commands of one kind: `registry_commands` (of one subscription), `list_command`, `load_command`,
+`publish_command`, `follow_command` (of a running service; `service_commands` has what others do with `--server`),
 `match` (what it does is in `match_job`), `stream`, `serve`, `explain`, `who`, `view_plans`, `warm_up`; `terminal` says
 what goes to which stream and how errors become exit codes, `options` and `open_registry` hold what commands share,
 `signals` and `spark` see to it that Spark starts and ends quietly, `progress` says what a long one is doing.
@@ -15,7 +16,17 @@ from typing import Annotated
 import typer
 
 from penstock.base.kernel_watchers import watch_kernels
-from penstock.cli import explain, keys, list_command, load_command, serve, stream, who
+from penstock.cli import (
+    explain,
+    follow_command,
+    keys,
+    list_command,
+    load_command,
+    publish_command,
+    serve,
+    stream,
+    who,
+)
 from penstock.cli import match as batch
 from penstock.cli import registry_commands as registry
 from penstock.cli import view_plans as plan
@@ -79,8 +90,8 @@ def demo(
 
 
 _SUBSCRIPTIONS = "Subscriptions"
-_EVENTS = "Events"
 _SERVICE = "Service"
+_EVENTS = "Events"
 _INSTALLATION = "Installation"
 
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.subscribe)
@@ -92,6 +103,8 @@ app.command("list", rich_help_panel=_SUBSCRIPTIONS)(list_command.list_)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(load_command.load)
 app.command(rich_help_panel=_SUBSCRIPTIONS)(registry.sweep)
 app.command(rich_help_panel=_SERVICE)(serve.serve)
+app.command(rich_help_panel=_SERVICE)(publish_command.publish)
+app.command(rich_help_panel=_SERVICE)(follow_command.follow)
 app.add_typer(keys.app, rich_help_panel=_SERVICE)
 app.command(rich_help_panel=_EVENTS)(batch.match)
 app.command(rich_help_panel=_EVENTS)(stream.run)

@@ -29,6 +29,9 @@ from penstock.cli.options import (
     operators_of,
     schema_of,
 )
+from penstock.cli.registry_commands import Ticket, read_ticket
+from penstock.cli.service_commands import explain_there, read_explanation
+from penstock.cli.service_options import MaybeServer, ServiceKey, refuse_with_server
 from penstock.cli.terminal import (
     REFUSED,
     USAGE,
@@ -84,6 +87,9 @@ def explain(
     id_column: IdColumn = "id",
     subscriber_column: SubscriberColumn = "subscriber",
     filter_column: FilterColumn = "filter",
+    server: MaybeServer = None,
+    key: ServiceKey = None,
+    ticket: Ticket = None,
     as_json: AsJson = False,
 ) -> None:
     """Say which conditions of a subscription an event satisfies, and which not.
@@ -99,12 +105,27 @@ def explain(
     penstock explain --filter "price > 5 AND symbol LIKE 'G%'" --event @e.json
     penstock explain --id 8 --event '{"Stocks": {"PER": 5}, "Reviews": {}}'
     penstock explain --id 9 --event @news.xml
+    penstock explain --id 7 --event @e.json --server http://localhost:8400 --ticket 51b7…
     """
     from penstock.matching import FOREVER
     from penstock.registry.incoming import SourceColumns
 
     if sum(one is not None for one in (sid, subscriber, filter_)) != 1:
         raise typer.BadParameter("give one of --id, --subscriber and --filter", param_hint="--id")
+    if server is not None:
+        if sid is None:
+            raise typer.BadParameter("with --server, give the subscription", param_hint="--id")
+        refuse_with_server(schema=schema, operators=operators, kind=kind)
+        found = explain_there(
+            (server, key), sid, read_ticket(ticket), read_event(event_text(event))
+        )
+        if as_json:
+            put_json(found)
+        else:
+            _show(read_explanation(found), f"subscription {sid}")
+        if not found["matched"]:
+            raise typer.Exit(REFUSED)
+        return
     asked = _Asked(
         event_text(event),
         None if schema is None else schema_of(schema),

@@ -15,6 +15,8 @@ from penstock.cli.options import (
     SchemaText,
     schema_of,
 )
+from penstock.cli.service_commands import list_there
+from penstock.cli.service_options import MaybeServer, ServiceKey, refuse_with_server
 from penstock.cli.terminal import count, put_json, put_row, report_errors, say, visible, warn
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ def list_(
     ] = None,
     schema: SchemaText = None,
     operators: OperatorsFrom = None,
+    server: MaybeServer = None,
+    key: ServiceKey = None,
     as_json: AsJson = False,
 ) -> None:
     """List subscriptions, in order of id.
@@ -71,7 +75,14 @@ def list_(
     penstock list --all --json | jq -r .filter
     penstock list --covered
     penstock list --refused
+    penstock list alice --server http://localhost:8400
     """
+    if server is not None:
+        refuse_with_server(
+            all=expired, covered=covered, refused=refused, schema=schema, operators=operators
+        )
+        list_there((server, key), subscriber, kind, limit, as_json=as_json)
+        return
     if covered:
         _list_covered(registry, subscriber, limit, schema, operators, as_json)
         return

@@ -18,6 +18,14 @@ from penstock.cli.options import (
     RegistryUrl,
     SchemaText,
 )
+from penstock.cli.service_commands import (
+    renew_there,
+    resync_there,
+    subscribe_there,
+    unsubscribe_there,
+    update_there,
+)
+from penstock.cli.service_options import MaybeServer, ServiceKey, refuse_with_server
 from penstock.cli.terminal import count, put, put_json, read_text, report_errors, say, warn
 
 SubscriptionId = Annotated[int, typer.Argument(metavar="ID", help="The subscription's id.")]
@@ -60,6 +68,8 @@ def subscribe(
     catalog: CatalogFile = None,
     operators: OperatorsFrom = None,
     meta: Metadata = None,
+    server: MaybeServer = None,
+    key: ServiceKey = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a subscription. Prints its id, and its ticket: the only time that it can be seen.
@@ -74,8 +84,13 @@ def subscribe(
     penstock subscribe cleo "SELECT * FROM Stocks WHERE PER > 45" --catalog tables.yaml
     penstock subscribe dan "//news/item[topic = 'ACME'][author{val}]"
     penstock subscribe eve "price > 5" --meta email=eve@example.org --meta channel=sms
+    penstock subscribe fay "price > 5" --server http://localhost:8400
     """
     text, metadata = read_text(filter_, "FILTER"), _metadata(meta)
+    if server is not None:
+        refuse_with_server(schema=schema, catalog=catalog, operators=operators)
+        subscribe_there((server, key), subscriber, text, lease, metadata, as_json=as_json)
+        return
     with open_or_make(registry, schema, operators, catalog) as subs, _expense_said():
         sid, ticket = subs.subscribe(subscriber, text, lease, metadata)
         expires = subs.get(sid).expires
@@ -101,6 +116,8 @@ def update(
     operators: OperatorsFrom = None,
     meta: Metadata = None,
     force: Force = False,
+    server: MaybeServer = None,
+    key: ServiceKey = None,
     as_json: AsJson = False,
 ) -> None:
     """Give a subscription another text. Its id, its ticket and its lease stay.
@@ -113,7 +130,11 @@ def update(
     """
     text = read_text(filter_, "FILTER")
     metadata = None if meta is None else _metadata(meta)
-    given = None if force else _ticket(ticket)
+    if server is not None:
+        refuse_with_server(operators=operators, force=force)
+        update_there((server, key), sid, read_ticket(ticket), text, metadata, as_json=as_json)
+        return
+    given = None if force else read_ticket(ticket)
     with open_there(registry, operators) as subs, _expense_said():
         changed = subs.update(sid, given, text, metadata=metadata, force=force)
     if as_json:
@@ -129,6 +150,8 @@ def renew(
     lease: LeaseText = "1 day",
     registry: RegistryUrl = DEFAULT_REGISTRY,
     force: Force = False,
+    server: MaybeServer = None,
+    key: ServiceKey = None,
     as_json: AsJson = False,
 ) -> None:
     """Give a subscription a new lease, from now on.
@@ -137,7 +160,11 @@ def renew(
     penstock renew 7 --ticket - --lease "30 days" < ticket.txt
     penstock renew 7 --force --lease forever
     """
-    given = None if force else _ticket(ticket)
+    if server is not None:
+        refuse_with_server(force=force)
+        renew_there((server, key), sid, read_ticket(ticket), lease, as_json=as_json)
+        return
+    given = None if force else read_ticket(ticket)
     with open_there(registry) as subs:
         renewed = subs.renew(sid, given, lease, force=force)
     if as_json:
@@ -151,6 +178,8 @@ def resync(
     sid: SubscriptionId,
     ticket: Ticket = None,
     registry: RegistryUrl = DEFAULT_REGISTRY,
+    server: MaybeServer = None,
+    key: ServiceKey = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask that a select-join is sent everything again, for a subscriber that has lost its view.
@@ -161,8 +190,11 @@ def resync(
     Examples:
     penstock resync 7 --ticket - < ticket.txt
     """
+    if server is not None:
+        resync_there((server, key), sid, read_ticket(ticket), as_json=as_json)
+        return
     with open_there(registry) as subs:
-        asked = subs.resync(sid, _ticket(ticket))
+        asked = subs.resync(sid, read_ticket(ticket))
     if as_json:
         put_json(asked.to_dict())
     else:
@@ -175,6 +207,8 @@ def unsubscribe(
     ticket: Ticket = None,
     registry: RegistryUrl = DEFAULT_REGISTRY,
     force: Force = False,
+    server: MaybeServer = None,
+    key: ServiceKey = None,
 ) -> None:
     """Remove a subscription.
 
@@ -183,11 +217,15 @@ def unsubscribe(
     PENSTOCK_TICKET=… penstock unsubscribe 7
     penstock unsubscribe 7 --force
     """
+    if server is not None:
+        refuse_with_server(force=force)
+        unsubscribe_there((server, key), sid, read_ticket(ticket))
+        return
     with open_there(registry) as subs:
         if force:
             subs.remove(sid)
         else:
-            subs.unsubscribe(sid, _ticket(ticket))
+            subs.unsubscribe(sid, read_ticket(ticket))
     say(f"Subscription {sid} is gone.")
 
 
@@ -225,7 +263,8 @@ def sweep(
 # --- inside -------------------------------------------------------------------------------------
 
 
-def _ticket(given: str | None) -> str:
+def read_ticket(given: str | None) -> str:
+    """The ticket that a command line gives, points to, or leaves to be asked for."""
     if given == "-":
         return sys.stdin.read().strip()
     if given is not None:

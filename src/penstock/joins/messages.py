@@ -36,6 +36,8 @@ from penstock.base.arrays import Int8s, Int64s, offsets
 TableRow = Mapping[str, Any]
 TupleKey = tuple[Any, ...]
 
+ADDED_CHANGE, REMOVED_CHANGE, DROPPED_CHANGE, RESET_CHANGE = "added", "removed", "dropped", "reset"
+"""What a notification calls each of the messages to a subscriber."""
 ADDED, REMOVED = 0, 1  # what happens to the content
 BASE, EXPOSED, DROPPED, SELECTED = range(4)  # forms
 
@@ -71,6 +73,24 @@ class ViewReset:
 
 
 Message = TupleAdded | TupleRemoved | TuplesDropped | ViewReset
+
+
+def read_message(told: Mapping[str, Any]) -> Message:
+    """The message of a notification, which has `change`, `table`, `attributes` and `tuple`; a NULL may be left out.
+
+    >>> read_message({"table": "A", "change": "removed", "attributes": ["k"], "tuple": {"A": {"k": 1}}})
+    TupleRemoved(table='A', key=(1,))
+    """
+    if told["change"] == RESET_CHANGE:
+        return ViewReset()
+    table = told["table"]
+    content = told["tuple"][table]
+    if told["change"] == ADDED_CHANGE:
+        return TupleAdded(table, content)
+    values = tuple(content.get(name) for name in told["attributes"])
+    if told["change"] == REMOVED_CHANGE:
+        return TupleRemoved(table, values)
+    return TuplesDropped(table, tuple(told["attributes"]), values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,14 +35,15 @@ from penstock.base.jit import kernel
 from penstock.delivery.notification_shape import ID, MESSAGE, POSITION, READER, READERS
 from penstock.joins.catalog import Catalog
 from penstock.joins.messages import (
+    ADDED_CHANGE,
     DROPPED,
+    DROPPED_CHANGE,
     EXPOSED,
+    REMOVED_CHANGE,
+    RESET_CHANGE,
     Message,
     Messages,
-    TupleAdded,
-    TupleRemoved,
-    TuplesDropped,
-    ViewReset,
+    read_message,
 )
 from penstock.joins.notifications import Notifications
 from penstock.joins.readers import Readers
@@ -50,7 +51,6 @@ from penstock.joins.semijoin_scheme import SemijoinSender
 from penstock.joins.table_state import TableState
 from penstock.pipeline.reader_names import ReaderNames
 
-ADDED_CHANGE, REMOVED_CHANGE, DROPPED_CHANGE, RESET_CHANGE = "added", "removed", "dropped", "reset"
 _FORMS = ["base", "exposed", "dropped", "selected"]  # as `joins.messages` numbers them
 _TABLE_BITS, _TURN_BITS = 48, 2
 _ALL = (1 << 64) - 1
@@ -287,18 +287,5 @@ def messages_of(rows: Iterable[Mapping[str, Any]]) -> list[Message]:
     [TupleRemoved(table='A', key=(1,))]
     """
     return [
-        _message(row.get(MESSAGE) or row) for row in sorted(rows, key=lambda row: row[POSITION])
+        read_message(row.get(MESSAGE) or row) for row in sorted(rows, key=lambda row: row[POSITION])
     ]
-
-
-def _message(told: Mapping[str, Any]) -> Message:
-    if told["change"] == RESET_CHANGE:
-        return ViewReset()
-    table = told["table"]
-    content = told["tuple"][table]
-    if told["change"] == ADDED_CHANGE:
-        return TupleAdded(table, content)
-    values = tuple(content[name] for name in told["attributes"])
-    if told["change"] == REMOVED_CHANGE:
-        return TupleRemoved(table, values)
-    return TuplesDropped(table, tuple(told["attributes"]), values)

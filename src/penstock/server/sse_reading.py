@@ -1,0 +1,47 @@
+"""Server-sent events, read from the pieces in which they come over the network.
+
+Of a feed there are two: `data`, a JSON array of notifications, and `control`, which says where the next one begins.
+An event counts when the blank line at its end is there. What a broken connection leaves over isn't one.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+
+class ServerEvent(NamedTuple):
+    """The type of an event, and its data: the lines of it, put together again."""
+
+    type: str
+    data: str
+
+
+def read_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
+    """The events of a body. Comments, and events without data, are left out.
+
+    >>> list(read_events([b"event: da", b"ta\\ndata: [1,\\nda", b"ta: 2]\\n\\n: still here\\n\\nevent: control\\nda"]))
+    [ServerEvent(type='data', data='[1,\\n2]')]
+    """
+    type_, lines = "message", list[str]()
+    for line in _lines(pieces):
+        if not line:
+            if lines:
+                yield ServerEvent(type_, "\n".join(lines))
+            type_, lines = "message", []
+            continue
+        name, _, value = line.partition(b":")
+        text = value.removeprefix(b" ").decode(errors="replace")
+        if name == b"event":
+            type_ = text
+        elif name == b"data":
+            lines.append(text)
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole lines, without their ends: LF or CR LF. A lone CR, which the format allows too, no server of ours sends."""
+    begun: list[bytes] = []
+    for piece in pieces:
+        head, *rest = piece.split(b"\n")
+        begun.append(head)
+        for part in rest:
+            yield b"".join(begun).removesuffix(b"\r")
+            begun = [part]
