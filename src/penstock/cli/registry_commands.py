@@ -41,6 +41,14 @@ Metadata = Annotated[
         show_default=False,
     ),
 ]
+Pace = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PACE",
+        help="How often at most: '10 per hour', or 'digest per day'; 'unlimited' takes it away.",
+        show_default=False,
+    ),
+]
 
 
 @report_errors()
@@ -60,6 +68,7 @@ def subscribe(
     catalog: CatalogFile = None,
     operators: OperatorsFrom = None,
     meta: Metadata = None,
+    pace: Pace = None,
     as_json: AsJson = False,
 ) -> None:
     """Add a subscription. Prints its id, and its ticket: the only time that it can be seen.
@@ -74,10 +83,11 @@ def subscribe(
     penstock subscribe cleo "SELECT * FROM Stocks WHERE PER > 45" --catalog tables.yaml
     penstock subscribe dan "//news/item[topic = 'ACME'][author{val}]"
     penstock subscribe eve "price > 5" --meta email=eve@example.org --meta channel=sms
+    penstock subscribe fay "price > 5" --pace "10 per hour"
     """
     text, metadata = read_text(filter_, "FILTER"), _metadata(meta)
     with open_or_make(registry, schema, operators, catalog) as subs, _expense_said():
-        sid, ticket = subs.subscribe(subscriber, text, lease, metadata)
+        sid, ticket = subs.subscribe(subscriber, text, lease, metadata, pace=pace)
         expires = subs.get(sid).expires
     if as_json:
         put_json({"id": sid, "ticket": ticket, "expires": expires and expires.isoformat()})
@@ -100,12 +110,14 @@ def update(
     registry: RegistryUrl = DEFAULT_REGISTRY,
     operators: OperatorsFrom = None,
     meta: Metadata = None,
+    pace: Pace = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Give a subscription another text. Its id, its ticket and its lease stay.
 
-    With --meta, what is given takes the place of all metadata that it had.
+    With --meta, what is given takes the place of all metadata that it had;
+    with --pace, of the pace that it had.
 
     Examples:
     penstock update 7 "price > 600" --ticket - < ticket.txt
@@ -115,7 +127,7 @@ def update(
     metadata = None if meta is None else _metadata(meta)
     given = None if force else _ticket(ticket)
     with open_there(registry, operators) as subs, _expense_said():
-        changed = subs.update(sid, given, text, metadata=metadata, force=force)
+        changed = subs.update(sid, given, text, metadata=metadata, pace=pace, force=force)
     if as_json:
         put_json(changed.to_dict())
     else:

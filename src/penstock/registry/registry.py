@@ -29,6 +29,7 @@ from penstock.registry.load import (
     load_incoming,
     progress_bar,
 )
+from penstock.registry.paces import check_kind, pace_text
 from penstock.registry.readable_registry import ReadableRegistry
 from penstock.registry.records import Details, Record, Subscribed, Subscription, subscription_of
 from penstock.registry.schemas import KnownSchema, read_schema
@@ -69,13 +70,16 @@ class Registry(ReadableRegistry):
         filter: str,  # noqa: A002
         lease: Lease = DEFAULT_LEASE,
         metadata: Mapping[str, str] | None = None,
+        *,
+        pace: str | None = None,
     ) -> Subscribed:
         """Add a subscription: its id, and the ticket with which it can be renewed, changed or cancelled.
 
         Raises FilterError if the filter isn't one (or doesn't fit the schema, if the registry has one), and warns with
         ExpensiveSubscription if it will cost much more than most. It may also be a tree pattern, `//item[author{val}]`,
         and in a registry with a catalogue a select-join, `SELECT * FROM … JOIN … WHERE …`. `metadata` is what whoever
-        delivers wants to know of the subscription, such as an address; a pipeline can hand it on.
+        delivers wants to know of the subscription, such as an address; a pipeline can hand it on. `pace` is how often
+        it wants to be notified: `"10 per hour"` at most, or `"digest per day"`.
 
         >>> sid, ticket = Registry().subscribe("alice", "price > 5", lease="2h")
         >>> sid, len(ticket)
@@ -83,7 +87,8 @@ class Registry(ReadableRegistry):
         """
         check_texts(subscriber, filter)
         length = lease_length(lease)
-        kept = Details(metadata=metadata_text(metadata or {}))
+        told = metadata_text(metadata or {})
+        kept = Details(metadata=told, pace=None if pace is None else pace_text(pace, filter))
         ticket = new_ticket()
 
         def add(turn: Turn, cost: int) -> int:
@@ -103,12 +108,14 @@ class Registry(ReadableRegistry):
         filter: str,  # noqa: A002
         *,
         metadata: Mapping[str, str] | None = None,
+        pace: str | None = None,
         force: bool = False,
     ) -> Subscription:
         """Give a subscription another text; it keeps its id, its ticket and its lease.
 
         Whoever follows the registry sees one change. The new text may be of another kind; of a select-join that has
-        changed, the subscriber's view is sent anew. `metadata` take the place of those that it had; None leaves them.
+        changed, the subscriber's view is sent anew. `metadata` take the place of those that it had, and so does `pace`
+        (`"unlimited"` takes it away); None leaves what it has.
 
         Raises FilterError as `subscribe` does, and TicketError as `renew` does; with `force`, for whoever runs the
         registry, no ticket is asked for.
@@ -120,6 +127,7 @@ class Registry(ReadableRegistry):
         """
         check_texts("anybody", filter)
         told = None if metadata is None else metadata_text(metadata)
+        paced = None if pace is None else pace_text(pace, filter)
 
         def change(turn: Turn, cost: int) -> Subscription:
             now = self._clock()
@@ -127,9 +135,13 @@ class Registry(ReadableRegistry):
             changed = turn.change(record._replace(filter=filter))
             turn.forget_cost(record.id)
             self._charge(turn, changed, cost, now)
-            kept = turn.details(record.id)
+            before = kept = turn.details(record.id)
             if told is not None:
                 kept = kept._replace(metadata=told)
+            if pace is not None:
+                kept = kept._replace(pace=paced)
+            check_kind(kept.pace, filter)
+            if kept != before:
                 turn.keep_details(record.id, kept)
             return subscription_of(changed, kept)
 
@@ -294,6 +306,7 @@ class Registry(ReadableRegistry):
         *,
         external_id: str | None = None,
         metadata: Sequence[str] | None = None,
+        pace: str | None = None,
         replace: bool = False,
         source_name: str = "",
     ) -> LoadReport:
@@ -310,7 +323,8 @@ class Registry(ReadableRegistry):
         `source_name`, and no others.
 
         All other columns are kept as the subscriptions' metadata, in texts; `metadata` names those that are to be,
-        `()` leaves what is there as it is.
+        `()` leaves what is there as it is. `pace` names the column with paces, NULL where there is none; without it
+        those that are there stay.
 
         Bad rows: `on_error="raise"` raises SubscriptionErrors with all of them, `"skip"` loads the others and puts
         them into the report. `progress` shows a bar; by default if stderr is a terminal.
@@ -335,7 +349,7 @@ class Registry(ReadableRegistry):
             lease_length(lease), tickets, on_error == "skip", source_name, replace
         )
         columns = SourceColumns(
-            id if external_id is None else None, subscriber, filter, external_id, metadata
+            id if external_id is None else None, subscriber, filter, external_id, metadata, pace
         )
         incoming = read_source(source, columns)
         while True:
