@@ -73,10 +73,13 @@ class EventBatches(MicroBatches):
         )
         events = [quote_name(name) for name in self.schema.names]
         name = _digest(f"'{query}'", key) + f" AS {quote_name(KEY)}"
-        told = StructType([*NAMED_READERS, StructField(EVENT, self.schema)])
+        told = StructType([*NAMED_READERS, self._told()])
         by_content = self.event_id is None and KEY not in frame.columns
         tell = _tell_apart if by_content else _tell
         return match_rows(frame.selectExpr(*events, name), work).then(tell, told)
+
+    def _told(self) -> StructField:
+        return StructField(EVENT, self.schema)
 
     def _wanted(self, frame: DataFrame, pin: Pin) -> DataFrame:
         return frame if self.wanted is None else self.wanted.of(frame, pin, self.outlet.checkpoint)
