@@ -125,15 +125,27 @@ def _tell_apart(batches: Batches) -> Iterator[pa.RecordBatch]:
         yield rows if keys is None else rows.set_column(0, ID, keys)
 
 
-def event_key(schema: StructType, event_id: str | None, columns: list[str], batch: int) -> str:
-    """What identifies an event: its own id, else its place at the source, else its content and micro-batch.
+_PLACE = (
+    "CASE WHEN input_file_name() = '' THEN cast(spark_partition_id() AS string) "
+    "ELSE concat_ws(' ', input_file_name(), input_file_block_start()) END"
+)
+"""Where an event is read: the part of a file that a task gets; without files, the task.
 
-    The last is the same in a replay. Equal events in a micro-batch are told apart where a task has all of them.
+Parts of files are the same in a replay, in whichever tasks they are, as long as Spark cuts large files at the same
+places: it does with the same settings on as many cores. Tasks are those that the source makes of the same offsets.
+"""
+
+
+def event_key(schema: StructType, event_id: str | None, columns: list[str], batch: int) -> str:
+    """What identifies an event: its own id, else its place at the source, else its content, micro-batch and file.
+
+    The last is the same in a replay. Equal events that it doesn't tell apart are in one task, which numbers them
+    (`equal_keys`).
 
     It is SQL: the same of column functions would ask the JVM some hundred things in every micro-batch.
     """
     content = f"to_json(struct({', '.join(map(quote_name, schema.names))}))"
-    key = _digest("'row'", f"'{batch}'", content)
+    key = _digest("'row'", f"'{batch}'", content, _PLACE)
     if KEY in columns:
         key = f"coalesce(concat('at ', {quote_name(KEY)}), {key})"
     if event_id is not None:
