@@ -11,6 +11,7 @@ reader_names    whom notifications are for
 streaming_queries  starting one, and what is in hand once it runs;  outlets: where it delivers
 retries         micro-batches that lose workers are delivered again;  revival: queries that lose a source go on
 feedback        what workers have learned of operators;  operator_calls: how often these were called
+read_counts     how many events tasks have read
 running_costs   what subscriptions cost while they run
 checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one driver at a time
 pins            what each micro-batch was matched with, for replays
