@@ -39,10 +39,12 @@ class KilledAt(Fault):
     moment: str
     batch: int
     clock: int = 0
+    kind: str = ""
 
     @property
     def fate(self) -> Fate:
-        return Fate(self.moment, self.batch, self.clock)
+        stays = self.kind == "digest"  # it is sent when its time has come
+        return Fate(self.moment, self.batch, self.clock, self.kind, stays)
 
     def strike(self, world: World, life: Life) -> None:
         assert life.wait() == -signal.SIGKILL, life.log()
@@ -234,6 +236,7 @@ def _await_micro_batch(world: World, life: Life) -> None:
 
 
 def _last_planned(folder: Path) -> int:
-    """The last micro-batch that Spark has planned, -1 if none."""
-    numbers = (path.name for path in folder.glob("checkpoint/*/offsets/[0-9]*"))
-    return max((int(number) for number in numbers), default=-1)
+    """The last micro-batch that Spark has planned of what is published, -1 if none."""
+    paths = folder.glob("checkpoint/*/offsets/[0-9]*")
+    numbers = (int(path.name) for path in paths if path.parts[-3] != "digests")
+    return max(numbers, default=-1)

@@ -29,8 +29,11 @@ class Fate:
     """When it kills itself: micro-batch `batch` is 'planned' by Spark, 'pinned' before the sink writes it, 'written'
     after that, or 'never'."""
     batch: int = -1
+    """-1: any."""
     clock: int = 0
     """How many seconds its clock is ahead."""
+    kind: str = ""
+    """Of which notifications; any, if it is empty."""
     stays: bool = False
     """Whether it waits for more input; else it ends when it has read what there is."""
 
@@ -136,11 +139,12 @@ class DeadlySink:
         return ran
 
     def _die(self, batch: Any, moment: str) -> None:
-        _die_at(self.fate, moment, batch.id)
+        if batch.kind.startswith(self.fate.kind):
+            _die_at(self.fate, moment, batch.id)
 
 
 def _die_at(fate: Fate, moment: str, batch: int) -> None:
-    if (moment, batch) == (fate.moment, fate.batch):
+    if moment == fate.moment and fate.batch in (batch, -1):
         os.killpg(0, signal.SIGKILL)
 
 

@@ -6,9 +6,11 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow.compute as pc
 from tests.faults.hostile import (
     BAD_CHANGES,
     BAD_DOCUMENTS,
@@ -35,6 +37,8 @@ import penstock
 from penstock.base.errors import ExpensiveSubscription
 from penstock.delivery import FileSink
 from penstock.pipeline import Pipeline, Source
+from penstock.pipeline.digest_state import TickLog
+from penstock.pipeline.pace_log import PaceLog
 from penstock.pipeline.pins import Pins
 from penstock.views.pattern_parser import parse_pattern
 from penstock.views.tree_pattern import Returns, TreePattern
@@ -202,6 +206,129 @@ class Filters(World):
             ]
             read = end
         return batches
+
+
+class Paces(Filters):
+    """Events and filters that stay, some with paces. The oracle lets one notification after the other through.
+
+    It knows from the pins when each micro-batch was, and from the events which of them came first. Digests are sent by
+    ticks, and when these are nobody knows: each notification must be in one of them, or wait for one.
+    """
+
+    TEXTS: ClassVar = {  # by filter
+        "price > 10": None,
+        "price > 20": "7 per 300 days",
+        "size > 2": "5 per second",
+        "size > 3": "digest per second",
+        "price > 30": "digest per 300 days",
+    }
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        World.__init__(self, folder, seed)
+        self.events: list[tuple[Any, ...]] = []
+        self.bad: list[str] = []
+        with penstock.Subscriptions.open(f"sqlite:///{folder}/subs.db") as subs:
+            for text, pace in self.TEXTS.items():
+                subs.subscribe("ann", text, lease="forever", pace=pace)
+
+    @staticmethod
+    def pipeline(folder: Path, spark: Any, sink: Any, trigger: str) -> Pipeline:
+        whole = Filters.pipeline(folder, spark, sink, trigger)
+        time = {"event_time": "size_time"}
+        source = Source(
+            "json",
+            str(folder / "in"),
+            Filters.SCHEMA | {"size_time": "timestamp"},
+            options={"maxFilesPerTrigger": 2},
+        )
+        return replace(whole, events=source, operators=None, digests="100 ms", **time)
+
+    def _write_file(self) -> None:
+        lines: list[Any] = []
+        for _ in range(EVENTS):
+            event = (len(self.events), "A", self.rng.uniform(0, 100), self.rng.randrange(10))
+            self.events.append((*event, self.files))
+            row = dict(zip(("id", "symbol", "price", "size"), event, strict=True))
+            lines.append(row | {"size_time": _time_of(event[0])})
+        write_events(self.folder / "in", f"{self.files}.json", lines)
+        self.files += 1
+
+    def close(self) -> None:
+        """Subscriptions don't change."""
+
+    def check(self) -> None:
+        batches = self._batches()
+        assert sorted(file for files in batches.values() for file in files) == [*range(self.files)]
+        found = delivered(self.folder / "out", "filter")
+        assert found == self._expected(batches)
+        assert len(found) > 500
+        with penstock.Subscriptions.open(f"sqlite:///{self.folder}/subs.db") as subs:
+            sent = Counter(sid for _, _, sid in found)
+            for sid in (2, 3):
+                assert sent[sid] + subs.held(sid) == len(self._matching(sid))
+        for sid in (4, 5):
+            self._check_digests(sid)
+
+    def _matching(self, sid: int) -> list[int]:
+        """The events of a subscription, in the order in which they happened."""
+        text = list(self.TEXTS)[sid - 1]
+        name, _, bound = text.partition(" > ")
+        place = {"price": 2, "size": 3}[name]
+        fitting = [event[0] for event in self.events if event[place] > float(bound)]
+        return sorted(fitting, key=_time_of)
+
+    def _expected(self, batches: dict[int, list[int]]) -> list[tuple[int, int, int]]:
+        pins = Pins(self.folder / "checkpoint/events")
+        found = [
+            (batch, event, 1)
+            for batch, files in batches.items()
+            for event in self._matching(1)
+            if self.events[event][-1] in files
+        ]
+        for sid, most, interval in ((2, 7, 300 * 86_400_000_000), (3, 5, 1_000_000)):
+            opened, count = None, 0
+            for batch, files in sorted(batches.items()):
+                pin = pins.find(batch)
+                assert pin is not None
+                for event in self._matching(sid):
+                    if self.events[event][-1] not in files:
+                        continue
+                    if opened is None or not opened <= pin.now < opened + interval:
+                        opened, count = pin.now, 0
+                    if count < most:
+                        count += 1
+                        found.append((batch, event, sid))
+        return sorted(found)
+
+    def _check_digests(self, sid: int) -> None:
+        """All that matches was sent in a digest, or waits; nothing twice."""
+        rows = [
+            row["digest"]
+            for batch in notifications(self.folder / "out", "digest").values()
+            for row in batch
+            if row["subscriptions"] == [sid]
+        ]
+        inside = [one["event"]["id"] for digest in rows for one in digest["notifications"]]
+        assert len(set(inside)) == len(inside) == sum(min(one["count"], 100) for one in rows)
+        matching = self._matching(sid)
+        assert set(inside) <= set(matching)
+        log = TickLog(str(self.folder / "checkpoint/digests"))
+        last = log.before(1 << 40)
+        waiting = last.open[sid].window.count if sid in last.open else 0
+        paces = PaceLog(str(self.folder / "checkpoint/events"))
+        for number, path in paces.gathered_batches().items():
+            if number > last.taken.get("events", -1):
+                table = paces.read_gathered(path)
+                waiting += pc.sum(
+                    table.filter(pc.equal(table["subscription"], sid))["count"]
+                ).as_py()
+        assert sum(one["count"] for one in rows) + waiting == len(matching)
+        assert bool(rows) == (sid == 4), "digests of a second were sent, those of a year weren't"
+
+
+def _time_of(event: int) -> str:
+    """When an event happened: in another order than that in which they are published."""
+    return f"2026-01-01T00:{event * 7 % 60:02}:{event * 11 % 60:02}.{event:06}Z"
 
 
 class Joins(World):
@@ -396,4 +523,9 @@ def _tuples(pattern: TreePattern, nodes: list[Node]) -> Iterator[tuple[str | Non
         )
 
 
-WORLDS: dict[str, type[World]] = {"filters": Filters, "joins": Joins, "views": Views}
+WORLDS: dict[str, type[World]] = {
+    "filters": Filters,
+    "paces": Paces,
+    "joins": Joins,
+    "views": Views,
+}

@@ -57,11 +57,11 @@ def run(piped: Pipeline) -> Any:
     return running.metrics
 
 
-def delivered(folder: Path) -> list[tuple[int, int, int]]:
-    """(batch, event id, subscription) of every notification in a file sink, sorted."""
+def delivered(folder: Path, kind: str = "*") -> list[tuple[int, int, int]]:
+    """(batch, event id, subscription) of every notification of an event in a file sink, sorted."""
     import pyarrow.dataset as ds
 
-    files = sorted(str(p) for p in folder.glob("*/batch=*/*.parquet"))
+    files = sorted(str(p) for p in folder.glob(f"kind={kind}/batch=*/*.parquet"))
     if not files:
         return []
     table = ds.dataset(files, partitioning=ds.partitioning(flavor="hive")).to_table()

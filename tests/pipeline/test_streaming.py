@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,53 @@ def test_a_replay_uses_the_pinned_snapshot_and_time_not_todays(spark, tmp_path, 
     assert again[:1] == first
     assert [(row["event"]["id"], row["subscription"]) for row in again] == [(1, kept.id), (2, 2)]
     assert [b.report.replayed for b in metrics.batches] == [True, False]
+
+
+@pytest.mark.parametrize("in_tasks", [True, False])
+def test_now_is_in_a_replay_what_it_was(spark, tmp_path, monkeypatch, in_tasks):
+    """Nobody's clock counts, the driver's or a worker's, but the time that was pinned: it is in none of the two."""
+    subs = penstock.Subscriptions()
+    subs.subscribe("index", "at > now() - INTERVAL '1 hour'", "forever")
+    subs.subscribe("month", "at > now() - INTERVAL '1 month' AND at < now()", "forever")
+    subs.subscribe("past", "at < now() - INTERVAL '1 hour'", "forever")
+    hour, then = 3600 * 1_000_000, 1_800_000_000_000_000  # in 2027
+    events = [
+        {"id": n, "at": datetime.fromtimestamp((then + n * hour) / 1e6, UTC).isoformat()}
+        for n in (-800, -2, 0, 2)
+    ]
+    expected = [(0, -800, 3), (0, -2, 2), (0, -2, 3), (0, 0, 1), (0, 2, 1)]
+    settings = {
+        "events": {
+            "format": "json",
+            "path": str(tmp_path / "in"),
+            "schema": {"id": "bigint", "at": "timestamp"},
+        },
+        "sink": FileSink(tmp_path / "out", explode=not in_tasks),
+    }
+    write_events(tmp_path / "in", "1.json", events)
+    monkeypatch.setattr(batch, "utc_now", lambda: then)
+    run(pipeline(tmp_path, spark, subs, **settings))
+    assert _sent(tmp_path / "out") == expected
+    (tmp_path / "out/kind=filter/batch=0").rename(tmp_path / "lost")
+    forget_commit(tmp_path, 0)
+    monkeypatch.setattr(batch, "utc_now", lambda: then + 5 * hour // 2)
+    write_events(tmp_path / "in", "2.json", events)
+    run(pipeline(tmp_path, spark, subs, **settings))
+    later = [(1, -800, 3), (1, -2, 2), (1, -2, 3), (1, 0, 2), (1, 0, 3), (1, 2, 1), (1, 2, 2)]
+    assert _sent(tmp_path / "out") == expected + later
+
+
+def _sent(folder):
+    """(batch, event, subscription) of files with lists of subscriptions, or with one in each row."""
+    import pyarrow.dataset as ds
+
+    files = sorted(str(path) for path in folder.glob("kind=*/batch=*/*.parquet"))
+    rows = ds.dataset(files, partitioning=ds.partitioning(flavor="hive")).to_table().to_pylist()
+    return sorted(
+        (row["batch"], row["event"]["id"], sid)
+        for row in rows
+        for sid in row.get("subscriptions") or [row["subscription"]]
+    )
 
 
 def test_a_replay_of_what_the_files_have_runs_nothing(spark, tmp_path):

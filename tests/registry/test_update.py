@@ -125,7 +125,7 @@ def test_details_that_were_changed_are_not_believed(subs: Subscriptions) -> None
     rows = pa.table({"ref": ["a"], "subscriber": ["x"], "filter": ["price > 5"], "email": ["a@x"]})
     subs.load(rows, external_id="ref")
     with subs._store.database.writing() as connection:
-        connection.execute(text("""UPDATE penstock_details SET metadata = '{"email"\\:"b@x"}'"""))
+        connection.execute(text("""UPDATE penstock_details SET described = '{"email"\\:"b@x"}'"""))
     assert [found.metadata for found in subs.list()] == [{}]
     assert subs.with_metadata().active().subscribers.to_pylist() == ["x"]
     [bad] = subs.refused()

@@ -102,7 +102,7 @@ def test_a_registry_of_format_2_knows_resyncs_from_now_on(url):
     says = head.says | {"format": 2}
     engine = engine_of(url)
     with engine.begin() as connection:
-        for table in ("resyncs", "details", "history"):
+        for table in ("resyncs", "details", "history", "held"):
             connection.execute(text(f"DROP TABLE penstock_{table}"))
         words = text("UPDATE penstock_registry SET format = 2, checksum = :sum")
         connection.execute(words, {"sum": checksum_of(says) + 1})
@@ -122,7 +122,7 @@ def test_a_registry_of_format_3_knows_metadata_and_history_from_now_on(url):
         says = subs._store.head().says | {"format": 3}
     engine = engine_of(url)
     with engine.begin() as connection:
-        for table in ("details", "history"):
+        for table in ("details", "history", "held"):
             connection.execute(text(f"DROP TABLE penstock_{table}"))
         words = text("UPDATE penstock_registry SET format = 3, checksum = :sum")
         connection.execute(words, {"sum": checksum_of(says)})
@@ -132,6 +132,32 @@ def test_a_registry_of_format_3_knows_metadata_and_history_from_now_on(url):
         assert (subs.get(sid).filter, subs.sequence()) == ("price > 6", 2)
         subs.unsubscribe(sid, ticket)
         assert subs.ended(sid).how == "unsubscribed"
+
+
+def test_a_registry_of_format_4_knows_paces_from_now_on(url):
+    """Its metadata are there. A program of that version can't write details any more: it would lose paces."""
+    with Subscriptions.open(url) as subs:
+        sid, ticket = subs.subscribe("alice", "price > 5", metadata={"a": "b"})
+        says = subs._store.head().says | {"format": 4}
+    engine = engine_of(url)
+    with engine.begin() as connection:
+        for words in (
+            "DROP TABLE penstock_held",
+            "DROP INDEX penstock_details_pace",
+            "ALTER TABLE penstock_details DROP COLUMN pace",
+            "ALTER TABLE penstock_details RENAME COLUMN described TO metadata",
+        ):
+            connection.execute(text(words))
+        words = text("UPDATE penstock_registry SET format = 4, checksum = :sum")
+        connection.execute(words, {"sum": checksum_of(says)})
+    with Subscriptions.open(url) as subs:
+        assert (subs.get(sid).metadata, subs.get(sid).pace) == ({"a": "b"}, None)
+        assert subs.update(sid, ticket, "price > 6", pace="3 per day").pace == "3 per day"
+        subs.note_held("pipeline", {sid: 5})
+        assert (subs.get(sid).metadata, subs.held(sid)) == ({"a": "b"}, 5)
+    with engine.connect() as connection, pytest.raises(Exception, match="metadata"):
+        connection.execute(text("INSERT INTO penstock_details (id, metadata) VALUES (9, '{}')"))
+    engine.dispose()
 
 
 def test_an_upgraded_registry_has_the_columns_of_a_new_one(url, tmp_path, request):

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -135,21 +135,26 @@ def explain(
     if subscriber is not None:
         _explain_all(asked, subscriber, kind, as_json=as_json)
         return
-    ends = FOREVER
+    ends, paced = FOREVER, None
     if filter_ is not None:
         text = read_text(filter_, "--filter")
     elif is_file(subscriptions):
         columns = SourceColumns(id_column, subscriber_column, filter_column)
         text = _find_in_file(subscriptions, columns, sid or 0)
     else:
-        text, ends = _find_in_registry(asked, sid or 0)
+        text, ends, paced = _find_in_registry(asked, sid or 0)
     explanation = asked.explain(sid or 0, text, ends)
     asked.warn_of_misspelt_keys([text])
     if as_json:
         shown = explanation.to_dict()
-        put_json(shown if sid is not None else {**shown, "subscription": None})
+        put_json(
+            {**(shown if sid is not None else {**shown, "subscription": None}), **(paced or {})}
+        )
     else:
         _show(explanation, "the filter" if sid is None else f"subscription {sid}", ends)
+        if paced is not None:
+            held = count(paced["held"], "notification was", "notifications were")
+            say(f"Its pace is {paced['pace']}: {held} held back because of it.")
     if not explanation.matched:
         raise typer.Exit(REFUSED)
 
@@ -248,8 +253,10 @@ def _find_in_file(source: str, columns: "SourceColumns", sid: int) -> str:
     return found["filter"][0].as_py() or ""
 
 
-def _find_in_registry(asked: _Asked, sid: int) -> tuple[str, int]:
-    """The filter and the end of the lease; the schema is the registry's if none was given.
+def _find_in_registry(asked: _Asked, sid: int) -> tuple[str, int, dict[str, Any] | None]:
+    """The filter, the end of the lease, and the pace with how many were held back, if there is one.
+
+    The schema is the registry's if none was given.
 
     An ended lease is an answer too, so the registry is opened with a clock that stands still at a time when all leases
     were alive.
@@ -263,7 +270,8 @@ def _find_in_registry(asked: _Asked, sid: int) -> tuple[str, int]:
             found = subs.get(sid)
         except UnknownSubscription:
             raise UnknownSubscription(_how_it_ended(subs, sid)) from None
-        return found.filter, _micros(found.expires)
+        paced = {"pace": found.pace, "held": subs.held(sid)} if found.pace else None
+        return found.filter, _micros(found.expires), paced
 
 
 def _how_it_ended(subs: "Subscriptions", sid: int) -> str:

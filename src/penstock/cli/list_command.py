@@ -67,7 +67,8 @@ def list_(
 
     A table on a terminal; into a pipe, lines of id, end of the lease,
     subscriber and filter with tabs between them; with --json, one JSON object
-    per line, which has metadata and external id as well.
+    per line, which has metadata, external id and pace as well, and how many
+    notifications the pace has held back.
 
     Examples:
     penstock list alice
@@ -100,13 +101,14 @@ def list_(
         found = subs.list(subscriber, wanted, include_expired=expired, kind=kind)
         if on_terminal:
             rows = list(found)
-            _show_table(rows)
+            _show_table(rows, {row.id: subs.held(row.id) for row in rows if row.pace})
             if limit is None and len(rows) == _SHOWN:
                 say(f"The first {_SHOWN}; --limit shows more.")
             return
         for subscription in found:
             if as_json:
-                put_json(subscription.to_dict())
+                held = {"held": subs.held(subscription.id)} if subscription.pace else {}
+                put_json({**subscription.to_dict(), **held})
             else:
                 end = "never" if subscription.expires is None else subscription.expires.isoformat()
                 put_row(subscription.id, end, subscription.subscriber, subscription.filter)
@@ -153,7 +155,8 @@ def _list_refused(registry: str, subscriber: str | None, as_json: bool) -> None:
                 put_row(found.id, found.subscriber, found.reason)
 
 
-def _show_table(rows: "list[Subscription]") -> None:
+def _show_table(rows: "list[Subscription]", held: dict[int, int]) -> None:
+    """`held`: how many notifications were held back of those that have a pace."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -166,16 +169,24 @@ def _show_table(rows: "list[Subscription]") -> None:
     described = any(row.metadata or row.external_id for row in rows)
     if described:
         table.add_column("metadata", overflow="fold")
+    if held:
+        table.add_column("pace", overflow="fold")
     now = datetime.now(UTC)
     for row in rows:
         ended = row.expires is not None and row.expires <= now
         cells = [str(row.id), row.subscriber, end_text(row.expires, short=True), row.filter]
         if described:
             cells.append(_described(row))
+        if held:
+            cells.append(_paced(row, held.get(row.id, 0)))
         table.add_row(
             *(Text(visible(cell, one_line=True)) for cell in cells), style="dim" if ended else None
         )
     Console().print(table)
+
+
+def _paced(row: "Subscription", held: int) -> str:
+    return f"{row.pace or ''} ({held:,} held back)" if held else row.pace or ""
 
 
 def _described(row: "Subscription") -> str:

@@ -86,6 +86,15 @@ def load(
             show_default=False,
         ),
     ] = None,
+    pace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="How often each is notified at most: '10 per hour', 'digest per day', or nothing.",
+            rich_help_panel=COLUMNS,
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Add many subscriptions at once, or change them: all or, if any is refused, none.
@@ -115,6 +124,7 @@ def load(
             on_error="skip" if skip_bad else "raise",
             external_id=external_id,
             metadata=_names(metadata),
+            pace=pace,
             replace=replace,
             source_name=source_name,
         )

@@ -6,16 +6,18 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from penstock.base.errors import PenstockError
+from penstock.base.locations import path_of
+from penstock.cli.event_bar import event_bar
 from penstock.cli.event_files import EventFiles, Events, good_events, read_events
 from penstock.cli.given_subscriptions import is_file, open_subscriptions, registry_schema
-from penstock.cli.spark import session, task_bar
+from penstock.cli.spark import session
 from penstock.cli.target import STDOUT, OutputTarget
 from penstock.cli.terminal import check_reader, count, put_bytes, refusals_text, say, warn
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.base.errors import FilterError
+    from penstock.base.remote_paths import AnyPath
     from penstock.matching import SnapshotRef
     from penstock.operators.define import Operators
     from penstock.registry.incoming import SourceColumns
@@ -48,17 +51,13 @@ class MatchJob:
     snapshots: str | None
     driver_memory: str | None
 
-    def match(self, frame: "DataFrame", ref: "SnapshotRef") -> "DataFrame":
-        import penstock
+    def match(self, frame: "DataFrame", ref: "SnapshotRef", reads: "AnyPath | None") -> "DataFrame":
+        """The matches of events; `reads` is a folder in which tasks say how many they have read."""
+        from penstock.pipeline.frames import MatchOptions, match_rows, plan_match
 
-        return penstock.match(
-            frame,
-            ref,
-            explode=self.explode,
-            engine=self.engine,
-            strategy=self.strategy,
-            operators=self.operators,
-        )
+        options = MatchOptions(self.explode, self.engine, self.strategy, False, self.operators)
+        work = plan_match(frame, ref, options)
+        return match_rows(frame, replace(work, reads=None if reads is None else str(reads))).frame()
 
 
 # --- steps --------------------------------------------------------------------------------------
@@ -77,9 +76,9 @@ def run_match(job: MatchJob) -> dict[str, Any]:
                 say(_inferred_text(frame))
             if refused:
                 _refuse(refused, job.skip_bad)
-            with task_bar(spark, "matching"):
+            with event_bar("matching", job.files, path_of(ref.path).parent) as reads:
                 write = _print if job.matches.path == STDOUT else _save
-                summary = write(frame, ref, job)
+                summary = write(_Counted(job, frame, ref, reads), ref)
         if job.dead_letters is not None:
             summary["dead_letters"] = _set_aside(read, job.dead_letters)
     seconds = round(time.monotonic() - started, 1)
@@ -91,7 +90,6 @@ def _pinned(frame: "DataFrame", job: MatchJob) -> "Iterator[tuple[SnapshotRef, R
     """A snapshot of the subscriptions for these events, and those that were refused. It goes when the job is done,
     unless it is a registry's in a folder of the user's: then the next job finds it there."""
     from penstock.base.durable import delete_folder
-    from penstock.base.locations import path_of
     from penstock.language import Schema
     from penstock.pipeline.frames import snapshot_store
 
@@ -127,23 +125,20 @@ def _refuse(refused: "Refusals", skip_bad: bool) -> None:
     warn(refusals_text(refused))
 
 
-def _save(frame: "DataFrame", ref: "SnapshotRef", job: MatchJob) -> dict[str, Any]:
+def _save(counted: "_Counted", ref: "SnapshotRef") -> dict[str, Any]:
     """Match and write in one pass, which also counts."""
-    counted = _Counted(job, frame, ref)
-    job.matches.write(counted.rows)
+    counted.job.matches.write(counted.rows)
     return counted.get()
 
 
-def _print(frame: "DataFrame", ref: "SnapshotRef", job: MatchJob) -> dict[str, Any]:
+def _print(counted: "_Counted", ref: "SnapshotRef") -> dict[str, Any]:
     """Match, and print the rows as they come. Whoever reads them may go before their end."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from penstock.base.durable import delete_folder, make_folder
-    from penstock.base.locations import path_of
     from penstock.base.sql_names import quote_name
     from penstock.pipeline.spool import Spool
 
-    counted = _Counted(job, frame, ref)
     names = [F.col(quote_name(name)) for name in counted.rows.columns]
     folder = path_of(ref.path).parent / f"spool-{uuid.uuid4().hex}"
     make_folder(folder)
@@ -153,7 +148,7 @@ def _print(frame: "DataFrame", ref: "SnapshotRef", job: MatchJob) -> dict[str, A
         ):
             put_bytes(lines)
     except BaseException:
-        _cancel(frame.sparkSession)
+        _cancel(counted.rows.sparkSession)
         raise
     finally:
         delete_folder(folder)
@@ -163,12 +158,16 @@ def _print(frame: "DataFrame", ref: "SnapshotRef", job: MatchJob) -> dict[str, A
 class _Counted:
     """The matches of events, and how many there are of both once the rows were written."""
 
-    def __init__(self, job: MatchJob, frame: "DataFrame", ref: "SnapshotRef") -> None:
+    def __init__(
+        self, job: MatchJob, frame: "DataFrame", ref: "SnapshotRef", reads: "AnyPath | None"
+    ) -> None:
         from pyspark.sql import Observation
         from pyspark.sql import functions as F  # noqa: N812
 
+        self.job = job
         self._before, self._after = Observation(), Observation()
-        matched = job.match(frame.observe(self._before, F.count(F.lit(1)).alias("events")), ref)
+        seen = frame.observe(self._before, F.count(F.lit(1)).alias("events"))
+        matched = job.match(seen, ref, reads)
         each = F.lit(1) if job.explode else F.size("subscriptions")
         found = F.coalesce(F.sum(each), F.lit(0))
         self.rows = matched.observe(self._after, found.alias("matches"))

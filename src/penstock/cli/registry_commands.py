@@ -49,6 +49,14 @@ Metadata = Annotated[
         show_default=False,
     ),
 ]
+Pace = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PACE",
+        help="How often at most: '10 per hour', or 'digest per day'; 'unlimited' takes it away.",
+        show_default=False,
+    ),
+]
 
 
 @report_errors()
@@ -68,6 +76,7 @@ def subscribe(
     catalog: CatalogFile = None,
     operators: OperatorsFrom = None,
     meta: Metadata = None,
+    pace: Pace = None,
     server: MaybeServer = None,
     key: ServiceKey = None,
     as_json: AsJson = False,
@@ -84,7 +93,8 @@ def subscribe(
     penstock subscribe cleo "SELECT * FROM Stocks WHERE PER > 45" --catalog tables.yaml
     penstock subscribe dan "//news/item[topic = 'ACME'][author{val}]"
     penstock subscribe eve "price > 5" --meta email=eve@example.org --meta channel=sms
-    penstock subscribe fay "price > 5" --server http://localhost:8400
+    penstock subscribe fay "price > 5" --pace "10 per hour"
+    penstock subscribe gus "price > 5" --server http://localhost:8400
     """
     text, metadata = read_text(filter_, "FILTER"), _metadata(meta)
     if server is not None:
@@ -92,7 +102,7 @@ def subscribe(
         subscribe_there((server, key), subscriber, text, lease, metadata, as_json=as_json)
         return
     with open_or_make(registry, schema, operators, catalog) as subs, _expense_said():
-        sid, ticket = subs.subscribe(subscriber, text, lease, metadata)
+        sid, ticket = subs.subscribe(subscriber, text, lease, metadata, pace=pace)
         expires = subs.get(sid).expires
     if as_json:
         put_json({"id": sid, "ticket": ticket, "expires": expires and expires.isoformat()})
@@ -115,6 +125,7 @@ def update(
     registry: RegistryUrl = DEFAULT_REGISTRY,
     operators: OperatorsFrom = None,
     meta: Metadata = None,
+    pace: Pace = None,
     force: Force = False,
     server: MaybeServer = None,
     key: ServiceKey = None,
@@ -122,7 +133,8 @@ def update(
 ) -> None:
     """Give a subscription another text. Its id, its ticket and its lease stay.
 
-    With --meta, what is given takes the place of all metadata that it had.
+    With --meta, what is given takes the place of all metadata that it had;
+    with --pace, of the pace that it had.
 
     Examples:
     penstock update 7 "price > 600" --ticket - < ticket.txt
@@ -136,7 +148,7 @@ def update(
         return
     given = None if force else read_ticket(ticket)
     with open_there(registry, operators) as subs, _expense_said():
-        changed = subs.update(sid, given, text, metadata=metadata, force=force)
+        changed = subs.update(sid, given, text, metadata=metadata, pace=pace, force=force)
     if as_json:
         put_json(changed.to_dict())
     else:

@@ -9,7 +9,6 @@ JVM doesn't even start, the end of that file says why.
 import os
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,40 +87,3 @@ def _stderr_into(file: IO[bytes]) -> Iterator[None]:
     finally:
         os.dup2(kept, _STDERR)
         os.close(kept)
-
-
-@contextmanager
-def task_bar(spark: "SparkSession", title: str) -> Iterator[None]:
-    """On a terminal, a bar of the tasks that Spark is working on."""
-    from penstock.pipeline.session import is_connect
-
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
-
-    done = threading.Event()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
-        bar = progress.add_task(title, total=None)
-
-        def look() -> None:
-            tracker = spark.sparkContext.statusTracker()
-            while not done.wait(0.3):
-                stages = [tracker.getStageInfo(s) for s in tracker.getActiveStageIds()]
-                total = sum(s.numTasks for s in stages if s)
-                completed = sum(s.numCompletedTasks for s in stages if s)
-                if total:
-                    progress.update(bar, total=total, completed=completed)
-
-        looking = threading.Thread(target=look, daemon=True)
-        if not is_connect(spark):  # which has no tracker
-            looking.start()
-        try:
-            yield
-        finally:
-            done.set()
-            if looking.is_alive():
-                looking.join(1)

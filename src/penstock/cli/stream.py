@@ -278,9 +278,12 @@ _PUBLISHED = {
 
 def _total(summary: dict[str, Any]) -> str:
     published = [
-        count(one["published"], *_PUBLISHED[kind]) for kind, one in summary["kinds"].items()
+        count(one["published"], *_PUBLISHED[kind])
+        for kind, one in summary["kinds"].items()
+        if kind in _PUBLISHED
     ]
     sent = count(summary["notifications"], "notification")
     letters = count(summary["dead_letters"], "dead letter")
     batches = count(summary["batches"], "micro-batch", "micro-batches")
-    return f"{', '.join(published) or 'nothing'} published, {sent}, {letters} in {batches}"
+    held = f" ({summary['held']:,} held back)" if summary["held"] else ""
+    return f"{', '.join(published) or 'nothing'} published, {sent}{held}, {letters} in {batches}"

@@ -1,6 +1,7 @@
 """Notifications on their way: what they are like, and the sinks that take them.
 
 notification_shape  one row of one shape for all kinds
+pacing              what paces let through, hold back and gather: the rule
 sinks               what a sink is, and what it guarantees; the console, a Python function
 file_sink           Parquet or JSON files;  sealed_folders: on the disk, with a list of what must be there
 delta_sink          a Delta table

@@ -1,7 +1,7 @@
 """Notifications: one row of one shape, whatever the kind of subscription.
 
     notification_id   the same in a replay
-    kind              filter, select-join or tree-pattern
+    kind              filter, select-join or tree-pattern; digest, if it is one
     subscription      whom it is for
     subscriber        the name that this one subscribed under
     metadata          what the subscription has beside its text, if the pipeline was asked for it: names with texts
@@ -9,9 +9,10 @@
     event             of a filter: the event
     message           of a select-join: the change of its view, `messages_of` reads it
     document          of a tree pattern: the document's id, and the tuples of the view
+    digest            of a filter or tree pattern whose pace asks for it: what was gathered, and how many there were
 
-A pipeline's notifications have the last three as far as it has such inputs: events, tables, documents. One of them is
-there in each row, and says what the subscriber is told.
+A pipeline's notifications have the last four as far as it has such inputs: events, tables, documents, and digests if
+it sends them. One of them is there in each row, and says what the subscriber is told.
 
 What many subscribers are told is one row for all of them, if a sink can take that (`Sink.explode` is false): it has
 the lists `subscriptions` and `subscribers`, and `metadata` is a list as well. `explode` makes one row for each of them.
@@ -41,6 +42,7 @@ ID, KIND, POSITION = "notification_id", "kind", "position"
 READER = ("subscription", "subscriber")
 READERS = ("subscriptions", "subscribers")
 EVENT, MESSAGE, DOCUMENT = "event", "message", "document"
+DIGEST = "digest"  # a kind, and the column that it fills
 READER_LISTS = (
     StructField(READERS[0], ArrayType(LongType(), containsNull=False), nullable=False),
     StructField(READERS[1], ArrayType(StringType()), nullable=False),

@@ -23,7 +23,7 @@ from penstock.base.errors import PipelineError
 from penstock.base.locations import is_remote, local_path
 from penstock.base.sql_names import quote_name
 from penstock.delivery.addressed_readers import METADATA
-from penstock.delivery.notification_shape import READER, READERS, explode
+from penstock.delivery.notification_shape import DIGEST, READER, READERS, explode
 from penstock.delivery.sinks import AT_LEAST_ONCE, EXACTLY_ONCE, Batch, Sink
 from penstock.registry.kinds import KINDS
 
@@ -44,7 +44,7 @@ class SinkWhen:
     def __post_init__(self) -> None:
         kinds = (self.kind,) if isinstance(self.kind, str) else tuple(self.kind)
         object.__setattr__(self, "kind", kinds)
-        names = [kind.name for kind in KINDS]
+        names = [*(kind.name for kind in KINDS), DIGEST]
         if unknown := [kind for kind in kinds if kind not in names]:
             raise PipelineError(f"no kind {unknown[0]!r}: there are {', '.join(names)}")
 

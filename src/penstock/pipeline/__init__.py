@@ -5,10 +5,13 @@ table_function  `register`: the same as a table function of SQL
 streaming       `Pipeline`: streaming queries that follow the registry, one for each of its intakes
 intakes         what a pipeline takes in: events, changes of tables, documents
 micro_batches   one micro-batch, from what was published to notifications;  event_batches: of events
+paced_batches   what paces hold back of it;  paced_rows: in tasks;  pace_log: written down
+digest_batches  digests, sent by ticks;  digest_state: what waits for them
 reader_names    whom notifications are for
 streaming_queries  starting one, and what is in hand once it runs;  outlets: where it delivers
 retries         micro-batches that lose workers are delivered again;  revival: queries that lose a source go on
 feedback        what workers have learned of operators;  operator_calls: how often these were called
+read_counts     how many events tasks have read
 running_costs   what subscriptions cost while they run
 checkpoints     what Spark writes is on the disk in time;  checkpoint_locks: one driver at a time
 pins            what each micro-batch was matched with, for replays

@@ -128,6 +128,8 @@ class PipelineConfig(Part):
     """the order in which operators are called"""
     metadata: bool = False
     """whether notifications carry the metadata of their subscriptions"""
+    digests: Annotated[Text, accepted_by(trigger_of)] | None = None
+    """how often digests that are due are looked for, like 1 minute; without it none are sent"""
     metrics: Annotated[Text, AfterValidator(_check_metrics)] | None = None
     """a file for the figures of each micro-batch, as JSON lines"""
     spark: SparkPart = SparkPart()

@@ -2,8 +2,8 @@
 
 Two equal events of a micro-batch mean two notifications, and a receiver that drops repeats by their ids would lose one.
 So the second has another id, made of the first one's. Which of them is the second doesn't matter, as they are equal:
-the ids of a micro-batch are the same in a replay. A task numbers its own: equal events in two tasks, which come from
-different files or from far apart in one, still share an id. Whoever minds gives events an id of their own.
+the ids of a micro-batch are the same in a replay. A task numbers its own: equal events in two tasks come from different
+files, or from different parts of one, and have different keys because of that (`event_batches.event_key`).
 
 What a task has seen is kept as 64 bits of each key, sorted: 8 MB for a million events. Keys that agree in those are few
 and kept whole.

@@ -73,10 +73,13 @@ class EventBatches(MicroBatches):
         )
         events = [quote_name(name) for name in self.schema.names]
         name = _digest(f"'{query}'", key) + f" AS {quote_name(KEY)}"
-        told = StructType([*NAMED_READERS, StructField(EVENT, self.schema)])
+        told = StructType([*NAMED_READERS, self._told()])
         by_content = self.event_id is None and KEY not in frame.columns
         tell = _tell_apart if by_content else _tell
         return match_rows(frame.selectExpr(*events, name), work).then(tell, told)
+
+    def _told(self) -> StructField:
+        return StructField(EVENT, self.schema)
 
     def _wanted(self, frame: DataFrame, pin: Pin) -> DataFrame:
         return frame if self.wanted is None else self.wanted.of(frame, pin, self.outlet.checkpoint)
@@ -122,15 +125,27 @@ def _tell_apart(batches: Batches) -> Iterator[pa.RecordBatch]:
         yield rows if keys is None else rows.set_column(0, ID, keys)
 
 
-def event_key(schema: StructType, event_id: str | None, columns: list[str], batch: int) -> str:
-    """What identifies an event: its own id, else its place at the source, else its content and micro-batch.
+_PLACE = (
+    "CASE WHEN input_file_name() = '' THEN cast(spark_partition_id() AS string) "
+    "ELSE concat_ws(' ', input_file_name(), input_file_block_start()) END"
+)
+"""Where an event is read: the part of a file that a task gets; without files, the task.
 
-    The last is the same in a replay. Equal events in a micro-batch are told apart where a task has all of them.
+Parts of files are the same in a replay, in whichever tasks they are, as long as Spark cuts large files at the same
+places: it does with the same settings on as many cores. Tasks are those that the source makes of the same offsets.
+"""
+
+
+def event_key(schema: StructType, event_id: str | None, columns: list[str], batch: int) -> str:
+    """What identifies an event: its own id, else its place at the source, else its content, micro-batch and file.
+
+    The last is the same in a replay. Equal events that it doesn't tell apart are in one task, which numbers them
+    (`equal_keys`).
 
     It is SQL: the same of column functions would ask the JVM some hundred things in every micro-batch.
     """
     content = f"to_json(struct({', '.join(map(quote_name, schema.names))}))"
-    key = _digest("'row'", f"'{batch}'", content)
+    key = _digest("'row'", f"'{batch}'", content, _PLACE)
     if KEY in columns:
         key = f"coalesce(concat('at ', {quote_name(KEY)}), {key})"
     if event_id is not None:

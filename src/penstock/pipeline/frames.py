@@ -53,6 +53,7 @@ from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.feedback import Feedback, failure_text, gather_learned
 from penstock.pipeline.halving import parts_in_halves
+from penstock.pipeline.read_counts import ReadCount
 from penstock.pipeline.running_costs import leave_costs
 from penstock.pipeline.task_files import make_scratch
 
@@ -109,19 +110,48 @@ def match(
 
     Raises `SubscriptionErrors` with every subscription that doesn't fit the schema of the events.
     """
-    schema = df.schema
-    form = Form.PAIRS if explode else Form.LISTS
-    check_columns(schema, added_columns(form, failures))
-    check_strategy(strategy)
     known = operators_of(subscriptions) if operators is None else Operators.of(operators)
-    known.portable()
+    options = MatchOptions(explode, engine, strategy, failures, known)
+    return match_rows(df, plan_match(df, subscriptions, options, snapshots)).frame()
+
+
+@dataclass(frozen=True)
+class MatchOptions:
+    """How events are matched, and what comes out; `match` says what each is."""
+
+    explode: bool
+    engine: str
+    strategy: str
+    failures: bool
+    operators: Operators
+
+
+def plan_match(
+    df: DataFrame,
+    subscriptions: SubscriptionSource | SnapshotRef,
+    options: MatchOptions,
+    snapshots: str | Path | None = None,
+) -> "MatchWork":
+    """What workers do to the events of a frame, checked."""
+    schema = df.schema
+    form = Form.PAIRS if options.explode else Form.LISTS
+    check_columns(schema, added_columns(form, options.failures))
+    check_strategy(options.strategy)
+    options.operators.portable()
+    signatures = options.operators.signatures
     if isinstance(subscriptions, SnapshotRef):
         ref = subscriptions
     else:
-        ref = pin(subscriptions, Schema.of(schema), known.signatures, snapshots, engine)
-    now = None if df.isStreaming else utc_now()
-    work = MatchWork(ref, now, form, engine, known.signatures, strategy=strategy, failures=failures)
-    return match_rows(df, work).frame()
+        ref = pin(subscriptions, Schema.of(schema), signatures, snapshots, options.engine)
+    return MatchWork(
+        ref,
+        None if df.isStreaming else utc_now(),
+        form,
+        options.engine,
+        signatures,
+        strategy=options.strategy,
+        failures=options.failures,
+    )
 
 
 def match_rows(df: DataFrame, work: "MatchWork") -> TaskRows:
@@ -243,7 +273,7 @@ class MatchWork:
     Leases are compared with `now`; None is the worker's clock. Workers import the `operators` that are given here, and
     no others, whatever the snapshot says; with `isolate` all of them have processes of their own. With `failures` there
     is a column that says which failed. The events that operators failed on are left in `failure_folder`, if there is
-    one, and in `costs` what subscriptions took (`running_costs`).
+    one, in `costs` what subscriptions took (`running_costs`), and in `reads` how many events were read (`read_counts`).
     """
 
     ref: SnapshotRef
@@ -256,19 +286,23 @@ class MatchWork:
     failures: bool = False
     failure_folder: str | None = None
     costs: str | None = None
+    reads: str | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         matcher = open_matcher(
             self.ref, self.engine, self.strategy, self.operators, isolate=self.isolate
         )
         count = 0
-        with Feedback(
-            matcher, self.ref, self.failure_folder, gathered=self.now is not None
-        ) as feedback:
+        gathered = self.now is not None
+        with (
+            Feedback(matcher, self.ref, self.failure_folder, gathered=gathered) as feedback,
+            ReadCount(self.reads) as reading,
+        ):
             for batch in batches:
                 for events, found in self._matched(matcher, batch):
                     feedback.add_failures(events, found.failures)
                     yield from self._rows(matcher, events, found)
+                    reading.add(events.num_rows)
                 count += batch.num_rows
         leave_costs(self.costs, matcher, count)
 

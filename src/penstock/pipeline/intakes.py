@@ -3,12 +3,15 @@
     events     ─▶ matched with filters        ─▶ sink        checkpoint/events
     tables     ─▶ joined for select-joins     ─▶ sink        checkpoint/tables
     documents  ─▶ extracted for tree patterns ─▶ sink        checkpoint/documents
+    ticks      ─▶ digests that are due        ─▶ sink        checkpoint/digests
 
 A query of its own, so that a burst of documents doesn't keep events waiting, and each is replayed alone.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
@@ -21,6 +24,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 from penstock.base.errors import PipelineError
 from penstock.base.locations import path_of
 from penstock.delivery.notification_shape import (
+    DIGEST,
     EVENT,
     MESSAGE,
     READER_LISTS,
@@ -32,6 +36,7 @@ from penstock.matching.subscription_rows import SubscriptionSource
 from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import check_strategy
 from penstock.pipeline.dead_letters import Records
+from penstock.pipeline.digest_batches import DigestBatches, told_of_digests
 from penstock.pipeline.event_batches import EventBatches
 from penstock.pipeline.frames import check_columns, operators_of
 from penstock.pipeline.joins.change_batches import ChangeBatches
@@ -51,6 +56,7 @@ from penstock.pipeline.sources import (
     source_of,
 )
 from penstock.pipeline.streaming_queries import RunningQuery
+from penstock.pipeline.triggers import Trigger, trigger_of
 from penstock.pipeline.views.document_batches import DocumentBatches, told_of_documents
 from penstock.pipeline.views.match import FORMATS, id_type
 from penstock.pipeline.wanted_events import WantedEvents
@@ -173,6 +179,7 @@ class EventIntake:
             snapshots=self.options.snapshots,
             records=self.stream.records,
             reports=reports,
+            digests=DIGEST in shape.columns(explode=False),
             schema=self.stream.schema,
             engine=self.options.engine,
             operators=self.operators.signatures,
@@ -338,6 +345,7 @@ class DocumentIntake:
             snapshots=self.snapshots,
             records=self.stream.records,
             reports=reports,
+            digests=DIGEST in shape.columns(explode=False),
             document=self.document,
             id=self.id,
             id_type=self.id_type,
@@ -345,6 +353,67 @@ class DocumentIntake:
             options=self.options.feeding,
         )
         return RunningQuery(outlet.start(self.stream.frame, batches))
+
+
+@dataclass(frozen=True)
+class DigestIntake:
+    """Ticks, at which digests are sent of what other intakes have gathered; `told` are these, by name."""
+
+    name: ClassVar[str] = "digests"
+
+    gathering: Mapping[str, StructField]
+    trigger: Trigger
+    spark: SparkSession
+
+    @staticmethod
+    def of(every: str, others: Sequence[Intake], spark: SparkSession) -> "DigestIntake":
+        """PipelineError if nothing can be gathered, or not so often."""
+        trigger = trigger_of(every)
+        gathering = {one.name: one.told for one in others if not isinstance(one, TableIntake)}
+        if not gathering:
+            raise PipelineError(
+                "digests: there are none of select-joins; give events or documents, too"
+            )
+        if trigger.milliseconds is None:
+            raise PipelineError(
+                "digests: say how often to look for digests that are due, such as '1 minute'"
+            )
+        return DigestIntake(gathering, trigger, spark)
+
+    @property
+    def told(self) -> StructField:
+        return told_of_digests(tuple(self.gathering.values()))
+
+    def start(
+        self, outlet: Outlet, shape: NotificationShape, registry: Registry, reports: Reports
+    ) -> RunningQuery:
+        folder = path_of(outlet.checkpoint).parent
+        inputs = {name: (str(folder / name), told) for name, told in self.gathering.items()}
+        batches = DigestBatches(outlet, shape, inputs, reports)
+        ticks = self.spark.readStream.format(_TICKS).option("rowsPerBatch", 1)
+        if outlet.trigger.milliseconds is not None:  # else it is to end, and so are ticks
+            outlet = replace(outlet, trigger=self.trigger)
+        return TickingQuery(outlet.start(ticks.option("numPartitions", 1).load(), batches))
+
+
+_TICKS = "rate-micro-batch"  # Spark's source that has something new whenever it is asked
+
+
+class TickingQuery(RunningQuery):
+    """A query whose source always has more."""
+
+    def process_available(self) -> None:
+        """Wait for the end of a tick that begins after this moment."""
+        asked = datetime.now(UTC)
+        while self.is_active:
+            last = self.query.lastProgress
+            if last is not None and datetime.fromisoformat(last["timestamp"]) >= asked:
+                return
+            time.sleep(_LOOK)
+        super().process_available()
+
+
+_LOOK = 0.02  # seconds between two looks for a tick
 
 
 def _has(schema: StructType, path: str) -> bool:

@@ -82,6 +82,8 @@ class Report:
     stale: str | None = None  # why the snapshot is an old one, if the registry couldn't be read
     levels: tuple[dict[str, Any], ...] = ()  # of views: what each level did (`views.levels`)
     operators: OperatorCalls = field(default_factory=dict)  # of filters: what was called
+    held: int = 0  # notifications that paces have held back
+    gathered: int = 0  # and those that wait for a digest
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -163,6 +165,7 @@ class Metrics:
             totals["batches"] += 1
             for name in COUNTS:
                 totals[name] += getattr(report, name) or 0
+            totals["held"] += report.held
             self._seconds[report.kind] = self._seconds.get(report.kind, 0.0) + batch.seconds
             before = self._operators.get(report.kind, {})
             self._operators[report.kind] = add_calls([before, report.operators])
@@ -186,7 +189,7 @@ class Metrics:
         """Totals since the pipeline started, of all kinds together, and in `kinds` each by itself."""
         with self._lock:
             kinds = {kind: self._summary_of(kind) for kind in self._totals}
-        counts = ("batches", *COUNTS, "refused")
+        counts = ("batches", *COUNTS, "held", "refused")
         return {
             **{name: sum(kind[name] for kind in kinds.values()) for name in counts},
             "kinds": kinds,
@@ -198,7 +201,7 @@ class Metrics:
         totals, seconds = self._totals[kind], self._seconds[kind]
         now = batches[-1] if batches else None
         return {
-            **{name: totals[name] for name in ("batches", *COUNTS)},
+            **{name: totals[name] for name in ("batches", *COUNTS, "held")},
             "rows_per_second": round(totals["published"] / seconds, 1) if seconds else 0.0,
             "snapshot": now.report.snapshot if now else None,
             "sequence": now.report.sequence if now else None,

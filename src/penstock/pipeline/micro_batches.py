@@ -7,7 +7,8 @@
    time. From here on the batch is a pure function of what was published and its pin.
 2. Match, and hand the notifications to the sink, in one job that also counts records, bad records, notifications and
    latency.
-3. If there were bad records, or some that matching failed on, hand them to the dead-letter sink: a second job, which a
+3. If subscriptions have paces, what these hold back is left out first: a job more (`paced_batches`).
+4. If there were bad records, or some that matching failed on, hand them to the dead-letter sink: a second job, which a
    batch without them doesn't have. Workers have written the latter down (`feedback`): nothing is matched twice.
 
 Everything that a crash can interrupt is done again by the replay, and both sinks see to it that doing it again is
@@ -29,9 +30,10 @@ from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructField
 
 from penstock.base.durations import utc_now
-from penstock.base.errors import RegistryError, SnapshotError
+from penstock.base.errors import PipelineError, RegistryError, SnapshotError
 from penstock.base.locations import path_of
 from penstock.base.remote_paths import AnyPath
 from penstock.base.sql_names import quote_name, quote_path
@@ -45,6 +47,8 @@ from penstock.pipeline.dead_letters import Records, dead_letters
 from penstock.pipeline.feedback import failure_folder, forget_failures, last_run, next_run
 from penstock.pipeline.metrics import QUANTILES, Errors, Report, Reports, refusals
 from penstock.pipeline.outlets import Outlet
+from penstock.pipeline.pace_log import PaceLog
+from penstock.pipeline.paced_batches import PacedRows, Pacing
 from penstock.pipeline.pins import Pin, Pins, query_id
 from penstock.pipeline.running_costs import RunningCosts
 from penstock.pipeline.sources import RAW, REASON
@@ -55,6 +59,9 @@ log = logging.getLogger("penstock.pipeline")
 UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts if a sink can't tell whether it ran
 _PRUNE_EVERY = 10  # micro-batches
 SNAPSHOTS_KEPT = 10  # besides those that are still needed
+_NO_DIGESTS = (
+    "its pace asks for digests, which this pipeline doesn't send: give it digests: 1 minute"
+)
 
 
 @dataclass
@@ -65,6 +72,8 @@ class _State:
     refused: int = 0
     refusals: tuple[str, ...] = ()
     stale: str | None = None
+    paces_of: int | None = None  # the change of the registry whose paces are written down
+    unpaced: bool = False  # and whether there are none
     kept: dict[str, Any] = field(default_factory=dict)  # by a kind, for itself
 
 
@@ -80,6 +89,7 @@ class MicroBatches(ABC):
     snapshots: str | None
     records: Records | None  # None: a source that has no bad records
     reports: Reports
+    digests: bool = False  # whether the pipeline sends them
     _state: _State = field(default_factory=_State, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -101,8 +111,15 @@ class MicroBatches(ABC):
         if self.records is not None:
             records = records.where(F.col(REASON).isNull()).drop(REASON, RAW)
         found = self._match(records, pin, query, failures, isolate=tried > 0)
-        counts = self._deliver(found, Batch(query, number, self.kind), counted)
+        paced = self._pace(found, pin)
+        try:
+            rows = found if paced is None else paced.rows
+            counts = self._deliver(rows, Batch(query, number, self.kind), counted)
+        finally:
+            if paced is not None:
+                paced.release()
         done = utc_now()
+        self._note_held(query, pin, paced)
         self._judge_costs(pin, counts)
         if counts is None:
             # The sink had it: what failed is in the files of the run that wrote it, which is the last one.
@@ -112,6 +129,8 @@ class MicroBatches(ABC):
         forget_failures(failures.parent)
         if counts is not None:
             counts["dead_letters"] += failed
+        if paced is not None:
+            figures |= {"held": paced.batch.held, "gathered": paced.batch.gathered}
         self._report(frame, pin, counts, done, {"replayed": replayed, **figures})
         self._prune(query, number)
 
@@ -138,6 +157,10 @@ class MicroBatches(ABC):
         Records that fail are left in the folder `failures`. With `isolate`, what may end a worker has a process of its
         own.
         """
+
+    @abstractmethod
+    def _told(self) -> StructField:
+        """That column."""
 
     @abstractmethod
     def _prune_snapshots(self, query: str, needed: frozenset[int]) -> None:
@@ -175,6 +198,7 @@ class MicroBatches(ABC):
         self._state.stale = None
         try:
             ref, errors = self._publish(query)
+            errors = [*errors, *self._pin_paces(ref.sequence)]
         except (RegistryError, SnapshotError, OSError) as error:
             latest = self._latest(query)
             if latest is None:
@@ -188,6 +212,43 @@ class MicroBatches(ABC):
             log.warning("%d %s set aside: %s", len(errors), many, "; ".join(lines))
         self._state.refused, self._state.refusals = len(errors), lines
         return Pin(query, number, ref, utc_now())
+
+    def _pin_paces(self, sequence: int) -> Errors:
+        """Write down which paces hold from a change of the registry on; those that can't be kept to, and why."""
+        source = self._source()
+        if sequence != self._state.paces_of and hasattr(source, "paces"):
+            paces = source.paces(self.kind)
+            if paces:
+                self._pacing().log.keep_paces(sequence, paces)
+            unserved = [] if self.digests else [s for s in paces if paces[s].most is None]
+            self._state.kept["unserved"] = [(sid, PipelineError(_NO_DIGESTS)) for sid in unserved]
+            self._state.paces_of, self._state.unpaced = sequence, not paces
+        found: Errors = self._state.kept.get("unserved", ())
+        return found
+
+    def _pacing(self) -> Pacing:
+        log_ = PaceLog(self.outlet.checkpoint)
+        return Pacing(log_, self._told(), self.digests, self._times())
+
+    def _pace(self, found: TaskRows, pin: Pin) -> PacedRows | None:
+        """What is left of what was found when paces are kept to; None if nobody has one."""
+        if self._state.unpaced and pin.snapshot.sequence == self._state.paces_of:
+            return None
+        pacing = self._pacing()
+        paces = pacing.log.find_paces(pin.snapshot.sequence)
+        return pacing.apply(found, pin, paces) if paces else None
+
+    def _note_held(self, query: str, pin: Pin, paced: PacedRows | None) -> None:
+        """Tell the registry what was held back, for its owners to see. If that fails, it is logged."""
+        if paced is None or not paced.batch.held:
+            return
+        held = {sid: one.held for sid, one in paced.batch.windows.items() if one.held}
+        try:
+            self._source().note_held(query, held)
+        except RegistryError as error:
+            log.warning(
+                "micro-batch %d: can't note what paces have held back: %s", pin.batch, error
+            )
 
     def _deliver(self, found: TaskRows, batch: Batch, counted: "_Counts") -> dict[str, Any] | None:
         """Give the sink a micro-batch; what was counted meanwhile, None if the sink had it."""
@@ -254,6 +315,9 @@ class MicroBatches(ABC):
         pins = Pins(self.outlet.checkpoint)
         pins.prune(committed=number - 1)
         in_use = [pins.find(n) for n in pins.batches() if n >= number]
+        sequences = [pin.snapshot.sequence for pin in in_use if pin is not None]
+        if sequences:
+            PaceLog(self.outlet.checkpoint).prune(number, min(sequences))
         self._prune_snapshots(query, frozenset(p.snapshot.version for p in in_use if p is not None))
 
     # --- what it opens --------------------------------------------------------------------------

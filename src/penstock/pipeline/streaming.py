@@ -25,6 +25,7 @@ from penstock.delivery.sinks import Sink
 from penstock.operators.define import OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY
 from penstock.pipeline.intakes import (
+    DigestIntake,
     DocumentIntake,
     EventIntake,
     EventOptions,
@@ -69,6 +70,8 @@ class Pipeline:
     - `snapshots`: the folder for snapshots, by default in the checkpoint folder. Every worker must be able to read and
       write it; it may be a URI (`s3://bucket/folder`).
     - `metadata`: whether notifications carry the metadata of their subscriptions, in a column of that name.
+    - `digests`: how often it looks for digests that are due, such as `"1 minute"`. Without it, subscriptions whose pace
+      asks for digests are set aside; those that are to be sent so many at most need nothing.
     - `metrics`: a file to which the figures of each micro-batch are appended as JSON lines, or a function that is
       called with them (`pipeline.metrics.BatchMetrics`).
 
@@ -95,6 +98,7 @@ class Pipeline:
     views: ViewOptions = field(default_factory=ViewOptions)
     snapshots: str | Path | None = None
     metadata: bool = False
+    digests: str | None = None
     metrics: MetricsTo | None = None
     name: str | None = None
     spark: SparkSession | None = None
@@ -160,6 +164,8 @@ class Pipeline:
             found.append(DocumentIntake.of(self.documents, self.views, snapshots, spark))
         if not found:
             raise PipelineError("a pipeline needs something to read: events, tables or documents")
+        if self.digests is not None:
+            found.append(DigestIntake.of(self.digests, found, spark))
         return found
 
     def _registry(self, spark: SparkSession, at_the_end: ExitStack) -> Registry:

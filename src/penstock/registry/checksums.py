@@ -61,11 +61,16 @@ def checksum_of_cost(sid: int, cost: int) -> int:
 
 
 def checksum_of_details(
-    sid: int, source: str | None, external: str | None, metadata: str | None
+    sid: int,
+    source: str | None,
+    external: str | None,
+    metadata: str | None,
+    pace: str | None = None,
 ) -> int:
-    """The checksum of a row of details."""
-    texts = [None if text is None else text.encode() for text in (source, external, metadata)]
-    found = zlib.crc32(struct.pack("<4q", sid, *map(_length, texts)))
+    """The checksum of a row of details. Without a pace it is that which rows had before there were any."""
+    said = (source, external, metadata) if pace is None else (source, external, metadata, pace)
+    texts = [None if text is None else text.encode() for text in said]
+    found = zlib.crc32(struct.pack(f"<{1 + len(texts)}q", sid, *map(_length, texts)))
     for text in texts:
         found = zlib.crc32(text or b"", found)
     return found

@@ -1,10 +1,11 @@
-"""What a subscription has beside its text: an external id by which a load knows it again, and metadata.
+"""What a subscription has beside its text: an external id by which a load knows it again, metadata, and a pace.
 
 An external id is any text that names a subscription where it comes from: the primary key of a saved search, say. It is
 unique within its *source*, a name that whoever loads gives, so that the tables of two applications can be loaded into
 one registry. Metadata are names with texts, which a pipeline can hand on with each notification: an address, a channel.
+A pace says how often it wants to be notified (`paces`).
 
-Most subscriptions have neither; those that do have a row in a table of its own.
+Most subscriptions have none of these; those that do have a row in a table of its own.
 """
 
 import json
@@ -24,6 +25,7 @@ from penstock.registry.queries import FEW, Ids, among
 from penstock.registry.records import NO_DETAILS, Details
 from penstock.registry.statements import Statement
 from penstock.registry.tables import details as details_table
+from penstock.registry.tables import subscriptions
 
 _d = details_table.c
 _find = Statement(select(*_d).where(_d.id == bindparam("sid", type_=BigInteger)))
@@ -83,7 +85,7 @@ def find_details(connection: Connection, sid: int) -> Details:
     row = _find.run(connection, sid=sid)
     if row is None or not _is_intact(row):
         return NO_DETAILS
-    return Details(*row[1:4])
+    return Details(*row[1:5])
 
 
 def read_details(connection: Connection, ids: Ids) -> dict[int, Details]:
@@ -92,8 +94,16 @@ def read_details(connection: Connection, ids: Ids) -> dict[int, Details]:
     for start in range(0, len(ids), FEW):
         wanted = select(*_d).where(among(_d.id, ids[start : start + FEW]))
         rows = connection.execute(wanted)
-        found |= {row[0]: Details(*row[1:4]) for row in rows if _is_intact(row)}
+        found |= {row[0]: Details(*row[1:5]) for row in rows if _is_intact(row)}
     return found
+
+
+def read_paces(connection: Connection) -> list[tuple[int, str, str]]:
+    """Of all subscriptions that have a pace: id, pace and text."""
+    both = details_table.join(subscriptions, subscriptions.c.id == _d.id)
+    wanted = select(*_d, subscriptions.c.filter).select_from(both).where(_d.pace.is_not(None))
+    rows = connection.execute(wanted.order_by(_d.id))
+    return [(row[0], row[4], row[-1] or "") for row in rows if _is_intact(row[:-1])]
 
 
 def bad_details(connection: Connection) -> list[BadRow]:

@@ -9,7 +9,7 @@ by name are metadata. A table that can't be read as a whole (no such column, ids
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ class Incoming:
     """Subscriptions to be loaded, in columns. Those that it hasn't are None.
 
     Without `ids` the registry assigns them. `metadata` are JSON objects, as `details.metadata_text` writes them; None
-    if nothing is to be said of metadata.
+    if nothing is to be said of metadata, and so of `paces`.
     """
 
     subscribers: pa.ChunkedArray
@@ -36,14 +36,26 @@ class Incoming:
     ids: pa.ChunkedArray | None = None
     externals: pa.ChunkedArray | None = None
     metadata: pa.ChunkedArray | None = None
+    paces: pa.ChunkedArray | None = None
 
     def __len__(self) -> int:
         return len(self.filters)
 
     def take(self, rows: Int64s) -> "Incoming":
         """Some of the rows."""
-        columns = (self.subscribers, self.filters, self.ids, self.externals, self.metadata)
+        columns = (
+            self.subscribers,
+            self.filters,
+            self.ids,
+            self.externals,
+            self.metadata,
+            self.paces,
+        )
         return Incoming(*(None if one is None else one.take(rows) for one in columns))
+
+    def with_paces(self, paces: pa.ChunkedArray) -> "Incoming":
+        """The same with other paces."""
+        return replace(self, paces=paces)
 
 
 class SourceColumns(NamedTuple):
@@ -57,10 +69,12 @@ class SourceColumns(NamedTuple):
     filter: str = "filter"
     external: str | None = None
     metadata: Sequence[str] | None = ()
+    pace: str | None = None
 
     def told(self) -> list[str]:
         """The columns that have a meaning of their own."""
-        return [n for n in (self.id, self.subscriber, self.filter, self.external) if n is not None]
+        named = (self.id, self.subscriber, self.filter, self.external, self.pace)
+        return [name for name in named if name is not None]
 
     def wanted(self, there: Sequence[str]) -> list[str]:
         """Those of some columns that are read. RegistryError if one is missing."""
@@ -82,6 +96,7 @@ def read_source(source: Any, names: SourceColumns) -> Incoming:
             _column(table, str(names.id), pa.int64(), "integers") if has_ids else None,
             None if names.external is None else as_texts(table.column(names.external)),
             _metadata(table, names),
+            None if names.pace is None else as_texts(table.column(names.pace)),
         )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         shown = source if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"
@@ -123,7 +138,7 @@ def _from_path(path: Path, names: SourceColumns) -> pa.Table:
         import pyarrow.dataset  # here, because it takes half a second: it imports pandas
 
         return _from_dataset(pyarrow.dataset.dataset(path, format="parquet"), names)
-    texts = [names.subscriber, names.filter, *([names.external] if names.external else [])]
+    texts = [names.subscriber, names.filter, *filter(None, (names.external, names.pace))]
     table = from_file(path, texts, names.id, extra=names.metadata != ())
     if table is None:
         raise RegistryError(f"can't tell what {path} is by its name: give {_KINDS}")

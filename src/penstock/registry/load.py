@@ -33,8 +33,9 @@ from penstock.registry.incoming import Incoming
 from penstock.registry.kinds import Rules, examine_all
 from penstock.registry.limits import Limits
 from penstock.registry.loaded_before import Before, find_before, live_ids
+from penstock.registry.paces import check_kind
 from penstock.registry.records import utc_time
-from penstock.registry.row_checks import RowErrors, row_errors
+from penstock.registry.row_checks import RowErrors, row_errors, settle_paces
 from penstock.registry.schemas import KnownSchema
 from penstock.registry.spending import check_cost, check_total, keep_costs, sum_costs
 from penstock.registry.store import Store
@@ -49,8 +50,8 @@ Bar = Callable[[str], Advance]  # begins a stage of this name
 class LoadReport:
     """What a bulk load did.
 
-    `new`, `changed` and `same` count rows: added, with another text, subscriber or metadata than before, and as they
-    were. `ended` are those that the source no longer has, if these were to be ended. `errors` are the refused
+    `new`, `changed` and `same` count rows: added, with another text, subscriber, metadata or pace than before, and as
+    they were. `ended` are those that the source no longer has, if these were to be ended. `errors` are the refused
     subscriptions (empty unless bad ones were skipped), by their id where they have one. `tickets` is a table of id and
     ticket if tickets were asked for, of those that are new: the only time they can be seen. `expires` is the end of the
     lease that all of them have now, None if it has none.
@@ -124,6 +125,7 @@ def load_incoming(
     """Check and write. Raises SubscriptionErrors, or SchemaMoved if the registry's is another."""
     started = time.monotonic()
     errors = row_errors(incoming)
+    incoming = settle_paces(incoming, errors)
     costs = _examine(incoming.filters, rules, errors, bar("checking"))
     secrets = new_tickets(len(incoming)) if options.tickets else None
     advance = bar("writing")
@@ -176,7 +178,11 @@ def _judge(
         _refuse_totals(incoming, charged, limits, turn, before, errors)
     changed = retold.copy()
     if incoming.metadata is not None:
-        changed |= before.differs_in_metadata(incoming.metadata)
+        changed |= before.differs_in("metadata", incoming.metadata)
+    if incoming.paces is not None:
+        changed |= before.differs_in("pace", incoming.paces)
+    else:
+        _refuse_kept_paces(incoming, before, errors)
     good = np.ones(len(incoming), np.bool_)
     good[list(errors)] = False
     return _Verdict(good, new, retold, changed)
@@ -231,12 +237,16 @@ def _tickets(before: Before, rows: Int64s, secrets: Sequence[str] | None) -> Seq
 def _details(some: Incoming, before: Before, ids: Int64s, rows: Int64s) -> Sequence[DetailsRow]:
     """What the rows that are written have beside their texts: what the load says, else what they had."""
     said = some.metadata is not None and pc.any(pc.not_equal(some.metadata, "{}")).as_py()
-    if some.externals is None and not said and not before.details:
+    paced = some.paces is not None and some.paces.null_count < len(some.paces)
+    if some.externals is None and not said and not paced and not before.details:
         return ()
     kept = [before.kept(row) for row in rows.tolist()]
     if some.metadata is not None:
         texts = some.metadata.to_pylist()
         kept = [one._replace(metadata=text) for one, text in zip(kept, texts, strict=True)]
+    if some.paces is not None:
+        pairs = zip(kept, some.paces.to_pylist(), strict=True)
+        kept = [one._replace(pace=pace) for one, pace in pairs]
     if some.externals is not None:
         names = some.externals.to_pylist()
         kept = [
@@ -353,6 +363,19 @@ def _refuse_taken(incoming: Incoming, before: Before, errors: RowErrors) -> None
     unreadable = np.isin(before.ids, list(before.bad))
     for row, _ in _unrefused(unreadable, incoming.filters, errors):
         errors[row] = before.bad[int(before.ids[row])].error()
+
+
+def _refuse_kept_paces(incoming: Incoming, before: Before, errors: RowErrors) -> None:
+    """Add to `errors` the texts that can't have the pace which their subscriptions keep."""
+    for row in np.flatnonzero(before.is_live).tolist() if before.details else ():
+        pace = before.kept(row).pace
+        if pace is None or row in errors:
+            continue
+        text = incoming.filters[row].as_py()
+        try:
+            check_kind(pace, text)
+        except RegistryError as error:
+            errors[row] = FilterError(text, str(error))
 
 
 def _keepable(text: str | None) -> str:

@@ -55,13 +55,12 @@ class Before(NamedTuple):
         """The details of a row's live subscription."""
         return self.details.get(int(self.ids[row]), NO_DETAILS)
 
-    def differs_in_metadata(self, metadata: pa.ChunkedArray) -> Bools:
-        """Which rows have a live subscription, with other metadata."""
+    def differs_in(self, name: str, texts: pa.ChunkedArray) -> Bools:
+        """Which rows have a live subscription, with another value of one of its details."""
         found = np.zeros(len(self.place), np.bool_)
         live = np.flatnonzero(self.is_live)
-        texts = metadata.take(live).to_pylist()
-        pairs = zip(live.tolist(), texts, strict=True)
-        found[live] = [self.kept(row).metadata != text for row, text in pairs]
+        pairs = zip(live.tolist(), texts.take(live).to_pylist(), strict=True)
+        found[live] = [getattr(self.kept(row), name) != text for row, text in pairs]
         return found
 
     def absent(self) -> Int64s:

@@ -6,7 +6,7 @@ Whoever writes to it has a `registry.Registry`, which adds that.
 import builtins
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice, starmap
 from typing import Any, Self
 
@@ -23,8 +23,9 @@ from penstock.registry.catalogs import keep_catalog, read_catalog
 from penstock.registry.database_urls import database_of
 from penstock.registry.history import Ended
 from penstock.registry.kind_sources import PatternSource, SelectSource
-from penstock.registry.kinds import FILTER, KINDS, changes_of_kind, rows_of_kind
+from penstock.registry.kinds import FILTER, KINDS, changes_of_kind, kind_of, rows_of_kind
 from penstock.registry.limits import Limits, as_int64
+from penstock.registry.paces import Pace
 from penstock.registry.records import NO_DETAILS, Subscription, subscription_of, utc_time
 from penstock.registry.schemas import KnownSchema, keep_schema, read_schema
 from penstock.registry.set_aside import SetAside, read_set_aside
@@ -301,6 +302,33 @@ class ReadableRegistry:
         (2, 0, array([1]))
         """
         return changes_of_kind(self._store.changes(since), FILTER)
+
+    def paces(self, kind: str | None = None) -> dict[int, Pace]:
+        """How often subscriptions want to be notified: those that have a pace, all or those of one kind, by id.
+
+        >>> from penstock import Subscriptions
+        >>> subs = Subscriptions(); _ = subs.subscribe("alice", "price > 5", pace="10 per hour")
+        >>> subs.paces()[1].most
+        10
+        """
+        found = self._store.paces()
+        return {
+            sid: Pace.of(pace)
+            for sid, pace, text in found
+            if kind is None or kind_of(text).name == kind
+        }
+
+    def held(self, id: int) -> int:  # noqa: A002
+        """How many notifications pipelines have held back of a subscription because of its pace.
+
+        Those that went into digests, whole or counted, aren't among them.
+        """
+        number = as_int64(id)
+        return 0 if number is None else self._store.held([number]).get(number, 0)
+
+    def note_held(self, pipeline: str, held: Mapping[int, int]) -> None:
+        """Note what a pipeline has held back of some subscriptions since it began: for `held`, and for `list`."""
+        self._store.note_held(pipeline, held, self._clock())
 
     def close(self) -> None:
         """Give the connections back. In memory, that is the end of the subscriptions.

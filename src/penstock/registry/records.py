@@ -37,6 +37,7 @@ class Details(NamedTuple):
     source: str | None = None
     external: str | None = None
     metadata: str = "{}"
+    pace: str | None = None  # as `paces.pace_text` writes it
 
 
 NO_DETAILS = Details()
@@ -61,7 +62,8 @@ class Checked(NamedTuple):
 class Subscription:
     """A subscription, with its times in UTC. `expires` is None if it never does.
 
-    `external_id` is what `source` calls it, if it was loaded so.
+    `external_id` is what `source` calls it, if it was loaded so. `pace` is how often it is notified at most; None if of
+    everything.
     """
 
     id: int
@@ -73,6 +75,7 @@ class Subscription:
     metadata: dict[str, str] = field(default_factory=dict)
     external_id: str | None = None
     source: str | None = None
+    pace: str | None = None
 
     @property
     def kind(self) -> str:
@@ -94,6 +97,8 @@ class Subscription:
         }
         if self.external_id is None:
             del found["external_id"], found["source"]
+        if self.pace is None:
+            del found["pace"]
         return found
 
 
@@ -109,6 +114,7 @@ def subscription_of(record: Record, kept: Details = NO_DETAILS) -> Subscription:
         json.loads(kept.metadata),
         kept.external,
         kept.source,
+        kept.pace,
     )
 
 

@@ -29,6 +29,7 @@ from penstock.registry.load import (
     load_incoming,
     progress_bar,
 )
+from penstock.registry.paces import check_kind, pace_text
 from penstock.registry.readable_registry import ReadableRegistry
 from penstock.registry.records import (
     Checked,
@@ -77,6 +78,7 @@ class Registry(ReadableRegistry):
         lease: Lease = DEFAULT_LEASE,
         metadata: Mapping[str, str] | None = None,
         *,
+        pace: str | None = None,
         ticket: str | None = None,
         warn: bool = True,
     ) -> Subscribed:
@@ -85,7 +87,8 @@ class Registry(ReadableRegistry):
         Raises FilterError if the filter isn't one (or doesn't fit the schema, if the registry has one), and warns with
         ExpensiveSubscription if it will cost much more than most. It may also be a tree pattern, `//item[author{val}]`,
         and in a registry with a catalogue a select-join, `SELECT * FROM … JOIN … WHERE …`. `metadata` is what whoever
-        delivers wants to know of the subscription, such as an address; a pipeline can hand it on.
+        delivers wants to know of the subscription, such as an address; a pipeline can hand it on. `pace` is how often
+        it wants to be notified: `"10 per hour"` at most, or `"digest per day"`.
 
         A `ticket` of one's own, 64 hexadecimal digits, is for whoever has to find the subscription again after a crash
         (`find_by_ticket`). Threads that each want their own warnings ask `check`, and subscribe with `warn=False`.
@@ -96,7 +99,8 @@ class Registry(ReadableRegistry):
         """
         check_texts(subscriber, filter)
         length = lease_length(lease)
-        kept = Details(metadata=metadata_text(metadata or {}))
+        told = metadata_text(metadata or {})
+        kept = Details(metadata=told, pace=None if pace is None else pace_text(pace, filter))
         given = new_ticket() if ticket is None else check_new_ticket(ticket)
 
         def add(turn: Turn, cost: int) -> int:
@@ -116,13 +120,15 @@ class Registry(ReadableRegistry):
         filter: str | None = None,  # noqa: A002
         *,
         metadata: Mapping[str, str] | None = None,
+        pace: str | None = None,
         force: bool = False,
         warn: bool = True,
     ) -> Subscription:
         """Give a subscription another text; it keeps its id, its ticket and its lease. None leaves the text as it is.
 
         Whoever follows the registry sees one change. The new text may be of another kind; of a select-join that has
-        changed, the subscriber's view is sent anew. `metadata` take the place of those that it had; None leaves them.
+        changed, the subscriber's view is sent anew. `metadata` take the place of those that it had, and so does `pace`
+        (`"unlimited"` takes it away); None leaves what it has.
 
         Raises FilterError as `subscribe` does, and TicketError as `renew` does; with `force`, for whoever runs the
         registry, no ticket is asked for.
@@ -141,9 +147,13 @@ class Registry(ReadableRegistry):
             if filter is not None:
                 turn.forget_cost(record.id)
                 self._charge(turn, changed, cost, now)
-            kept = turn.details(record.id)
+            before = kept = turn.details(record.id)
             if told is not None:
                 kept = kept._replace(metadata=told)
+            if pace is not None:
+                kept = kept._replace(pace=pace_text(pace, changed.filter))
+            check_kind(kept.pace, changed.filter)
+            if kept != before:
                 turn.keep_details(record.id, kept)
             return subscription_of(changed, kept)
 
@@ -330,6 +340,7 @@ class Registry(ReadableRegistry):
         *,
         external_id: str | None = None,
         metadata: Sequence[str] | None = None,
+        pace: str | None = None,
         replace: bool = False,
         source_name: str = "",
     ) -> LoadReport:
@@ -346,7 +357,8 @@ class Registry(ReadableRegistry):
         `source_name`, and no others.
 
         All other columns are kept as the subscriptions' metadata, in texts; `metadata` names those that are to be,
-        `()` leaves what is there as it is.
+        `()` leaves what is there as it is. `pace` names the column with paces, NULL where there is none; without it
+        those that are there stay.
 
         Bad rows: `on_error="raise"` raises SubscriptionErrors with all of them, `"skip"` loads the others and puts
         them into the report. `progress` shows a bar; by default if stderr is a terminal.
@@ -371,7 +383,7 @@ class Registry(ReadableRegistry):
             lease_length(lease), tickets, on_error == "skip", source_name, replace
         )
         columns = SourceColumns(
-            id if external_id is None else None, subscriber, filter, external_id, metadata
+            id if external_id is None else None, subscriber, filter, external_id, metadata, pace
         )
         incoming = read_source(source, columns)
         while True:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from penstock.base.arrays import Bools
 from penstock.base.durations import quote_briefly
-from penstock.base.errors import FilterError
+from penstock.base.errors import FilterError, RegistryError
 from penstock.registry.details import metadata_error
 from penstock.registry.incoming import Incoming
 from penstock.registry.limits import (
@@ -19,6 +19,7 @@ from penstock.registry.limits import (
     name_error,
     subscriber_error,
 )
+from penstock.registry.paces import pace_text
 
 RowErrors = dict[int, FilterError]  # by row of the source, 0 the first
 
@@ -56,6 +57,20 @@ def row_errors(incoming: Incoming) -> RowErrors:
             if wrong is not None and row not in errors:
                 errors[row] = FilterError(filters[row].as_py() or "", wrong)
     return errors
+
+
+def settle_paces(incoming: Incoming, errors: RowErrors) -> Incoming:
+    """The same rows with their paces as they are kept. Adds to `errors` those that can't be."""
+    if incoming.paces is None:
+        return incoming
+    settled: list[str | None] = incoming.paces.to_pylist()
+    for row in np.flatnonzero(_mask(incoming.paces.is_valid())).tolist():
+        pace, text = settled[row], incoming.filters[row].as_py() or ""
+        try:
+            settled[row] = pace_text(pace or "", text)
+        except RegistryError as error:
+            errors.setdefault(row, FilterError(text, str(error)))
+    return incoming.with_paces(pa.chunked_array([pa.array(settled, pa.string())]))
 
 
 def _add_key_errors(

@@ -6,7 +6,7 @@ read is one transaction, so what it gives is one state of the registry, at one s
 
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 
@@ -18,7 +18,8 @@ from penstock.base.errors import RegistryError
 from penstock.matching.subscription_rows import Changes, Rows
 from penstock.registry.bad_rows import BadRow
 from penstock.registry.databases import Database
-from penstock.registry.details import bad_details, find_details, read_details
+from penstock.registry.details import bad_details, find_details, read_details, read_paces
+from penstock.registry.held_back import keep_held, read_held
 from penstock.registry.history import Ended, find_end
 from penstock.registry.queries import (
     Head,
@@ -157,6 +158,22 @@ class Store:
         with self.reading() as connection:
             wanted = select(resyncs.c.id).where(number > after, number <= until)
             return set(connection.scalars(wanted))
+
+    def paces(self) -> list[tuple[int, str, str]]:
+        """Of all subscriptions that have a pace: id, pace and text."""
+        with self.reading() as connection:
+            return read_paces(connection)
+
+    def held(self, ids: Sequence[int]) -> dict[int, int]:
+        """What pipelines have held back of some subscriptions: those of which they have."""
+        with self.reading() as connection:
+            return read_held(connection, np.array(ids, np.int64))
+
+    def note_held(self, pipeline: str, held: Mapping[int, int], now: int) -> None:
+        """Note what a pipeline has held back in all of some subscriptions."""
+        self._check_open()
+        with self.database.writing() as connection:
+            keep_held(self.database, connection, pipeline, held, now)
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:

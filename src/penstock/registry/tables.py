@@ -9,12 +9,15 @@
     penstock_costs           of subscriptions that cost something: id, cost
     penstock_set_aside       id, subscriber, filter, reason, time
     penstock_resyncs         of subscriptions that were to be sent everything again: id, sequence
-    penstock_details         of subscriptions that have an external id or metadata: id, source, external, metadata
+    penstock_details         of subscriptions that have an external id, metadata or a pace: id, source, external,
+                             described (the metadata), pace
+    penstock_held            what pipelines have held back of paced subscriptions: id, pipeline, held, time
     penstock_history         how subscriptions ended: id, subscriber, filter, how, reason, time
 
-Each but that of resyncs has a `checksum` besides, of all that a row says: `checksums` for subscriptions, costs and
-details, `checked_files` for the others. A resync that isn't as it was written harms nobody: a view is sent once too
-often, or its owner asks again. A registry of an earlier format is brought to this one by `upgrades`.
+Each but those of resyncs and of what was held has a `checksum` besides, of all that a row says: `checksums` for
+subscriptions, costs and details, `checked_files` for the others. A resync that isn't as it was written harms nobody: a
+view is sent once too often, or its owner asks again; and what was held is only
+shown. A registry of an earlier format is brought to this one by `upgrades`.
 
 Every change of a subscription (added, renewed, resynced, removed) takes the next number from
 `penstock_registry.sequence` in the transaction that makes it, and leaves that number in the subscription's row. So the
@@ -46,7 +49,7 @@ from sqlalchemy import (
     text,
 )
 
-FORMAT = 4
+FORMAT = 5
 """Number of this layout. A change of it needs a step in `upgrades`."""
 
 metadata = MetaData()
@@ -126,9 +129,25 @@ details = Table(
     _id(),
     Column("source", Text),
     Column("external", Text),
-    _needed("metadata", Text),
+    Column("described", Text, key="metadata", nullable=False),
+    Column("pace", Text),
     _checksum(),
     Index("penstock_details_external", "source", "external", unique=True),
+)
+Index(
+    "penstock_details_pace",
+    details.c.id,
+    sqlite_where=details.c.pace.is_not(None),
+    postgresql_where=details.c.pace.is_not(None),
+)
+
+held = Table(
+    "penstock_held",
+    metadata,
+    _id(),
+    Column("pipeline", Text, primary_key=True),
+    _needed("held", BigInteger),
+    _needed("time", BigInteger),
 )
 
 history = Table(

@@ -39,7 +39,7 @@ from penstock.registry.queries import (
 )
 from penstock.registry.records import Details, Record
 from penstock.registry.statements import Statement
-from penstock.registry.tables import costs, details, registry, resyncs, subscriptions
+from penstock.registry.tables import costs, details, held, registry, resyncs, subscriptions
 
 ASSIGNED_BELOW = 2**62
 """Ids that the registry assigns stay below this. Loaded ids may be any int64."""
@@ -74,7 +74,7 @@ _remove = (
 )
 _forget_one = {
     table: Statement(delete(table).where(table.c.id == bindparam("gone")))
-    for table in (subscriptions, costs, details, resyncs)
+    for table in (subscriptions, costs, details, held, resyncs)
 }
 _count = Statement(
     update(registry).values(
@@ -237,7 +237,7 @@ class Turn:
 
     def _forget_beside(self, ids: Ids) -> None:
         """Delete what other tables know of subscriptions."""
-        for table in (costs, resyncs, details):
+        for table in (costs, resyncs, details, held):
             self._forget(table, ids)
 
     def _forget(self, table: Table, ids: Ids) -> None:

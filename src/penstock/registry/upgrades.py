@@ -162,5 +162,27 @@ def _add_details(database: Database, connection: Connection) -> None:
     _set_format(connection, 4)
 
 
-_STEPS: dict[int, UpgradeStep] = {1: _add_checksums, 2: _add_resyncs, 3: _add_details}
+# --- 4 to 5: paces ------------------------------------------------------------------------------
+
+
+def _add_paces(database: Database, connection: Connection) -> None:
+    """Details get a pace. A column of theirs is renamed, as whoever writes them without it would lose paces."""
+    key = "INTEGER" if connection.dialect.name == "sqlite" else "BIGINT"
+    for words in (
+        "ALTER TABLE penstock_details RENAME COLUMN metadata TO described",
+        "ALTER TABLE penstock_details ADD COLUMN pace TEXT",
+        "CREATE INDEX penstock_details_pace ON penstock_details (id) WHERE pace IS NOT NULL",
+        f"CREATE TABLE penstock_held (id {key} NOT NULL, pipeline TEXT NOT NULL, held BIGINT NOT NULL, "
+        "time BIGINT NOT NULL, PRIMARY KEY (id, pipeline))",
+    ):
+        connection.execute(text(words))
+    _set_format(connection, 5)
+
+
+_STEPS: dict[int, UpgradeStep] = {
+    1: _add_checksums,
+    2: _add_resyncs,
+    3: _add_details,
+    4: _add_paces,
+}
 """By the format that a step starts from."""

@@ -87,8 +87,11 @@ class DocumentBatches(MicroBatches):
         )
         name = self._name(frame, pin, query).alias("name")
         records = choose_columns(frame, self.document, self.id, name)
-        told = StructType([*NAMED_READERS, told_of_documents(self.id_type)])
+        told = StructType([*NAMED_READERS, self._told()])
         return TaskRows(records, work.run, told)
+
+    def _told(self) -> StructField:
+        return told_of_documents(self.id_type)
 
     def _name(self, frame: DataFrame, pin: Pin, query: str) -> Column:
         """What a document's notifications are called by: its place at the source, else its content and micro-batch."""
