@@ -55,6 +55,8 @@ def asked_attributes(
     They are if nothing is spared by less: every column that can be long is looked at. They are also if filters call
     operators, unless `operators` says that these are welcome.
     """
+    if not any(_can_be_long(field.dataType) for field in schema.fields):
+        return None
     plans = [layer.plan for layer in open_layers(work.ref)]
     if not operators and any(plan.operators is not None for plan in plans):
         return None
