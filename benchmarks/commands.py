@@ -322,6 +322,9 @@ def pipeline(
     events: Annotated[str, typer.Option(metavar="NUMBER", help="Events in a micro-batch.")] = str(
         settings.PIPELINE_EVENTS
     ),
+    payload: Annotated[
+        int, typer.Option(metavar="BYTES", min=1, help="What no filter looks at, of an event.")
+    ] = settings.PIPELINE_PAYLOAD,
     kafka: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="A broker.", rich_help_panel=SPARK)
     ] = None,
@@ -336,7 +339,8 @@ def pipeline(
     """Run whole pipelines, files in and files out, beside what a Spark user would write.
 
     Events a second after each step, so that it shows where the time goes
-    (throughput), the latency from publication to the sink at half load
+    (throughput), the same with a payload that is or isn't handed to Python
+    (payload), the latency from publication to the sink at half load
     (latency), changes of tables (changes) and documents (documents) a second.
     Without --subscriptions: 1K, 100K and 1M; changes get at most 100K,
     documents at most 10K. Only if asked for, events from a broker (kafka).
@@ -353,7 +357,7 @@ def pipeline(
     chosen = _among(_split(workload) or settings.PIPELINE_WORKLOADS, WORKLOADS, "--workload")
     sizes = [_size(text) for text in _split(subscriptions)] or list(settings.PIPELINE_SIZES)
     with _spark(master, {} if jars is None else {"spark.jars": jars}) as session:
-        work = Work(session, chosen, sizes, _size(events), kafka)
+        work = Work(session, chosen, sizes, _size(events), kafka, payload)
         _run(BENCHMARK, names, work, out, as_json)
 
 

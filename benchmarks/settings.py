@@ -23,6 +23,7 @@ PIPELINE_SIZES = (1_000, 100_000, 1_000_000)  # subscriptions
 PIPELINE_WORKLOADS = ("equality-1000", "stock")
 PIPELINE_EVENTS = 500_000  # in a micro-batch
 PIPELINE_BATCHES = 3
+PIPELINE_PAYLOAD = 1_024  # bytes of an event that no filter looks at
 PIPELINE_SECONDS = 20.0  # of publishing at half load
 PIPELINE_PATTERNS = 10_000  # at most
 PIPELINE_DOCUMENTS = 200  # in a micro-batch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from benchmarks import settings
 from benchmarks.benchmark import Benchmark, Section, Step
 from benchmarks.joins import on_spark as changes_on_spark
-from benchmarks.pipeline import documents, kafka, latency, throughput
+from benchmarks.pipeline import documents, kafka, latency, payload, throughput
 from penstock.base.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class Work:
     subscriptions: Sequence[int]
     events: int
     kafka: str | None = None  # servers
+    payload: int = settings.PIPELINE_PAYLOAD  # bytes of an event that no filter looks at
 
 
 def _throughput(work: Work, step: Step) -> Section:
@@ -33,6 +34,13 @@ def _throughput(work: Work, step: Step) -> Section:
 def _latency(work: Work, step: Step) -> Section:
     return latency.measure(
         work.spark, work.workloads[0], work.subscriptions, settings.PIPELINE_SECONDS, step
+    )
+
+
+def _payload(work: Work, step: Step) -> Section:
+    scale = throughput.Scale(settings.PIPELINE_BATCHES, work.events)
+    return payload.measure(
+        work.spark, work.workloads, work.subscriptions, scale, work.payload, step
     )
 
 
@@ -61,6 +69,7 @@ BENCHMARK: Benchmark[Work] = Benchmark(
     about="Files in, files out, through Structured Streaming.",
     experiments={
         "throughput": _throughput,
+        "payload": _payload,
         "latency": _latency,
         "changes": _changes,
         "documents": _documents,

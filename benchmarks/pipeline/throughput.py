@@ -15,7 +15,7 @@ The rate is that of all micro-batches but the first two, in which Spark and kern
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,11 @@ import pyarrow.parquet as pq
 
 from benchmarks.benchmark import Section, Step
 from benchmarks.matching.on_spark import FrozenSource, cached
-from benchmarks.plots import Plot, finish_axes
+from benchmarks.plots import Plot
 from benchmarks.sheets import Sheet, format_figure, format_verdict
 from benchmarks.streams import WARM_UP, measure_batches
 from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.workloads.workload import Join
 from penstock.delivery import AT_LEAST_ONCE, Batch, FileSink
 from penstock.delivery.task_rows import Batches, TaskRows
 from penstock.pipeline import Pipeline
@@ -50,7 +51,12 @@ JOIN = "spark join"
 GOALS = {("equality-1000", 100_000): 150_000, ("stock", 100_000): 40_000}
 """Events a second on two cores."""
 
-_PAIRS_OF_A_JOIN = 1e9  # of an event and a rule: what a join gets to do in a micro-batch
+_ROOM_FOR_A_FIGURE = 6.0  # % of a bar
+_PAIRS_OF_A_PILOT = 1e8  # of an event and a rule: what a join gets to do first
+_MORE, _SECONDS = (
+    10.0,
+    10.0,
+)  # how many times as much in a micro-batch then, unless that took longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +125,13 @@ class Trial:
             case "to Python":
                 return self._passed(side, self._stream(_hand_over))
             case "matching":
-                return self._pipeline(side, CountingSink())
+                return self.deliver(side, CountingSink())
             case "sink":
-                return self._pipeline(side, FileSink(str(self._folder / "out")))
+                return self.deliver(side, FileSink(str(self._folder / "out")))
         return self._join()
 
-    def _pipeline(self, side: str, sink: "Sink") -> Passed:
+    def deliver(self, side: str, sink: "Sink") -> Passed:
+        """All events through a pipeline to a sink."""
         running = Pipeline(
             events=events_in(self._spark, self._folder / "events"),
             subscriptions=self._source,
@@ -147,24 +154,32 @@ class Trial:
             return started
 
     def _join(self) -> Passed:
-        """A broadcast join of the stream with the rules, over as few events as it can manage."""
+        """A broadcast join of the stream with the rules, over as many events as it can manage in some seconds."""
         join = self._workload.join()
         rules = {name: cached(self._spark, table) for name, table in join.rules.items()}
         for name, frame in rules.items():
             frame.createOrReplaceTempView(name)
-        most = int(_PAIRS_OF_A_JOIN / len(self._workload.rows))
-        events = self._workload.events.slice(0, max(100, most))
-        few = join.events(events)
-        write_files(self._folder / "few", few.to_batches()[:1] * (WARM_UP + 1))
+        few = max(100, int(_PAIRS_OF_A_PILOT / len(self._workload.rows)))
+        found = self._joined(join, few)
+        more = int(few * min(_MORE, _SECONDS / found.seconds))
+        if few < more and few < self._workload.events.num_rows:
+            found = self._joined(join, more)
+        for frame in rules.values():
+            frame.unpersist(blocking=True)
+        return found
+
+    def _joined(self, join: Join, most: int) -> Passed:
+        """The join of at most so many events."""
+        events = self._workload.events.slice(0, most)
+        folder = f"{most} events"
+        write_files(self._folder / folder, join.events(events).to_batches()[:1] * (WARM_UP + 1))
         counts = []
 
         def count(frame: "DataFrame", _: int) -> None:
             frame.createOrReplaceTempView("events")
             counts.append(int(frame.sparkSession.sql(join.query).collect()[0].n))
 
-        query = self._stream(count, "few")
-        for frame in rules.values():
-            frame.unpersist(blocking=True)
+        query = self._stream(count, folder)
         return self._passed(JOIN, query, counts[-1], events.num_rows)
 
     def _passed(
@@ -276,19 +291,46 @@ def _trials(found: Sequence[Passed]) -> list[tuple[str, int]]:
 
 
 def _plot(found: Sequence[Passed]) -> Plot:
-    return Plot(partial(_paint, found), size=(8, 1 + 0.7 * len(_trials(found))))
+    return Plot(partial(_paint, found), size=(9, 1.8 + 0.55 * len(_trials(found))))
 
 
 def _paint(found: Sequence[Passed], all_axes: "Sequence[Axes]") -> None:
-    """What each step adds to the time of an event."""
+    """What share of an event's time each step has: bars are as long as each other, the microseconds stand in them."""
     (axes,) = all_axes
     trials = _trials(found)
-    before = [0.0] * len(trials)
-    labels = [f"{workload}, {subscriptions:,}" for workload, subscriptions in trials]
+    rates = {(one.workload, one.subscriptions, one.side): one.rate for one in found}
+    micros = [_micros(rates, trial) for trial in trials]
+    rows = range(len(trials))
+    left = [0.0] * len(trials)
     for side in SIDES:
-        until = [1e6 / one.rate for one in found if one.side == side]
-        widths = [max(0.0, now - then) for now, then in zip(until, before, strict=True)]
-        axes.barh(labels, widths, left=before, label=side)
-        before = [max(now, then) for now, then in zip(until, before, strict=True)]
-    axes.set_xlabel("µs an event")
-    finish_axes(axes)
+        width = [100 * own[side] / sum(own.values()) for own in micros]
+        axes.barh(rows, width, left=left, label=side)
+        for row in rows:
+            if width[row] > _ROOM_FOR_A_FIGURE:
+                middle = left[row] + width[row] / 2
+                figure = format_figure(micros[row][side])
+                axes.text(middle, row, figure, ha="center", va="center", color="white", size=8)
+        left = [start + own for start, own in zip(left, width, strict=True)]
+    for row, (own, trial) in enumerate(zip(micros, trials, strict=True)):
+        join = format_figure(1e6 / rates[*trial, JOIN])
+        total = f" {format_figure(sum(own.values()))} µs\n (Spark's join: {join})"
+        axes.text(100, row, total, va="center", size=8)
+    axes.set_yticks(rows, [f"{name}\n{count:,} subscriptions" for name, count in trials], size=8)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 122)
+    axes.set_xticks(range(0, 101, 20))
+    axes.set_xlabel("% of the time of an event, with the microseconds of each step")
+    title = "Where the time goes, from a file of events to a file of notifications"
+    axes.set_title(title, size=10, pad=30)  # above the legend
+    axes.legend(fontsize="small", ncols=len(SIDES), loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+
+def _micros(
+    rates: Mapping[tuple[str, int, str], float], trial: tuple[str, int]
+) -> dict[str, float]:
+    """The microseconds that each step adds. What is within the noise is nothing, not less."""
+    found, before = {}, 0.0
+    for side in SIDES:
+        now = max(before, 1e6 / rates[*trial, side])
+        found[side], before = now - before, now
+    return found

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.benchmark import Findings
-from benchmarks.pipeline import documents, latency
+from benchmarks.pipeline import documents, latency, payload
 from benchmarks.pipeline.benchmark import BENCHMARK, Work
 from benchmarks.pipeline.throughput import JOIN, SIDES, Scale, measure
 from penstock.base.errors import PenstockError
@@ -31,6 +31,13 @@ def test_every_side_has_the_same_events_and_notifications(spark, tmp_path):
         "pipeline-throughput.png",
         "pipeline.md",
     }
+
+
+def test_a_payload_makes_no_difference_to_who_is_told(spark):
+    """Whole events or attributes only, as rows or as files: the same notifications, of two micro-batches."""
+    carried = payload.measure(spark, ["stock"], [300], Scale(2, 400), 20, quiet).figures
+    assert [one.sink for one in carried] == ["rows", "files"]
+    assert carried[0].notifications == carried[1].notifications > 0
 
 
 def test_latency_and_documents_are_sections(spark, monkeypatch):

@@ -11,8 +11,9 @@ import penstock
 from penstock.base.errors import PipelineError, SchemaError, SubscriptionErrors
 from penstock.matching import SnapshotStore
 from penstock.matching.layers import MOST_PAIRS
-from penstock.pipeline import frames
-from penstock.pipeline.frames import Form, match
+from penstock.pipeline import frames, match_work
+from penstock.pipeline.frames import match
+from penstock.pipeline.match_work import Form
 
 pytestmark = pytest.mark.spark
 
@@ -176,19 +177,19 @@ class TestFanOut:
         return SnapshotStore(tmp_path).publish(registry, {"price": "double"}).ref
 
     def run(self, ref, form, *batches):
-        return frames.MatchWork(ref, None, form, "auto").run(batches)
+        return match_work.MatchWork(ref, None, form, "auto").run(batches)
 
     def test_pairs_leave_in_batches_of_bounded_size(self, ref):
         events = pa.record_batch({"price": np.arange(500, dtype=float)})
         sizes = [batch.num_rows for batch in self.run(ref, Form.PAIRS, events)]
         assert sum(sizes) == 500 * self.SUBSCRIBERS
-        assert max(sizes) <= frames._PAIRS
+        assert max(sizes) <= match_work._PAIRS
 
     def test_wide_events_leave_in_smaller_batches(self, ref):
         wide = pa.record_batch({"price": [1.0] * 4, "body": ["x" * 20_000] * 4})
         sizes = [batch.num_rows for batch in self.run(ref, Form.PAIRS, wide)]
         assert sum(sizes) == 4 * self.SUBSCRIBERS
-        assert max(sizes) * 20_000 <= frames._BYTES
+        assert max(sizes) * 20_000 <= match_work._BYTES
 
     def test_one_large_event_among_many_small_ones_leaves_in_batches_of_its_own(self, ref):
         """Not only the average event is bounded: each pair of the large one carries it whole."""
@@ -199,7 +200,7 @@ class TestFanOut:
             bytes_, pairs = max(bytes_, batch.nbytes), pairs + batch.num_rows
             if pairs > 60 * self.SUBSCRIBERS:
                 break
-        assert bytes_ <= 2 * frames._BYTES
+        assert bytes_ <= 2 * match_work._BYTES
 
     @pytest.mark.parametrize("form", Form)
     def test_quiet_events_before_do_not_make_parts_larger(self, ref, form):
@@ -211,7 +212,7 @@ class TestFanOut:
             here = batch.num_rows if form is Form.PAIRS else len(batch["subscriptions"].values)
             most, pairs = max(most, here), pairs + here
         assert pairs == 2_000 * self.SUBSCRIBERS
-        assert most <= (frames._PAIRS if form is Form.PAIRS else MOST_PAIRS)
+        assert most <= (match_work._PAIRS if form is Form.PAIRS else MOST_PAIRS)
 
     def test_the_slices_of_a_batch_put_together_are_the_batch(self, ref):
         events = pa.record_batch({"price": np.arange(-5000, 5000, dtype=float)})

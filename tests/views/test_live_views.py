@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.views import live_views
 from penstock.views.choosing.capacities import UNLIMITED
+from penstock.views.designing import Planning, plan_views
 from penstock.views.dissemination import Dissemination
 from penstock.views.documents.xml_documents import read_xml
 from penstock.views.live_views import LiveOptions, LiveViews
@@ -82,13 +83,20 @@ def test_whatever_comes_and_goes(tmp_path, data):
     )
     pool = draw(related_patterns(views=9))
     live, asked = LiveViews(options), dict[int, TreePattern]()
+    planning: Planning | None = None  # begun, and not taken over yet
     for _ in range(draw(st.integers(1, 6))):
         gone = draw(st.sets(st.sampled_from(sorted(asked)), max_size=3)) if asked else set()
         come = draw(st.dictionaries(st.integers(0, 15), st.sampled_from(pool), max_size=6))
         asked = {sid: pattern for sid, pattern in asked.items() if sid not in gone} | come
         before = dict(live.refused)
         with planned_often(draw(st.booleans())):
-            refused = live.update({sid: pattern_text(p) for sid, p in come.items()}, gone)
+            texts = {sid: pattern_text(p) for sid, p in come.items()}
+            refused = live.update(texts, gone, later=draw(st.booleans()))
+            if planning is not None and draw(st.booleans()):
+                live.take_over(planning, planning.run() if planning.numbers else {})
+                planning = None
+            elif planning is None and live.waits_for_plan:
+                planning = live.planning()
         assert refused.items() <= live.refused.items()
         assert live.refused.keys() - before.keys() <= refused.keys()
         there = {sid: pattern for sid, pattern in asked.items() if sid not in live.refused}
@@ -289,7 +297,7 @@ def test_a_plan_that_options_forbid_is_made_anew():
 
 def test_a_plan_of_nobody_goes_by_the_numbers_of_its_rows():
     """As one that `penstock plan` has written; no views, no rows."""
-    plan = live_views.plan_views([ITEMS, ACME], LiveOptions()).plan
+    plan = plan_views([ITEMS, ACME], LiveOptions()).plan
     live = LiveViews.of(plan)
     assert feeds(live) == {0: set(), 1: {0}}
     empty = LiveViews.of(LiveViews().plan()).plan()
@@ -300,7 +308,7 @@ def test_a_plan_of_nobody_goes_by_the_numbers_of_its_rows():
 
 def test_a_plan_with_a_text_that_is_no_pattern_is_refused():
     """Whoever wrote it, it can't go on."""
-    plan = live_views.plan_views([ITEMS, ACME]).plan
+    plan = plan_views([ITEMS, ACME]).plan
     with pytest.raises(live_views.PenstockError, match="view 1 can't be read: the pattern breaks"):
         LiveViews.of(replace(plan, texts=(ITEMS, "//")))
 

@@ -53,11 +53,11 @@ class MatchJob:
 
     def match(self, frame: "DataFrame", ref: "SnapshotRef", reads: "AnyPath | None") -> "DataFrame":
         """The matches of events; `reads` is a folder in which tasks say how many they have read."""
-        from penstock.pipeline.frames import MatchOptions, match_rows, plan_match
+        from penstock.pipeline.frames import MatchOptions, plan_match, run_plan
 
         options = MatchOptions(self.explode, self.engine, self.strategy, False, self.operators)
         work = plan_match(frame, ref, options)
-        return match_rows(frame, replace(work, reads=None if reads is None else str(reads))).frame()
+        return run_plan(frame, replace(work, reads=None if reads is None else str(reads)))
 
 
 # --- steps --------------------------------------------------------------------------------------

@@ -18,11 +18,15 @@ TaskWork = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class TaskRows:
-    """What tasks make of records; `schema` says what the rows are like."""
+    """What tasks make of records; `schema` says what the rows are like.
+
+    `by_column` is another way to the same DataFrame, if there is one: records aren't handed to Python whole on it.
+    """
 
     records: DataFrame
     work: TaskWork
     schema: StructType
+    by_column: Callable[[], DataFrame] | None = None
 
     def then(self, work: TaskWork, schema: StructType) -> "TaskRows":
         """The same, with more to be done to the rows."""
@@ -31,6 +35,8 @@ class TaskRows:
 
     def frame(self) -> DataFrame:
         """The rows as a DataFrame."""
+        if self.by_column is not None:
+            return self.by_column()
         records, work, names = self.records, self.work, self.records.columns
         if any(mark in name for name in names for mark in ".`"):
             # Spark takes such a name for a path when it hands columns to Python: give them by number.

@@ -1,7 +1,7 @@
 """Micro-batches of events: matched with the filters of a registry."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -15,9 +15,12 @@ from penstock.delivery.task_rows import Batches, TaskRows
 from penstock.language import Schema
 from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotRef, SnapshotStore
-from penstock.pipeline.equal_keys import EqualKeys
+from penstock.pipeline.asked_attributes import EARLIER, FOUND, asked_attributes, with_found
+from penstock.pipeline.dead_letter_files import count_dead_letters
+from penstock.pipeline.equal_keys import EqualKeys, numbered_key
 from penstock.pipeline.feedback import gather_learned
-from penstock.pipeline.frames import Form, MatchWork, match_rows, snapshot_store
+from penstock.pipeline.frames import snapshot_store
+from penstock.pipeline.match_work import Form, MatchWork, match_rows
 from penstock.pipeline.metrics import Errors
 from penstock.pipeline.micro_batches import SNAPSHOTS_KEPT, MicroBatches, log
 from penstock.pipeline.operator_calls import read_calls
@@ -26,6 +29,8 @@ from penstock.pipeline.running_costs import RunningCosts, cost_folder
 from penstock.pipeline.sources import KEY
 from penstock.pipeline.wanted_events import WantedEvents
 from penstock.registry.kinds import FILTER
+
+_IN_PART = "in-part"  # where failures are left by workers that were handed a part of each event
 
 
 @dataclass(kw_only=True)
@@ -59,8 +64,18 @@ class EventBatches(MicroBatches):
     def _match(
         self, frame: DataFrame, pin: Pin, query: str, failures: AnyPath, *, isolate: bool
     ) -> TaskRows:
-        key = event_key(self.schema, self.event_id, frame.columns, pin.batch)
-        work = MatchWork(
+        work = self._work(pin, failures, isolate)
+        whole = self._match_whole(frame, work, pin, query)
+        asked = asked_attributes(work, self.schema, operators=False)
+        if asked is None:
+            return whole
+        part = replace(work, failure_folder=str(failures / _IN_PART))
+        return replace(
+            whole, by_column=lambda: self._match_by_column(frame, part, asked, pin, query)
+        )
+
+    def _work(self, pin: Pin, failures: AnyPath, isolate: bool) -> MatchWork:
+        return MatchWork(
             pin.snapshot,
             pin.now,
             Form.READERS,
@@ -71,12 +86,55 @@ class EventBatches(MicroBatches):
             failure_folder=str(failures),
             costs=cost_folder(pin.snapshot, pin.batch),
         )
-        events = [quote_name(name) for name in self.schema.names]
-        name = _digest(f"'{query}'", key) + f" AS {quote_name(KEY)}"
+
+    def _match_whole(self, frame: DataFrame, work: MatchWork, pin: Pin, query: str) -> TaskRows:
+        """Workers are handed whole events."""
+        events = [quote_name(column) for column in self.schema.names]
         told = StructType([*NAMED_READERS, self._told()])
-        by_content = self.event_id is None and KEY not in frame.columns
-        tell = _tell_apart if by_content else _tell
-        return match_rows(frame.selectExpr(*events, name), work).then(tell, told)
+        name = f"{self._name(frame, pin, query)} AS {quote_name(KEY)}"
+        rows = match_rows(frame.selectExpr(*events, name), work)
+        return rows.then(_tell_apart if self._by_content(frame) else _tell, told)
+
+    def _match_by_column(
+        self, frame: DataFrame, work: MatchWork, asked: Sequence[str], pin: Pin, query: str
+    ) -> DataFrame:
+        """The same, where workers are handed the attributes that filters ask for. Names are made of what matches."""
+        by_content = self._by_content(frame)
+        content = f"xxhash64({_content(self.schema)})" if by_content else None
+        if by_content:  # here, since behind Python Spark may be reading another file already
+            frame = frame.selectExpr("*", f"{_PLACE} AS {_READ_AT}")
+        found = with_found(frame, work, asked, content)
+        event = ", ".join(quote_name(column) for column in self.schema.names)
+        readers = [f"{FOUND}.{column}" for column in READERS]
+        earlier = f"{FOUND}.{EARLIER.name}" if by_content else f"0 AS {EARLIER.name}"
+        rows = found.where(f"size({readers[0]}) > 0").selectExpr(
+            f"{self._name(frame, pin, query)} AS {ID}",
+            *readers,
+            f"struct({event}) AS {EVENT}",
+            earlier,
+        )
+        own = numbered_key(ID, EARLIER.name) if by_content else ID
+        return rows.selectExpr(f"{own} AS {ID}", *READERS, EVENT)
+
+    def _find_failures(
+        self, frame: DataFrame, pin: Pin, query: str, failures: AnyPath, *, isolate: bool
+    ) -> None:
+        """Events that can't be matched were seen in part: see them again, whole, as dead letters have them."""
+        if not count_dead_letters([failures / _IN_PART]):
+            return
+        work = replace(self._work(pin, failures, isolate), costs=None)  # they are counted
+        events = self._good(self._wanted(frame, pin))
+        rows = self._match_whole(events, work, pin, query).frame()
+        rows.write.format("noop").mode("overwrite").save()
+
+    def _name(self, frame: DataFrame, pin: Pin, query: str) -> str:
+        """What the notifications of an event are called by, in SQL."""
+        key = event_key(self.schema, self.event_id, frame.columns, pin.batch)
+        return _digest(f"'{query}'", key)
+
+    def _by_content(self, frame: DataFrame) -> bool:
+        """Whether events are known by their content only."""
+        return self.event_id is None and KEY not in frame.columns
 
     def _told(self) -> StructField:
         return StructField(EVENT, self.schema)
@@ -125,6 +183,7 @@ def _tell_apart(batches: Batches) -> Iterator[pa.RecordBatch]:
         yield rows if keys is None else rows.set_column(0, ID, keys)
 
 
+_READ_AT = "_penstock_place"
 _PLACE = (
     "CASE WHEN input_file_name() = '' THEN cast(spark_partition_id() AS string) "
     "ELSE concat_ws(' ', input_file_name(), input_file_block_start()) END"
@@ -144,13 +203,17 @@ def event_key(schema: StructType, event_id: str | None, columns: list[str], batc
 
     It is SQL: the same of column functions would ask the JVM some hundred things in every micro-batch.
     """
-    content = f"to_json(struct({', '.join(map(quote_name, schema.names))}))"
-    key = _digest("'row'", f"'{batch}'", content, _PLACE)
+    place = _READ_AT if _READ_AT in columns else _PLACE
+    key = _digest("'row'", f"'{batch}'", _content(schema), place)
     if KEY in columns:
         key = f"coalesce(concat('at ', {quote_name(KEY)}), {key})"
     if event_id is not None:
         key = f"coalesce(concat('id ', cast({quote_path(event_id)} AS string)), {key})"
     return key
+
+
+def _content(schema: StructType) -> str:
+    return f"to_json(struct({', '.join(map(quote_name, schema.names))}))"
 
 
 def _digest(*parts: str) -> str:

@@ -58,6 +58,7 @@ log = logging.getLogger("penstock.pipeline")
 
 UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts if a sink can't tell whether it ran
 _PRUNE_EVERY = 10  # micro-batches
+_FEW_READERS = 0.25  # notifications a record, up to which Spark writes what tasks could: most records stay in the JVM
 SNAPSHOTS_KEPT = 10  # besides those that are still needed
 _NO_DIGESTS = (
     "its pace asks for digests, which this pipeline doesn't send: give it digests: 1 minute"
@@ -74,7 +75,12 @@ class _State:
     stale: str | None = None
     paces_of: int | None = None  # the change of the registry whose paces are written down
     unpaced: bool = False  # and whether there are none
+    few_readers: bool = False  # of the micro-batch before: see `_FEW_READERS`
     kept: dict[str, Any] = field(default_factory=dict)  # by a kind, for itself
+
+    def note_readers(self, counts: Mapping[str, Any] | None) -> None:
+        if counts and counts["published"]:
+            self.few_readers = counts["notifications"] <= _FEW_READERS * counts["published"]
 
 
 @dataclass(kw_only=True)
@@ -107,9 +113,7 @@ class MicroBatches(ABC):
             self._restore(pin)
         counted = _Counts()
         failures = next_run(failure_folder(pin.snapshot, number))
-        records = counted.records(self._wanted(frame, pin), self._times())
-        if self.records is not None:
-            records = records.where(F.col(REASON).isNull()).drop(REASON, RAW)
+        records = self._good(counted.records(self._wanted(frame, pin), self._times()))
         found = self._match(records, pin, query, failures, isolate=tried > 0)
         paced = self._pace(found, pin)
         try:
@@ -121,9 +125,11 @@ class MicroBatches(ABC):
         done = utc_now()
         self._note_held(query, pin, paced)
         self._judge_costs(pin, counts)
+        self._state.note_readers(counts)
         if counts is None:
             # The sink had it: what failed is in the files of the run that wrote it, which is the last one.
             failures = last_run(failures.parent) or failures
+        self._find_failures(frame, pin, query, failures, isolate=tried > 0)
         failed = self._dead_letters(frame, pin, query, counts, failures)
         figures = self._figures(pin, failures)
         forget_failures(failures.parent)
@@ -169,6 +175,11 @@ class MicroBatches(ABC):
     def _wanted(self, frame: DataFrame, pin: Pin) -> DataFrame:
         """What is read of a micro-batch."""
         return frame
+
+    def _find_failures(  # noqa: B027
+        self, frame: DataFrame, pin: Pin, query: str, failures: AnyPath, *, isolate: bool
+    ) -> None:
+        """Leave the records that failed in `failures`, as far as matching hasn't."""
 
     def _times(self) -> str | None:
         """The column that says when something was published."""
@@ -250,9 +261,15 @@ class MicroBatches(ABC):
                 "micro-batch %d: can't note what paces have held back: %s", pin.batch, error
             )
 
+    def _good(self, records: DataFrame) -> DataFrame:
+        """Records without the bad ones."""
+        if self.records is None:
+            return records
+        return records.where(F.col(REASON).isNull()).drop(REASON, RAW)
+
     def _deliver(self, found: TaskRows, batch: Batch, counted: "_Counts") -> dict[str, Any] | None:
         """Give the sink a micro-batch; what was counted meanwhile, None if the sink had it."""
-        if self.outlet.writes_in_tasks:
+        if self.outlet.writes_in_tasks and not (found.by_column and self._state.few_readers):
             return counted.get_with(
                 self.outlet.write_in_tasks(self.shape.in_tasks(found, self.kind), batch)
             )

@@ -33,15 +33,8 @@ from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotRef
 from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
-from penstock.pipeline.frames import (
-    Form,
-    MatchWork,
-    added_columns,
-    check_columns,
-    operators_of,
-    pin,
-    scratch_folder,
-)
+from penstock.pipeline.frames import check_columns, operators_of, pin, scratch_folder
+from penstock.pipeline.match_work import Form, MatchWork, added_columns
 from penstock.pipeline.session import is_connect
 from penstock.registry import Subscriptions
 

@@ -120,6 +120,25 @@ def plan_views(
     return Design(plan, embedding, graph, choice, shortened, clock.seconds)
 
 
+@dataclass(frozen=True)
+class Planning:
+    """All views of a moment by number, to be planned while others come and go; how much had changed until then."""
+
+    numbers: tuple[int, ...]
+    texts: tuple[str, ...]
+    wishes: Wishes
+    samples: Documents | None
+    changes: int
+
+    def run(self) -> dict[int, list[int]]:
+        """For each view the views that feed it, none if the source does. PenstockError if there is no such plan."""
+        plan = plan_views(self.texts, self.wishes, self.samples).plan
+        return {
+            number: [self.numbers[used] for used in plan.inputs(row)]
+            for row, number in enumerate(self.numbers)
+        }
+
+
 def measure_views(patterns: Sequence[TreePattern], documents: Documents | None) -> ViewStatistics:
     """Tuples and bytes per document of each view, on samples or by its returned attributes."""
     if documents is not None:

@@ -6,9 +6,15 @@
     all       planned by the program and LOGA (`designing`) after many changes (`base.growth`), when very many views
               come at once, and when the source is full
 
+Whoever can't wait for a plan of all asks for it `later`: views that come are fed one by one, or, if there are very many
+of them, from the source, and `planning` is to be run aside. What it gives is taken over by the views that are there
+then. That is so as long as the source has room for all: whether a subscription is served must not depend on how fast
+somebody plans.
+
 The configuration is all that is kept (`choosing.running`); rewritings are looked for when they are needed, among the
 views that have room then (`rewriting.view_index`). A plan says all of it: `LiveViews.of` a plan goes on as the views
-that it was made from. The same changes lead to the same plan, unless planning all runs out of its seconds.
+that it was made from. The same changes lead to the same plan, unless planning all runs out of its seconds, or is left
+for later.
 
 Subscriptions with equal patterns are one view. One that can't be read or fed is refused, alone; those that found the
 source full are tried again when it has room.
@@ -30,7 +36,7 @@ from penstock.views.choosing.capacities import UNLIMITED, capacities
 from penstock.views.choosing.configuration import Inputs, levels_of
 from penstock.views.choosing.cost_model import costs, statistics
 from penstock.views.choosing.running import Offer, RunningConfiguration
-from penstock.views.designing import Wishes, measure_views, plan_views
+from penstock.views.designing import Planning, Wishes, measure_views
 from penstock.views.documents.documents import Documents
 from penstock.views.pattern_parser import parse_pattern
 from penstock.views.pattern_text import pattern_text
@@ -133,10 +139,13 @@ class LiveViews:
     def __len__(self) -> int:
         return len(self._views)
 
-    def update(self, come: Mapping[int, str], gone: Iterable[int]) -> dict[int, str]:
+    def update(
+        self, come: Mapping[int, str], gone: Iterable[int], *, later: bool = False
+    ) -> dict[int, str]:
         """Subscriptions come, with their texts, and go. Those that are refused by that, and why.
 
-        A subscription that is there and comes with another text is replaced.
+        A subscription that is there and comes with another text is replaced. With `later`, a plan of all is left to
+        `planning`, as long as the source has room.
         """
         before = dict(self.refused)
         left = self._forget(
@@ -144,8 +153,10 @@ class LiveViews:
         )
         new = self._read({sid: come[sid] for sid in sorted(come) if sid not in self._view_of})
         self._changes += len(new)
-        many = len(new) > max(_FEW, len(self) // 10) or self._changes >= many_changes(len(self))
-        if not (self._live and many and self._plan_all()):
+        together = self._live and len(new) > max(_FEW, len(self) // 10)
+        if later and self._has_room_for_all:
+            self._feed_for_now([*left, *new], together)
+        elif not ((together or self._has_much_changed) and self._plan_all()):
             self._feed([*left, *new])
         self._try_again()
         return {sid: why for sid, why in self.refused.items() if before.get(sid) != why}
@@ -170,6 +181,44 @@ class LiveViews:
             {_CHANGES: self._changes},
             np.array([sid for _, sid in rows], np.int64),
         )
+
+    @property
+    def waits_for_plan(self) -> bool:
+        """Whether all should be planned, and that was left for later."""
+        return self._has_much_changed and self._has_room_for_all
+
+    def planning(self) -> Planning:
+        """What there is to plan now."""
+        texts = tuple(view.text for view in self._views.values())
+        return Planning(tuple(self._views), texts, self.options, self._samples, self._changes)
+
+    @property
+    def _has_much_changed(self) -> bool:
+        return self._live and self._changes >= many_changes(len(self))
+
+    @property
+    def _has_room_for_all(self) -> bool:
+        return self._running.source_most == UNLIMITED
+
+    def take_over(self, planning: Planning, inputs: Mapping[int, Sequence[int]] | None) -> None:
+        """Feed views as was planned, those that are still there; the others are fed one by one.
+
+        Without `inputs`, planning has failed: it is to be tried again after as many changes.
+        """
+        self._changes -= planning.changes
+        if inputs is None:
+            return
+        kept: dict[int, Sequence[int]] = {}
+        row = {number: place for place, number in enumerate(inputs)}
+        fed = _as_inputs([sorted(row[used] for used in some) for some in inputs.values()])
+        numbers = list(inputs)
+        for place in np.argsort(levels_of(fed), kind="stable").tolist():
+            number = numbers[place]
+            if number in self._views and all(used in kept for used in inputs[number]):
+                kept[number] = inputs[number]
+        self._adopt(kept)
+        rest = [number for number in self._views if number not in kept]
+        self._feed_for_now(rest, len(rest) > _FEW)
 
     # --- who is there ----------------------------------------------------------------------------
 
@@ -249,6 +298,18 @@ class LiveViews:
             else:
                 ahead.extend(sorted(self._refuse(number)))
 
+    def _feed_for_now(self, numbers: Sequence[int], together: bool) -> None:
+        """Feed views that are fed from nowhere: one by one, or all from the source, until all is planned."""
+        if not together:
+            self._feed(numbers)
+            return
+        self._changes = max(self._changes, many_changes(len(self)))
+        fed = _as_inputs([()] * len(numbers))
+        level = np.ones(len(numbers), np.int32)
+        nothing = RewritingGraph(fed.start, fed.start[:1], fed.inputs, level)
+        for number, (source,) in self._priced(nothing, numbers).items():
+            self._running.feed(number, source)
+
     def _offers(self, numbers: Sequence[int]) -> dict[int, list[Offer]]:
         """What views can be fed from: others that have room or come before them, in several ways, and the source."""
         if not self._live:
@@ -313,20 +374,16 @@ class LiveViews:
 
     def _plan_all(self) -> bool:
         """Plan everything. Whether that was possible; if not, all stays as it is."""
+        planning = self.planning()
         self._changes = 0
-        numbers = list(self._views)
-        if not numbers:
+        if not planning.numbers:
             return True
         try:
-            plan = plan_views(
-                [self._views[n].text for n in numbers], self.options, self._samples
-            ).plan
+            inputs = planning.run()
         except PenstockError as error:
-            _log.warning("%d views can't be planned together: %s", len(numbers), error)
+            _log.warning("%d views can't be planned together: %s", len(self), error)
             return False
-        self._adopt(
-            {n: [numbers[used] for used in plan.inputs(row)] for row, n in enumerate(numbers)}
-        )
+        self._adopt(inputs)
         return True
 
     def _adopt(self, inputs: Mapping[int, Sequence[int]]) -> None:

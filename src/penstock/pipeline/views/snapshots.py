@@ -6,8 +6,8 @@
       plans/12/plan.json        the plan (`penstock.views.plan_file`)
       readers/12/               the subscribers' names, by subscription (`base.array_folders`)
 
-A version is published when a pattern came or went, or its lease ended. A micro-batch is pinned to one, and a replay
-uses it again.
+A version is published when a pattern came or went, its lease ended, or all views have been planned anew. A micro-batch
+is pinned to one, and a replay uses it again.
 """
 
 import logging
@@ -29,6 +29,7 @@ from penstock.matching.subscription_rows import FOREVER, SubscriptionSource
 from penstock.matching.versions import VersionFiles
 from penstock.pipeline.metrics import Errors
 from penstock.pipeline.reader_names import ReaderNames
+from penstock.pipeline.views.planning_aside import PlanningAside
 from penstock.views.dissemination import Dissemination
 from penstock.views.live_views import LiveOptions, LiveViews
 from penstock.views.plan_file import ViewsPlan, read_plan, write_plan
@@ -140,12 +141,13 @@ class ViewPublisher:
     """Follows the tree patterns of a registry: a version is published when one came, went, or saw its lease end.
 
     The running configuration (`views.live_views`) takes each of them in; a process that starts goes on with that of the
-    newest version.
+    newest version. All views are planned anew aside (`planning_aside`); that is a version, too.
     """
 
     def __init__(self, snapshots: ViewSnapshots, options: LiveOptions) -> None:
         self._snapshots, self._options = snapshots, options
         self._live: LiveViews | None = None
+        self._aside = PlanningAside()
         self._sequence = -1
         self._steady = 0, 0  # from when until when nobody's lease ends
         self._patterns: dict[int, Pattern] = {}  # those that are active
@@ -164,6 +166,9 @@ class ViewPublisher:
                 self._ref = self._publish(source.identity, sequence, patterns)
             self._errors = [*errors, *[(sid, PenstockError(why)) for sid, why in refused.items()]]
             self._patterns, self._sequence, self._steady = patterns, sequence, (now, until)
+        assert self._live is not None, "it has followed the registry"
+        if self._aside.follow(self._live):
+            self._ref = self._publish(source.identity, self._ref.sequence, self._patterns)
         return self._ref, self._errors
 
     def _publish(
@@ -185,7 +190,7 @@ class ViewPublisher:
             come = {sid: p.text for sid, p in patterns.items() if before.get(sid) != p}
         gone = known - patterns.keys()
         try:
-            self._live.update(come, gone)
+            self._live.update(come, gone, later=True)
         except Exception:
             # Whatever it is, documents go on: every view is fed from the source, which needs no plan.
             log.exception(

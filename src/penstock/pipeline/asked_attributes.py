@@ -1,0 +1,151 @@
+"""Matching as a column that Spark adds: only the attributes that filters ask for travel to Python.
+
+    events ─┬─ what filters look at ──▶ Python: match ──▶ who gets each event ─┬─▶ events, and who gets them
+            └─ all the rest, which stays in the JVM ───────────────────────────┘
+
+Handed over whole (`match_work`), an event goes to Python and, if it matches, back. Of one with a kilobyte that
+no filter looks at, that is most of what matching costs.
+
+Whole events go where nothing long would be spared (`asked_attributes`). In a pipeline they also go where filters call
+operators: an event that an operator fails on is a dead letter, and that has all of it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+from penstock.base.sql_names import quote_name
+from penstock.delivery.notification_shape import READER_LISTS, READERS
+from penstock.matching import Matcher
+from penstock.matching.layers import Matches
+from penstock.matching.snapshots import open_layers
+from penstock.pipeline.equal_keys import EarlierEquals
+from penstock.pipeline.match_work import PAIR, Form, MatchWork, added_columns, failure_lists
+
+FOUND = "penstock_found"
+"""The column that workers give: who gets an event, and `EARLIER`, if that is asked for."""
+EARLIER = StructField("earlier", IntegerType(), nullable=False)
+"""How many events with the same content were matched before in the task."""
+
+_LONG = (StringType, BinaryType, ArrayType, MapType, StructType, VariantType)
+
+
+def asked_attributes(
+    work: MatchWork, schema: StructType, *, operators: bool
+) -> tuple[str, ...] | None:
+    """The columns that the filters of a snapshot look at; None if whole events are to be handed over.
+
+    They are if nothing is spared by less: every column that can be long is looked at. They are also if filters call
+    operators, unless `operators` says that these are welcome.
+    """
+    if not any(_can_be_long(field.dataType) for field in schema.fields):
+        return None
+    plans = [layer.plan for layer in open_layers(work.ref)]
+    if not operators and any(plan.operators is not None for plan in plans):
+        return None
+    asked = {name for plan in plans for name in plan.columns}
+    spared = [field for field in schema.fields if field.name not in asked]
+    if not any(_can_be_long(field.dataType) for field in spared):
+        return None
+    return tuple(name for name in schema.names if name in asked)
+
+
+def _can_be_long(type_: DataType) -> bool:
+    return isinstance(type_, _LONG)
+
+
+def with_found(
+    events: DataFrame, work: MatchWork, asked: Sequence[str], content: str | None = None
+) -> DataFrame:
+    """Events with the column `FOUND`. `content`: SQL that gives the same number for events of the same content."""
+    added = _fields(work, content is not None)
+    column = _FoundColumn(work, tuple(asked), content is not None)
+    given = [F.col(quote_name(name)) for name in asked]
+    # A function needs an argument.
+    given.append(F.expr("true" if content is None else content))
+    return events.select("*", _arrow_function(column.run, StructType(added))(*given).alias(FOUND))
+
+
+def match_by_column(df: DataFrame, work: MatchWork, asked: Sequence[str]) -> DataFrame:
+    """What `match` gives, for its forms: the columns of `df`, and those that are added."""
+    own = [quote_name(name) for name in df.columns]
+    found = with_found(df, work, asked)
+    if work.form is Form.PAIRS:
+        zipped = (
+            f"explode(arrays_zip({', '.join(f'{FOUND}.{name}' for name in READERS)})) AS {FOUND}"
+        )
+        pairs = [
+            f"{FOUND}.{of_all} AS {of_one.name}"
+            for of_all, of_one in zip(READERS, PAIR, strict=True)
+        ]
+        return found.selectExpr(*own, zipped).selectExpr(*own, *pairs)
+    return found.selectExpr(*own, *[f"{FOUND}.{field.name}" for field in _fields(work, False)])
+
+
+def _fields(work: MatchWork, numbered: bool) -> list[StructField]:
+    lists = READER_LISTS if work.form is Form.PAIRS else added_columns(work.form, work.failures)
+    return [*lists, EARLIER] if numbered else [*lists]
+
+
+def _arrow_function(
+    run: Callable[[Iterator[Any]], Iterator[pa.Array]], type_: StructType
+) -> Callable[..., Column]:
+    """A function of Spark's over Arrow columns, called once for each event: it counts, and learns."""
+
+    def column(arguments: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        return run(arguments)
+
+    make: Any = arrow_udf  # its stub knows no structs
+    function: Callable[..., Column] = make(column, type_).asNondeterministic()
+    return function
+
+
+@dataclass(frozen=True)
+class _FoundColumn:
+    """On a worker: makes `FOUND` of the columns that were asked for, and one more."""
+
+    work: MatchWork
+    asked: tuple[str, ...]
+    numbered: bool
+
+    def run(self, arguments: Iterator[Any]) -> Iterator[pa.StructArray]:
+        equal = EarlierEquals()
+        names = [field.name for field in _fields(self.work, self.numbered)]
+        for matcher, events, found in self.work.found(map(self._events, arguments)):
+            columns = self._lists(matcher, events, found)
+            if self.numbered:
+                earlier = np.zeros(events.num_rows, np.int32)
+                matching = np.flatnonzero(np.diff(found.start))
+                content = events.column(len(self.asked)).to_numpy().astype(np.uint64)
+                earlier[matching] = equal.count(content[matching])
+                columns.append(pa.array(earlier))
+            yield pa.StructArray.from_arrays(columns, names=names)
+
+    def _events(self, given: Any) -> pa.RecordBatch:
+        columns = list(given) if isinstance(given, tuple) else [given]
+        return pa.RecordBatch.from_arrays(columns, [*self.asked, ""])
+
+    def _lists(self, matcher: Matcher, events: pa.RecordBatch, found: Matches) -> list[pa.Array]:
+        ids = found.lists()
+        if self.work.form is not Form.LISTS:
+            return [ids, pa.ListArray.from_arrays(ids.offsets, matcher.subscribers(found.position))]
+        if self.work.failures:
+            return [ids, failure_lists(events.num_rows, found.failures)]
+        return [ids]

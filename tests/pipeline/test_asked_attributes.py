@@ -1,0 +1,191 @@
+"""Attributes that filters ask for travel to Python, the rest stays in the JVM: what comes out is the same."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from tests.operators.hostile_operators import deadly
+from tests.pipeline.scenes import forget_commit, run
+
+import penstock
+from penstock.delivery import CallableSink, FileSink
+from penstock.matching import SnapshotStore
+from penstock.pipeline import Pipeline
+from penstock.pipeline.asked_attributes import asked_attributes, match_by_column
+from penstock.pipeline.match_work import Form, MatchWork, match_rows
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "id bigint, price double, symbol string, at timestamp, extra map<string, int>, payload string, `a.b` string"
+
+
+@pytest.fixture
+def events(spark: SparkSession) -> DataFrame:
+    """Some are equal; some differ only in what JSON doesn't show: a sign of zero, microseconds."""
+    return spark.sql(
+        """
+        SELECT id % 40 AS id, price, symbol, at, map('k', CAST(id % 3 AS int)) AS extra, repeat('x', 50) AS payload,
+               concat('b', id % 2) AS `a.b`
+        FROM (
+            SELECT id, IF(id % 5 = 0, -0.0D, CAST(id % 7 AS double)) AS price, concat('S', id % 3) AS symbol,
+                   timestamp_micros(id % 4) AS at
+            FROM range(0, 200, 1, 2)
+        )
+        """
+    )
+
+
+@pytest.fixture
+def subs() -> penstock.Subscriptions:
+    registry = penstock.Subscriptions()
+    registry.subscribe("alice", "symbol = 'S1' AND price > 5")
+    registry.subscribe("bob", "price > 1")
+    registry.subscribe("carol", "price * 2 = 0 AND symbol <> 'S2'")
+    return registry
+
+
+def work_of(
+    subs: penstock.Subscriptions, frame: DataFrame, folder: Path, form: Form, **more: Any
+) -> MatchWork:
+    ref, errors = SnapshotStore(folder).publish(subs, frame.schema)
+    assert not errors
+    return MatchWork(ref, 0, form, "auto", **more)
+
+
+def rows(frame: DataFrame) -> list[str]:
+    return sorted(frame.select(F.to_json(F.struct("*")).alias("row")).toPandas()["row"])
+
+
+@pytest.mark.parametrize("form", [Form.LISTS, Form.PAIRS])
+def test_by_column_or_whole_the_rows_are_the_same(events, subs, tmp_path, form):
+    work = work_of(subs, events, tmp_path, form)
+    asked = asked_attributes(work, events.schema, operators=True)
+    assert asked == ("price", "symbol")
+    whole, by_column = match_rows(events, work).frame(), match_by_column(events, work, asked)
+    assert by_column.columns == whole.columns
+    assert [f.dataType for f in by_column.schema] == [f.dataType for f in whole.schema]
+    assert rows(by_column) == rows(whole)
+    assert len(rows(whole)) > 100
+
+
+def test_only_what_is_asked_for_is_handed_to_python(events, subs):
+    plan = penstock.match(events, subs)._jdf.queryExecution().executedPlan().toString()
+    (line,) = [line for line in plan.splitlines() if "ArrowEvalPython" in line]
+    arguments = line.partition("column(")[2].partition(")")[0]
+    assert [name.partition("#")[0].strip() for name in arguments.split(",")] == [
+        "price",
+        "symbol",
+        "true",
+    ]
+
+
+def test_whole_events_travel_where_nothing_long_is_spared(events, subs, tmp_path):
+    short = events.select("id", "price", "symbol", "at")
+    work = work_of(subs, short, tmp_path, Form.LISTS)
+    assert asked_attributes(work, short.schema, operators=True) is None
+
+
+def test_filters_that_look_at_nothing(events, tmp_path):
+    subs = penstock.Subscriptions()
+    assert {tuple(row.subscriptions) for row in penstock.match(events, subs).collect()} == {()}
+    subs.subscribe("alice", "TRUE")
+    assert {tuple(row.subscriptions) for row in penstock.match(events, subs).collect()} == {(1,)}
+
+
+def test_operators_are_given_what_they_ask_for_and_failures_are_a_column(spark):
+    subs = penstock.Subscriptions(operators=[deadly])
+    subs.subscribe("alice", "deadly(id) > 43")
+    events = spark.sql("SELECT id, repeat('x', 10) AS payload FROM range(21, 25)")
+    found = penstock.match(events, subs, failures=True).collect()
+    assert {row.id: row.subscriptions for row in found} == {21: [], 22: [1], 23: [], 24: [1]}
+    (failed,) = [row for row in found if row.operator_failures]
+    assert failed.id == 23
+    assert "23 is bad" in failed.operator_failures[0]
+
+
+# --- in a pipeline -------------------------------------------------------------------------------
+
+
+def piped(
+    spark: SparkSession, tmp_path: Path, subs: Any, sink: Any, schema: str, **more: Any
+) -> Pipeline:
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    return Pipeline(
+        events=stream.parquet(str(tmp_path / "in")),
+        subscriptions=subs,
+        sink=sink,
+        checkpoint=tmp_path / "checkpoint",
+        trigger="available-now",
+        **more,
+    )
+
+
+@pytest.mark.parametrize("event_id", [None, "id"])
+def test_ids_and_events_are_those_of_whole_events(
+    spark, events, subs, tmp_path, monkeypatch, event_id
+):
+    """Equal events are told apart in the same way; ids go by what identifies events, as ever."""
+    from penstock.pipeline import event_batches
+
+    events.coalesce(1).write.parquet(str(tmp_path / "in"))
+    found: list[list[Any]] = []
+    for ways in (event_batches.asked_attributes, lambda *_, **__: None):
+        monkeypatch.setattr(event_batches, "asked_attributes", ways)
+        told: list[Any] = []
+        run(
+            piped(
+                spark, tmp_path, subs, CallableSink(told.append), events.schema, event_id=event_id
+            )
+        )
+        found.append(sorted(told, key=str))
+        forget_commit(tmp_path, 0)
+    by_column, whole = found
+    assert by_column == whole
+    ids = [one["notification_id"] for one in whole]
+    assert len(ids) > 100
+    assert len(set(ids)) == len(ids) if event_id is None else len(set(ids)) < len(ids)
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_a_dead_letter_has_the_whole_event(spark, tmp_path, calls):
+    """Of an event that can't be matched, as no text of this kind has a capital; of one that an operator fails on."""
+    subs = penstock.Subscriptions(operators=[deadly] if calls else None)
+    subs.subscribe("alice", "deadly(id) = 2" if calls else "upper(symbol) = 'A'")
+    bad = 23 if calls else 2
+    text = "IF(id = 2, CAST(X'ff' AS string), 'a') AS symbol"
+    events = spark.sql(
+        f"SELECT id, {text}, concat('of ', id) AS payload FROM VALUES (1L), ({bad}L) AS t(id)"
+    )
+    events.coalesce(1).write.parquet(str(tmp_path / "in"))
+    told: list[Any] = []
+    letters: list[Any] = []
+    settings: dict[str, Any] = {"dead_letters": CallableSink(letters.append, explode=False)}
+    for _ in range(2):
+        run(piped(spark, tmp_path, subs, CallableSink(told.append), events.schema, **settings))
+        forget_commit(tmp_path, 0)
+    assert [one["event"]["id"] for one in told] == [1, 1]
+    assert len(letters) == 2
+    assert letters[0]["raw"] == letters[1]["raw"]
+    assert json.loads(letters[0]["raw"])["payload"] == f"of {bad}"
+    assert ("23 is bad" if calls else "can't be matched") in letters[0]["reason"]
+
+
+def test_files_are_left_to_spark_after_a_micro_batch_of_which_few_got_anything(
+    spark, events, subs, tmp_path
+):
+    """And written by tasks, whole events, in the first one, and after one of which many did."""
+    for price in (-1.0, 1.5, 2.5):
+        part = events.withColumn("price", F.lit(price)).coalesce(1)
+        part.write.mode("append").parquet(str(tmp_path / "in"))
+    metrics = run(piped(spark, tmp_path, subs, FileSink(str(tmp_path / "out")), events.schema))
+    assert [one.report.notifications for one in metrics.batches] == [0, 200, 200]
+    names = [
+        {path.name.startswith("part-") for path in tmp_path.glob(f"out/*/batch={n}/*.parquet")}
+        for n in range(3)
+    ]
+    assert names == [{False}, {True}, {False}]
+    found = penstock.explode(spark.read.parquet(str(tmp_path / "out"))).count()
+    assert found == 400
