@@ -40,6 +40,7 @@ import pyspark
 from tests.faults.lives import Life
 from tests.pipeline.elsewhere import environment
 
+from penstock.pipeline import worker_daemon
 from penstock.pipeline.session import log_file
 
 START_SECONDS = 600  # however busy the machine is
@@ -262,6 +263,7 @@ class Connect:
             "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_file()}",
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": 2,
+            "spark.python.daemon.module": worker_daemon.__name__,
         }
         program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
         self._command = [

@@ -1,6 +1,7 @@
 """The cache of compiled kernels: nobody else may write to it."""
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.base import kernel_cache
+from penstock.base import array_kernels, kernel_cache
 from penstock.base.jit import kernel
 from penstock.base.kernel_cache import _CacheFile, problem_of_cache
 
@@ -169,3 +170,18 @@ def test_kernels_that_an_image_brings_are_used_by_whoever_runs_it(package):
     assert int(_run(package, ()).stdout) > 0
     done = _run(package)
     assert done.stdout.strip() == "0", done.stderr
+
+
+def test_a_kernel_is_pickled_by_its_name():
+    """A copy by value, which Spark's tasks would carry to workers, would have no cache."""
+    given = array_kernels.longest_list
+    assert pickle.loads(pickle.dumps(given)) is given
+    assert len(pickle.dumps(given)) < 100
+
+
+def test_a_kernel_that_has_no_name_is_pickled_by_value():
+    @kernel
+    def add_one(x):
+        return x + 1
+
+    assert pickle.loads(pickle.dumps(add_one)).py_func(1) == 2

@@ -62,6 +62,23 @@ class TestRunning:
         (row,) = spark.range(1).mapInArrow(python, "path string").collect()
         assert os.path.samefile(row.path, sys.executable)
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="workers are forked before they import")
+    def test_workers_begin_with_what_they_need_imported(self, spark):
+        """And don't look for garbage in it after each task."""
+
+        def state(batches):
+            import gc
+
+            import pyarrow as pa
+
+            for _ in batches:
+                loaded = "penstock.pipeline.frames" in sys.modules
+                yield pa.record_batch({"loaded": [loaded], "left_out": [gc.get_freeze_count()]})
+
+        (row,) = spark.range(1).mapInArrow(state, "loaded boolean, left_out long").collect()
+        assert row.loaded
+        assert row.left_out > 100_000
+
     def test_a_session_that_is_there_is_returned_as_it_is(self, spark):
         before = spark.conf.get("spark.sql.shuffle.partitions")
         assert local_session("local[7]", config={"spark.sql.shuffle.partitions": "9"}) is spark

@@ -8,6 +8,7 @@ kernels only.
 `kernel_watchers` hears of each kernel that is compiled, so that a program can say what it is waiting for.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -56,6 +57,14 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
         self._inner = _InnerKernel(
             function, *given, **{**options, "pipeline_class": _InnerCompiler}
         )
+
+    def __reduce__(self) -> Any:
+        """Pickled by its name, as functions are. Numba's own way is by value: each worker of Spark's would get a copy
+        that knows no cache, and compile it."""
+        name = self.py_func.__qualname__
+        module = sys.modules.get(self.py_func.__module__)
+        is_found = self.py_func.__module__ != "__main__" and getattr(module, name, None) is self
+        return name if is_found else super().__reduce__()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """What a caller gets. Numba would compile a kernel anew for each constant that it is called with."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.base.errors import PipelineError
+from penstock.pipeline import worker_daemon
 
 # Spark recognises a micro-batch that `stop` interrupted by a regular expression over the error's text, which overflows
 # the usual stack if the text is long.
@@ -35,6 +36,8 @@ _ON_ONE_MACHINE = {
     # Events reach Python workers through a socket in the file system: a quarter less overhead than through TCP.
     "spark.python.unix.domain.socket.enabled": "true",
 }
+if sys.platform == "linux":  # elsewhere, libraries that are loaded don't bear a fork
+    _ON_ONE_MACHINE["spark.python.daemon.module"] = worker_daemon.__name__
 
 
 def local_session(
