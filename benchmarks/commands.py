@@ -87,6 +87,7 @@ def group() -> None:
     python -m benchmarks covering --experiment tables
     python -m benchmarks joins --experiment subscriptions
     python -m benchmarks pipeline --experiment throughput
+    python -m benchmarks service --experiment latency
     """
 
 
@@ -359,6 +360,44 @@ def pipeline(
     with _spark(master, {} if jars is None else {"spark.jars": jars}) as session:
         work = Work(session, chosen, sizes, _size(events), kafka, payload)
         _run(BENCHMARK, names, work, out, as_json)
+
+
+@app.command()
+@report_errors()
+def service(
+    experiment: Experiments = None,
+    match: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SIDE", help="live, spark, or both with a comma.", show_default=False),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Of publishing.")
+    ] = settings.SERVICE_SECONDS,
+    readers: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NUMBER", help="Connected at once.", show_default=False),
+    ] = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the service, and publish, subscribe and read over loopback.
+
+    Events accepted a second, one and a hundred to a request (publish), from
+    publication to a reader (latency), notifications into feeds and out of
+    them (feeds), and what thousands of connected readers cost (connections).
+    The client has the same cores.
+
+    Examples:
+    python -m benchmarks service
+    python -m benchmarks service -x latency --match live
+    python -m benchmarks service -x connections --readers 10K
+    """
+    from benchmarks.service.benchmark import BENCHMARK, Work
+
+    names = _chosen(experiment, BENCHMARK)
+    sides = _among(_split(match) or settings.SERVICE_SIDES, settings.SERVICE_SIDES, "--match")
+    sizes = [_size(text) for text in _split(readers)] or list(settings.SERVICE_READERS)
+    _run(BENCHMARK, names, Work(sides, seconds, sizes), out, as_json)
 
 
 @app.command()

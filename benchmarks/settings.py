@@ -27,3 +27,7 @@ PIPELINE_PAYLOAD = 1_024  # bytes of an event that no filter looks at
 PIPELINE_SECONDS = 20.0  # of publishing at half load
 PIPELINE_PATTERNS = 10_000  # at most
 PIPELINE_DOCUMENTS = 200  # in a micro-batch
+
+SERVICE_SIDES = ("live", "spark")
+SERVICE_SECONDS = 10.0  # of publishing
+SERVICE_READERS = (1_000, 10_000)  # connected at once
