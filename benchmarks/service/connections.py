@@ -65,8 +65,11 @@ async def _connect(service: Served, count: int) -> Connected:
 async def _open(service: Served, feed: dict[str, Any], room: asyncio.Semaphore) -> Connection:
     async with room:
         connection = await service.connect()
-        bearer = {"Authorization": f"Bearer {feed['ticket']}"}
-        await connection.send("GET", f"{feed['feed']}?live=sse&offset={feed['offset']}", **bearer)
+        path, bearer = (
+            f"{feed['feed']}?live=sse&offset={feed['offset']}",
+            f"Bearer {feed['ticket']}",
+        )
+        await connection.send("GET", path, Authorization=bearer)
         status, _ = await connection.read_head()
         if status != 200:
             raise PenstockError(f"the service answers {status} to a reader")

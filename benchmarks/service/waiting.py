@@ -77,10 +77,12 @@ async def _wait(service: Served, match: str, seconds: float) -> Reached:
 
 async def _read(connection: Connection, made: dict[str, Any], came: dict[int, float]) -> None:
     """Read a feed's server-sent events, on and on."""
-    bearer = {"Authorization": f"Bearer {made['ticket']}"}
+    bearer = f"Bearer {made['ticket']}"
     offset = made["offset"]
     while True:
-        await connection.send("GET", f"{made['feed']}?live=sse&offset={offset}", **bearer)
+        await connection.send(
+            "GET", f"{made['feed']}?live=sse&offset={offset}", Authorization=bearer
+        )
         await connection.read_head()
         kind, lines = "", []
         while True:
