@@ -42,9 +42,7 @@ DOORS = ["penstock", "penstock.__main__", "penstock.operators.library"]
 """Where users come in: the public API, the command line, and operators that pipelines name by their path."""
 
 WAITING = {
-    "penstock.server.hub": "`penstock serve` reads feeds through it",
     "penstock.covering.routing_table": "brokers keep one for each link",
-    "penstock.server.publishing": "`penstock serve` publishes with it",
 }
 """Modules that no user reaches yet, and the part that is going to: what they import is reached through them."""
 

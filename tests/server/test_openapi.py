@@ -1,4 +1,4 @@
-"""What OpenAPI promises is what the service does: schemathesis tries it, on a service with all kinds of subscription."""
+"""What OpenAPI promises is what the service does: schemathesis tries it."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Subscriptions over HTTP: made, seen, changed, renewed, cancelled, listed; and what is said when something is wrong."""
+"""Subscriptions over HTTP: made, seen, changed, renewed, cancelled, listed; and what is wrong with them."""
 
 import sqlite3
 import threading

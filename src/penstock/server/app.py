@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from penstock.server.callers import identify
-from penstock.server.calls import Call
+from penstock.server.web_calls import Call
 from penstock.server.explain_routes import explain_operations
 from penstock.server.feed_routes import feed_operations
 from penstock.server.idempotency import IdempotencyKeys

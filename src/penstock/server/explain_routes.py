@@ -29,7 +29,7 @@ from penstock.server.api_types import (
     ShownExplanation,
     TextToCheck,
 )
-from penstock.server.calls import Call, answer
+from penstock.server.web_calls import Call, answer
 from penstock.server.operations import ID, Answer, Body, Operation, json_of
 from penstock.server.problems import Problem
 from penstock.server.publishing.published import DOCUMENTS, EVENTS

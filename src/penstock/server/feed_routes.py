@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from penstock.delivery.feeds import FeedPage, notification
 from penstock.registry.limits import subscriber_error
-from penstock.server.calls import Call
+from penstock.server.web_calls import Call
 from penstock.server.event_streams import VARY, EventStream, StreamWish
 from penstock.server.feed_offsets import is_now, next_cursor, offset_text, read_offset
 from penstock.server.feed_readers import FeedReader, OneFeed, SubscribersFeeds

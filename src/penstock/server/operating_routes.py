@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from starlette.responses import Response
 
 from penstock.server.api_types import DeadLetters, Health, RecentEvents
-from penstock.server.calls import Call, answer
+from penstock.server.web_calls import Call, answer
 from penstock.server.operations import Answer, Operation, Parameter, json_of
 from penstock.server.problems import Problem
 from penstock.server.recent_dead_letters import newest_dead_letters

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from starlette.responses import Response
 
 from penstock.server.api_types import PublishedRecords, RefusedRecord
-from penstock.server.calls import Call, answer
+from penstock.server.web_calls import Call, answer
 from penstock.server.operations import Answer, Body, Operation, Parameter, json_of
 from penstock.server.problems import Problem
 from penstock.server.publishing import Answer as Accepted

@@ -17,7 +17,7 @@ from penstock.server.api_types import (
     SubscriptionChange,
     SubscriptionPage,
 )
-from penstock.server.calls import Call, answer, read_id
+from penstock.server.web_calls import Call, answer, read_id
 from penstock.server.feed_offsets import offset_text
 from penstock.server.idempotency import Once
 from penstock.server.operations import ID, Answer, Body, Operation, Parameter, json_of
