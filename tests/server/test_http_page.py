@@ -66,7 +66,9 @@ def test_the_page_names_all_operations(service: WebService):
                 assert f"{method.upper()} {path}" in text
 
 
-def _exchange(service: WebService, block: Block, shown: Block | None, known: dict[str, str]) -> None:
+def _exchange(
+    service: WebService, block: Block, shown: Block | None, known: dict[str, str]
+) -> None:
     text = re.sub(r"\$([A-Z]+)", lambda name: known[name[1]], block.text)
     head, _, body = text.partition("\n\n")
     first, *lines = head.splitlines()
@@ -111,7 +113,9 @@ def _fits(found: Any, wanted: Any, known: dict[str, str]) -> bool:
     if isinstance(wanted, dict) and isinstance(found, dict):
         more = "…" in wanted
         same = wanted.keys() - {"…"} <= found.keys() if more else wanted.keys() == found.keys()
-        return same and all(_fits(found[name], wanted[name], known) for name in wanted if name != "…")
+        return same and all(
+            _fits(found[name], wanted[name], known) for name in wanted if name != "…"
+        )
     if isinstance(wanted, list) and isinstance(found, list):
         if wanted == ["…"]:
             return True
