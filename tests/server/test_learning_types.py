@@ -231,6 +231,17 @@ def test_all_or_the_rest(publisher: Publisher):
         events(publisher, [{"price": "x"}], skip=True)
 
 
+def test_what_was_accepted_once_is_not_refused_when_it_is_repeated(publisher: Publisher):
+    """Though the schema has learned otherwise meanwhile."""
+    events(publisher, {"a": []}, producer=Producer("p", 0, 0))
+    events(publisher, {"a": "text"})
+    answer = events(publisher, {"a": []}, producer=Producer("p", 0, 0))
+    assert (answer.receipt.repeated, answer.receipt.first, answer.accepted) == (True, 1, 0)
+    for producer in (Producer("p", 0, 1), Producer("q", 0, 0), None):
+        with pytest.raises(RecordsRefused, match="string until now, not an array"):
+            events(publisher, {"a": []}, producer=producer)
+
+
 def test_a_large_body_a_repeat_a_change_and_a_document(publisher: Publisher):
     """Each to its own log."""
     many = [{"price": n, "text": "x" * 100} for n in range(500)]
