@@ -219,13 +219,14 @@ class FeedStore:
                         return FeedPage(page.rows, page.next, up_to_date=False)
         return FeedPage(page.rows, state.next, up_to_date=True)
 
-    def blocks_since(self, number: int, most_bytes: int) -> list[FeedBlock]:
-        """Blocks from a number on, for who follows all feeds: at least one, if there is any.
+    def blocks_since(self, number: int, most_bytes: int) -> tuple[list[FeedBlock], int]:
+        """Blocks from a number on, for who follows all feeds, at least one if there is any; and where to go on.
 
         The first may begin before the number; after it, if that was dropped.
         """
         with self._database.reading() as session:
-            oldest = max(number, _read_state(session).oldest)
+            state = _read_state(session)
+            oldest = max(number, state.oldest)
             found = session.all(
                 "SELECT first, size FROM feed_blocks WHERE first >= ? OR first = "
                 "(SELECT max(first) FROM feed_blocks WHERE first <= ?) ORDER BY first LIMIT 1024",
@@ -241,7 +242,7 @@ class FeedStore:
                 size += bytes_
                 if size >= most_bytes:
                     break
-        return blocks
+        return blocks, blocks[-1].end if blocks else state.next
 
     def tail(self) -> int:
         """The offset after all rows."""
