@@ -102,6 +102,8 @@ def web_service(
     given = {name: value for name, value in given.items() if value is not None}
     service = Service(parse_settings(given))
     service.http = replace(http or HttpSettings(), limits=limits)
+    service.publisher.close()
+    service.publisher = service._publisher()
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)
     port = listening.getsockname()[1]
     began: list[WebService | BaseException] = []

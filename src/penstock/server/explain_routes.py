@@ -142,7 +142,9 @@ def _explain(parts: Parts, found: Subscription, wish: EventToExplain) -> Explana
 
 def _published(parts: Parts, position: Any, kind: str) -> Any:
     """What was published at a position, if it is of the kind that a subscription is told of."""
-    found = find_record(parts.inbox, position)
+    if int(position) != position:
+        raise Problem("bad-json", "a position is a whole number", pointer="/position")
+    found = find_record(parts.inbox, int(position))
     if found is None:
         raise Problem(
             "not-found",
