@@ -95,10 +95,9 @@ def _telling(value: dict[str, Any], known: Type | None) -> dict[str, Any]:
     types = dict(known.fields) if isinstance(known, Struct) else {}
     found: dict[str, Any] = {}
     for name, inner in value.items():
-        if isinstance(inner, dict):
-            inner = _telling(inner, types.get(name))
-        if name in types or (inner is not None and inner != {} and not _is_empty(inner)):
-            found[name] = _items(inner, types.get(name)) if isinstance(inner, list) else inner
+        told = _items([inner], array_of(types[name]) if name in types else None)[0]
+        if name in types or not _is_empty([told]):
+            found[name] = told
     return found
 
 
