@@ -1,6 +1,6 @@
 """Every example of docs/HTTP.md is sent to a service, from top to bottom, and answered as it says there.
 
-A block of `http` is a request, or the answer to the request before it. In an answer, `…` is anything, and `$NAME` takes
+A block of `http` is a request, or the answer to the one before it. In an answer, `…` is anything, and `$NAME` takes
 the value for requests further down. Headers that an answer doesn't show aren't looked at; of JSON all is compared, unless
 an object has the member `"…"`. Of a stream, the lines that are shown must come first.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.pages import ROOT, Block, blocks
-from tests.server.web import QUICK, WebService, web_service
+from tests.server.web import QUICK, WebService, accept_all_kinds, web_service
 
 from penstock import Catalog, Subscriptions, Table
 from penstock.server.problems import PROBLEMS
@@ -38,6 +38,7 @@ def service(tmp_path: Path) -> Iterator[WebService]:
     Subscriptions.open(tmp_path / "data" / "registry.db", catalog=CATALOG).close()
     limits = replace(QUICK, poll_seconds=30, stream_seconds=5)
     with web_service(tmp_path, limits, schema=SCHEMA) as web:
+        accept_all_kinds(web.service, CATALOG)
         yield web
 
 
