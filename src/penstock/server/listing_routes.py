@@ -14,11 +14,11 @@ from penstock.server.api_types import (
     RecentNotifications,
     SubscriptionPage,
 )
-from penstock.server.calls import Call, answer, read_id
 from penstock.server.feed_offsets import offset_text
 from penstock.server.operations import ID, Answer, Operation, Parameter, json_of
 from penstock.server.problems import Problem
 from penstock.server.subscription_routes import shown_subscription
+from penstock.server.web_calls import Call, answer, read_id
 
 _LISTED = 100  # on a page, unless more are asked for
 _MOST_LISTED = 1_000

@@ -10,13 +10,13 @@ Records have two attributes that the inbox adds, `_position` and `_time`: the id
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.base.durable import make_folder
+from penstock.base.locations import path_of
 from penstock.delivery.feeds.feed_sink import FeedSink
 from penstock.delivery.file_sink import FileSink
 from penstock.delivery.several_sinks import SeveralSinks
@@ -143,8 +143,8 @@ class PublishedPipelines:
         beside = self.settings.sinks
         return SeveralSinks((feeds, *beside)) if beside else feeds
 
-    def _checkpoint(self, name: str) -> Path:
-        return self.settings.folder / "spark" / "checkpoints" / name
+    def _checkpoint(self, name: str) -> str:
+        return str(path_of(self.settings.checkpoint_root) / name)
 
     def _source(self, log: str, schema: StructType | str) -> Source:
         where = self.settings.log

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -94,7 +95,7 @@ class Service:
             self.publisher = self._publisher()
             opened.callback(self.publisher.close)
             self.live_reads = LiveReads()
-            self._segments = PublishedSegments(folder)
+            self._segments = PublishedSegments(folder, Path(settings.checkpoint_root))
             self._at_the_end = opened.pop_all()
         self._moving: Moving | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -121,6 +122,14 @@ class Service:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def _start(self) -> None:
         await self.hub.start()
         await self.webhooks.start()
         await self._change_over()
@@ -130,7 +139,6 @@ class Service:
         self._moving = self._start_moving()
         for work, pause in ((self._tidy, _TIDY), (self._prune, _PRUNE)):
             self._tasks.append(asyncio.create_task(_repeat(work, pause)))
-        return self
 
     async def __aexit__(
         self,
@@ -138,6 +146,10 @@ class Service:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        await self._stop()
+
+    async def _stop(self) -> None:
+        """What was accepted goes on as far as it can, then all is closed."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 
 from penstock.base.error_causes import cause
 from penstock.base.errors import PenstockError
+from penstock.pipeline.frames import match
 from penstock.pipeline.metrics import BatchMetrics
 from penstock.pipeline.session import is_connect, local_session
 from penstock.pipeline.streaming import RunningPipeline
@@ -122,19 +123,20 @@ class SparkChild:
 
     def _serve(self, made: PublishedPipelines) -> None:
         """Run queries as logs appear, until it is told to stop, or one fails."""
+        if made.settings.spark.master.startswith("local"):
+            _warm_up(made.spark)
         self._start_new(made)
         self._say_running(made)
         while True:
             order = self._orders.next(_LOOK)
-            match order and order["do"]:
-                case "stop":
-                    return
-                case "schema":
-                    assert order is not None, "it was looked at"
-                    self._take_schema(order)
-                    self._stop("events")
-                    self._start_new(made)
-                    self._say_running(made)
+            asked = None if order is None else order["do"]
+            if asked == "stop":
+                return
+            if order is not None and asked == "schema":
+                self._take_schema(order)
+                self._stop("events")
+                self._start_new(made)
+                self._say_running(made)
             self._start_new(made)
             for name, running in self._running.items():
                 if not running.is_active:
@@ -204,6 +206,14 @@ def _session(settings: Settings) -> SparkSession:
         **settings.spark.config,
     }
     return local_session(settings.spark.master, "penstock", config)
+
+
+def _warm_up(spark: SparkSession) -> None:
+    """Start Python workers, and load what they load, so that the first event doesn't wait for it."""
+    with Subscriptions() as subscriptions:
+        subscriptions.subscribe("", "a > 5 AND b = 'x'")
+        frame = spark.range(2).selectExpr("CAST(id AS double) AS a", "'x' AS b").repartition(2)
+        match(frame, subscriptions).collect()
 
 
 def _jvm_of(spark: SparkSession) -> int | None:

@@ -18,12 +18,12 @@ from penstock.server.api_types import (
     Subscribed,
     SubscriptionChange,
 )
-from penstock.server.calls import Call, answer
 from penstock.server.feed_offsets import offset_text
 from penstock.server.idempotency import Once
 from penstock.server.operations import ID, Answer, Body, Operation, Parameter, json_of
 from penstock.server.problems import NOBODY_HERE, Problem
-from penstock.server.subscribing import Made, Subscribing, check_metadata, check_text
+from penstock.server.subscribing import Made, Subscribing, check_kind, check_metadata, check_text
+from penstock.server.web_calls import Call, answer
 from penstock.server.webhook_routes import begin_webhook, check_webhook, shown_webhook
 
 
@@ -31,6 +31,7 @@ async def subscribe(call: Call, subscribing: Subscribing) -> Response:
     """Make a subscription; with `Prefer: wait`, answer when all that is published afterwards meets it."""
     wish = await call.read(NewSubscription)
     call.caller.require_subscriber(wish.subscriber)
+    check_kind(wish.subscription, call.parts.matching.state().kinds)
     webhook = None if wish.delivery is UNSET else check_webhook(wish.delivery.webhook)
     key = call.request.headers.get("idempotency-key")
     once = None if key is None else Once(call.caller.name, key, msgspec.json.encode(wish))
@@ -79,6 +80,7 @@ async def change(call: Call) -> Response:
     metadata = None if wish.metadata is UNSET else wish.metadata
     if text is not None:
         check_text(text, call.limits)
+        check_kind(text, call.parts.matching.state().kinds)
     if metadata is not None:
         check_metadata(metadata)
     update = partial(

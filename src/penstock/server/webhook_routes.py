@@ -9,10 +9,10 @@ from starlette.responses import Response
 from penstock.base.errors import PipelineError
 from penstock.delivery.webhook_requests import SECRET, read_keys, split_url
 from penstock.server.api_types import NewWebhook, ShownWebhook
-from penstock.server.calls import Call, answer
 from penstock.server.feed_offsets import offset_text, read_offset
 from penstock.server.operations import ID, Answer, Body, Operation, json_of
 from penstock.server.problems import Problem
+from penstock.server.web_calls import Call, answer
 from penstock.server.webhooks.webhook_table import Webhook
 
 _SECRET_BYTES = 32
