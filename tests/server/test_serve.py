@@ -74,7 +74,7 @@ _STALLING = """
 from pathlib import Path
 from penstock import operator
 
-@operator("stalls")
+@operator("stalls", timeout=None)
 def stalls(text: str) -> bool:
     while not Path("go").exists():
         sum(range(1000))
@@ -83,7 +83,7 @@ def stalls(text: str) -> bool:
 
 
 def test_an_operator_that_computes_for_long_keeps_no_request_waiting(tmp_path: Path):
-    """It holds the interpreter until the test lets it go: requests are answered meanwhile, and it matches afterwards."""
+    """It computes until the test lets it go: requests are answered meanwhile, and it matches afterwards."""
     (tmp_path / "stalling.py").write_text(_STALLING)
     (tmp_path / "service.yaml").write_text("match: live\noperators: stalling\n")
     with running(tmp_path, "service.yaml") as service:
