@@ -188,7 +188,7 @@ class Hub:
         return found[:count]
 
     def count(self, subscription: int, since: float) -> int:
-        """How many notifications of a subscription came since a moment of the loop's clock, as far as memory goes back."""
+        """How many notifications of a subscription came since a moment of the loop's clock, as far as is remembered."""
         wanted, found = np.array([subscription]), 0
         for block in reversed(self._ring):
             if block.came < since:
