@@ -38,13 +38,17 @@ EDGES = {
 }
 """What the core doesn't import: Spark, databases, the terminal, the web."""
 
-DOORS = ["penstock", "penstock.__main__", "penstock.operators.library"]
-"""Where users come in: the public API, the command line, and operators that pipelines name by their path."""
+DOORS = [
+    "penstock",
+    "penstock.__main__",
+    "penstock.operators.library",
+    "penstock.server.spark_child",
+]
+"""Where users come in: the public API, the command line, operators that pipelines name by their path, and the process
+that `penstock serve` starts for Spark."""
 
 WAITING = {
-    "penstock.server.hub": "`penstock serve` reads feeds through it",
     "penstock.covering.routing_table": "brokers keep one for each link",
-    "penstock.server.publishing": "`penstock serve` publishes with it",
 }
 """Modules that no user reaches yet, and the part that is going to: what they import is reached through them."""
 

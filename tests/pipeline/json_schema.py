@@ -43,6 +43,8 @@ def _broken(keyword: str, rule: Any, value: Any, schema: Any, root: Any) -> Iter
             yield isinstance(value, str) and re.search(rule, value) is None
         case "minimum":
             yield not isinstance(value, str) and value < rule
+        case "maximum":
+            yield not isinstance(value, str) and value > rule
         case "exclusiveMinimum":
             yield not isinstance(value, str) and value <= rule
         case "items":

@@ -5,7 +5,6 @@ reader goes on at the offset that it has read up to. So a test knows exactly wha
 """
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -82,6 +81,10 @@ class RunningService:
 
     def post(self, path: str, value: Any, **more: Any) -> httpx.Response:
         return httpx.post(self.url + path, json=value, timeout=60, **more)
+
+    def send(self, path: str, content: str, kind: str) -> httpx.Response:
+        headers = {"Content-Type": kind}
+        return httpx.post(self.url + path, content=content, headers=headers, timeout=60)
 
     def subscribe(self, text: str, subscriber: str = "alice") -> "Feed":
         told = {"subscriber": subscriber, "subscription": text}
@@ -255,7 +258,3 @@ def running(folder: Path, *words: str) -> Iterator[RunningService]:
 def numbers(got: list[dict[str, Any]], producer: str) -> list[int]:
     """The numbers of a producer's events, in the order of a feed."""
     return [one["event"]["n"] for one in got if one["event"]["producer"] == producer]
-
-
-def as_json(text: str) -> Any:
-    return json.loads(text)

@@ -42,9 +42,9 @@ class Publishers:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        self._send(process)
+        sent = self._send(process)
         if kill:
-            for _ in range(self.draw.randrange(20)):  # some are answered, the rest is on its way
+            for _ in range(self.draw.randrange(sent)):  # some are answered, the rest is on its way
                 self._take(process.stdout.readline())
             time.sleep(self.draw.random() * 0.05)
             process.kill()
@@ -54,7 +54,7 @@ class Publishers:
                 self._take(line)
         assert process.wait() == (-9 if kill else 0)
 
-    def _send(self, process: subprocess.Popen[str]) -> None:
+    def _send(self, process: subprocess.Popen[str]) -> int:
         lines = []
         for name, counts in self.counts.items():
             unanswered = [seq for seq in range(len(counts)) if seq not in self.answered[name]]
@@ -66,6 +66,7 @@ class Publishers:
         lines.sort(key=lambda line: int(line.split()[2]))
         process.stdin.write("".join(lines))
         process.stdin.flush()
+        return len(lines)
 
     def _take(self, line: str) -> None:
         _, name, seq, first, last, repeated = json.loads(line)

@@ -104,7 +104,7 @@ def serve(
 def _run(settings: Any, *, with_market: bool) -> None:
     import uvloop
 
-    from penstock.cli.demo.publisher import market_publisher
+    from penstock.cli.demo.trading import market_publisher
     from penstock.server.service import Service
     from penstock.server.serving import bind, check_tls, serve
 

@@ -46,7 +46,7 @@ _EXPECTED = {
     "tls": "a mapping with certificate and key",
     **dict.fromkeys(("retention", "limits"), "a mapping"),
     **dict.fromkeys(
-        ("records", "subscriptions", "requests", "burst", "address_connections"),
+        ("partitions", "records", "subscriptions", "requests", "burst", "address_connections"),
         "a number from 1 on",
     ),
     **dict.fromkeys(("cors", "hosts"), "a list of texts"),

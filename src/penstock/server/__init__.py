@@ -1,10 +1,22 @@
-"""The service: publish, subscribe and receive over HTTP. Read `service` first, then `app`.
+"""The service: publish, subscribe and receive over HTTP.
 
-service         everything put together;  settings: what it is to be like;  serving: on the network, until it is stopped
-publishing/     what is published, until Spark, Kafka or the live matcher takes it over
-spark_side      matching on Spark, in a child process (spark_child);  live_side: in a thread of this one
-hub             the newest rows of all feeds in memory, for the connections that wait for them
-app             the routes: subscriptions, publishing, feeds, what operators of the service ask
-client          a service from a program: `outbox` publishes, `followed_feed` receives, `feed_view` keeps a view,
-                `service_link` carries their requests, `problem_errors` makes errors of what is refused
+Begin with `service`, which puts everything together, and `app`, which is its web side. What a request meets, in order:
+
+- `web_protocol`, `request_log`: limits of a connection; ids, logs, headers, errors (`problems`: as RFC 9457 has them);
+- `callers`, `api_keys`, `rates`: who calls, what they may do, how often;
+- `operations`, `web_calls`: the table that routes and OpenAPI (`openapi`) are made of; what a handler is given;
+- `subscription_routes` (`subscribing`, `idempotency`), `publish_routes`, `feed_routes`, `explain_routes`,
+  `operating_routes`; `api_types`: what callers send and are sent.
+
+And behind them:
+
+- `publishing/`: what is published, until Spark, Kafka or the live matcher takes it over;
+- `hub`: feeds as open connections read them, the newest rows in memory, the rest from the store; `feed_readers`,
+  `feed_offsets`, `event_streams`, `live_reads`: reading them over HTTP;
+- `matching_state`: how matching stands; `spark_side` and `live_side` do it;
+- `settings`, `http_settings`: what a service may be told; `serving`: it on the network.
+
+The other side of the wire is `client`, a service from a program: `outbox` publishes, `followed_feed` receives
+(`feed_places`: how far it got; `sse_reading`), `feed_view` keeps a view, `service_link` carries requests (`back_off`), and
+`problem_errors` makes errors of what is refused.
 """

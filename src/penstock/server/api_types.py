@@ -122,7 +122,8 @@ class EventToExplain(Struct, forbid_unknown_fields=True):
     """
 
     event: dict[str, Any] | list[Any] | str | UnsetType = UNSET
-    position: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    position: Annotated[int, Meta(ge=1)] | Annotated[float, Meta(ge=1)] | UnsetType = UNSET
+    """1.0 is an integer to JSON Schema."""
 
 
 class ExplainedPredicate(Struct):

@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -18,7 +19,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from penstock.server.callers import identify
-from penstock.server.calls import Call
 from penstock.server.explain_routes import explain_operations
 from penstock.server.feed_routes import feed_operations
 from penstock.server.idempotency import IdempotencyKeys
@@ -34,6 +34,7 @@ from penstock.server.service_parts import Parts
 from penstock.server.subscribing import Subscribing
 from penstock.server.subscription_routes import subscription_operations
 from penstock.server.threads import Threads
+from penstock.server.web_calls import Call
 
 _EXPOSED = (
     "ETag",
@@ -88,7 +89,9 @@ def create_app(parts: Parts, pages: Iterable[BaseRoute] = ()) -> Starlette:
                 expose_headers=list(_EXPOSED),
             )
         )
-    app = Starlette(routes=[*routes, *pages], middleware=around)
+    app = Starlette(
+        routes=[*routes, *pages], middleware=around, exception_handlers={HTTPException: _not_found}
+    )
     app.router.redirect_slashes = False
 
     def close() -> None:
@@ -142,6 +145,14 @@ class _Resource:
         if operation.scope not in (None, "ticket") and not anonymous:
             caller.require(operation.scope)
         return await operation.handler(Call(request, self._parts, self._threads, caller))
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    """No route has this path, or a page's route not this method."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        raise Problem("method-not-allowed", "this can't be done here", headers=error.headers)
+    raise Problem("not-found", "there is nothing at this path: /openapi.json says what there is")
 
 
 def _openapi(operations: list[Operation]) -> Operation:

@@ -11,15 +11,17 @@ All of it runs in one event loop. Only the store's methods are called in threads
 
 import asyncio
 import contextlib
+import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
 
 from penstock.base.arrays import Int64s
+from penstock.base.errors import FeedError
 from penstock.delivery.feeds.feed_rows import (
     FeedBlock,
     FeedPage,
@@ -31,18 +33,24 @@ from penstock.delivery.feeds.feed_rows import (
 from penstock.delivery.feeds.feed_store import FeedStore
 from penstock.delivery.feeds.retention import Pruned, Retention
 
+_log = logging.getLogger("penstock.server")
 _Result = TypeVar("_Result")
 _PIECE = 4 * 1024**2  # bytes that are fetched from the store at a time
 _FACTOR = 3  # bytes of memory for a byte of a block, about: its rows as Python objects, its pairs
 
 
 class _Waiting:
-    """A connection that waits: `found` is the number of the first row for it."""
+    """A connection that waits: `found` is the number of the first row for it, from its offset on."""
 
-    __slots__ = ("found",)
+    __slots__ = ("found", "offset")
 
-    def __init__(self) -> None:
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
         self.found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def wake(self, number: int) -> None:
+        if not self.found.done():
+            self.found.set_result(number)
 
 
 class _HeldBlock:
@@ -60,10 +68,6 @@ class _HeldBlock:
     @cached_property
     def rows(self) -> list[FeedRow]:
         return self._block.rows(np.arange(self.first, self.end))
-
-    @cached_property
-    def readers(self) -> set[int]:
-        return set(self.pairs[0].tolist())
 
     def first_for(self, wanted: Int64s, offset: int) -> int | None:
         numbers, _ = numbers_for(self.pairs, wanted, offset)
@@ -91,6 +95,7 @@ class Hub:
         self._advancing: asyncio.Task[None] | None = None
         self._again = False
         self._polling: asyncio.Task[None] | None = None
+        self._closed = False
 
     @property
     def tail(self) -> int:
@@ -100,7 +105,7 @@ class Hub:
     @property
     def waiting(self) -> int:
         """How many connections wait."""
-        return len(set().union(*self._waiting.values()))
+        return len(self._all_waiting())
 
     @property
     def bytes(self) -> int:
@@ -115,12 +120,13 @@ class Hub:
 
     async def close(self) -> None:
         """End all that wait, as if their time were over. The store stays open."""
+        self._closed = True
         for task in (self._polling, self._advancing):
             if task is not None:
                 task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
+                with contextlib.suppress(asyncio.CancelledError, FeedError):
                     await task
-        for one in set().union(*self._waiting.values()):
+        for one in self._all_waiting():
             one.found.cancel()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
@@ -143,18 +149,20 @@ class Hub:
     async def wait(
         self, subscriptions: Sequence[int], offset: int, timeout: float | None
     ) -> int | None:
-        """Wait until some subscription has something at or above an offset that was read up to.
+        """Wait until one of the subscriptions has something at or above an offset; the caller has read up to that.
 
-        The offset to read on from: there is nothing for them before it. None if the time is over; then there is nothing
-        up to `tail`.
+        The offset to read on from: there is nothing for them before it. None if the time is over, or the hub is closed:
+        then there is nothing for them before `tail`.
         """
         wanted = sorted_ids(subscriptions)
-        if not self._reaches(offset):
+        if self._closed:
+            return None
+        if offset <= self._tail and not self._reaches(offset):
             return offset  # only the store knows
         for block in self._blocks_from(offset):
             if (number := block.first_for(wanted, offset)) is not None:
                 return number
-        waiting = _Waiting()
+        waiting = _Waiting(offset)
         ids = wanted.tolist()
         for subscription in ids:
             self._waiting[subscription].add(waiting)
@@ -199,28 +207,28 @@ class Hub:
     async def _look_again(self, interval: float) -> None:
         while True:
             await asyncio.sleep(interval)
-            await self.advance()
+            try:
+                await self.advance()
+            except FeedError as error:  # who reads is told; it may come back
+                _log.warning("can't look for new notifications: %s", error)
 
     async def _follow(self) -> None:
         while True:
             self._again = False
             tail = self._tail
-            blocks = await self._in_thread(lambda: self._store.blocks_since(tail, _PIECE))  # noqa: B023
-            if not blocks:
-                if not self._again:
-                    return
-                continue
+            blocks, upto = await self._in_thread(partial(self._store.blocks_since, tail, _PIECE))
             for block in blocks:
                 self._take(block)
                 await asyncio.sleep(0)  # others have their turn
+            if upto > self._tail:
+                self._skip(upto)
+            if not blocks and not self._again:
+                return
 
     def _take(self, block: FeedBlock) -> None:
         held = _HeldBlock(block)
-        if held.first > self._tail:  # the store has dropped what was between: all must look
-            self._ring.clear()
-            self._bytes = 0
-            for one in set().union(*self._waiting.values()):
-                _wake(one, self._tail)
+        if held.first > self._tail:
+            self._skip(held.first)
         self._ring.append(held)
         self._bytes += held.size
         self._tail = held.end
@@ -228,12 +236,23 @@ class Hub:
             self._bytes -= self._ring.popleft().size
         self._wake_readers(held)
 
+    def _skip(self, number: int) -> None:
+        """The store has dropped what is before a number: all who wait must look whether it was theirs."""
+        for one in self._all_waiting():
+            one.wake(max(one.offset, self._tail))
+        self._ring.clear()
+        self._bytes = 0
+        self._tail = number
+
     def _wake_readers(self, block: _HeldBlock) -> None:
-        for subscription in self._waiting.keys() & block.readers:
-            number = block.first_for(np.array([subscription]), block.first)
-            assert number is not None, "it is one of the readers"
-            for one in self._waiting[subscription]:
-                _wake(one, number)
+        for subscription in np.unique(block.pairs[0]).tolist():
+            for one in self._waiting.get(subscription, ()):
+                number = block.first_for(np.array([subscription]), one.offset)
+                if number is not None:
+                    one.wake(number)
+
+    def _all_waiting(self) -> set[_Waiting]:
+        return set().union(*self._waiting.values())
 
     # --- the ring -------------------------------------------------------------------------------
 
@@ -261,8 +280,3 @@ class Hub:
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-
-def _wake(one: _Waiting, number: int) -> None:
-    if not one.found.done():
-        one.found.set_result(number)

@@ -98,8 +98,13 @@ class LiveSide:
         """Match rows of the inbox; return when their notifications are on disk."""
         with self._work:
             new = [row for row in rows if row.last > self._done and row.log == EVENTS]
-            if new:
-                self._take(new)
+            try:
+                if new:
+                    self._take(new)
+            except Exception as error:
+                self._reason = first_line(error)
+                raise
+            self._reason = None
             if rows:
                 self._done = max(self._done, rows[-1].last)
 

@@ -10,13 +10,14 @@ Records have two attributes that the inbox adds, `_position` and `_time`: the id
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.base.durable import make_folder
-from penstock.delivery.feeds import FeedSink
+from penstock.base.locations import path_of
+from penstock.delivery.feeds.feed_sink import FeedSink
 from penstock.delivery.file_sink import FileSink
 from penstock.delivery.several_sinks import SeveralSinks
 from penstock.delivery.sinks import Batch, Sink
@@ -26,6 +27,7 @@ from penstock.pipeline.session import is_connect
 from penstock.pipeline.sources import Source
 from penstock.pipeline.streaming import Pipeline
 from penstock.registry import Subscriptions
+from penstock.server.publishing.kafka_mover import topic_of
 from penstock.server.publishing.published import DOCUMENTS, EVENTS, POSITION, TABLES, TIME
 from penstock.server.setting_parts import KafkaPart
 from penstock.server.settings import Settings
@@ -95,7 +97,7 @@ class PublishedPipelines:
         views = ViewOptions(format=format_, feeding=self.settings.views.feeding)
         log = f"{DOCUMENTS}/{format_}"
         pipeline = replace(self._pipeline(), documents=self._source(log, _DOCUMENT), views=views)
-        return replace(pipeline, checkpoint=self._checkpoint(format_))
+        return replace(pipeline, **self._apart(format_))
 
     def beside(self) -> Pipeline:
         """Of events and documents that aren't published here."""
@@ -107,7 +109,7 @@ class PublishedPipelines:
             event_id=sources.event_id,
             documents=sources.documents,
             views=self.settings.views,
-            checkpoint=self._checkpoint("beside"),
+            **self._apart("beside"),
         )
 
     # --- inside --------------------------------------------------------------------------------
@@ -117,7 +119,7 @@ class PublishedPipelines:
         folder = settings.folder
         return Pipeline(
             subscriptions=self.registry,
-            sink=self._sink(),
+            sink=self._sink(""),
             checkpoint=self._checkpoint("published"),
             dead_letters=FileSink(str(folder / "dead-letters"), "json"),
             trigger=self.trigger,
@@ -129,15 +131,20 @@ class PublishedPipelines:
             spark=self.spark,
         )
 
-    def _sink(self) -> Sink:
-        feeds: Sink = FeedSink(self.settings.feeds_url)
+    def _apart(self, name: str) -> dict[str, Any]:
+        """What a pipeline has for itself whose notifications are of a kind that another one has, too."""
+        own = {"name": f"penstock {name}", "sink": self._sink(name)}
+        return {**own, "checkpoint": self._checkpoint(name)}
+
+    def _sink(self, stream: str) -> Sink:
+        feeds: Sink = FeedSink(self.settings.feeds_url, stream)
         if not is_connect(self.spark):  # there it is written in another process
             feeds = ReportedSink(feeds, self.written)
         beside = self.settings.sinks
         return SeveralSinks((feeds, *beside)) if beside else feeds
 
-    def _checkpoint(self, name: str) -> Path:
-        return self.settings.folder / "spark" / "checkpoints" / name
+    def _checkpoint(self, name: str) -> str:
+        return str(path_of(self.settings.checkpoint_root) / name)
 
     def _source(self, log: str, schema: StructType | str) -> Source:
         where = self.settings.log
@@ -159,12 +166,3 @@ def _kafka_options(part: KafkaPart, log: str) -> Mapping[str, str]:
         "kafka.isolation.level": "read_committed",
         **part.reader_options,
     }
-
-
-def topic_of(prefix: str, log: str) -> str:
-    """The topic of a log.
-
-    >>> topic_of("penstock", "tables/Stocks")
-    'penstock-tables-Stocks'
-    """
-    return f"{prefix}-{log.replace('/', '-')}"

@@ -13,8 +13,7 @@ _QUERIES = ("published/events", "published/tables", "xml/documents", "json/docum
 class PublishedSegments:
     """The segments of a data folder."""
 
-    def __init__(self, folder: Path) -> None:
-        checkpoints = folder / "spark" / "checkpoints"
+    def __init__(self, folder: Path, checkpoints: Path) -> None:
         self._queries = [ReadSegments(checkpoints / query) for query in _QUERIES]
         self._root = folder / "published"
         self._read: dict[Path, set[str]] = defaultdict(set)

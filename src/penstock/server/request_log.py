@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.base.errors import PenstockError
@@ -26,7 +25,6 @@ from penstock.server.service_figures import ServiceFigures
 
 _log = logging.getLogger("penstock.server.requests")
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-_KINDS = {404: "not-found", 405: "method-not-allowed", 400: "bad-request"}
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -99,9 +97,6 @@ class RequestLog:
         match error:
             case Problem():
                 return error
-            case HTTPException():
-                kind = _KINDS.get(error.status_code, "bad-request")
-                return Problem(kind, str(error.detail), headers=error.headers)
             case PenstockError():
                 problem = problem_of(error)
                 if problem.status >= 500:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -20,12 +21,14 @@ from penstock.base.durations import utc_now
 from penstock.base.errors import PenstockError
 from penstock.delivery.feeds import LIVE, FeedStore, open_feeds
 from penstock.pipeline.session import check_java
+from penstock.pipeline.views.match import FORMATS
 from penstock.registry import Subscriptions
 from penstock.server.api_keys import ApiKeys
 from penstock.server.changing_over import let_go, matched_by, move_all, note_side
 from penstock.server.data_folder import DataFolderLock
 from penstock.server.http_settings import HttpSettings
 from penstock.server.hub import Hub
+from penstock.server.kafka_topics import make_topics
 from penstock.server.live_reads import LiveReads
 from penstock.server.live_side import LiveSide
 from penstock.server.matching_state import Matching
@@ -41,7 +44,7 @@ from penstock.server.publishing import (
     Moving,
     Publisher,
 )
-from penstock.server.publishing.published import POSITION
+from penstock.server.publishing.published import DOCUMENTS, EVENTS, POSITION, TABLES
 from penstock.server.setting_parts import FilesPart, KafkaPart
 from penstock.server.settings import Settings
 from penstock.server.spark_side import SparkSide
@@ -85,7 +88,7 @@ class Service:
             self.publisher = self._publisher()
             opened.callback(self.publisher.close)
             self.live_reads = LiveReads()
-            self._segments = PublishedSegments(folder)
+            self._segments = PublishedSegments(folder, Path(settings.checkpoint_root))
             self._at_the_end = opened.pop_all()
         self._moving: Moving | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -112,13 +115,22 @@ class Service:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def _start(self) -> None:
         await self.hub.start()
         await self._change_over()
+        if isinstance(self.settings.log, KafkaPart):
+            await asyncio.to_thread(make_topics, self.settings.log, self._logs())
         await self.matching.start()
         self._moving = self._start_moving()
         for work, pause in ((self._tidy, _TIDY), (self._prune, _PRUNE)):
             self._tasks.append(asyncio.create_task(_repeat(work, pause)))
-        return self
 
     async def __aexit__(
         self,
@@ -126,6 +138,10 @@ class Service:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        await self._stop()
+
+    async def _stop(self) -> None:
+        """What was accepted goes on as far as it can, then all is closed."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -145,7 +161,7 @@ class Service:
         before = matched_by(folder)
         if before == "spark" and side == "live":
             self._say("Spark matches what is left, then the live matcher takes over …")
-            await asyncio.to_thread(move_all, self.inbox, FileMover(folder / "published"))
+            await asyncio.to_thread(move_all, self.inbox, self._mover())
             spark = SparkSide(self.settings, self._ddl, self._committed, _nothing)
             await spark.drain()
         if before == "live" and side == "spark":
@@ -193,6 +209,12 @@ class Service:
         if isinstance(log, KafkaPart):
             return KafkaMover(log.servers, log.topic, log.producer_options)
         return FileMover(self.settings.folder / "published")
+
+    def _logs(self) -> list[str]:
+        """All logs that there may be."""
+        catalog = self.registry.catalog
+        tables = [] if catalog is None else [f"{TABLES}{name}" for name, _ in catalog.declared]
+        return [EVENTS, *(f"{DOCUMENTS}/{format_}" for format_ in FORMATS), *tables]
 
     def _ddl(self) -> tuple[int, str | None]:
         """The schema as Spark is given it."""

@@ -137,6 +137,8 @@ class KafkaPart(Part):
     """host:port,host:port"""
     topic: Text = "penstock"
     """what the names of the topics begin with"""
+    partitions: int = Field(default=2, ge=1)
+    """of a topic that isn't there yet: the records of one producer are in one of them"""
     options: Settings = Field(default_factory=dict)
     """of the producer, and with the prefix spark. those of Spark's reader"""
 

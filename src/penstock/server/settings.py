@@ -111,6 +111,8 @@ class Settings(Part):
     """where notifications are kept, like the registry; by default feeds.db in the data folder"""
     log: LogPart = FilesPart()
     """where Spark reads what is published"""
+    checkpoints: OwnFolder | None = None
+    """a folder, or with Kafka a URI, that all of Spark's workers can read and write; by default in the data folder"""
     retention: RetentionPart = RetentionPart()
     trigger: Annotated[Text, accepted_by(trigger_of), AfterValidator(_check_interval)] = "1 second"
     """how often Spark looks for something new"""
@@ -155,11 +157,21 @@ class Settings(Part):
                 ("sources", self.sources != SourcesPart()),
                 ("sinks", bool(self.sinks)),
                 ("catalog", self.catalog is not None),
+                ("checkpoints", self.checkpoints is not None),
             ]
             if wrong := [name for name, is_given in given if is_given]:
                 raise ValueError(
                     f"match: live doesn't use {' and '.join(wrong)}, which need Spark: leave them out, or match: spark"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _check_checkpoints(self) -> Self:
+        if self.checkpoints and is_remote(self.checkpoints) and isinstance(self.log, FilesPart):
+            raise ValueError(
+                f"checkpoints {self.checkpoints}: with files as the log they are in a folder that this machine sees, "
+                "since they say which files have been read. Give such a folder, or a log of Kafka"
+            )
         return self
 
     @property
@@ -173,6 +185,10 @@ class Settings(Part):
     @property
     def feeds_url(self) -> str:
         return self.feeds or str(self.folder / "feeds.db")
+
+    @property
+    def checkpoint_root(self) -> str:
+        return self.checkpoints or str(self.folder / "spark" / "checkpoints")
 
     @cached_property
     def declared(self) -> Schema | None:

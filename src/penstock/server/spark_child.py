@@ -27,10 +27,12 @@ from pyspark.sql import SparkSession
 
 from penstock.base.error_causes import cause
 from penstock.base.errors import PenstockError
+from penstock.pipeline.frames import match
 from penstock.pipeline.metrics import BatchMetrics
 from penstock.pipeline.session import is_connect, local_session
 from penstock.pipeline.streaming import RunningPipeline
 from penstock.pipeline.triggers import AVAILABLE_NOW
+from penstock.pipeline.views.match import FORMATS
 from penstock.registry import Subscriptions
 from penstock.server.published_pipelines import PublishedPipelines
 from penstock.server.publishing.published import DOCUMENTS, TABLES
@@ -39,7 +41,6 @@ from penstock.server.settings import Settings, parse_settings
 
 _LOOK = 0.1  # seconds between two looks at queries, and at logs that aren't read yet
 _AT_MOST = 30.0  # seconds that a micro-batch has when its query is stopped
-_FORMATS = ("xml", "json")
 _GONE = 3  # the exit code when the service has gone
 
 
@@ -122,19 +123,20 @@ class SparkChild:
 
     def _serve(self, made: PublishedPipelines) -> None:
         """Run queries as logs appear, until it is told to stop, or one fails."""
+        if made.settings.spark.master.startswith("local"):
+            _warm_up(made.spark)
         self._start_new(made)
         self._say_running(made)
         while True:
             order = self._orders.next(_LOOK)
-            match order and order["do"]:
-                case "stop":
-                    return
-                case "schema":
-                    assert order is not None, "it was looked at"
-                    self._take_schema(order)
-                    self._stop("events")
-                    self._start_new(made)
-                    self._say_running(made)
+            asked = None if order is None else order["do"]
+            if asked == "stop":
+                return
+            if order is not None and asked == "schema":
+                self._take_schema(order)
+                self._stop("events")
+                self._start_new(made)
+                self._say_running(made)
             self._start_new(made)
             for name, running in self._running.items():
                 if not running.is_active:
@@ -161,7 +163,7 @@ class SparkChild:
             wanted["events"] = lambda: made.events(schema)
         if made.registry.catalog is not None and _has_tables(settings):
             wanted["tables"] = made.tables
-        for format_ in _FORMATS:
+        for format_ in FORMATS:
             if _has_log(settings, f"{DOCUMENTS}/{format_}"):
                 wanted[f"documents in {format_.upper()}"] = lambda format_=format_: made.documents(
                     format_
@@ -204,6 +206,14 @@ def _session(settings: Settings) -> SparkSession:
         **settings.spark.config,
     }
     return local_session(settings.spark.master, "penstock", config)
+
+
+def _warm_up(spark: SparkSession) -> None:
+    """Start Python workers, and load what they load, so that the first event doesn't wait for it."""
+    with Subscriptions() as subscriptions:
+        subscriptions.subscribe("", "a > 5 AND b = 'x'")
+        frame = spark.range(2).selectExpr("CAST(id AS double) AS a", "'x' AS b").repartition(2)
+        match(frame, subscriptions).collect()
 
 
 def _jvm_of(spark: SparkSession) -> int | None:

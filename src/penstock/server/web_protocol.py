@@ -39,7 +39,10 @@ class _LimitedProtocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
     _stalled_timer: asyncio.TimerHandle | None = None
     _in_head = True
+    _refused = False
+    _head = 0  # bytes of the URL and the headers
     _around = _body = 0  # bytes of this request that aren't body, and that are
+    _in_chunk = 0  # bytes of what was just received that aren't body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -61,20 +64,25 @@ class _LimitedProtocol(HttpToolsProtocol):
         if self._address is None or self.transport.is_closing():
             return
         self._around += len(data)
+        self._in_chunk = len(data)
         super().data_received(data)
         if self._around > self._limits.head_bytes + _PER_BODY * self._body:
-            most = self._limits.head_bytes
-            self._refuse("head-too-large", f"more than {most} bytes around the body")
+            self._refuse_head()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head = True
-        self._body = 0
-        self._around = 0
+        self._head = self._body = 0
+        self._around = self._in_chunk  # too much if requests are pipelined: then they must be short
         self._expect_head()
+
+    def on_url(self, url: bytes) -> None:
+        self._head += len(url)
+        super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:
+            self._head += len(name) + len(value)
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -82,12 +90,22 @@ class _LimitedProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
-        super().on_headers_complete()
+        if self._head > self._limits.head_bytes:
+            self._refuse_head()
+        if not self._refused:
+            super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        if self._refused:
+            return
         self._body += len(body)
-        self._around = max(0, self._around - len(body))
+        self._around -= len(body)
+        self._in_chunk -= len(body)
         super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._refused:
+            super().on_message_complete()
 
     def pause_writing(self) -> None:
         self._stalled_timer = self.loop.call_later(
@@ -113,8 +131,15 @@ class _LimitedProtocol(HttpToolsProtocol):
         if self._in_head and not self.transport.is_closing():
             self._refuse("timeout", "the head of the request didn't arrive in time")
 
+    def _refuse_head(self) -> None:
+        most = self._limits.head_bytes
+        self._refuse("head-too-large", f"a request has {most:,} bytes at most besides its body")
+
     def _refuse(self, kind: str, detail: str) -> None:
         """Say why, and close. If an answer is under way, close only."""
+        if self._refused:
+            return
+        self._refused = True
         busy = self.cycle is not None and not self.cycle.response_complete
         if not busy:
             self.transport.write(_bytes_of(Problem(kind, detail)))

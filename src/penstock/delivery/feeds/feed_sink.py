@@ -36,10 +36,12 @@ _TOLD = (EVENT, MESSAGE, DOCUMENT)
 class FeedSink:
     """A feed store: `url` is a path (`feeds.db`), `sqlite:///feeds.db` or `postgresql://user@host/database`.
 
-    It is made if it isn't there. A file must be on a disk of the machine that the driver runs on.
+    It is made if it isn't there. A file must be on a disk of the machine that the driver runs on. Pipelines that write
+    to one store have different names as `stream`, unless their notifications are of different kinds.
     """
 
     url: str
+    stream: str = ""
     explode: ClassVar[bool] = False
     guarantee: ClassVar[str] = EXACTLY_ONCE
 
@@ -67,7 +69,7 @@ class FeedSink:
             done = store.progress(batch.query)
             if done is not None and batch.id <= done:
                 return False
-            store.append(feed_rows(rows).toArrow(), batch)
+            store.append(feed_rows(rows).toArrow(), batch, self.stream)
         return True
 
 

@@ -83,11 +83,15 @@ class FeedStore:
         self._database = database
         self._limits = limits or SegmentLimits()
         self._clock = clock
-        with database.writing() as session:
+        with database.reading() as session:
             found = session.all("SELECT format FROM feed_state")
-            if not found:
-                session.insert("feed_state", [(FORMAT, 1, 1, 1)])
-        if found and found[0][0] != FORMAT:
+        if not found:
+            with database.writing() as session:
+                found = session.all("SELECT format FROM feed_state")
+                if not found:  # nobody else was here meanwhile
+                    found = [(FORMAT,)]
+                    session.insert("feed_state", [(FORMAT, 1, 1, 1)])
+        if found[0][0] != FORMAT:
             raise FeedError(
                 f"the feeds at {database!r} were written by another version of Penstock, in format {found[0][0]}: this "
                 f"one reads format {FORMAT}. Give another place"
@@ -95,14 +99,15 @@ class FeedStore:
 
     # --- writing --------------------------------------------------------------------------------
 
-    def append(self, rows: pa.Table, batch: Batch) -> bool:
+    def append(self, rows: pa.Table, batch: Batch, stream: str = "") -> bool:
         """Add the rows of a micro-batch (`APPENDED`), sorted by position. False if it is there already.
 
-        One that is there, or one before it: the numbers of a query's micro-batches grow. Of each kind there is one
-        query besides `LIVE`: another one is refused, since its rows would be those of the first once more.
+        One that is there, or one before it: the numbers of a query's micro-batches grow. Of each kind and `stream`
+        there is one query besides `LIVE`: another one is refused, since its rows would be those of the first once more.
         """
+        told = f"{batch.kind} {stream}".rstrip()
         with self._database.writing() as session:
-            done = self._progress(session, batch)
+            done = self._progress(session, batch, told)
             if done is not None and batch.id <= done:
                 return False
             state = _read_state(session)
@@ -112,7 +117,7 @@ class FeedStore:
             if blocks:
                 session.run("UPDATE feed_state SET next = ?", blocks[-1].end)
             if done is None:
-                session.insert("feed_progress", [(batch.query, batch.kind, batch.id)])
+                session.insert("feed_progress", [(batch.query, told, batch.id)])
             else:
                 session.run(
                     "UPDATE feed_progress SET batch = ? WHERE query = ?", batch.id, batch.query
@@ -123,12 +128,12 @@ class FeedStore:
                 seal(session, self._limits)
         return True
 
-    def _progress(self, session: Session, batch: Batch) -> int | None:
-        found = session.all("SELECT query, batch FROM feed_progress WHERE kind = ?", batch.kind)
+    def _progress(self, session: Session, batch: Batch, told: str) -> int | None:
+        found = session.all("SELECT query, batch FROM feed_progress WHERE kind = ?", told)
         others = [query for query, _ in found if query not in (batch.query, LIVE)]
         if others and batch.query != LIVE:
             raise FeedError(
-                f"the feeds at {self._database!r} have notifications of kind {batch.kind} of another pipeline (or of "
+                f"the feeds at {self._database!r} have notifications of kind {told} of another pipeline (or of "
                 "this one before it lost its checkpoint folder): give another place"
             )
         return dict(found).get(batch.query)
@@ -218,13 +223,14 @@ class FeedStore:
                         return FeedPage(page.rows, page.next, up_to_date=False)
         return FeedPage(page.rows, state.next, up_to_date=True)
 
-    def blocks_since(self, number: int, most_bytes: int) -> list[FeedBlock]:
-        """Blocks from a number on, for who follows all feeds: at least one, if there is any.
+    def blocks_since(self, number: int, most_bytes: int) -> tuple[list[FeedBlock], int]:
+        """Blocks from a number on, for who follows all feeds, at least one if there is any; and where to go on.
 
         The first may begin before the number; after it, if that was dropped.
         """
         with self._database.reading() as session:
-            oldest = max(number, _read_state(session).oldest)
+            state = _read_state(session)
+            oldest = max(number, state.oldest)
             found = session.all(
                 "SELECT first, size FROM feed_blocks WHERE first >= ? OR first = "
                 "(SELECT max(first) FROM feed_blocks WHERE first <= ?) ORDER BY first LIMIT 1024",
@@ -240,7 +246,7 @@ class FeedStore:
                 size += bytes_
                 if size >= most_bytes:
                     break
-        return blocks
+        return blocks, blocks[-1].end if blocks else state.next
 
     def tail(self) -> int:
         """The offset after all rows."""

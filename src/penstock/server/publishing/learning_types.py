@@ -22,6 +22,7 @@ from penstock.server.publishing.attribute_types import (
     STRING,
     TIMESTAMP,
     array_of,
+    ddl_type,
     element_of,
     name_problem,
 )
@@ -94,10 +95,9 @@ def _telling(value: dict[str, Any], known: Type | None) -> dict[str, Any]:
     types = dict(known.fields) if isinstance(known, Struct) else {}
     found: dict[str, Any] = {}
     for name, inner in value.items():
-        if isinstance(inner, dict):
-            inner = _telling(inner, types.get(name))
-        if name in types or (inner is not None and inner != {} and not _is_empty(inner)):
-            found[name] = _items(inner, types.get(name)) if isinstance(inner, list) else inner
+        told = _items([inner], array_of(types[name]) if name in types else None)[0]
+        if name in types or not _is_empty([told]):
+            found[name] = told
     return found
 
 
@@ -152,14 +152,17 @@ def _type_of(value: Any, known: Type | None, path: _Path) -> Type | None:
     if isinstance(value, dict):
         inner = known if isinstance(known, Struct) else _NOTHING
         found: Type = _struct(value, inner, path)
-        if found == _NOTHING:
-            return known
+        if found == _NOTHING and known is None:
+            return None
     elif isinstance(value, list):
         element = None if known is None else element_of(known)
-        for item in value:
+        # Twice: what says nothing, like [], may stand before what says that there is no array.
+        for item in (*value, *(v for v in value if isinstance(v, dict | list))):
             element = _type_of(item, element, (*path[:-1], f"{path[-1]}[]"))
         if element is None:
-            return known
+            if known is not None:
+                raise _conflict(known, value, path)
+            return None
         found = array_of(element)
     else:
         found = _scalar(value, known, ".".join(path))
@@ -186,10 +189,12 @@ def _scalar(value: Any, known: Type | None, name: str) -> Type:
 def _merged(known: Type, found: Type, value: Any, path: _Path) -> Type:
     try:
         return _merge(known, found, path)
-    except Problem as problem:
-        raise Problem(
-            problem.attribute, f"{_said(known)} until now, not {name_value(value)}"
-        ) from None
+    except Problem:
+        raise _conflict(known, value, path) from None
+
+
+def _conflict(known: Type, value: Any, path: _Path) -> Problem:
+    return Problem(".".join(path), f"{_said(known)} until now, not {name_value(value)}")
 
 
 def _merge(left: Type, right: Type, path: _Path) -> Type:
@@ -216,4 +221,6 @@ def _merge_structs(left: Struct, right: Struct, path: _Path) -> Struct:
 
 
 def _said(type_: Type) -> str:
-    return "bigint" if type_ == BIGINT else str(type_) if isinstance(type_, Scalar) else "other"
+    if isinstance(type_, Scalar):
+        return ddl_type(type_)
+    return "an object" if isinstance(type_, Struct) else "an array"

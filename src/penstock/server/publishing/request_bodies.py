@@ -55,7 +55,9 @@ class BodyLimits:
     """How much one request may bring."""
 
     body: int = 8 << 20  # bytes
-    record: int = 1 << 20  # bytes
+    record: int = (
+        1_000_000  # bytes: with its position it still is a message that Kafka takes by default
+    )
     records: int = 10_000
 
 

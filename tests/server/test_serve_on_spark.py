@@ -1,0 +1,199 @@
+"""`penstock serve` on Spark: all kinds of subscription, a schema that grows, kills, and the change to live and back.
+
+One service for all tests of this file: it is started, killed and started again on the same folder.
+"""
+
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.server.running import (
+    Feed,
+    Publisher,
+    RunningService,
+    is_alive,
+    kill,
+    numbers,
+    until,
+)
+from tests.server.test_serve import read_on
+from tests.sizes import SEED, SERVICE_KILLS
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = """
+trigger: 200 ms
+catalog:
+  tables:
+    Stocks: {schema: {Symbol: string, PER: double}, key: Symbol}
+    Reviews: {schema: {Id: bigint, Symbol: string, Rating: double}, key: Id}
+  edges: [[Reviews, Stocks, Symbol]]
+spark: {master: "local[2]"}
+"""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    folder = tmp_path_factory.mktemp("spark")
+    (folder / "service.yaml").write_text(SETTINGS)
+    found = RunningService(folder, "service.yaml")
+    try:
+        yield found.start()
+    finally:
+        found.close()
+
+
+def test_filters_meet_events(service: RunningService):
+    feed = service.subscribe("price > 500")
+    told = service.publish({"symbol": "GOOG", "price": 550.0}, {"symbol": "MSFT", "price": 3.0})
+    (got,) = feed.wait_for(1)
+    assert got["id"] == f"{told['first']}-{feed.id}"
+    assert got["kind"] == "filter"
+    assert got["event"] == {"symbol": "GOOG", "price": 550.0}
+
+
+def test_an_attribute_that_is_new_is_matched_from_its_first_event_on(service: RunningService):
+    """Spark's query is started anew with the wider schema before the record that brought it is read."""
+    feed = service.subscribe("size > 5")
+    service.publish({"symbol": "A", "size": 6})
+    service.publish({"symbol": "B", "size": 7.5})  # and a wider type of an attribute
+    assert [one["event"]["symbol"] for one in feed.wait_for(2)] == ["A", "B"]
+
+
+def test_select_joins_meet_changes_of_tables(service: RunningService):
+    feed = service.subscribe(
+        "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER > 45 AND Rating > 4"
+    )
+    for table, row in (
+        ("Stocks", {"Symbol": "GOOG", "PER": 50.0}),
+        ("Reviews", {"Id": 1, "Symbol": "GOOG", "Rating": 4.5}),
+        ("Reviews", {"Id": 2, "Symbol": "MSFT", "Rating": 5.0}),
+    ):
+        answer = service.post(f"/v1/tables/{table}", row)
+        assert answer.status_code == 202, answer.text
+    got = feed.wait_for(2)
+    assert {one["kind"] for one in got} == {"select-join"}
+    assert "MSFT" not in json.dumps(got)
+
+
+def test_tree_patterns_meet_documents_in_xml_and_in_json(service: RunningService):
+    feed = service.subscribe("//item[author{val}]")
+    for content, kind in (
+        ("<news><item><author>Ann</author></item></news>", "application/xml"),
+        ('{"item": {"author": "Bob"}}', "application/json"),
+    ):
+        answer = service.send("/v1/documents", content, kind)
+        assert answer.status_code == 202, answer.text
+    got = feed.wait_for(2)
+    assert {one["kind"] for one in got} == {"tree-pattern"}
+    assert all(name in json.dumps(got) for name in ("Ann", "Bob"))
+
+
+def test_segments_go_when_spark_has_read_them(service: RunningService):
+    feed = service.subscribe("price > 900")
+    service.publish({"price": 901.0})
+    feed.wait_for(1)
+    events = service.folder / "data" / "published" / "events"
+    until(lambda: not list(events.glob("*.jsonl")), "what was read is deleted")
+
+
+def test_figures_of_micro_batches_reach_the_service(service: RunningService):
+    def filters() -> dict[str, Any] | None:
+        state = service.get("/v1/status").json()["matching"]
+        found: dict[str, Any] | None = state["latest"].get("filter")
+        return found
+
+    found = until(filters, "a report")
+    assert found["snapshot"] >= 1
+    assert found["sequence"] >= 1
+
+
+# --- kills ----------------------------------------------------------------------------------------
+
+
+def _kill_service(service: RunningService) -> bool:
+    child = service.child()
+    service.kill()
+    if child is not None:
+        until(lambda: not is_alive(child), "Spark's process ends with the service")
+    service.start(ready=False)
+    return True
+
+
+STRIKES: dict[str, Callable[[RunningService], bool]] = {
+    "the JVM": lambda service: kill(service.jvm()),
+    "a worker": lambda service: kill(service.worker()),
+    "Spark's process": lambda service: kill(service.child()),
+    "the service": _kill_service,
+}
+
+
+def test_whatever_is_killed_each_event_is_told_once_and_in_order(service: RunningService):
+    """One of each at least, and random ones: the JVM, a worker, the process with Spark, the service itself."""
+    draw = random.Random(SEED)
+    extra = [draw.choice(list(STRIKES)) for _ in range(SERVICE_KILLS - len(STRIKES))]
+    strikes = [*STRIKES, *extra]
+    feeds = [service.subscribe("n >= 0"), service.subscribe("even", "bob")]
+    ending = threading.Event()
+    readers = [threading.Thread(target=read_on, args=(f, ending), daemon=True) for f in feeds]
+    for reader in readers:
+        reader.start()
+    with Publisher(service, "a", pause=0.02) as a, Publisher(service, "b", pause=0.05) as b:
+        for what in strikes:
+            told = len(feeds[0].got)
+            until(lambda: len(feeds[0].got) > told, f"something is told before {what} is killed")  # noqa: B023
+            wanted = len(a.answered) + draw.randrange(10)
+            until(lambda: len(a.answered) >= wanted, "more is published")  # noqa: B023
+            until(lambda: STRIKES[what](service), f"{what} is there to be killed")  # noqa: B023
+    published = {"a": a.answered, "b": b.answered}
+    evens = sum(n % 2 == 0 for answered in published.values() for n in answered)
+    until(lambda: len(feeds[0].got) >= sum(map(len, published.values())), "all is told")
+    until(lambda: len(feeds[1].got) >= evens, "all even ones are told")
+    ending.set()
+    for reader in readers:
+        reader.join()
+    check_once(feeds, published)
+
+
+def check_once(feeds: list[Feed], published: dict[str, list[int]]) -> None:
+    for name, answered in published.items():
+        assert numbers(feeds[0].got, name) == answered
+        assert numbers(feeds[1].got, name) == [n for n in answered if n % 2 == 0]
+    for feed in feeds:
+        ids = [one["id"] for one in feed.got]
+        assert len(ids) == len(set(ids))
+
+
+# --- from one side to the other -------------------------------------------------------------------
+
+
+def test_it_changes_to_live_and_back_without_loss_or_doubling(service: RunningService):
+    """Killed in the middle each time, with events that the one side has matched, has half matched, and has not seen."""
+    feeds = [service.subscribe("n >= 0"), service.subscribe("even", "bob")]
+    with Publisher(service, "change", pause=0.01) as publisher:
+        for side in ("live", "spark", "live", "spark"):
+            count = len(publisher.answered)
+            until(lambda: len(publisher.answered) > count + 20, "events on the way")  # noqa: B023
+            service.kill()
+            (service.folder / "service.yaml").write_text(
+                SETTINGS if side == "spark" else "match: live\n"
+            )
+            service.start(ready=False)
+            until(lambda: len(publisher.answered) > count + 40, "events of the other side")  # noqa: B023
+    published = {"change": publisher.answered}
+    feeds[0].wait_for(len(publisher.answered))
+    feeds[1].wait_for(len([n for n in publisher.answered if n % 2 == 0]))
+    check_once(feeds, published)
+
+
+def test_it_ends_in_order_and_leaves_nothing_running(service: RunningService):
+    service.wait_ready()
+    pids = [service.child(), service.jvm()]
+    assert service.stop() == 0
+    assert service.said().splitlines()[-1] == "stopped"
+    for pid in pids:
+        assert pid is not None
+        until(lambda: not is_alive(pid), "Spark has ended")  # noqa: B023
