@@ -17,6 +17,6 @@ And behind them:
 - `settings`, `http_settings`: what a service may be told; `serving`: it on the network.
 
 The other side of the wire is `client`, a service from a program: `outbox` publishes, `followed_feed` receives
-(`feed_places`: how far it got; `sse_reading`), `feed_view` keeps a view, `service_link` carries requests (`back_off`), and
-`problem_errors` makes errors of what is refused.
+(`feed_places`: how far it got; `sse_reading`), `feed_view` keeps a view, `service_link` carries requests (`back_off`),
+and `problem_errors` makes errors of what is refused.
 """
