@@ -2,8 +2,8 @@
 
 Pipes, redirections and here-documents are bash's, as for a reader. `penstock` is a stand-in that hands its words and
 its standard input over a socket to this process. The program runs here, in the Spark session that is there already: to
-start one for each command would take most of the time. Only what goes on until it is stopped, as `penstock run` and
-`penstock serve` do, is the program itself, in a process of its own.
+start one for each command would take most of the time. Only what goes on until it is stopped, as `penstock run`,
+`penstock serve` and `penstock follow` do, is the program itself, in a process of its own.
 """
 
 import contextlib
@@ -28,14 +28,16 @@ from unittest import mock
 from pyspark.sql import SparkSession
 from tests.sizes import PATIENCE
 
-_SETTINGS = ("PENSTOCK_REGISTRY", "PENSTOCK_TICKET", "PENSTOCK_DEBUG", "PENSTOCK_OPERATORS")
+_SETTINGS = tuple(
+    f"PENSTOCK_{name}" for name in ("REGISTRY", "SERVER", "KEY", "TICKET", "DEBUG", "OPERATORS")
+)
 _BESIDE = Path(sys.executable).parent
 _STAND_IN = """#!{python} -IS
 import json, os, socket, sys
 
 name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
-goes_on = words[:1] in (["run"], ["serve"]) and not {{"--once", "--check", "--json-schema"}} & set(words)
-if name == "penstock" and goes_on:
+goes_on = words[:1] in (["run"], ["serve"], ["follow"])
+if name == "penstock" and goes_on and not {{"--once", "--check", "--json-schema"}} & set(words):
     os.execv({program!r}, [{program!r}, *words])
 given = {{name: value for name, value in os.environ.items() if name in {settings}}}
 asked = {{

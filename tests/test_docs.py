@@ -31,11 +31,17 @@ def _pages(*, with_spark: bool) -> list[Any]:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Executes a page in an empty folder: its Python, and its commands."""
     monkeypatch.chdir(tmp_path)
+    served = free_port()
+    places = {
+        "8080": str(free_port()),
+        "penstock serve": f"penstock serve --port {served}",
+        "localhost:8400": f"localhost:{served}",
+    }
 
     def run(page: Path, **names: Any) -> None:
         with shell_in(tmp_path) as shell, warnings.catch_warnings():
             warnings.simplefilter("ignore", category=UserWarning)
-            run_page(page, shell, {"8080": str(free_port())}, **names)
+            run_page(page, shell, places, **names)
 
     return run
 

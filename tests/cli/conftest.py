@@ -19,8 +19,9 @@ Penstock = Callable[..., Result]
 def penstock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Penstock:
     """Calls `penstock` with arguments; `stdin` is what it reads."""
     monkeypatch.chdir(tmp_path)
-    for name in ("PENSTOCK_REGISTRY", "PENSTOCK_TICKET", "PENSTOCK_DEBUG", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("REGISTRY", "SERVER", "KEY", "TICKET", "DEBUG"):
+        monkeypatch.delenv(f"PENSTOCK_{name}", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
     # --operators makes the folder importable.
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))

@@ -95,9 +95,10 @@ def _kill(service: RunningService, publisher: Publishing) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("live", ["sse", "long-poll"])
 def test_everything_is_handled_once_and_in_order(
-    service: RunningService, tmp_path: Path, live: str
+    service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: str
 ):
     """Two publishers and a follower, behind networks that break, before a service that is killed."""
+    monkeypatch.setattr("penstock.server.back_off._LONGEST", 0.5)  # seconds: much is tried again
     with (
         penstock.Client(service.url) as calm,
         cut_proxy(service.port, SEED) as one,

@@ -20,8 +20,14 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from penstock.base.errors import PenstockError, RecordsRefused, ServiceUnreachable
+from penstock.base.errors import (
+    PenstockError,
+    RecordsRefused,
+    ServiceError,
+    ServiceUnreachable,
+)
 from penstock.server.back_off import BackOff
+from penstock.server.problem_errors import strange_answer
 from penstock.server.service_link import (
     BUSY,
     Answer,
@@ -179,7 +185,10 @@ class Outbox:
                 if answer is None:
                     return
                 self._on_its_way = self._trouble = None
-                self._settle(batch, answer)
+                try:
+                    self._settle(batch, answer)
+                except (KeyError, TypeError, IndexError, ServiceError):
+                    self._bar(strange_answer("a request", answer.status, answer.body))
                 self._answered = self._clock()
                 self._changed.notify_all()
 
@@ -216,9 +225,10 @@ class Outbox:
         if answer.status < 400:
             self._seq += 1
             said = answer.value()
-            self._report.accepted += said["accepted"]
+            # The answer to a repetition says that none was accepted: they were before.
+            self._report.accepted += len(batch.records) - len(said["refused"])
             self._report.last = said["last"] or self._report.last
-            self._note_refused(batch, said.get("refused", ()))
+            self._note_refused(batch, said["refused"])
             return
         self._epoch, self._seq = self._epoch + 1, 0
         if answer.status == 413 and len(batch.records) > 1:
@@ -227,13 +237,17 @@ class Outbox:
             return
         error = self._link.error(answer, self._request(batch))
         if answer.status in (401, 403):
-            self._barred, self._bytes = error, 0
-            self._queue.clear()
+            self._bar(error)
         elif refused := getattr(error, "problem", {}).get("refused"):
             self._note_refused(batch, refused)
         else:
             for record in batch.records:
                 self._report.refuse(record, str(error).partition("\n")[0])
+
+    def _bar(self, error: PenstockError) -> None:
+        """Whatever else was sent would fare the same."""
+        self._barred, self._bytes = error, 0
+        self._queue.clear()
 
     def _note_refused(self, batch: _Batch, refused: Sequence[dict[str, Any]]) -> None:
         for one in refused:

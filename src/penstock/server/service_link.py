@@ -60,8 +60,11 @@ class Answer:
     body: bytes
 
     def value(self) -> Any:
-        """The body as JSON."""
-        return msgspec.json.decode(self.body) if self.body else None
+        """The body as JSON. ServiceError if it is something else."""
+        try:
+            return msgspec.json.decode(self.body) if self.body else None
+        except msgspec.DecodeError:
+            raise strange_answer("a request", self.status, self.body) from None
 
 
 class ServiceLink:
