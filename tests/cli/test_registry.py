@@ -39,6 +39,26 @@ def test_subscribe_in_json(penstock: Penstock) -> None:
     assert len(value["ticket"]) == 64
 
 
+def test_a_pace_is_given_changed_loaded_and_shown(penstock: Penstock, tmp_path: Path) -> None:
+    """With what pipelines have held back because of it; a bad one is refused, and so is one of a select-join."""
+    penstock("subscribe", "alice", "price > 5", "--pace", "10 per hour")
+    refused = penstock("subscribe", "bob", "price > 5", "--pace", "now and then")
+    assert (refused.exit_code, "write it like '10 per hour'" in refused.stderr) == (1, True)
+    write_lines(
+        tmp_path / "more.jsonl", {"subscriber": "eve", "filter": "p > 1", "often": "1 per day"}
+    )
+    assert penstock("load", "more.jsonl", "--pace", "often").exit_code == 0
+    with Subscriptions.open("penstock.db") as subs:
+        subs.note_held("a pipeline", {1: 12})
+    found = read_lines(penstock("list", "--json").stdout)
+    assert [(row["pace"], row["held"]) for row in found] == [("10 per hour", 12), ("1 per day", 0)]
+    explained = penstock("explain", "--id", "1", "--event", '{"price": 6}')
+    assert "Its pace is 10 per hour: 12 notifications were held back" in explained.stderr
+    assert penstock("update", "1", "price > 6", "--pace", "unlimited", "--force").exit_code == 0
+    first, _ = read_lines(penstock("list", "--json").stdout)
+    assert "pace" not in first
+
+
 def test_a_new_registry_is_announced(penstock: Penstock) -> None:
     """Making a registry is said, once: its name may be a slip."""
     assert "A new registry" in penstock("subscribe", "alice", "a = 1", "-r", "new.db").stderr

@@ -53,6 +53,8 @@ def test_the_first_of_each_interval_go_out(spark: Any, tmp_path: Path, clock: Cl
         write_events(tmp_path / "in", f"{number}.json", events)
         metrics = run(pipeline(tmp_path, spark, subs, events=source, **settings))
         held.append(metrics.summary()["held"])
+        assert metrics.summary()["published"] == 3
+        assert metrics.summary()["notifications"] + held[-1] == 6
         found.append(
             [e for b, e, sid in delivered(tmp_path / "out") if (b, sid) == (number, alice)]
         )

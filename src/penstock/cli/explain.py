@@ -154,7 +154,8 @@ def explain(
         _show(explanation, "the filter" if sid is None else f"subscription {sid}", ends)
         if paced is not None:
             held = count(paced["held"], "notification was", "notifications were")
-            say(f"Its pace is {paced['pace']}: {held} held back because of it.")
+            because = f": {held} held back because of it" if paced["held"] else ""
+            say(f"Its pace is {paced['pace']}{because}.")
     if not explanation.matched:
         raise typer.Exit(REFUSED)
 

@@ -62,8 +62,12 @@ class Pacing:
         if batch is None:
             kept = found.frame().persist()
             found = TaskRows(kept, _as_they_are, found.schema)
-            batch = self._decide(kept, pin, served)
-            self.log.keep_batch(pin.batch, batch)
+            try:
+                batch = self._decide(kept, pin, served)
+                self.log.keep_batch(pin.batch, batch)
+            except BaseException:
+                kept.unpersist()
+                raise
         through = {sid: frozenset(batch.through.get(sid, ())) for sid in paces}
         return PacedRows(found.then(HoldWork(through).run, found.schema), batch, kept)
 
