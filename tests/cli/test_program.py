@@ -68,7 +68,7 @@ def test_warm_up_takes_the_rooms_that_there_are(penstock: Penstock) -> None:
     """Anything else is a wrong command line."""
     result = penstock("warm-up", "kitchen")
     assert result.exit_code == 2
-    assert "filters, views, joins" in result.stderr
+    assert "filters, operators, views, joins" in result.stderr
 
 
 def test_a_wrong_command_line_is_exit_code_2(penstock: Penstock) -> None:
