@@ -127,7 +127,7 @@ def piped(
 def test_ids_and_events_are_those_of_whole_events(
     spark, events, subs, tmp_path, monkeypatch, event_id
 ):
-    """Equal events are told apart in the same way; ids go by what identifies events, as ever."""
+    """Ids go by what identifies events, as ever; without an id of their own, events travel whole."""
     from penstock.pipeline import event_batches
 
     events.coalesce(1).write.parquet(str(tmp_path / "in"))
@@ -162,7 +162,10 @@ def test_a_dead_letter_has_the_whole_event(spark, tmp_path, calls):
     events.coalesce(1).write.parquet(str(tmp_path / "in"))
     told: list[Any] = []
     letters: list[Any] = []
-    settings: dict[str, Any] = {"dead_letters": CallableSink(letters.append, explode=False)}
+    settings: dict[str, Any] = {
+        "event_id": "id",
+        "dead_letters": CallableSink(letters.append, explode=False),
+    }
     for _ in range(2):
         run(piped(spark, tmp_path, subs, CallableSink(told.append), events.schema, **settings))
         forget_commit(tmp_path, 0)
@@ -180,7 +183,8 @@ def test_files_are_left_to_spark_after_a_micro_batch_of_which_few_got_anything(
     for price in (-1.0, 1.5, 2.5):
         part = events.withColumn("price", F.lit(price)).coalesce(1)
         part.write.mode("append").parquet(str(tmp_path / "in"))
-    metrics = run(piped(spark, tmp_path, subs, FileSink(str(tmp_path / "out")), events.schema))
+    sink = FileSink(str(tmp_path / "out"))
+    metrics = run(piped(spark, tmp_path, subs, sink, events.schema, event_id="id"))
     assert [one.report.notifications for one in metrics.batches] == [0, 200, 200]
     names = [
         {path.name.startswith("part-") for path in tmp_path.glob(f"out/*/batch={n}/*.parquet")}

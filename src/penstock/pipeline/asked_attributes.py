@@ -7,14 +7,14 @@ Handed over whole (`match_work`), an event goes to Python and, if it matches, ba
 no filter looks at, that is most of what matching costs.
 
 Whole events go where nothing long would be spared (`asked_attributes`). In a pipeline they also go where filters call
-operators: an event that an operator fails on is a dead letter, and that has all of it.
+operators: an event that an operator fails on is a dead letter, and that has all of it. And they go where events have no
+id: to be told apart by their content, each would have to be made JSON, which costs more than the way to Python.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -23,7 +23,6 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
-    IntegerType,
     MapType,
     StringType,
     StructField,
@@ -36,13 +35,10 @@ from penstock.delivery.notification_shape import READER_LISTS, READERS
 from penstock.matching import Matcher
 from penstock.matching.layers import Matches
 from penstock.matching.snapshots import open_layers
-from penstock.pipeline.equal_keys import EarlierEquals
 from penstock.pipeline.match_work import PAIR, Form, MatchWork, added_columns, failure_lists
 
-FOUND = "penstock_found"
-"""The column that workers give: who gets an event, and `EARLIER`, if that is asked for."""
-EARLIER = StructField("earlier", IntegerType(), nullable=False)
-"""How many events with the same content were matched before in the task."""
+FOUND = "_penstock_found"
+"""The column that workers give: who gets an event."""
 
 _LONG = (StringType, BinaryType, ArrayType, MapType, StructType, VariantType)
 
@@ -71,16 +67,12 @@ def _can_be_long(type_: DataType) -> bool:
     return isinstance(type_, _LONG)
 
 
-def with_found(
-    events: DataFrame, work: MatchWork, asked: Sequence[str], content: str | None = None
-) -> DataFrame:
-    """Events with the column `FOUND`. `content`: SQL that gives the same number for events of the same content."""
-    added = _fields(work, content is not None)
-    column = _FoundColumn(work, tuple(asked), content is not None)
-    given = [F.col(quote_name(name)) for name in asked]
-    # A function needs an argument.
-    given.append(F.expr("true" if content is None else content))
-    return events.select("*", _arrow_function(column.run, StructType(added))(*given).alias(FOUND))
+def with_found(events: DataFrame, work: MatchWork, asked: Sequence[str]) -> DataFrame:
+    """Events with the column `FOUND`."""
+    column = _FoundColumn(work, tuple(asked))
+    given = [F.col(quote_name(name)) for name in asked] or [F.lit(True)]  # it needs an argument
+    function = _arrow_function(column.run, StructType(_fields(work)))
+    return events.select("*", function(*given).alias(FOUND))
 
 
 def match_by_column(df: DataFrame, work: MatchWork, asked: Sequence[str]) -> DataFrame:
@@ -96,12 +88,12 @@ def match_by_column(df: DataFrame, work: MatchWork, asked: Sequence[str]) -> Dat
             for of_all, of_one in zip(READERS, PAIR, strict=True)
         ]
         return found.selectExpr(*own, zipped).selectExpr(*own, *pairs)
-    return found.selectExpr(*own, *[f"{FOUND}.{field.name}" for field in _fields(work, False)])
+    return found.selectExpr(*own, *[f"{FOUND}.{field.name}" for field in _fields(work)])
 
 
-def _fields(work: MatchWork, numbered: bool) -> list[StructField]:
-    lists = READER_LISTS if work.form is Form.PAIRS else added_columns(work.form, work.failures)
-    return [*lists, EARLIER] if numbered else [*lists]
+def _fields(work: MatchWork) -> list[StructField]:
+    pairs = work.form is Form.PAIRS
+    return [*(READER_LISTS if pairs else added_columns(work.form, work.failures))]
 
 
 def _arrow_function(
@@ -119,28 +111,19 @@ def _arrow_function(
 
 @dataclass(frozen=True)
 class _FoundColumn:
-    """On a worker: makes `FOUND` of the columns that were asked for, and one more."""
+    """On a worker: makes `FOUND` of the columns that were asked for."""
 
     work: MatchWork
     asked: tuple[str, ...]
-    numbered: bool
 
     def run(self, arguments: Iterator[Any]) -> Iterator[pa.StructArray]:
-        equal = EarlierEquals()
-        names = [field.name for field in _fields(self.work, self.numbered)]
+        names = [field.name for field in _fields(self.work)]
         for matcher, events, found in self.work.found(map(self._events, arguments)):
-            columns = self._lists(matcher, events, found)
-            if self.numbered:
-                earlier = np.zeros(events.num_rows, np.int32)
-                matching = np.flatnonzero(np.diff(found.start))
-                content = events.column(len(self.asked)).to_numpy().astype(np.uint64)
-                earlier[matching] = equal.count(content[matching])
-                columns.append(pa.array(earlier))
-            yield pa.StructArray.from_arrays(columns, names=names)
+            yield pa.StructArray.from_arrays(self._lists(matcher, events, found), names=names)
 
     def _events(self, given: Any) -> pa.RecordBatch:
         columns = list(given) if isinstance(given, tuple) else [given]
-        return pa.RecordBatch.from_arrays(columns, [*self.asked, ""])
+        return pa.RecordBatch.from_arrays(columns, [*(self.asked or ("",))])
 
     def _lists(self, matcher: Matcher, events: pa.RecordBatch, found: Matches) -> list[pa.Array]:
         ids = found.lists()

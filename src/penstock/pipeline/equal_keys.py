@@ -5,8 +5,8 @@ So the second has another id, made of the first one's. Which of them is the seco
 the ids of a micro-batch are the same in a replay. A task numbers its own: equal events in two tasks come from different
 files, or from different parts of one, and have different keys because of that (`event_batches.event_key`).
 
-What a task has seen is kept as 64 bits of each key, sorted: 8 MB for a million events. Two keys that agree in those and
-are different count as equal, and get different ids all the same.
+What a task has seen is kept as 64 bits of each key, sorted: 8 MB for a million events. Keys that agree in those are few
+and kept whole.
 """
 
 import hashlib
@@ -18,39 +18,12 @@ import pyarrow as pa
 _DIGITS = 16  # of 32 hexadecimal ones
 
 
-class EarlierEquals:
-    """The contents that a task has seen, by 64 bits of each."""
-
-    def __init__(self) -> None:
-        self._seen: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
-        self._counts: dict[int, int] = {}  # of those that have come more than once
-
-    def count(self, contents: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
-        """For each how many equal ones came before it.
-
-        >>> equal = EarlierEquals()
-        >>> [equal.count(np.array(some, np.uint64)).tolist() for some in ([7, 8, 7], [8, 7, 9])]
-        [[0, 0, 1], [1, 2, 0]]
-        """
-        values, counts = np.unique(contents, return_counts=True)
-        before = np.isin(values, self._seen, assume_unique=True)
-        again = values[before | (counts > 1)]
-        self._seen = np.union1d(self._seen, values)
-        earlier = np.zeros(len(contents), np.int32)
-        if len(again):
-            known = np.isin(contents, values[before])
-            for place in np.flatnonzero(np.isin(contents, again)).tolist():
-                content = int(contents[place])
-                earlier[place] = self._counts.get(content, int(known[place]))
-                self._counts[content] = int(earlier[place]) + 1
-        return earlier
-
-
 class EqualKeys:
     """The keys that a task has seen: 32 hexadecimal digits each."""
 
     def __init__(self) -> None:
-        self._equal = EarlierEquals()
+        self._seen: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
+        self._counts: dict[str, int] = {}  # of those that have come more than once
 
     def number(self, keys: pa.Array) -> pa.Array | None:
         """The same keys, those that have come before changed; None if there are no such.
@@ -59,17 +32,25 @@ class EqualKeys:
         >>> [equal.number(pa.array([letter * 32])) is None for letter in "aba"]
         [True, True, False]
         """
-        found: list[str] = keys.to_pylist()
-        earlier = self._equal.count(np.array([int(key[:_DIGITS], 16) for key in found], np.uint64))
-        if not earlier.any():
+        short = np.array([int(key[:_DIGITS], 16) for key in keys.to_pylist()], np.uint64)
+        values, counts = np.unique(short, return_counts=True)
+        before = np.isin(values, self._seen, assume_unique=True)
+        again = values[before | (counts > 1)]
+        self._seen = np.union1d(self._seen, values)
+        if not len(again):
             return None
-        for place in np.flatnonzero(earlier).tolist():
-            key = f"{found[place]}#{earlier[place]}"
-            found[place] = hashlib.sha256(key.encode()).hexdigest()[:32]
+        found: list[str] = keys.to_pylist()
+        earlier = np.isin(short, values[before])
+        for place in np.flatnonzero(np.isin(short, again)).tolist():
+            key = found[place]
+            count = self._counts.get(key, int(earlier[place]))
+            found[place] = _numbered(key, count)
+            self._counts[key] = count + 1
         return pa.array(found, keys.type)
 
 
-def numbered_key(key: str, earlier: str) -> str:
-    """The same in SQL: a key, and how many equal ones came before it."""
-    changed = f"substring(sha2(concat({key}, '#', {earlier}), 256), 1, 32)"
-    return f"IF({earlier} = 0, {key}, {changed})"
+def _numbered(key: str, number: int) -> str:
+    """A key for the same content after so many others; the first is the key itself."""
+    if not number:
+        return key
+    return hashlib.sha256(f"{key}#{number}".encode()).hexdigest()[:32]

@@ -15,9 +15,9 @@ from penstock.delivery.task_rows import Batches, TaskRows
 from penstock.language import Schema
 from penstock.language.signatures import Signatures
 from penstock.matching import SnapshotRef, SnapshotStore
-from penstock.pipeline.asked_attributes import EARLIER, FOUND, asked_attributes, with_found
+from penstock.pipeline.asked_attributes import FOUND, asked_attributes, with_found
 from penstock.pipeline.dead_letter_files import count_dead_letters
-from penstock.pipeline.equal_keys import EqualKeys, numbered_key
+from penstock.pipeline.equal_keys import EqualKeys
 from penstock.pipeline.feedback import gather_learned
 from penstock.pipeline.frames import snapshot_store
 from penstock.pipeline.match_work import Form, MatchWork, match_rows
@@ -66,6 +66,8 @@ class EventBatches(MicroBatches):
     ) -> TaskRows:
         work = self._work(pin, failures, isolate)
         whole = self._match_whole(frame, work, pin, query)
+        if self._by_content(frame):
+            return whole
         asked = asked_attributes(work, self.schema, operators=False)
         if asked is None:
             return whole
@@ -99,22 +101,11 @@ class EventBatches(MicroBatches):
         self, frame: DataFrame, work: MatchWork, asked: Sequence[str], pin: Pin, query: str
     ) -> DataFrame:
         """The same, where workers are handed the attributes that filters ask for. Names are made of what matches."""
-        by_content = self._by_content(frame)
-        content = f"xxhash64({_content(self.schema)})" if by_content else None
-        if by_content:  # here, since behind Python Spark may be reading another file already
-            frame = frame.selectExpr("*", f"{_PLACE} AS {_READ_AT}")
-        found = with_found(frame, work, asked, content)
         event = ", ".join(quote_name(column) for column in self.schema.names)
         readers = [f"{FOUND}.{column}" for column in READERS]
-        earlier = f"{FOUND}.{EARLIER.name}" if by_content else f"0 AS {EARLIER.name}"
-        rows = found.where(f"size({readers[0]}) > 0").selectExpr(
-            f"{self._name(frame, pin, query)} AS {ID}",
-            *readers,
-            f"struct({event}) AS {EVENT}",
-            earlier,
-        )
-        own = numbered_key(ID, EARLIER.name) if by_content else ID
-        return rows.selectExpr(f"{own} AS {ID}", *READERS, EVENT)
+        found = with_found(frame, work, asked).where(f"size({readers[0]}) > 0")
+        name = f"{self._name(frame, pin, query)} AS {ID}"
+        return found.selectExpr(name, *readers, f"struct({event}) AS {EVENT}")
 
     def _find_failures(
         self, frame: DataFrame, pin: Pin, query: str, failures: AnyPath, *, isolate: bool
@@ -183,7 +174,6 @@ def _tell_apart(batches: Batches) -> Iterator[pa.RecordBatch]:
         yield rows if keys is None else rows.set_column(0, ID, keys)
 
 
-_READ_AT = "_penstock_place"
 _PLACE = (
     "CASE WHEN input_file_name() = '' THEN cast(spark_partition_id() AS string) "
     "ELSE concat_ws(' ', input_file_name(), input_file_block_start()) END"
@@ -203,17 +193,13 @@ def event_key(schema: StructType, event_id: str | None, columns: list[str], batc
 
     It is SQL: the same of column functions would ask the JVM some hundred things in every micro-batch.
     """
-    place = _READ_AT if _READ_AT in columns else _PLACE
-    key = _digest("'row'", f"'{batch}'", _content(schema), place)
+    content = f"to_json(struct({', '.join(map(quote_name, schema.names))}))"
+    key = _digest("'row'", f"'{batch}'", content, _PLACE)
     if KEY in columns:
         key = f"coalesce(concat('at ', {quote_name(KEY)}), {key})"
     if event_id is not None:
         key = f"coalesce(concat('id ', cast({quote_path(event_id)} AS string)), {key})"
     return key
-
-
-def _content(schema: StructType) -> str:
-    return f"to_json(struct({', '.join(map(quote_name, schema.names))}))"
 
 
 def _digest(*parts: str) -> str:
