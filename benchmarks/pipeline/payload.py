@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.delivery import Sink
 
+_ID = "number"  # events without one travel whole
 _SEED = 11
 
 
@@ -93,18 +94,18 @@ def measure(
 
 
 def _with_payload(events: pa.RecordBatch, size: int) -> pa.RecordBatch:
-    """The events with a text of random letters each."""
+    """The events with a number and a text of random letters each."""
     rows = events.num_rows
     letters = np.random.default_rng(_SEED).integers(97, 123, rows * size, np.uint8)
     ends = np.arange(rows + 1, dtype=np.int32) * np.int32(size)
     texts = pa.StringArray.from_buffers(rows, pa.py_buffer(ends), pa.py_buffer(letters))
-    return events.append_column("payload", texts)
+    return events.append_column(_ID, pa.array(np.arange(rows))).append_column("payload", texts)
 
 
 def _deliver(trial: Trial, side: str, sink: "Sink") -> Passed:
     whole = patch.object(event_batches, "asked_attributes", lambda *_, **__: None)
     with whole if side.endswith("whole") else nullcontext():
-        return trial.deliver(side, sink)
+        return trial.deliver(side, sink, _ID)
 
 
 def _sheet(found: Sequence[Carried]) -> Sheet:

@@ -130,7 +130,7 @@ class Trial:
                 return self.deliver(side, FileSink(str(self._folder / "out")))
         return self._join()
 
-    def deliver(self, side: str, sink: "Sink") -> Passed:
+    def deliver(self, side: str, sink: "Sink", event_id: str | None = None) -> Passed:
         """All events through a pipeline to a sink."""
         running = Pipeline(
             events=events_in(self._spark, self._folder / "events"),
@@ -139,6 +139,7 @@ class Trial:
             checkpoint=self._folder / f"checkpoint {side}",
             snapshots=self._folder / "snapshots",
             trigger="available-now",
+            event_id=event_id,
         ).start()
         running.await_termination()
         told = [one.report.notifications for one in running.metrics.batches][WARM_UP:]
