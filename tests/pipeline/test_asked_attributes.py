@@ -78,7 +78,6 @@ def test_only_what_is_asked_for_is_handed_to_python(events, subs):
     assert [name.partition("#")[0].strip() for name in arguments.split(",")] == [
         "price",
         "symbol",
-        "true",
     ]
 
 

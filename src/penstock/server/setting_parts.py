@@ -246,9 +246,9 @@ class LimitsPart(Part):
     address_connections: int = Field(default=HttpLimits.connections_per_address, ge=1)
     """of one address"""
     queued: Bytes = InboxLimits.queued_bytes
-    """what may wait to be written to the disk; more is answered with 429"""
+    """what may wait to be written to the disk; more is answered with 503"""
     waiting: Bytes = InboxLimits.waiting_bytes
-    """what may wait on the disk to be matched; more is answered with 429"""
+    """what may wait on the disk to be matched; more is answered with 503"""
 
     def make(self) -> HttpLimits:
         return HttpLimits(
