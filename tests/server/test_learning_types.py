@@ -23,7 +23,7 @@ from penstock.server.publishing import (
     UnknownTable,
 )
 from penstock.server.publishing.attribute_types import from_text, root_of, to_text
-from penstock.server.publishing.learning_types import MOST_ATTRIBUTES, Learner, merge
+from penstock.server.publishing.learning_types import MOST_ATTRIBUTES, MOST_GROWTH, Learner, merge
 from penstock.server.publishing.record_problems import Problem
 from penstock.server.publishing.record_shapes import RecordShape
 
@@ -158,6 +158,15 @@ def test_a_schema_does_not_grow_without_bound():
     with pytest.raises(Problem, match="are known already"):
         learner.learn({"one_more": 1})
     learner.learn({"a1": 2.5})
+
+
+def test_one_request_brings_so_many_new_names():
+    """More would cost the time of all others; what is known is still taken."""
+    learner, taken = learn_all([{f"a{n}": 1} for n in range(MOST_GROWTH + 50)])
+    assert len(taken) == len(learner.root.fields) == MOST_GROWTH
+    with pytest.raises(Problem, match="in the same request"):
+        learner.learn({"another": 1})
+    learner.learn({"a1": 2})
 
 
 # --- the publisher ------------------------------------------------------------------------------

@@ -138,6 +138,10 @@ class _Reader:
             raise BadRequest("the body is empty: send a JSON object on each line")
         lines = _split_lines(body)
         self._check_count(len(lines))
+        if (
+            body.count(b"{") > self._most_braces
+        ):  # several on a line, perhaps: not to be made all at once
+            return self.one_by_one(lines)
 
         def read(given: bytes) -> list[bytes]:
             records = self.shape.read_lines(given)
