@@ -308,6 +308,8 @@ def test_another_process_reads_meanwhile(fresh):
             with store._database.writing() as session:
                 session.run("UPDATE feed_state SET next = next")
                 assert ask(process) == ["0"]
+                with open_feeds(place) as another:
+                    assert another.tail() == 2
             model.append(store, [[1]])
             assert ask(process) == ["0", "1"]
 

@@ -79,6 +79,9 @@ def feed_rows(rows: DataFrame) -> DataFrame:
     number, published = _reserved(rows.schema)
     parts = [_without_reserved(rows.schema) if name == EVENT else F.col(name) for name in told]
     body = F.to_json(F.struct(*parts, published.alias("published")), _JSON)
+    if MESSAGE in told:  # of a table's tuple, NULL is a value like others
+        message = F.to_json(F.struct(MESSAGE), {**_JSON, "ignoreNullFields": "false"})
+        body = F.when(F.col(MESSAGE).isNotNull(), message).otherwise(body)
     positions = [F.col(POSITION).cast("bigint"), number, _document_number(rows.schema)]
     columns = [
         F.coalesce(number.cast("string"), F.col(ID)),

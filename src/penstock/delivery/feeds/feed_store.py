@@ -83,11 +83,15 @@ class FeedStore:
         self._database = database
         self._limits = limits or SegmentLimits()
         self._clock = clock
-        with database.writing() as session:
+        with database.reading() as session:
             found = session.all("SELECT format FROM feed_state")
-            if not found:
-                session.insert("feed_state", [(FORMAT, 1, 1, 1)])
-        if found and found[0][0] != FORMAT:
+        if not found:
+            with database.writing() as session:
+                found = session.all("SELECT format FROM feed_state")
+                if not found:  # nobody else was here meanwhile
+                    found = [(FORMAT,)]
+                    session.insert("feed_state", [(FORMAT, 1, 1, 1)])
+        if found[0][0] != FORMAT:
             raise FeedError(
                 f"the feeds at {database!r} were written by another version of Penstock, in format {found[0][0]}: this "
                 f"one reads format {FORMAT}. Give another place"

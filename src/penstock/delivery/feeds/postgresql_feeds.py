@@ -28,6 +28,9 @@ class PostgreSQLFeeds:
         self._idle: list[Connection] = []
         self._guard = threading.Lock()
         self._closed = False
+        with self.reading() as session:
+            if session.all("SELECT 1 WHERE to_regclass('feed_state') IS NOT NULL"):
+                return  # who opens it to read doesn't wait for who writes
         with self.writing() as session:
             for statement in create_statements("BYTEA"):
                 session.run(statement)

@@ -113,6 +113,10 @@ class SQLiteFeeds:
                 f"can't keep feeds at {self._path}: its file system doesn't allow a write-ahead log; use a local disk, "
                 "or PostgreSQL"
             )
+        there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'feed_state'"
+        with self.reading() as session:
+            if session.all(there):
+                return  # who opens it to read doesn't wait for who writes
         with self.writing() as session:
             for statement in create_statements("BLOB"):
                 session.run(statement)

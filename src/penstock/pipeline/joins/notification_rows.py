@@ -280,14 +280,15 @@ def messages_of(rows: Iterable[Mapping[str, Any]]) -> list[Message]:
     """The messages of one micro-batch, in the order in which a `JoinView` applies them.
 
     `rows` are notifications as dicts, of a pipeline or of `match_joins`: Arrow's `to_pylist`, or Spark's
-    `Row.asDict(recursive=True)`.
+    `Row.asDict(recursive=True)`. Those of a feed have no position: they are in order, of however many micro-batches.
 
     >>> told = {"table": "A", "change": "removed", "attributes": ["k"], "tuple": {"A": {"k": 1, "x": None}}}
     >>> messages_of([{"position": 0, "message": told}])
     [TupleRemoved(table='A', key=(1,))]
     """
     return [
-        _message(row.get(MESSAGE) or row) for row in sorted(rows, key=lambda row: row[POSITION])
+        _message(row.get(MESSAGE) or row)
+        for row in sorted(rows, key=lambda row: row.get(POSITION, 0))
     ]
 
 
