@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import random
 from pathlib import Path
 
 import pytest
+from tests.faults.power import MODES, Disk
 
 from penstock.server.publishing.inbox import Inbox, InboxLimits
 from penstock.server.publishing.moving import Moving
@@ -175,6 +177,19 @@ def test_a_disk_that_fails_is_said_and_nothing_is_published(inbox: Inbox):
     assert (receipt.first, receipt.repeated) == (2, False)
 
 
+def test_a_request_that_makes_no_sense_does_not_stop_the_others(inbox: Inbox):
+    """The thread that writes goes on."""
+    with pytest.raises(NotWritten, match="TypeError"):
+        publish(inbox, "not bytes")
+    assert publish(inbox, b"{}").first == 1
+
+
+def test_every_commit_is_synced(inbox: Inbox):
+    """SQLite brings its log to the disk before a commit returns."""
+    assert inbox._tables._db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    assert inbox._tables._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
 def test_recent_rows_are_bounded(tmp_path: Path):
     """The newest stay."""
     inbox = Inbox(tmp_path / "inbox.db", InboxLimits(recent_bytes=1000))
@@ -226,6 +241,23 @@ def test_rows_that_come_again_are_sealed_once(inbox: Inbox, tmp_path: Path):
     assert sealed(tmp_path / "documents") == [3]
     for name, content in before.items():
         assert (tmp_path / "events" / name).read_bytes() == content
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_sealed_segment_survives_a_power_cut(inbox: Inbox, tmp_path: Path, mode: str):
+    """When `take` has returned the inbox may forget the rows: whatever the disk loses, they are there, once."""
+    root = tmp_path / "disk"
+    root.mkdir()
+    publish(inbox, b'{"a":1}', b"{}")
+    rows = waiting(inbox)
+    disk = Disk(root, tmp_path / "vault")
+    with disk.watched():
+        FileMover(root / "published").take(rows)
+        image = disk.cut(mode, random.Random(1))
+    image.restore(root)
+    assert sealed(root / "published/events") == [1, 2]
+    FileMover(root / "published").take(rows)
+    assert sealed(root / "published/events") == [1, 2]
 
 
 def test_a_mover_that_fails_gets_the_rows_again(inbox: Inbox, tmp_path: Path):

@@ -23,7 +23,7 @@ from penstock.server.publishing import (
     UnknownTable,
 )
 from penstock.server.publishing.attribute_types import from_text, root_of, to_text
-from penstock.server.publishing.learning_types import MOST_ATTRIBUTES, Learner, merge
+from penstock.server.publishing.learning_types import MOST_ATTRIBUTES, MOST_GROWTH, Learner, merge
 from penstock.server.publishing.record_problems import Problem
 from penstock.server.publishing.record_shapes import RecordShape
 
@@ -160,6 +160,15 @@ def test_a_schema_does_not_grow_without_bound():
     learner.learn({"a1": 2.5})
 
 
+def test_one_request_brings_so_many_new_names():
+    """More would cost the time of all others; what is known is still taken."""
+    learner, taken = learn_all([{f"a{n}": 1} for n in range(MOST_GROWTH + 50)])
+    assert len(taken) == len(learner.root.fields) == MOST_GROWTH
+    with pytest.raises(Problem, match="in the same request"):
+        learner.learn({"another": 1})
+    learner.learn({"a1": 2})
+
+
 # --- the publisher ------------------------------------------------------------------------------
 
 
@@ -229,6 +238,17 @@ def test_all_or_the_rest(publisher: Publisher):
     assert [refused.index for refused in answer.refused] == [1]
     with pytest.raises(RecordsRefused):
         events(publisher, [{"price": "x"}], skip=True)
+
+
+def test_what_was_accepted_once_is_not_refused_when_it_is_repeated(publisher: Publisher):
+    """Though the schema has learned otherwise meanwhile."""
+    events(publisher, {"a": []}, producer=Producer("p", 0, 0))
+    events(publisher, {"a": "text"})
+    answer = events(publisher, {"a": []}, producer=Producer("p", 0, 0))
+    assert (answer.receipt.repeated, answer.receipt.first, answer.accepted) == (True, 1, 0)
+    for producer in (Producer("p", 0, 1), Producer("q", 0, 0), None):
+        with pytest.raises(RecordsRefused, match="string until now, not an array"):
+            events(publisher, {"a": []}, producer=producer)
 
 
 def test_a_large_body_a_repeat_a_change_and_a_document(publisher: Publisher):

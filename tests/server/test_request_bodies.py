@@ -171,6 +171,12 @@ def test_a_body_that_is_no_list_of_records_is_refused_as_a_whole():
         read(b"{}", "application/json; charset=latin-1")
 
 
+def test_thousands_of_records_on_one_line_are_one_bad_line():
+    """They aren't made before they are counted."""
+    reading = read(b"{}" * 500, "application/x-ndjson", limits=BodyLimits(records=10))
+    assert reasons(reading) == [(0, None, "not JSON: trailing characters (byte 3)")]
+
+
 def test_a_record_that_is_too_long_is_refused_alone():
     """The others of its request can be taken."""
     long = '{"symbol": "' + "x" * 300 + '"}'

@@ -22,11 +22,14 @@ from typing import IO
 
 from penstock.base.durable import make_folder
 from penstock.server.publishing.inbox_tables import InboxTables, Outcome, WaitingRows, Written
+from penstock.server.publishing.producer_states import repeat_of
 from penstock.server.publishing.published import (
     InboxClosed,
     InboxRow,
     NotWritten,
     Overloaded,
+    Producer,
+    ProducerError,
     Published,
     PublishError,
     Receipt,
@@ -97,6 +100,16 @@ class Inbox:
             if len(self._asked) == 1:
                 self._changed.notify_all()
         return await asked.answer
+
+    def find_repeat(self, log: str, producer: Producer) -> Receipt | None:
+        """The receipt of a request if it was published before, whatever it has; None if not. It reads the disk."""
+        reader = self.waiting_rows()
+        try:
+            return repeat_of(reader.producer_state(log, producer.id), producer)
+        except ProducerError:
+            return None
+        finally:
+            reader.close()
 
     def _check_room(self, size: int) -> None:
         if self._closing:
@@ -180,10 +193,12 @@ class Inbox:
             try:
                 outcomes, written = self._tables.append([a.request for a in group], release)
                 failed = False
-            except sqlite3.Error as error:
+            except Exception as error:  # the thread must live: without it nobody is ever answered
                 failed = True
-                log.error("the inbox can't be written: %s", error)
-                refusal = NotWritten(f"not published, the disk doesn't take it: {error}")
+                is_of_disk = isinstance(error, sqlite3.Error)
+                log.error("the inbox can't be written: %s", error, exc_info=not is_of_disk)
+                reason = "the disk doesn't take it" if is_of_disk else type(error).__name__
+                refusal = NotWritten(f"not published, {reason}: {error}")
                 self._after(group, [refusal] * len(group), Written((), 0), 0)
             else:
                 self._after(group, outcomes, written, release)

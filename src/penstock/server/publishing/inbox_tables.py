@@ -154,10 +154,7 @@ class InboxTables:
 
     def _state(self, key: tuple[str, str]) -> ProducerState | None:
         if key not in self._states:
-            found = self._db.execute(
-                "SELECT epoch, seq, first, last FROM producers WHERE log = ? AND id = ?", key
-            ).fetchone()
-            self._states[key] = None if found is None else ProducerState(*found)
+            self._states[key] = _stored_state(self._db, key)
         return self._states[key]
 
     def _remember(self, states: dict[tuple[str, str], ProducerState]) -> None:
@@ -191,6 +188,10 @@ class WaitingRows:
         rows.close()  # ends the transaction: SQLite's log can't be cut while one reads
         return found
 
+    def producer_state(self, log: str, producer: str) -> ProducerState | None:
+        """The last request of a producer that is on disk."""
+        return _stored_state(self._db, (log, producer))
+
     def bytes_waiting(self) -> int:
         """How much waits, in bytes of records."""
         return int(
@@ -199,6 +200,12 @@ class WaitingRows:
 
     def close(self) -> None:
         self._db.close()
+
+
+def _stored_state(db: sqlite3.Connection, key: tuple[str, str]) -> ProducerState | None:
+    statement = "SELECT epoch, seq, first, last FROM producers WHERE log = ? AND id = ?"
+    found = db.execute(statement, key).fetchone()
+    return None if found is None else ProducerState(*found)
 
 
 def connect(path: Path) -> sqlite3.Connection:

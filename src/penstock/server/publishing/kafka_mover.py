@@ -9,6 +9,9 @@ consumer group that nobody reads with. So whoever comes after a crash asks the b
 leaves out what is in the topics already. A process that lives on although another has taken over is fenced off by
 Kafka.
 
+A record that is larger than a topic takes stops the mover until the topic's `max.message.bytes` is raised: Kafka's
+default is 1 MiB, as much as an event may have; documents may be larger.
+
 Records of one producer have the same key and so the same partition: their order stays. Read the topics with
 `isolation.level = read_committed` (in Spark, the option `kafka.isolation.level`).
 """
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer as KafkaProducer
 
 _SECONDS = 60.0  # for an answer of the broker
-_MOST_BYTES = 2 << 20  # of one record, as published ones are smaller
+_MOST_BYTES = 64 << 20  # of a message: what a topic takes is up to its `max.message.bytes`
 _NO_OFFSET = -1001  # what Kafka says where no offset was committed
 _GROUP = "penstock-inbox"
 

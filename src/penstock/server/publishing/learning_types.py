@@ -37,6 +37,9 @@ from penstock.server.publishing.record_problems import (
 MOST_ATTRIBUTES = 2_000
 """How many attributes are learned, fields of structs included: a schema is compiled, and no publisher may break it."""
 
+MOST_GROWTH = 100
+"""How many records of one request may bring something new: each costs as much as the schema is large."""
+
 _Path = tuple[str, ...]
 _NOTHING = Struct(())
 
@@ -46,6 +49,7 @@ class Learner:
 
     def __init__(self, root: Struct) -> None:
         self.root = root
+        self._grown = 0
 
     def learn(self, record: dict[str, Any]) -> dict[str, Any]:
         """Take over what a record brings; the record without attributes that say nothing.
@@ -64,7 +68,16 @@ class Learner:
         """
         telling = _telling(record, self.root)
         root = _struct(telling, self.root, ())
-        if count_attributes(root) > MOST_ATTRIBUTES and root != self.root:
+        if root == self.root:
+            return telling
+        self._grown += 1
+        if self._grown > MOST_GROWTH:
+            raise Problem(
+                None,
+                f"brings new attributes, as {MOST_GROWTH} records before it in the same request",
+                "declare a schema, or publish fewer names: what differs from record to record is a value",
+            )
+        if count_attributes(root) > MOST_ATTRIBUTES:
             raise Problem(
                 None,
                 f"brings new attributes, and {MOST_ATTRIBUTES:,} are known already",

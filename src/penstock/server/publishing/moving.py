@@ -9,6 +9,7 @@ and with them all rows behind.
 """
 
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 
@@ -69,7 +70,16 @@ class Moving:
                     continue
                 if not ending:
                     self._ending.wait(self._pause)
-                more = self._move(waiting.after(self._moved, _TOGETHER))
+                try:
+                    rows = waiting.after(self._moved, _TOGETHER)
+                except sqlite3.Error as error:
+                    self.problem = f"the inbox can't be read: {error}"
+                    log.error("%s", self.problem)
+                    if ending:
+                        return
+                    self._ending.wait(_LOOK)
+                    continue
+                more = self._move(rows)
                 if ending and not more:
                     return
         finally:

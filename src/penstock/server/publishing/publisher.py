@@ -89,24 +89,22 @@ class Publisher:
         for _ in range(_TRIES):
             shape = self._schema.shape
             reading = await self._read(content, shape, learn=self._schema.is_learned)
-            wanted = _wanted(reading, skip)
-            if wanted.wider is None:
+            if reading.wider is None or not _is_wanted(reading, skip):
                 break
-            learned = await self._in_thread(self._schema.adopt, shape, wanted.wider)
+            learned = await self._in_thread(self._schema.adopt, shape, reading.wider)
             if learned is not None:
                 shape = learned
                 break
         else:
             raise PublishError("the schema changes all the time: publish again")
-        return await self._publish(EVENTS, wanted, producer, shape.version)
+        return await self._publish(EVENTS, reading, producer, skip=skip, schema=shape.version)
 
     async def publish_changes(
         self, table: str, content: Content, producer: Producer | None = None, *, skip: bool = False
     ) -> Answer:
         """Publish changes of a table. UnknownTable if the catalogue has none of this name."""
-        shape = shape_of_table(self._tables, table)
-        reading = _wanted(await self._read(content, shape, learn=False), skip)
-        return await self._publish(TABLES + table, reading, producer, 0)
+        reading = await self._read(content, shape_of_table(self._tables, table), learn=False)
+        return await self._publish(TABLES + table, reading, producer, skip=skip)
 
     async def publish_document(
         self, content: Content, producer: Producer | None = None, *, name: str | None = None
@@ -115,7 +113,7 @@ class Publisher:
         log, reading = await self._in_thread(
             read_document, content.content_type, content.body, name, self._limits
         )
-        return await self._publish(log, _wanted(reading, False), producer, 0)
+        return await self._publish(log, reading, producer)
 
     def close(self) -> None:
         """End the threads."""
@@ -135,8 +133,22 @@ class Publisher:
         return read() if len(content.body) <= _AT_ONCE else await self._in_thread(read)
 
     async def _publish(
-        self, log: str, reading: Reading, producer: Producer | None, schema: int
+        self,
+        log: str,
+        reading: Reading,
+        producer: Producer | None,
+        *,
+        skip: bool = False,
+        schema: int = 0,
     ) -> Answer:
+        if not _is_wanted(reading, skip):
+            # What was accepted once isn't refused when it is repeated, though a schema may have changed meanwhile.
+            repeat: Receipt | None = None
+            if producer is not None:
+                repeat = await self._in_thread(self._inbox.find_repeat, log, producer)
+            if repeat is None:
+                raise RecordsRefused(reading.refused)
+            return Answer(repeat, 0)
         receipt = await self._inbox.publish(Published(log, reading.records, producer, schema))
         accepted = 0 if receipt.repeated else len(reading.records)
         return Answer(receipt, accepted, reading.refused)
@@ -146,7 +158,5 @@ class Publisher:
         return await loop.run_in_executor(self._threads, function, *arguments)
 
 
-def _wanted(reading: Reading, skip: bool) -> Reading:
-    if reading.refused and not (skip and reading.records):
-        raise RecordsRefused(reading.refused)
-    return reading
+def _is_wanted(reading: Reading, skip: bool) -> bool:
+    return not reading.refused or (skip and bool(reading.records))
