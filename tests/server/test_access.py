@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.web import QUICK, WebService, web_service
+from tests.server.web import QUICK, WebService, accept_all_kinds, web_service
 from tests.sizes import PATIENCE
 
 from penstock.base.errors import PenstockError
@@ -42,6 +42,7 @@ def guarded(
     }
     keys.close()
     with web_service(folder) as web:
+        accept_all_kinds(web.service)
         yield web, made
 
 

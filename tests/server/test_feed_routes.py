@@ -1,4 +1,4 @@
-"""Feeds over HTTP: the read path of Durable Streams, and plain EventSource. Rows are appended as a micro-batch would."""
+"""Feeds over HTTP: the read path of Durable Streams, and plain EventSource; rows come as from a micro-batch."""
 
 import json
 import shutil

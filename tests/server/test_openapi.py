@@ -1,4 +1,4 @@
-"""What OpenAPI promises is what the service does: schemathesis tries it, on a service with all kinds of subscription."""
+"""What OpenAPI promises is what the service does: schemathesis tries it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
     unsupported_method,
 )
-from tests.server.web import QUICK, web_service
+from tests.server.web import QUICK, accept_all_kinds, web_service
 from tests.sizes import LONG
 
 EXAMPLES = 6  # of each operation
@@ -46,6 +46,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The description of a service whose live reads are short."""
     limits = replace(QUICK, poll_seconds=0.05, stream_seconds=0.05)
     with web_service(tmp_path_factory.mktemp("described"), limits) as web:
+        accept_all_kinds(web.service)
         web.subscribe("price > 5")
         web.post("/v1/events", {"price": 7.0})
         yield schemathesis.openapi.from_url(f"{web.url}/openapi.json")

@@ -1,11 +1,12 @@
-"""Subscriptions over HTTP: made, seen, changed, renewed, cancelled, listed; and what is said when something is wrong."""
+"""Subscriptions over HTTP: made, seen, changed, renewed, cancelled, listed; and what is wrong with them."""
 
 import sqlite3
 import threading
 import uuid
+from pathlib import Path
 
 import pytest
-from tests.server.web import WebService
+from tests.server.web import WebService, web_service
 
 NO_TICKET = "0" * 64
 
@@ -250,3 +251,20 @@ def test_why_an_event_matches_or_does_not(web: WebService):
     assert told.json()["matched"] is True
     assert web.post(path, {"event": "<item>"}, ticket).status_code == 422
     assert web.post(path, {"position": published["first"]}, ticket).status_code == 409
+
+
+def test_what_nobody_would_match_is_refused(tmp_path: Path):
+    """A live service matches filters: a tree pattern would wait for ever, and so would a document."""
+    with web_service(tmp_path) as web:
+        for path, wish in (
+            ("/v1/subscriptions", {"subscriber": "alice", "subscription": "//a/b"}),
+            ("/v1/check", {"subscription": "//a/b"}),
+        ):
+            refused = web.post(path, wish)
+            assert (refused.status_code, "match: spark" in refused.json()["hint"]) == (422, True)
+        made = web.subscribe()
+        change = {"subscription": "//a/b"}
+        path = f"/v1/subscriptions/{made['id']}"
+        assert web.ask("PATCH", path, made["ticket"], json=change).status_code == 422
+        assert web.post("/v1/documents", {"a": 1}).status_code == 409
+        assert web.post("/v1/tables/Stocks", {"Symbol": "GOOG"}).status_code == 404

@@ -18,8 +18,10 @@ import uvicorn
 from tests.sizes import PATIENCE
 
 from penstock.delivery.sinks import Batch
+from penstock.joins.catalog import Catalog
 from penstock.server.app import create_app
 from penstock.server.http_settings import HttpLimits, HttpSettings
+from penstock.server.publishing import Publisher
 from penstock.server.service import Service
 from penstock.server.settings import parse_settings
 from penstock.server.web_protocol import limited_protocol
@@ -88,6 +90,17 @@ class WebService:
     def run(self, work: Any) -> Any:
         """Run a coroutine in the service's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
+
+
+KINDS = ("filter", "select-join", "tree-pattern")
+
+
+def accept_all_kinds(service: Service, catalog: Catalog | None = None) -> None:
+    """Take what only Spark matches, too: it is accepted, and waits."""
+    state = service.matching.state
+    service.matching.state = lambda: replace(state(), kinds=KINDS)  # type: ignore[method-assign]
+    service.publisher.close()
+    service.publisher = Publisher(service.inbox, service.schema, catalog)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ Begin with `service`, which puts everything together, and `app`, which is its we
 
 - `web_protocol`, `request_log`: limits of a connection; ids, logs, headers, errors (`problems`: as RFC 9457 has them);
 - `callers`, `api_keys`, `rates`: who calls, what they may do, how often;
-- `operations`, `calls`: the table that routes and OpenAPI (`openapi`) are made of; what a handler is given;
+- `operations`, `web_calls`: the table that routes and OpenAPI (`openapi`) are made of; what a handler is given;
 - `subscription_routes` (`subscribing`, `idempotency`), `publish_routes`, `feed_routes`, `explain_routes`,
   `operating_routes`; `api_types`: what callers send and are sent.
 

@@ -122,7 +122,7 @@ class EventToExplain(Struct, forbid_unknown_fields=True):
     """
 
     event: dict[str, Any] | list[Any] | str | UnsetType = UNSET
-    position: Annotated[int | float, Meta(ge=1)] | UnsetType = UNSET
+    position: Annotated[int, Meta(ge=1)] | Annotated[float, Meta(ge=1)] | UnsetType = UNSET
     """1.0 is an integer to JSON Schema."""
 
 

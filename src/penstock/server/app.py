@@ -19,7 +19,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from penstock.server.callers import identify
-from penstock.server.calls import Call
 from penstock.server.explain_routes import explain_operations
 from penstock.server.feed_routes import feed_operations
 from penstock.server.idempotency import IdempotencyKeys
@@ -35,6 +34,7 @@ from penstock.server.service_parts import Parts
 from penstock.server.subscribing import Subscribing
 from penstock.server.subscription_routes import subscription_operations
 from penstock.server.threads import Threads
+from penstock.server.web_calls import Call
 
 _EXPOSED = (
     "ETag",

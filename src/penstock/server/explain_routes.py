@@ -29,13 +29,13 @@ from penstock.server.api_types import (
     ShownExplanation,
     TextToCheck,
 )
-from penstock.server.calls import Call, answer
 from penstock.server.operations import ID, Answer, Body, Operation, json_of
 from penstock.server.problems import Problem
 from penstock.server.publishing.published import DOCUMENTS, EVENTS
 from penstock.server.recent_records import find_record, newest_records
 from penstock.server.service_parts import Parts
-from penstock.server.subscribing import check_text
+from penstock.server.subscribing import check_kind, check_text
+from penstock.server.web_calls import Call, answer
 from penstock.views.documents.documents import Documents
 from penstock.views.documents.json_documents import read_json
 from penstock.views.documents.xml_documents import read_xml
@@ -74,6 +74,7 @@ async def check(call: Call) -> Response:
     """What a text is, and which events of the last minute it matches."""
     text = (await call.read(TextToCheck)).subscription
     check_text(text, call.limits)
+    check_kind(text, call.parts.matching.state().kinds)
     return answer(await call.threads.work(_check, call.parts, text))
 
 

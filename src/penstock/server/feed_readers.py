@@ -1,8 +1,8 @@
 """What a reader of feeds stands on: which subscriptions it reads, page after page, without missing one.
 
 A reader of one feed has one subscription. A reader of all of a subscriber's feeds has those that there are, and there
-may be more at any time. A subscription is in the registry before the first row for it is in the store. So a page is read
-first, and then it is asked whether subscriptions have changed: if they haven't, none that the page should have is
+may be more at any time. A subscription is in the registry before the first row for it is in the store. So a page is
+read first, and then it is asked whether subscriptions have changed: if they haven't, none that the page should have is
 missing; if they have, it is read again with those that there are now.
 """
 

@@ -13,13 +13,13 @@ from starlette.responses import Response
 
 from penstock.delivery.feeds import FeedPage, notification
 from penstock.registry.limits import subscriber_error
-from penstock.server.calls import Call
 from penstock.server.event_streams import VARY, EventStream, StreamWish
 from penstock.server.feed_offsets import is_now, next_cursor, offset_text, read_offset
 from penstock.server.feed_readers import FeedReader, OneFeed, SubscribersFeeds
 from penstock.server.live_reads import LiveReads
 from penstock.server.operations import ID, Answer, Operation, Parameter
 from penstock.server.problems import Problem
+from penstock.server.web_calls import Call
 
 _IMMUTABLE = "private, max-age=60, stale-while-revalidate=300"
 _AT_THE_TAIL = "private, no-cache"

@@ -9,13 +9,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from starlette.responses import Response
 
 from penstock.server.api_types import DeadLetters, Health, RecentEvents
-from penstock.server.calls import Call, answer
 from penstock.server.operations import Answer, Operation, Parameter, json_of
 from penstock.server.problems import Problem
 from penstock.server.recent_dead_letters import newest_dead_letters
 from penstock.server.recent_records import newest_records
 from penstock.server.service_figures import CONTENT_TYPE, ServiceFigures
 from penstock.server.service_parts import Parts
+from penstock.server.web_calls import Call, answer
 
 _SHOWN = 100
 _MOST_SHOWN = 1_000

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from penstock.server.calls import Call
+from penstock.server.web_calls import Call
 
 Handler = Callable[[Call], Awaitable[Response]]
 JsonSchema = Mapping[str, Any]

@@ -38,7 +38,6 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "stale-producer": (403, "A newer producer has taken over"),
     "not-found": (404, "There is nothing here for you"),
     "method-not-allowed": (405, "This can't be done here"),
-    "not-acceptable": (406, "No form of it is acceptable"),
     "timeout": (408, "The request took too long to arrive"),
     "conflict": (409, "It contradicts what is there"),
     "sequence-gap": (409, "A request of this producer is missing"),

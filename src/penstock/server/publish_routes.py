@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import UNSET
 from starlette.responses import Response
 
+from penstock.registry.kinds import TREE_PATTERN
 from penstock.server.api_types import PublishedRecords, RefusedRecord
-from penstock.server.calls import Call, answer
 from penstock.server.operations import Answer, Body, Operation, Parameter, json_of
 from penstock.server.problems import Problem
 from penstock.server.publishing import Answer as Accepted
@@ -31,6 +31,7 @@ from penstock.server.publishing import (
 )
 from penstock.server.publishing.published import MOST_SAFE
 from penstock.server.service_figures import ServiceFigures
+from penstock.server.web_calls import Call, answer
 
 _PRODUCER = ("Producer-Id", "Producer-Epoch", "Producer-Seq")
 _LONGEST_ID = 255
@@ -58,6 +59,11 @@ async def publish_changes(call: Call, figures: ServiceFigures) -> Response:
 async def publish_document(call: Call, figures: ServiceFigures) -> Response:
     """Publish a document."""
     name = call.query("id").get("id")
+    if TREE_PATTERN.name not in call.parts.matching.state().kinds:
+        raise Problem(
+            "conflict",
+            "this service matches no documents: 'match: spark' in its settings does",
+        )
     publish = partial(call.parts.publisher.publish_document, name=name)
     return await _publish(call, figures, "documents", publish)
 
@@ -191,7 +197,14 @@ def publish_operations(figures: ServiceFigures) -> list[Operation]:
         "What the document is called",
         {"type": "string", "minLength": 1, "maxLength": 512},
     )
-    problems = ("invalid-records", "stale-producer", "sequence-gap", "bad-header", "unavailable")
+    problems = (
+        "invalid-records",
+        "conflict",
+        "stale-producer",
+        "sequence-gap",
+        "bad-header",
+        "unavailable",
+    )
     documents = {"application/json": {}, "application/xml": {"type": "string"}}
     tag = "publishing"
     events, changes, document = (

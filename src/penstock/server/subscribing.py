@@ -3,12 +3,14 @@
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.base.errors import RegistryError
 from penstock.delivery.feeds import FeedStore
 from penstock.registry import Subscriptions
 from penstock.registry.details import metadata_text
+from penstock.registry.kinds import kind_of
 from penstock.registry.leases import lease_length
 from penstock.registry.limits import subscriber_error
 from penstock.registry.records import Checked, Subscription
@@ -114,6 +116,17 @@ def check_text(text: str, limits: HttpLimits) -> None:
             "invalid-subscription",
             f"the text has {size:,} bytes, and {limits.text_bytes:,} are allowed",
             hint="subscribe to less at once",
+        )
+
+
+def check_kind(text: str, kinds: Sequence[str]) -> None:
+    """A problem if the matching side doesn't match what a text is: nobody would ever be notified."""
+    kind = kind_of(text).name
+    if kind not in kinds:
+        raise Problem(
+            "invalid-subscription",
+            f"this is a {kind}, and this service matches only {' and '.join(kinds)}",
+            hint="'match: spark' in its settings matches all kinds; select-joins need a catalogue",
         )
 
 

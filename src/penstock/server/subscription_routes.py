@@ -17,12 +17,12 @@ from penstock.server.api_types import (
     SubscriptionChange,
     SubscriptionPage,
 )
-from penstock.server.calls import Call, answer, read_id
 from penstock.server.feed_offsets import offset_text
 from penstock.server.idempotency import Once
 from penstock.server.operations import ID, Answer, Body, Operation, Parameter, json_of
 from penstock.server.problems import NOBODY_HERE, Problem
-from penstock.server.subscribing import Subscribing, check_metadata, check_text
+from penstock.server.subscribing import Subscribing, check_kind, check_metadata, check_text
+from penstock.server.web_calls import Call, answer, read_id
 
 _LISTED = 100  # subscriptions of a page, unless more are asked for
 _MOST_LISTED = 1_000
@@ -33,6 +33,7 @@ async def subscribe(call: Call, subscribing: Subscribing) -> Response:
     """Make a subscription; with `Prefer: wait`, answer when all that is published afterwards meets it."""
     wish = await call.read(NewSubscription)
     call.caller.require_subscriber(wish.subscriber)
+    check_kind(wish.subscription, call.parts.matching.state().kinds)
     key = call.request.headers.get("idempotency-key")
     once = None if key is None else Once(call.caller.name, key, msgspec.json.encode(wish))
     made = await call.threads.write(subscribing.subscribe, wish, once)
@@ -70,6 +71,7 @@ async def change(call: Call) -> Response:
     metadata = None if wish.metadata is UNSET else wish.metadata
     if text is not None:
         check_text(text, call.limits)
+        check_kind(text, call.parts.matching.state().kinds)
     if metadata is not None:
         check_metadata(metadata)
     update = partial(
