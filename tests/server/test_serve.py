@@ -70,6 +70,33 @@ def test_changes_of_tables_are_refused_where_nothing_matches_them(service: Runni
     assert service.post("/v1/tables/Stocks", {"Symbol": "GOOG"}).status_code in (404, 409)
 
 
+_STALLING = """
+from pathlib import Path
+from penstock import operator
+
+@operator("stalls", timeout=None)
+def stalls(text: str) -> bool:
+    while not Path("go").exists():
+        sum(range(1000))
+    return True
+"""
+
+
+def test_an_operator_that_computes_for_long_keeps_no_request_waiting(tmp_path: Path):
+    """It computes until the test lets it go: requests are answered meanwhile, and it matches afterwards."""
+    (tmp_path / "stalling.py").write_text(_STALLING)
+    (tmp_path / "service.yaml").write_text("match: live\noperators: stalling\n")
+    with running(tmp_path, "service.yaml") as service:
+        feed = service.subscribe("stalls(symbol)")
+        service.publish({"symbol": "GOOG"})
+        for n in range(20):
+            service.publish({"symbol": str(n)})
+            assert service.get("/healthz").status_code == 200
+        assert feed.read() == 0
+        (tmp_path / "go").touch()
+        assert len(feed.wait_for(21)) == 21
+
+
 # --- its end --------------------------------------------------------------------------------------
 
 

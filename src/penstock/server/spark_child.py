@@ -211,7 +211,7 @@ def _session(settings: Settings) -> SparkSession:
 def _warm_up(spark: SparkSession) -> None:
     """Start Python workers, and load what they load, so that the first event doesn't wait for it."""
     with Subscriptions() as subscriptions:
-        subscriptions.subscribe("", "a > 5 AND b = 'x'")
+        subscriptions.subscribe("nobody", "a > 5 AND b = 'x'")
         frame = spark.range(2).selectExpr("CAST(id AS double) AS a", "'x' AS b").repartition(2)
         match(frame, subscriptions).collect()
 
