@@ -84,3 +84,45 @@ def test_the_zero_hash_of_unknown_subscriptions_lets_nobody_in(
 ) -> None:
     monkeypatch.setattr(tickets, "ticket_hash", lambda ticket: bytes(32))
     assert not tickets.ticket_fits("whose hash is zero", None)
+
+
+def test_authenticating_waits_for_no_writer(tmp_path: Path):
+    """Feeds are read while somebody loads a million subscriptions."""
+    with (
+        Subscriptions.open(tmp_path / "subs.db") as subs,
+        Subscriptions.open(tmp_path / "subs.db") as other,
+    ):
+        sid, ticket = subs.subscribe("alice", "price > 5", metadata={"a": "b"})
+        with other._store.turn():
+            assert subs.authenticate(sid, ticket).metadata == {"a": "b"}
+            with pytest.raises(TicketError):
+                subs.authenticate(sid, "0" * 64)
+
+
+def test_a_wrong_ticket_and_no_subscription_are_one_error():
+    subs = Subscriptions()
+    sid, ticket = subs.subscribe("alice", "price > 5")
+    said = set()
+    for asked, shown in ((sid, "0" * 64), (sid, ""), (99, ticket), (2**70, ticket)):
+        with pytest.raises(TicketError) as caught:
+            subs.authenticate(asked, shown)
+        said.add(str(caught.value).replace(str(asked), "N"))
+    assert len(said) == 1
+    subs.unsubscribe(sid, ticket)
+    with pytest.raises(TicketError):
+        subs.authenticate(sid, ticket)
+
+
+def test_a_ticket_of_ones_own_finds_the_subscription_again():
+    subs = Subscriptions()
+    own = "ab" * 32
+    sid, ticket = subs.subscribe("alice", "price > 5", ticket=own)
+    subs.subscribe("alice", "price > 6")
+    assert ticket == own
+    found = subs.find_by_ticket("alice", own)
+    assert found is not None
+    assert found.id == sid
+    assert subs.find_by_ticket("alice", "cd" * 32) is None
+    for wrong in ("", "ab", "AB" * 32, "xy" * 32):
+        with pytest.raises(TicketError):
+            subs.subscribe("alice", "price > 5", ticket=wrong)

@@ -146,3 +146,15 @@ def test_subscribers_with_metadata(subs: Subscriptions) -> None:
     assert addressed.identity != subs.identity
     subs.update(sid, ticket, "price > 5", metadata={"a": "b"})
     assert addressed.changes(2).upserts.subscribers.to_pylist() == ['alice\0{"a":"b"}']
+
+
+def test_metadata_alone_is_a_change_of_its_own(subs: Subscriptions) -> None:
+    """The text stays, and whoever follows the registry sees that something has changed."""
+    sid, ticket = subs.subscribe("alice", "price > 5", metadata={"a": "b"})
+    before = subs.sequence()
+    changed = subs.update(sid, ticket, metadata={"c": "d"})
+    assert (changed.filter, changed.metadata, subs.sequence()) == (
+        "price > 5",
+        {"c": "d"},
+        before + 1,
+    )

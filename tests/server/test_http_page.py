@@ -1,8 +1,8 @@
 """Every example of docs/HTTP.md is sent to a service, from top to bottom, and answered as it says there.
 
 A block of `http` is a request, or the answer to the one before it. In an answer, `…` is anything, and `$NAME` takes
-the value for requests further down. Headers that an answer doesn't show aren't looked at; JSON is compared, unless
-an object has the member `"…"`. Of a stream, the lines that are shown must come first.
+the value for requests further down. Headers that an answer doesn't show aren't looked at; of JSON all is compared,
+unless an object has the member `"…"`. Of a stream, the lines that are shown must come first.
 """
 
 import json

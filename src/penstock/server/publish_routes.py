@@ -35,6 +35,7 @@ from penstock.server.web_calls import Call, answer
 
 _PRODUCER = ("Producer-Id", "Producer-Epoch", "Producer-Seq")
 _LONGEST_ID = 255
+_LONGEST_DOCUMENT_ID = 512
 _ON_ERROR = ("refuse", "skip")
 
 Publish = Callable[[Content, Producer | None], Awaitable[Accepted]]
@@ -59,6 +60,12 @@ async def publish_changes(call: Call, figures: ServiceFigures) -> Response:
 async def publish_document(call: Call, figures: ServiceFigures) -> Response:
     """Publish a document."""
     name = call.query("id").get("id")
+    if name is not None and not (1 <= len(name) <= _LONGEST_DOCUMENT_ID and name.isprintable()):
+        raise Problem(
+            "bad-parameter",
+            f"id has 1 to {_LONGEST_DOCUMENT_ID} characters that can be printed",
+            parameter="id",
+        )
     if TREE_PATTERN.name not in call.parts.matching.state().kinds:
         raise Problem(
             "conflict",
@@ -195,7 +202,7 @@ def publish_operations(figures: ServiceFigures) -> list[Operation]:
         "id",
         "query",
         "What the document is called",
-        {"type": "string", "minLength": 1, "maxLength": 512},
+        {"type": "string", "minLength": 1, "maxLength": _LONGEST_DOCUMENT_ID},
     )
     problems = (
         "invalid-records",
