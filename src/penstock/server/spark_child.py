@@ -17,6 +17,7 @@ import logging
 import os
 import queue
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Mapping
@@ -66,7 +67,7 @@ class Orders:
     def __init__(self, source: IO[bytes]) -> None:
         self._orders: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
         self._source = source
-        self.jvm: int | None = None
+        self.jvm: subprocess.Popen[bytes] | None = None
         threading.Thread(target=self._read, name="orders", daemon=True).start()
 
     def next(self, timeout: float | None = None) -> Mapping[str, Any] | None:
@@ -80,7 +81,7 @@ class Orders:
         for line in self._source:
             self._orders.put(json.loads(line))
         if self.jvm is not None:
-            os.kill(self.jvm, signal.SIGKILL)
+            self.jvm.kill()
         os._exit(_GONE)
 
 
@@ -181,7 +182,7 @@ class SparkChild:
             "master": made.settings.spark.master,
             "spark": made.spark.version,
             "ui": None if context is None else context.uiWebUrl,
-            "jvm": self._orders.jvm,
+            "jvm": None if self._orders.jvm is None else self._orders.jvm.pid,
             "queries": list(self._running),
         }
         self._reports.send("running", version=self._version, about=about)
@@ -216,11 +217,15 @@ def _warm_up(spark: SparkSession) -> None:
         match(frame, subscriptions).collect()
 
 
-def _jvm_of(spark: SparkSession) -> int | None:
-    if is_connect(spark):
-        return None
-    process = getattr(spark.sparkContext._gateway, "proc", None)
-    return None if process is None else int(process.pid)
+def _jvm_of(spark: SparkSession) -> "subprocess.Popen[bytes] | None":
+    return None if is_connect(spark) else getattr(spark.sparkContext._gateway, "proc", None)
+
+
+def _reason(error: Exception, jvm: "subprocess.Popen[bytes] | None") -> str:
+    """Why this process ends. Of a JVM that is gone, Python only knows that nobody answers."""
+    if jvm is not None and jvm.poll() is not None:
+        return f"Spark's JVM has ended with code {jvm.returncode}"
+    return str(error) if isinstance(error, PenstockError) else cause(error)
 
 
 def _has_log(settings: Settings, log: str) -> bool:
@@ -242,13 +247,13 @@ def main() -> None:
     )
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     reports = Reports(out)
-    child = SparkChild(Orders(os.fdopen(os.dup(0), "rb")), reports)
+    orders = Orders(os.fdopen(os.dup(0), "rb"))
+    child = SparkChild(orders, reports)
     try:
         child.run()
     except Exception as error:
         logging.getLogger("penstock.server").exception("Spark's process ends")
-        reason = str(error) if isinstance(error, PenstockError) else cause(error)
-        reports.send("failed", reason=reason)
+        reports.send("failed", reason=_reason(error, orders.jvm))
         sys.exit(1)
     reports.send("stopped")
 
