@@ -52,9 +52,11 @@ def test_what_is_published_is_followed(there: Penstock, tmp_path: Path):
     published = there("publish", "events.jsonl")
     assert (published.exit_code, published.stdout) == (0, "")
     assert "3 records published." in published.stderr
-    with _following(there, sid, ticket, "--store", "place") as found:
+    with _following(there, sid, ticket) as found:
         assert [json.loads(found.line())["event"]["n"] for _ in range(2)] == [0, 2]
-    rest = there("follow", sid, "--ticket", ticket, "--once", "--store", "place")
+    kept = ("follow", sid, "--ticket", ticket, "--once", "--store", "place")
+    assert [one["event"]["n"] for one in read_lines(there(*kept).stdout)] == [0, 2]
+    rest = there(*kept)
     assert (rest.exit_code, rest.stdout) == (0, "")
     again = there("follow", sid, "--ticket", ticket, "--once")
     first = read_lines(again.stdout)[0]

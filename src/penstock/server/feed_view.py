@@ -13,17 +13,19 @@ message to forget everything comes, and each tuple.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from penstock.base.errors import FeedGone, SchemaError
-from penstock.joins.catalog import Catalog
+from penstock.joins.catalog import Catalog, Table
 from penstock.joins.join_view import JoinView, RowChanges
 from penstock.joins.messages import read_message
+from penstock.language.types import Kind, Scalar, Type
 from penstock.server.feed_places import NOW, OLDEST, FeedPlace
 from penstock.server.followed_feed import FollowedFeed, Live, Notification
 
+_NO_JSON = ("NaN", "Infinity", "-Infinity")
 _SAVED = 10.0  # seconds between two writings of a view that changes all the time
 
 OpenFeed = Callable[[FeedPlace, Live | None], FollowedFeed]
@@ -43,6 +45,7 @@ class FeedView:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open_feed, self._resync, self._clock = open_feed, resync, clock
+        self._catalog = catalog
         self._store = None if store is None else Path(store)
         self.view = JoinView(select, catalog)
         if self._store is not None and self._store.exists():
@@ -102,7 +105,14 @@ class FeedView:
             raise SchemaError(
                 f"subscription {notification.subscription} is a {notification.kind}: only a select-join has a view"
             )
-        return self.view.apply(read_message(notification.message), position=notification.place)
+        told = dict(notification.message)
+        if "tuple" in told:
+            told["tuple"] = {
+                name: _from_json(row, self._catalog.tables[name]) if row else row
+                for name, row in told["tuple"].items()
+                if name in self._catalog.tables
+            }
+        return self.view.apply(read_message(told), position=notification.place)
 
     def _begin_again(self) -> None:
         """Have the whole view sent again, and go on from the end of the feed: what is sent comes after it."""
@@ -112,3 +122,20 @@ class FeedView:
             self.view.position = end.place
         self._resync()
         self.save()
+
+
+def _from_json(row: Mapping[str, Any], table: Table) -> dict[str, Any]:
+    """A tuple whose numbers are numbers: JSON has no NaN and no infinity, so they come as text.
+
+    >>> _from_json({"x": "NaN", "s": "NaN"}, Table({"x": "double", "s": "string"}, key="s"))
+    {'x': nan, 's': 'NaN'}
+    """
+    types = dict(table.schema.root.fields)
+    return {
+        name: float(value) if value in _NO_JSON and _is_float(types.get(name)) else value
+        for name, value in row.items()
+    }
+
+
+def _is_float(type_: Type | None) -> bool:
+    return isinstance(type_, Scalar) and type_.kind is Kind.DOUBLE
