@@ -42,7 +42,7 @@ DOORS = [
     "penstock",
     "penstock.__main__",
     "penstock.operators.library",
-    "penstock.server.spark_child",
+    "penstock.server.sides.spark_child",
 ]
 """Where users come in: the public API, the command line, operators that pipelines name by their path, and the process
 that `penstock serve` starts for Spark."""

@@ -91,8 +91,8 @@ if TYPE_CHECKING:
     from penstock.pipeline.interest import Interest, interest
     from penstock.pipeline.table_function import register
     from penstock.registry import Limits, Subscriptions
-    from penstock.server.client import Client, Granted
-    from penstock.server.followed_feed import Notification
+    from penstock.server.remote.client import Client, Granted
+    from penstock.server.remote.followed_feed import Notification
     from penstock.views.designing import Wishes, plan_views
     from penstock.views.live_views import LiveOptions
 
@@ -132,8 +132,8 @@ __getattr__ = front(
             "match_views",
         ),
         "registry": ("Limits", "Subscriptions"),
-        "server.client": ("Client", "Granted"),
-        "server.followed_feed": ("Notification",),
+        "server.remote.client": ("Client", "Granted"),
+        "server.remote.followed_feed": ("Notification",),
         "views.designing": ("Wishes", "plan_views"),
         "views.live_views": ("LiveOptions",),
     },

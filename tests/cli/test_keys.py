@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Penstock
 
-from penstock.server.api_keys import ApiKeys
+from penstock.server.web.api_keys import ApiKeys
 
 
 def test_a_key_is_shown_once_and_then_listed(penstock: Penstock) -> None:

@@ -16,9 +16,9 @@ from tests.server.web import QUICK, WebService, accept_all_kinds, web_service
 from tests.sizes import PATIENCE
 
 from penstock.base.errors import PenstockError
-from penstock.server.api_keys import ApiKeys
-from penstock.server.http_settings import HttpSettings
-from penstock.server.request_log import JsonLines
+from penstock.server.web.api_keys import ApiKeys
+from penstock.server.web.http_settings import HttpSettings
+from penstock.server.web.request_log import JsonLines
 
 EVENT = {"symbol": "GOOG", "price": 7.0}
 WISH = {"subscriber": "alice", "subscription": "price < -1"}

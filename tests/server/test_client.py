@@ -16,7 +16,7 @@ from tests.servers import free_port
 import penstock
 from penstock.base.durations import utc_now
 from penstock.delivery.feeds import Retention, open_feeds
-from penstock.server.client import Granted
+from penstock.server.remote.client import Granted
 
 SCHEMA = "symbol string, price double, n bigint, day timestamp"
 

@@ -98,7 +98,9 @@ def test_everything_is_handled_once_and_in_order(
     service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: str
 ):
     """Two publishers and a follower, behind networks that break, before a service that is killed."""
-    monkeypatch.setattr("penstock.server.back_off._LONGEST", 0.5)  # seconds: much is tried again
+    monkeypatch.setattr(
+        "penstock.server.remote.back_off._LONGEST", 0.5
+    )  # seconds: much is tried again
     with (
         penstock.Client(service.url) as calm,
         cut_proxy(service.port, SEED) as one,

@@ -7,7 +7,7 @@ from tests.server.browser import Browser, browser
 from tests.server.web import WebService, web_service
 from tests.servers import NoServer
 
-from penstock.server.http_settings import HttpSettings
+from penstock.server.web.http_settings import HttpSettings
 
 pytestmark = pytest.mark.slow
 

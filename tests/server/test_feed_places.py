@@ -7,7 +7,7 @@ import pytest
 from tests.sizes import FLIPS, SEED
 
 from penstock import PenstockError, SnapshotError
-from penstock.server.feed_places import FeedPlace, PlaceFile
+from penstock.server.remote.feed_places import FeedPlace, PlaceFile
 
 
 def _saved(path: Path, *places: str) -> None:

@@ -36,8 +36,8 @@ from penstock.delivery.feeds.feed_rows import APPENDED
 from penstock.delivery.sinks import Batch
 from penstock.joins.messages import Message, TupleAdded, TupleRemoved, TuplesDropped, ViewReset
 from penstock.joins.processor import Processor
-from penstock.server.client import Granted
-from penstock.server.feed_view import FeedView
+from penstock.server.remote.client import Granted
+from penstock.server.remote.feed_view import FeedView
 
 STEPS = 7
 

@@ -18,7 +18,7 @@ from tests.pages import ROOT, Block, blocks
 from tests.server.web import QUICK, WebService, accept_all_kinds, web_service
 
 from penstock import Catalog, Subscriptions, Table
-from penstock.server.problems import PROBLEMS
+from penstock.server.web.problems import PROBLEMS
 
 PAGE = ROOT / "docs" / "HTTP.md"
 CATALOG = Catalog.of(

@@ -11,9 +11,9 @@ import pytest
 
 from penstock import Operators, Schema, Subscriptions, operator
 from penstock.delivery.feeds import LIVE, FeedStore, notification, open_feeds
-from penstock.server.live_side import LiveSide
 from penstock.server.publishing.inbox_tables import positioned_lines
 from penstock.server.publishing.published import EVENTS, InboxRow
+from penstock.server.sides.live_side import LiveSide
 
 TICK = {"symbol": "string", "price": "double"}
 STAMP = b',"_time":"2026-01-01T00:00:00.000000Z"'

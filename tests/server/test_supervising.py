@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.server.running import is_alive, kill, until
 
-from penstock.server import supervising
-from penstock.server.supervising import Supervised
+from penstock.server.sides import supervising
+from penstock.server.sides.supervising import Supervised
 
 ECHO = """
 import json, sys
@@ -139,7 +139,7 @@ def test_it_ends_when_whoever_started_it_is_killed(tmp_path: Path):
     parent = f"""
     import asyncio, sys
     from pathlib import Path
-    from penstock.server.supervising import Supervised
+    from penstock.server.sides.supervising import Supervised
 
     async def main():
         child = Supervised(

@@ -19,13 +19,13 @@ from tests.sizes import PATIENCE
 
 from penstock.delivery.sinks import Batch
 from penstock.joins.catalog import Catalog
-from penstock.server.app import create_app
 from penstock.server.dashboard import dashboard_pages
-from penstock.server.http_settings import HttpLimits, HttpSettings
 from penstock.server.publishing import Publisher
 from penstock.server.service import Service
 from penstock.server.settings import parse_settings
-from penstock.server.web_protocol import limited_protocol
+from penstock.server.web.app import create_app
+from penstock.server.web.http_settings import HttpLimits, HttpSettings
+from penstock.server.web.web_protocol import limited_protocol
 
 SCHEMA = {"symbol": "string", "price": "double", "size": "bigint"}
 QUICK = HttpLimits(poll_seconds=0.3, stream_seconds=30, heartbeat_seconds=0.2)

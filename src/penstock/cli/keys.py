@@ -10,7 +10,7 @@ from penstock.cli.plain_help import PlainCommand, PlainGroup
 from penstock.cli.terminal import put, put_json, put_row, report_errors, say
 
 if TYPE_CHECKING:
-    from penstock.server.api_keys import ApiKeys
+    from penstock.server.web.api_keys import ApiKeys
 
 DataFolder = Annotated[
     Path, typer.Option("--data", metavar="FOLDER", help="The service's data folder.")
@@ -107,7 +107,7 @@ def remove(name: KeyName, data: DataFolder = _DEFAULT) -> None:
 
 
 def _open(data: Path) -> "ApiKeys":
-    from penstock.server.api_keys import ApiKeys
+    from penstock.server.web.api_keys import ApiKeys
 
     return ApiKeys(data / "service.db")
 

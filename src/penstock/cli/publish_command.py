@@ -19,7 +19,7 @@ from penstock.cli.service_options import DEFAULT_SERVER, ServerUrl, ServiceKey, 
 from penstock.cli.terminal import REFUSED, complain, count, put_json, report_errors, say
 
 if TYPE_CHECKING:
-    from penstock.server.client import Client
+    from penstock.server.remote.client import Client
 
 STDIN = "-"
 _FLUSHED = 10_000  # records after which what was refused is said

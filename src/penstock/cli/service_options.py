@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from penstock.server.client import Client
+    from penstock.server.remote.client import Client
 
 DEFAULT_SERVER = "http://localhost:8400"
 
@@ -32,7 +32,7 @@ ServiceKey = Annotated[
 
 def open_client(url: str, key: str | None, patience: str = "0 seconds") -> "Client":
     """A client of the service. By default nothing is tried twice: a person sees at once that it doesn't run."""
-    from penstock.server.client import Client
+    from penstock.server.remote.client import Client
 
     return Client(url, key, patience=patience)
 

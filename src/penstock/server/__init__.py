@@ -1,22 +1,12 @@
-"""The service: publish, subscribe and receive over HTTP.
+"""The service: publish, subscribe and receive over HTTP. Begin with `service`, which puts everything together.
 
-Begin with `service`, which puts everything together, and `app`, which is its web side. What a request meets, in order:
-
-- `web_protocol`, `request_log`: limits of a connection; ids, logs, headers, errors (`problems`: as RFC 9457 has them);
-- `callers`, `api_keys`, `rates`: who calls, what they may do, how often;
-- `operations`, `web_calls`: the table that routes and OpenAPI (`openapi`) are made of; what a handler is given;
-- `subscription_routes` (`subscribing`, `idempotency`), `listing_routes`, `webhook_routes`, `publish_routes`,
-  `feed_routes`, `explain_routes`, `operating_routes`; `api_types`: what callers send and are sent.
-
-And behind them:
-
-- `publishing/`: what is published, until Spark, Kafka or the live matcher takes it over;
-- `hub`: feeds as open connections read them, the newest rows in memory, the rest from the store; `feed_readers`,
-  `feed_offsets`, `event_streams`, `live_reads`: reading them over HTTP;
-- `matching_state`: how matching stands; `spark_side` and `live_side` do it;
-- `webhooks/`: feeds that are posted to a URL; `dashboard/`: the page for people;
-- `settings`, `http_settings`: what a service may be told; `serving`: it on the network.
-
-`client` is the other end: a service from a program. `outbox` publishes, `followed_feed` receives, `feed_view` keeps a
-view, `service_link` carries their requests, `problem_errors` makes errors of what is refused.
+service       its parts, opened, started and ended in order;  `serving`: it on the network, until it is stopped
+settings      what it is to be like, from a YAML file (`setting_parts`)
+publishing/   what is published, until Spark, Kafka or the live matcher takes it over
+sides/        matching: on Spark, or live
+hub           feeds as open connections read them: the newest rows in memory, the rest from the store
+web/          requests and answers
+webhooks/     feeds that are posted to a URL
+dashboard/    the page for people
+remote/       the other end: a service from a program
 """

@@ -23,16 +23,8 @@ from penstock.delivery.feeds import LIVE, FeedStore, open_feeds
 from penstock.pipeline.session import check_java
 from penstock.pipeline.views.match import FORMATS
 from penstock.registry import Subscriptions
-from penstock.server.api_keys import ApiKeys
-from penstock.server.changing_over import let_go, matched_by, move_all, note_side
 from penstock.server.data_folder import DataFolderLock
-from penstock.server.http_settings import HttpSettings
 from penstock.server.hub import Hub
-from penstock.server.kafka_topics import make_topics
-from penstock.server.live_reads import LiveReads
-from penstock.server.live_side import LiveSide
-from penstock.server.matching_state import Matching
-from penstock.server.published_segments import PublishedSegments
 from penstock.server.publishing import (
     BodyLimits,
     ChangeNames,
@@ -47,7 +39,15 @@ from penstock.server.publishing import (
 from penstock.server.publishing.published import DOCUMENTS, EVENTS, POSITION, TABLES
 from penstock.server.setting_parts import FilesPart, KafkaPart
 from penstock.server.settings import Settings
-from penstock.server.spark_side import SparkSide
+from penstock.server.sides.changing_over import let_go, matched_by, move_all, note_side
+from penstock.server.sides.kafka_topics import make_topics
+from penstock.server.sides.live_side import LiveSide
+from penstock.server.sides.matching_state import Matching
+from penstock.server.sides.published_segments import PublishedSegments
+from penstock.server.sides.spark_side import SparkSide
+from penstock.server.web.api_keys import ApiKeys
+from penstock.server.web.http_settings import HttpSettings
+from penstock.server.web.live_reads import LiveReads
 from penstock.server.webhooks.webhook_delivery import WebhookDelivery
 from penstock.server.webhooks.webhook_table import WebhookTable
 

@@ -18,11 +18,11 @@ import uvicorn
 from starlette.applications import Starlette
 
 from penstock.base.errors import PenstockError
-from penstock.server.app import create_app
 from penstock.server.dashboard import dashboard_pages
 from penstock.server.service import Service
 from penstock.server.settings import Settings
-from penstock.server.web_protocol import limited_protocol
+from penstock.server.web.app import create_app
+from penstock.server.web.web_protocol import limited_protocol
 
 _INTERRUPTED = 130
 _REQUESTS_WITHIN = 10  # seconds that requests have to be answered when the service ends

@@ -29,9 +29,9 @@ from penstock.pipeline.config_parts import (
 )
 from penstock.pipeline.config_words import describe_kind
 from penstock.pipeline.sources import Source
-from penstock.server.http_settings import HttpLimits
 from penstock.server.publishing import InboxLimits
 from penstock.server.publishing.published import POSITION
+from penstock.server.web.http_settings import HttpLimits
 from penstock.server.webhooks.webhook_delivery import WebhookRules
 
 _OF_SPARK = "spark."

@@ -52,7 +52,6 @@ from penstock.pipeline.joins.match import JoinOptions
 from penstock.pipeline.schema_texts import read_schema
 from penstock.pipeline.sink_parts import MadeSinks
 from penstock.pipeline.triggers import AVAILABLE_NOW, trigger_of
-from penstock.server.http_settings import HttpSettings
 from penstock.server.setting_parts import (
     FilesPart,
     KafkaPart,
@@ -65,6 +64,7 @@ from penstock.server.setting_parts import (
     TlsPart,
     WebhooksPart,
 )
+from penstock.server.web.http_settings import HttpSettings
 
 PORT = 8400
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -1,0 +1,356 @@
+"""Matching in the server's own process: a thread takes what was accepted, matches it, and appends it to the feeds.
+
+    inbox ─▶ follow the registry ─▶ LiveMatcher, an event at a time ─▶ feeds, with the last position ─▶ hub
+
+Filters and operators only. Exactly once: how far it has come stands in the feed store, written in one transaction with
+the notifications, and what is taken out of the inbox a second time, after a crash, is known by its position. The
+registry is followed after records are in hand, so what was accepted after a subscription is matched with it.
+
+A subscription that doesn't fit the schema of the events is set aside, with the reason; when the schema grows, it is
+looked at again. An operator that fails for an event leaves those out that need it, and the event is a dead letter.
+
+Kernels and SQLite let other threads run. What is left holds the interpreter for less than `SWITCH` at a time, so that
+the event loop answers requests meanwhile, however long an operator takes.
+"""
+
+import asyncio
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from penstock.base.durable import create_file, make_folder
+from penstock.base.durations import utc_now
+from penstock.base.errors import FilterError, SubscriptionErrors
+from penstock.delivery.feeds import LIVE, FeedStore
+from penstock.delivery.sinks import Batch
+from penstock.language import Schema
+from penstock.matching import LiveMatcher
+from penstock.matching.subscription_rows import EVER, FOREVER, Rows
+from penstock.pipeline.metrics import QUANTILES
+from penstock.registry import Subscriptions
+from penstock.registry.kinds import FILTER
+from penstock.server.publishing.published import EVENTS, POSITION, TIME, InboxRow
+from penstock.server.sides.matching_state import Figures, MatchingState, Phase
+
+_log = logging.getLogger("penstock.server")
+
+SWITCH = 0.001
+"""Seconds after which a thread that computes lets another one run."""
+_REFUSED_SHOWN = 10
+_WINDOW = 1_000_000  # microseconds that figures are of
+_MOST_TIMES = 10_000
+_ROWS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("body", pa.string()),
+        ("readers", pa.list_(pa.int64())),
+        ("position", pa.int64()),
+    ]
+)
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+SchemaNow = Callable[[], tuple[int, Schema | None]]
+"""The schema of the events as it is now, with its version; None if nothing is known yet."""
+
+
+class LiveSide:
+    """A mover that matches. `committed` is called, in its thread, when notifications are in the feeds."""
+
+    def __init__(
+        self,
+        registry: Subscriptions,
+        feeds: FeedStore,
+        schema: SchemaNow,
+        committed: Callable[[], object],
+        *,
+        engine: str = "auto",
+        dead_letters: Path,
+    ) -> None:
+        self._registry, self._feeds, self._schema = registry, feeds, schema
+        self._committed, self._engine, self._dead_letters = committed, engine, dead_letters
+        self._done = feeds.progress(LIVE) or 0
+        self._matcher: LiveMatcher | None = None
+        self._version = -1
+        self._aside: dict[int, str] = {}
+        self._figures = Figures()
+        self._batch = 0
+        self._window = _Counted(0, 0, 0, [])
+        self._window_began = 0
+        self._phase: Phase = "starting"
+        self._reason: str | None = None
+        self._work = threading.Lock()  # one thread matches at a time
+
+    # --- as a mover --------------------------------------------------------------------------------
+
+    def take(self, rows: Sequence[InboxRow]) -> None:
+        """Match rows of the inbox; return when their notifications are on disk."""
+        with self._work:
+            new = [row for row in rows if row.last > self._done and row.log == EVENTS]
+            try:
+                if new:
+                    self._take(new)
+            except Exception as error:
+                self._reason = first_line(error)
+                raise
+            self._reason = None
+            if rows:
+                self._done = max(self._done, rows[-1].last)
+
+    def close(self) -> None:
+        self._phase = "stopped"
+
+    # --- as the side that matches ------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Compile the subscriptions that are there."""
+        sys.setswitchinterval(SWITCH)
+        try:
+            await asyncio.to_thread(self._prepare)
+        except Exception as error:
+            self._phase, self._reason = "failed", str(error)
+            raise
+        self._phase = "running"
+
+    async def ready(self, timeout: float) -> bool:
+        return self._phase == "running"
+
+    async def follow(self, sequence: int, timeout: float) -> bool:
+        """The registry is followed before each batch, so there is nothing to wait for."""
+        return await self.ready(timeout)
+
+    def state(self) -> MatchingState:
+        return MatchingState(
+            side="live",
+            kinds=(FILTER.name,),
+            phase=self._phase,
+            reason=self._reason,
+            schema=max(0, self._version),
+            totals={kind: dict(counts) for kind, counts in self._figures.totals.items()},
+            latest=dict(self._figures.latest),
+            about={"position": self._done},
+        )
+
+    def batches(self) -> list[Mapping[str, Any]]:
+        return list(self._figures.recent)
+
+    async def stop(self) -> None:
+        """The thread that moves has ended before."""
+        self._phase = "stopped"
+
+    # --- subscriptions -----------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        with self._work:
+            warm_up()
+            self._follow()
+
+    def _follow(self) -> None:
+        """Take over what has changed: the schema, the registry."""
+        version, schema = self._schema()
+        if schema is None:
+            return
+        if self._matcher is None or version != self._version:
+            self._matcher, self._aside = compile_fitting(self._registry, schema, self._engine)
+            self._version = version
+            return
+        matcher = self._matcher
+        if self._registry.sequence() == matcher.sequence:
+            return
+        changes = self._registry.changes(matcher.sequence)
+        for sid in changes.removed.tolist():
+            self._leave_out(sid)
+        upserts = changes.upserts
+        for sid, subscriber, text, expires in zip(
+            upserts.ids.tolist(),
+            upserts.subscribers.to_pylist(),
+            upserts.filters.to_pylist(),
+            upserts.expires.tolist(),
+            strict=True,
+        ):
+            try:
+                matcher.add(sid, text, subscriber, expires)
+                self._aside.pop(sid, None)
+            except FilterError as error:
+                self._leave_out(sid)
+                self._aside[sid] = first_line(error)
+        matcher.sequence = changes.sequence
+
+    def _leave_out(self, sid: int) -> None:
+        assert self._matcher is not None, "made before"
+        self._matcher.discard(sid)
+        self._aside.pop(sid, None)
+
+    # --- events ------------------------------------------------------------------------------------
+
+    def _take(self, rows: Sequence[InboxRow]) -> None:
+        began, now = time.monotonic(), utc_now()
+        self._follow()
+        matcher = self._matcher
+        assert matcher is not None, "records are accepted when there is a schema"
+        found: dict[str, list[Any]] = {name: [] for name in _ROWS.names}
+        letters: list[str] = []
+        times: list[float] = []
+        published = notifications = 0
+        for row in rows:
+            for position, record in row.records():
+                published += 1
+                event = _decode(record)
+                readers, failures = matcher.match_reporting(event, now)
+                accepted = event[TIME]
+                letters += [_letter(record, failure.reason, position, now) for failure in failures]
+                if not readers:
+                    continue
+                notifications += len(readers)
+                times.append((now - _micros(accepted)) / 1000)
+                found["id"].append(str(position))
+                found["body"].append(_body(event, accepted))
+                found["readers"].append(readers)
+                found["position"].append(position)
+        last = rows[-1].last
+        if letters:
+            self._write_letters(last, letters)
+        if notifications:
+            table = pa.table(found, schema=_ROWS)
+            self._feeds.append(table, Batch(LIVE, last, FILTER.name))
+            self._committed()
+        self._count(began, now, _Counted(published, notifications, len(letters), times))
+
+    def _write_letters(self, last: int, letters: list[str]) -> None:
+        """A file for each batch: the same batch, matched again after a crash, finds it there."""
+        folder = self._dead_letters / LIVE
+        make_folder(folder)
+        create_file(folder / f"{last:016d}.jsonl", "\n".join(letters) + "\n")
+
+    def _count(self, began: float, now: int, more: "_Counted") -> None:
+        """Note what was done. Figures are those of a second: there may be hundreds of batches in one."""
+        seconds = time.monotonic() - began
+        more = replace(more, seconds=seconds, times=[one + seconds * 1000 for one in more.times])
+        goes_on = now - self._window_began < _WINDOW
+        if goes_on:
+            more = self._window.plus(more)
+        else:
+            self._batch += 1
+            self._window_began = now
+        self._window = more
+        self._figures.add(self._figures_of(more), replacing=goes_on)
+
+    def _figures_of(self, counted: "_Counted") -> dict[str, Any]:
+        assert self._matcher is not None, "made before"
+        quantiles = np.quantile(counted.times or [1000 * counted.seconds], QUANTILES).tolist()
+        by_share = dict(zip(QUANTILES, quantiles, strict=True))
+        aside = list(self._aside.items())[:_REFUSED_SHOWN]
+        return {
+            "kind": FILTER.name,
+            "batch": self._batch,
+            "started": datetime.fromtimestamp(self._window_began / 1e6, UTC).isoformat(),
+            "seconds": round(counted.seconds, 6),
+            "published": counted.published,
+            "notifications": counted.notifications,
+            "dead_letters": counted.dead_letters,
+            "snapshot": self._version,
+            "sequence": self._matcher.sequence,
+            "refused": len(self._aside),
+            "refusals": [f"subscription {sid}: {reason}" for sid, reason in aside],
+            "latency_ms": {
+                name: round(by_share[share], 3)
+                for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+            },
+            "quantiles_ms": quantiles,
+        }
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What some batches brought, and how long each notification took, in milliseconds."""
+
+    published: int
+    notifications: int
+    dead_letters: int
+    times: list[float]
+    seconds: float = 0.0
+
+    def plus(self, more: "_Counted") -> "_Counted":
+        return _Counted(
+            self.published + more.published,
+            self.notifications + more.notifications,
+            self.dead_letters + more.dead_letters,
+            (self.times + more.times)[-_MOST_TIMES:],
+            self.seconds + more.seconds,
+        )
+
+
+def compile_fitting(
+    registry: Subscriptions, schema: Schema, engine: str
+) -> tuple[LiveMatcher, dict[int, str]]:
+    """A matcher of the subscriptions that fit a schema, and why each of the others doesn't."""
+    rows = registry.active(EVER)
+    known = schema.with_operators(registry.operators.signatures)
+    aside = {sid: first_line(error) for sid, error in rows.errors}
+    while True:
+        try:
+            return LiveMatcher(known, rows, engine, operators=registry.operators), aside
+        except SubscriptionErrors as errors:
+            bad = {sid: first_line(error) for sid, error in errors.errors if sid is not None}
+            if not bad:
+                raise
+            aside |= bad
+            rows = _without(rows, bad)
+
+
+def warm_up() -> None:
+    """Match something, so that the first event doesn't wait for kernels to be loaded."""
+    rows = Rows.of([(1, "", "a > 5 AND b = 'x'", FOREVER)])
+    matcher = LiveMatcher({"a": "double", "b": "string"}, rows)
+    matcher.add(2, "a > 6 AND b LIKE 'x%'")
+    matcher.match({"a": 7.0, "b": "x"})
+
+
+def _without(rows: Rows, bad: Mapping[int, str]) -> Rows:
+    kept = np.flatnonzero(~np.isin(rows.ids, np.fromiter(bad, np.int64)))
+    return rows.take(kept)
+
+
+def first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
+def _body(event: Mapping[str, Any], accepted: str) -> str:
+    told = {name: value for name, value in event.items() if name not in (POSITION, TIME)}
+    return _encode({"event": without_nulls(told), "published": accepted}).decode()
+
+
+def without_nulls(value: Any) -> Any:
+    """What is written of a value: attributes that are null are left out, as Spark does.
+
+    >>> without_nulls({"price": 5, "venue": {"country": None}, "tags": ["a", None], "size": None})
+    {'price': 5, 'venue': {}, 'tags': ['a', None]}
+    """
+    if isinstance(value, dict):
+        return {name: without_nulls(one) for name, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [without_nulls(one) for one in value]
+    return value
+
+
+def _letter(record: bytes, reason: str, position: int, now: int) -> str:
+    """A dead letter, with the columns that those of pipelines have."""
+    at = datetime.fromtimestamp(now / 1e6, UTC).isoformat()
+    text = record.decode(errors="replace")
+    letter = {"reason": reason, "raw": text, "encoding": "utf-8", "batch_id": position, "time": at}
+    return json.dumps(letter, ensure_ascii=False)
+
+
+def _micros(stamp: str) -> int:
+    return round(datetime.fromisoformat(stamp).timestamp() * 1e6)
