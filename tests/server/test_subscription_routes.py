@@ -268,3 +268,18 @@ def test_what_nobody_would_match_is_refused(tmp_path: Path):
         assert web.ask("PATCH", path, made["ticket"], json=change).status_code == 422
         assert web.post("/v1/documents", {"a": 1}).status_code == 409
         assert web.post("/v1/tables/Stocks", {"Symbol": "GOOG"}).status_code == 404
+
+
+def test_a_pace_needs_spark(tmp_path):
+    """The live matcher keeps to none: it is refused, and what has one already is set aside with the reason."""
+    with web_service(tmp_path) as web:
+        wish = {"subscriber": "alice", "subscription": "price > 5", "pace": "10 per hour"}
+        refused = web.post("/v1/subscriptions", wish)
+        assert (refused.status_code, refused.json()["pointer"]) == (422, "/pace")
+        sid, _ = web.service.registry.subscribe("alice", "price > 5", pace="10 per hour")
+        plain = web.subscribe("price > 5")
+        web.post("/v1/events", {"price": 7.0})
+        answer = web.get(f"/v1/feeds/{plain['id']}?offset=-1&live=long-poll", plain["ticket"])
+        assert [one["subscription"] for one in answer.json()] == [plain["id"]]
+        (line,) = web.get("/v1/status").json()["matching"]["latest"]["filter"]["refusals"]
+        assert line.startswith(f"subscription {sid}: it has a pace")

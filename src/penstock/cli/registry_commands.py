@@ -99,7 +99,8 @@ def subscribe(
     text, metadata = read_text(filter_, "FILTER"), _metadata(meta)
     if server is not None:
         refuse_with_server(schema=schema, catalog=catalog, operators=operators)
-        subscribe_there((server, key), subscriber, text, lease, metadata, as_json=as_json)
+        there = (server, key)
+        subscribe_there(there, subscriber, text, lease, metadata, pace=pace, as_json=as_json)
         return
     with open_or_make(registry, schema, operators, catalog) as subs, _expense_said():
         sid, ticket = subs.subscribe(subscriber, text, lease, metadata, pace=pace)
@@ -144,7 +145,8 @@ def update(
     metadata = None if meta is None else _metadata(meta)
     if server is not None:
         refuse_with_server(operators=operators, force=force)
-        update_there((server, key), sid, read_ticket(ticket), text, metadata, as_json=as_json)
+        there, shown = (server, key), read_ticket(ticket)
+        update_there(there, sid, shown, text, metadata, pace=pace, as_json=as_json)
         return
     given = None if force else read_ticket(ticket)
     with open_there(registry, operators) as subs, _expense_said():

@@ -19,11 +19,12 @@ def subscribe_there(
     lease: str,
     metadata: Mapping[str, str],
     *,
+    pace: str | None,
     as_json: bool,
 ) -> None:
     """`penstock subscribe --server`."""
     with open_client(*server) as client:
-        granted = client.subscribe(who, text, lease, metadata)
+        granted = client.subscribe(who, text, lease, metadata, pace=pace)
     if as_json:
         put_json(granted._asdict())
         return
@@ -44,11 +45,12 @@ def update_there(
     text: str,
     metadata: Mapping[str, str] | None,
     *,
+    pace: str | None,
     as_json: bool,
 ) -> None:
     """`penstock update --server`."""
     with open_client(*server) as client:
-        changed = client.update(sid, ticket, text, metadata)
+        changed = client.update(sid, ticket, text, metadata, pace=pace)
     if as_json:
         put_json(changed)
     else:

@@ -19,7 +19,15 @@ from pyspark.sql.types import DataType, IntegralType, StructType, TimestampType
 from penstock.base.errors import FeedError, PipelineError
 from penstock.delivery.feeds.feed_rows import APPENDED
 from penstock.delivery.feeds.open_feeds import open_feeds
-from penstock.delivery.notification_shape import DOCUMENT, EVENT, ID, MESSAGE, POSITION, READERS
+from penstock.delivery.notification_shape import (
+    DIGEST,
+    DOCUMENT,
+    EVENT,
+    ID,
+    MESSAGE,
+    POSITION,
+    READERS,
+)
 from penstock.delivery.sinks import EXACTLY_ONCE, Batch
 
 PUBLISHED_AT, PUBLISHED_AS = "_time", "_position"
@@ -29,7 +37,7 @@ _JSON = {
     "timestampNTZFormat": _MOMENT.removesuffix("XXX"),
     "timeZone": "UTC",
 }
-_TOLD = (EVENT, MESSAGE, DOCUMENT)
+_TOLD = (EVENT, MESSAGE, DOCUMENT, DIGEST)
 
 
 @dataclass(frozen=True)

@@ -118,8 +118,10 @@ class Client:
         lease: str = "1 day",
         metadata: Mapping[str, str] | None = None,
         wait: str = "10 seconds",
+        *,
+        pace: str | None = None,
     ) -> Granted:
-        """Subscribe to a filter, a SELECT or a tree pattern.
+        """Subscribe to a filter, a SELECT or a tree pattern. `pace` is how often at most to be told: "10 per hour".
 
         The answer comes when the service matches it, so that nothing published afterwards is missed; or, if the service
         isn't ready for that, after `wait`. A request that is repeated because the connection broke subscribes once.
@@ -127,6 +129,8 @@ class Client:
         body: dict[str, Any] = {"subscriber": subscriber, "subscription": text, "lease": lease}
         if metadata:
             body["metadata"] = dict(metadata)
+        if pace is not None:
+            body["pace"] = pace
         waits = _seconds(wait, "wait")
         headers = {"Prefer": f"wait={waits:.0f}", "Idempotency-Key": str(uuid.uuid4())}
         request = Request(
@@ -145,9 +149,11 @@ class Client:
         ticket: str | None,
         text: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        *,
+        pace: str | None = None,
     ) -> dict[str, Any]:
-        """Give a subscription another text, other metadata, or both. Id, ticket, lease and feed stay."""
-        body: dict[str, Any] = {}
+        """Give a subscription another text, other metadata, another pace. Id, ticket, lease and feed stay."""
+        body: dict[str, Any] = {} if pace is None else {"pace": pace}
         if text is not None:
             body["subscription"] = text
         if metadata is not None:

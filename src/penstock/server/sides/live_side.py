@@ -7,7 +7,8 @@ the notifications, and what is taken out of the inbox a second time, after a cra
 registry is followed after records are in hand, so what was accepted after a subscription is matched with it.
 
 A subscription that doesn't fit the schema of the events is set aside, with the reason; when the schema grows, it is
-looked at again. An operator that fails for an event leaves those out that need it, and the event is a dead letter.
+looked at again. So is one that has a pace, which needs Spark. An operator that fails for an event leaves those out that
+need it, and the event is a dead letter.
 
 Kernels and SQLite let other threads run. What is left holds the interpreter for less than `SWITCH` at a time, so that
 the event loop answers requests meanwhile, however long an operator takes.
@@ -48,6 +49,7 @@ _log = logging.getLogger("penstock.server")
 SWITCH = 0.001
 """Seconds after which a thread that computes lets another one run."""
 _REFUSED_SHOWN = 10
+_PACED = "it has a pace, and the live matcher sends everything at once: match: spark keeps to it"
 _WINDOW = 1_000_000  # microseconds that figures are of
 _MOST_TIMES = 10_000
 _ROWS = pa.schema(
@@ -171,7 +173,7 @@ class LiveSide:
         changes = self._registry.changes(matcher.sequence)
         for sid in changes.removed.tolist():
             self._leave_out(sid)
-        upserts = changes.upserts
+        upserts, paced = changes.upserts, self._registry.paces(FILTER.name)
         for sid, subscriber, text, expires in zip(
             upserts.ids.tolist(),
             upserts.subscribers.to_pylist(),
@@ -179,6 +181,10 @@ class LiveSide:
             upserts.expires.tolist(),
             strict=True,
         ):
+            if sid in paced:
+                self._leave_out(sid)
+                self._aside[sid] = _PACED
+                continue
             try:
                 matcher.add(sid, text, subscriber, expires)
                 self._aside.pop(sid, None)
@@ -298,6 +304,10 @@ def compile_fitting(
     rows = registry.active(EVER)
     known = schema.with_operators(registry.operators.signatures)
     aside = {sid: first_line(error) for sid, error in rows.errors}
+    paced = dict.fromkeys(registry.paces(FILTER.name), _PACED)
+    if paced:
+        aside |= paced
+        rows = _without(rows, paced)
     while True:
         try:
             return LiveMatcher(known, rows, engine, operators=registry.operators), aside

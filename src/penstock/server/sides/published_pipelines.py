@@ -90,7 +90,7 @@ class PublishedPipelines:
             or self._source(f"{TABLES}{table}", change_schema(catalog, table, joins))
             for table, _ in catalog.declared
         }
-        return replace(self._pipeline(), tables=sources, joins=joins)
+        return replace(self._pipeline(), tables=sources, joins=joins, digests=None)
 
     def documents(self, format_: str) -> Pipeline:
         """Of the documents in XML, or of those in JSON."""
@@ -123,6 +123,7 @@ class PublishedPipelines:
             checkpoint=self._checkpoint("published"),
             dead_letters=FileSink(str(folder / "dead-letters"), "json"),
             trigger=self.trigger,
+            digests=settings.digests,
             engine=settings.engine,
             operators=settings.operators,
             strategy=settings.strategy,

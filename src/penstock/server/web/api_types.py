@@ -23,6 +23,13 @@ LeaseText = Annotated[
         examples=["1 day"],
     ),
 ]
+PaceText = Annotated[
+    str,
+    Meta(
+        description="How often it wants to be told: at most so many an interval, a digest of each, or 'unlimited'",
+        examples=["10 per hour", "digest per day"],
+    ),
+]
 Metadata = Annotated[
     dict[str, str], Meta(description="What whoever delivers wants to know; 16,384 bytes at most")
 ]
@@ -72,6 +79,7 @@ class NewSubscription(Struct, forbid_unknown_fields=True):
     subscription: SubscriptionText
     lease: LeaseText = "1 day"
     metadata: Metadata = {}
+    pace: PaceText | UnsetType = UNSET
     delivery: Delivery | UnsetType = UNSET
 
 
@@ -103,6 +111,7 @@ class ShownSubscription(Struct):
     metadata: dict[str, str]
     feed: str
     sequence: Annotated[int, Meta(description="The number of its last change")]
+    pace: PaceText | None
 
 
 class ListedSubscription(ShownSubscription):
@@ -132,6 +141,7 @@ class SubscriptionChange(Struct, forbid_unknown_fields=True):
 
     subscription: SubscriptionText | UnsetType = UNSET
     metadata: Metadata | UnsetType = UNSET
+    pace: PaceText | UnsetType = UNSET
 
 
 class Renewal(Struct, forbid_unknown_fields=True):

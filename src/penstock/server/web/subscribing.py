@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from penstock.base.errors import RegistryError
 from penstock.delivery.feeds import FeedStore
 from penstock.registry import Subscriptions
@@ -13,6 +15,7 @@ from penstock.registry.details import metadata_text
 from penstock.registry.kinds import kind_of
 from penstock.registry.leases import lease_length
 from penstock.registry.limits import subscriber_error
+from penstock.registry.paces import pace_text
 from penstock.registry.records import Checked, Subscription
 from penstock.server.web.api_types import NewSubscription
 from penstock.server.web.http_settings import HttpLimits
@@ -81,12 +84,20 @@ class Subscribing:
             raise Problem("invalid-value", wrong, pointer="/subscriber")
         check_text(wish.subscription, self._limits)
         check_metadata(wish.metadata)
+        if wish.pace is not UNSET:
+            check_pace(wish.pace, wish.subscription)
         lease_length(wish.lease)
 
     def _add(self, wish: NewSubscription, ticket: str | None, tail: int, checked: Checked) -> Made:
         self._count(wish.subscriber)
         sid, shown = self._registry.subscribe(
-            wish.subscriber, wish.subscription, wish.lease, wish.metadata, ticket=ticket, warn=False
+            wish.subscriber,
+            wish.subscription,
+            wish.lease,
+            wish.metadata,
+            pace=None if wish.pace is UNSET else wish.pace,
+            ticket=ticket,
+            warn=False,
         )
         return Made(self._registry.authenticate(sid, shown), shown, tail, checked, is_new=True)
 
@@ -127,6 +138,25 @@ def check_kind(text: str, kinds: Sequence[str]) -> None:
             "invalid-subscription",
             f"this is a {kind}, and this service matches only {' and '.join(kinds)}",
             hint="'match: spark' in its settings matches all kinds; select-joins need a catalogue",
+        )
+
+
+def check_pace(pace: str, text: str) -> None:
+    """A problem if a subscription can't have a pace."""
+    try:
+        pace_text(pace, text)
+    except RegistryError as error:
+        raise Problem("invalid-value", str(error), pointer="/pace") from None
+
+
+def check_side(pace: str, side: str) -> None:
+    """A problem if the side that matches keeps to no pace."""
+    if side == "live":
+        raise Problem(
+            "invalid-value",
+            f"the live matcher sends everything at once, and can't keep to the pace {pace!r}: leave it out, or run the "
+            "service with match: spark",
+            pointer="/pace",
         )
 
 

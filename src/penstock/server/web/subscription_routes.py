@@ -27,6 +27,8 @@ from penstock.server.web.subscribing import (
     Subscribing,
     check_kind,
     check_metadata,
+    check_pace,
+    check_side,
     check_text,
 )
 from penstock.server.web.web_calls import Call, answer
@@ -37,7 +39,10 @@ async def subscribe(call: Call, subscribing: Subscribing) -> Response:
     """Make a subscription; with `Prefer: wait`, answer when all that is published afterwards meets it."""
     wish = await call.read(NewSubscription)
     call.caller.require_subscriber(wish.subscriber)
-    check_kind(wish.subscription, call.parts.matching.state().kinds)
+    side = call.parts.matching.state()
+    check_kind(wish.subscription, side.kinds)
+    if wish.pace is not UNSET:
+        check_side(wish.pace, side.side)
     webhook = None if wish.delivery is UNSET else check_webhook(wish.delivery.webhook)
     key = call.request.headers.get("idempotency-key")
     once = None if key is None else Once(call.caller.name, key, msgspec.json.encode(wish))
@@ -80,7 +85,7 @@ async def change(call: Call) -> Response:
     """Another text, other metadata."""
     wish = await call.read(SubscriptionChange)
     before = await call.subscription()
-    if wish.subscription is UNSET and wish.metadata is UNSET:
+    if wish == SubscriptionChange():
         return answer(shown_subscription(before))
     text = None if wish.subscription is UNSET else wish.subscription
     metadata = None if wish.metadata is UNSET else wish.metadata
@@ -89,12 +94,17 @@ async def change(call: Call) -> Response:
         check_kind(text, call.parts.matching.state().kinds)
     if metadata is not None:
         check_metadata(metadata)
+    pace = None if wish.pace is UNSET else wish.pace
+    if pace is not None:
+        check_side(pace, call.parts.matching.state().side)
+        check_pace(pace, before.filter if text is None else text)
     update = partial(
         call.parts.registry.update,
         before.id,
         call.caller.ticket,
         text,
         metadata=metadata,
+        pace=pace,
         force=call.caller.ticket is None,
         warn=False,
     )
@@ -156,6 +166,7 @@ def shown_subscription(found: Subscription) -> ShownSubscription:
         found.metadata,
         _feed(found),
         found.sequence,
+        found.pace,
     )
 
 
@@ -215,7 +226,7 @@ def subscription_operations(subscribing: Subscribing) -> list[Operation]:
             path,
             change,
             "changeSubscription",
-            "Give a subscription another text, or other metadata",
+            "Give a subscription another text, other metadata, another pace",
             "ticket",
             one,
             [ID],
