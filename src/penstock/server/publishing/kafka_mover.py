@@ -40,7 +40,11 @@ class KafkaMover:
 
     def __init__(self, servers: str, topic: str, options: Mapping[str, Any] | None = None) -> None:
         self._client = _import_client()
-        self._servers = {"bootstrap.servers": servers, **(options or {})}
+        self._servers = {
+            "bootstrap.servers": servers,
+            "log_level": 3,  # errors: what librdkafka says else isn't for a screen
+            **(options or {}),
+        }
         self._topic = topic
         self._producer: KafkaProducer | None = None
         self._metadata: Any = None

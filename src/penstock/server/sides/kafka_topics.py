@@ -19,13 +19,16 @@ def make_topics(part: KafkaPart, logs: Iterable[str]) -> None:
         raise PenstockError(
             "Kafka as the log needs confluent-kafka: pip install 'penstock[kafka]'"
         ) from error
-    client = AdminClient({"bootstrap.servers": part.servers, **part.producer_options})
+    client = AdminClient(
+        {"bootstrap.servers": part.servers, "log_level": 3, **part.producer_options}
+    )
     try:
         there = client.list_topics(timeout=_SECONDS).topics
         wanted = [name for log in logs if (name := topic_of(part.topic, log)) not in there]
-        made = client.create_topics([NewTopic(name, part.partitions) for name in wanted])
-        for future in made.values():
-            future.result(_SECONDS)
+        if wanted:
+            made = client.create_topics([NewTopic(name, part.partitions) for name in wanted])
+            for future in made.values():
+                future.result(_SECONDS)
     except KafkaException as error:
         reason = error.args[0]
         if reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:

@@ -17,9 +17,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.base.durable import make_folder
 from penstock.base.locations import path_of
+from penstock.delivery.delta_sink import DeltaSink
 from penstock.delivery.feeds.feed_sink import FeedSink
 from penstock.delivery.file_sink import FileSink
-from penstock.delivery.several_sinks import SeveralSinks
+from penstock.delivery.several_sinks import SeveralSinks, SinkWhen
 from penstock.delivery.sinks import Batch, Sink
 from penstock.pipeline.intakes import ViewOptions, change_schema
 from penstock.pipeline.metrics import BatchMetrics
@@ -134,14 +135,18 @@ class PublishedPipelines:
 
     def _apart(self, name: str) -> dict[str, Any]:
         """What a pipeline has for itself whose notifications are of a kind that another one has, too."""
-        own = {"name": f"penstock {name}", "sink": self._sink(name)}
-        return {**own, "checkpoint": self._checkpoint(name)}
+        return {
+            "name": f"penstock {name}",
+            "checkpoint": self._checkpoint(name),
+            "sink": self._sink(name),
+            "dead_letters": FileSink(str(self.settings.folder / "dead-letters" / name), "json"),
+        }
 
     def _sink(self, stream: str) -> Sink:
         feeds: Sink = FeedSink(self.settings.feeds_url, stream)
         if not is_connect(self.spark):  # there it is written in another process
             feeds = ReportedSink(feeds, self.written)
-        beside = self.settings.sinks
+        beside = [placed_apart(one, stream) for one in self.settings.sinks]
         return SeveralSinks((feeds, *beside)) if beside else feeds
 
     def _checkpoint(self, name: str) -> str:
@@ -155,6 +160,21 @@ class PublishedPipelines:
         folder = self.settings.folder / "published" / log
         make_folder(folder)  # Spark reads no folder that isn't there
         return Source("json", str(folder), schema=schema, options=options)
+
+
+def placed_apart(sink: Sink | SinkWhen, stream: str) -> Sink | SinkWhen:
+    """A sink for a pipeline of its own: files and tables in a folder belong to one pipeline, so it has one below it.
+
+    >>> placed_apart(FileSink("notifications"), "xml").path
+    'notifications/xml'
+    """
+    if isinstance(sink, SinkWhen):
+        inner = placed_apart(sink.sink, stream)
+        assert not isinstance(inner, SinkWhen), "a sink has one condition"
+        return replace(sink, sink=inner)
+    if stream and isinstance(sink, FileSink | DeltaSink):
+        return replace(sink, path=f"{sink.path.rstrip('/')}/{stream}")
+    return sink
 
 
 def _kafka_options(part: KafkaPart, log: str) -> Mapping[str, str]:

@@ -45,7 +45,8 @@ def _files(folder: Path) -> Iterator[tuple[int, str]]:
 
 
 def _letters(path: Path, folder: Path) -> list[DeadLetter]:
-    kind = path.relative_to(folder).parts[0].removeprefix("kind=")
+    parts = path.relative_to(folder).parts
+    kind = next((one for one in parts if one.startswith("kind=")), parts[0]).removeprefix("kind=")
     try:
         with path.open("rb") as file:
             lines = file.read(_READ).split(b"\n")
