@@ -1,9 +1,7 @@
 """Feeds over HTTP: the read path of Durable Streams, and plain EventSource; rows come as from a micro-batch."""
 
 import json
-import shutil
 import socket
-import subprocess
 import threading
 import time
 import uuid
@@ -12,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import durable_streams
 import httpx
 import pytest
 from tests.server.web import QUICK, WebService, web_service
@@ -313,72 +310,6 @@ def test_a_reader_that_takes_nothing_costs_a_cursor_and_is_cut_off(tmp_path: Pat
         assert got < 19_000_000, "it was cut off before it had been sent everything"
         slow.close()
         assert web.get(f"/v1/feeds/{sid}", made["ticket"]).status_code == 200
-
-
-@pytest.mark.parametrize("live", [False, "long-poll", "sse"])
-def test_the_protocols_own_client_reads_a_feed(web: WebService, feed, live):
-    """`durable-streams` from PyPI, as it is."""
-    sid = feed["id"]
-    web.feed([sid], [sid])
-    headers = {"Authorization": f"Bearer {feed['ticket']}"}
-    found = []
-    with durable_streams.stream(
-        f"{web.url}/v1/feeds/{sid}", offset="-1", live=live, headers=headers
-    ) as stream:
-        if live is False:
-            found = list(stream.read_json())
-        else:
-            for one in stream.iter_json():
-                found.append(one)
-                if len(found) == 2:
-                    web.feed([sid])
-                if len(found) == 3:
-                    break
-    assert [one["subscription"] for one in found] == [sid] * (2 if live is False else 3)
-
-
-def test_the_javascript_client_reads_a_feed(web: WebService, feed, tmp_path: Path):
-    """`@durable-streams/client` from npm, as it is."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("no node and npm here")
-    install = [
-        "npm",
-        "install",
-        "--no-audit",
-        "--no-fund",
-        "--ignore-scripts",
-        "@durable-streams/client@0.2",
-    ]
-    try:
-        done = subprocess.run(install, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    except subprocess.TimeoutExpired:
-        pytest.skip("npm doesn't answer")
-    if done.returncode:
-        pytest.skip(f"npm can't install the client: {done.stderr[-200:]}")
-    sid = feed["id"]
-    web.feed([sid], [sid])
-    (tmp_path / "read.mjs").write_text(
-        """
-import { stream } from "@durable-streams/client"
-const [url, ticket, live] = process.argv.slice(2)
-const res = await stream({ url, offset: "-1", live: live === "false" ? false : live, json: true,
-                           headers: { Authorization: `Bearer ${ticket}` } })
-const found = []
-const done = new Promise((resolve) => {
-  res.subscribeJson(async (batch) => { found.push(...batch.items); if (found.length >= 2) resolve() })
-})
-await done
-console.log(JSON.stringify(found))
-process.exit(0)
-"""
-    )
-    for live in ("false", "long-poll", "sse"):
-        command = ["node", "read.mjs", f"{web.url}/v1/feeds/{sid}", feed["ticket"], live]
-        told = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
-        )
-        assert told.returncode == 0, told.stderr
-        assert [one["subscription"] for one in json.loads(told.stdout)] == [sid, sid], live
 
 
 def _until(condition: Any) -> None:
