@@ -103,7 +103,7 @@ def _with_payload(events: pa.RecordBatch, size: int) -> pa.RecordBatch:
 
 
 def _deliver(trial: Trial, side: str, sink: "Sink") -> Passed:
-    whole = patch.object(event_batches, "asked_attributes", lambda *_, **__: None)
+    whole = patch.object(event_batches, "asked_attributes", lambda *_: None)
     with whole if side.endswith("whole") else nullcontext():
         return trial.deliver(side, sink, _ID)
 

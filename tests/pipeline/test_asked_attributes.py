@@ -14,8 +14,8 @@ import penstock
 from penstock.delivery import CallableSink, FileSink
 from penstock.matching import SnapshotStore
 from penstock.pipeline import Pipeline
-from penstock.pipeline.asked_attributes import asked_attributes, match_by_column
-from penstock.pipeline.match_work import Form, MatchWork, match_rows
+from penstock.pipeline.asked_attributes import FOUND, asked_attributes, with_found
+from penstock.pipeline.match_work import Form, MatchWork
 
 pytestmark = pytest.mark.spark
 
@@ -47,62 +47,34 @@ def subs() -> penstock.Subscriptions:
     return registry
 
 
-def work_of(
-    subs: penstock.Subscriptions, frame: DataFrame, folder: Path, form: Form, **more: Any
-) -> MatchWork:
+def work_of(subs: penstock.Subscriptions, frame: DataFrame, folder: Path) -> MatchWork:
     ref, errors = SnapshotStore(folder).publish(subs, frame.schema)
     assert not errors
-    return MatchWork(ref, 0, form, "auto", **more)
+    return MatchWork(ref, 0, Form.READERS, "auto")
 
 
-def rows(frame: DataFrame) -> list[str]:
-    return sorted(frame.select(F.to_json(F.struct("*")).alias("row")).toPandas()["row"])
+def test_what_is_asked_for(events, subs, tmp_path):
+    """The columns that filters look at; nothing, if every long one is, or if filters call operators."""
+    work = work_of(subs, events, tmp_path / "all")
+    assert asked_attributes(work, events.schema) == ("price", "symbol")
+    short = events.select("id", "price", "symbol", "at")
+    assert asked_attributes(work_of(subs, short, tmp_path / "short"), short.schema) is None
 
 
-@pytest.mark.parametrize("form", [Form.LISTS, Form.PAIRS])
-def test_by_column_or_whole_the_rows_are_the_same(events, subs, tmp_path, form):
-    work = work_of(subs, events, tmp_path, form)
-    asked = asked_attributes(work, events.schema, operators=True)
-    assert asked == ("price", "symbol")
-    whole, by_column = match_rows(events, work).frame(), match_by_column(events, work, asked)
-    assert by_column.columns == whole.columns
-    assert [f.dataType for f in by_column.schema] == [f.dataType for f in whole.schema]
-    assert rows(by_column) == rows(whole)
-    assert len(rows(whole)) > 100
-
-
-def test_only_what_is_asked_for_is_handed_to_python(events, subs):
-    plan = penstock.match(events, subs)._jdf.queryExecution().executedPlan().toString()
+def test_only_that_is_handed_to_python(events, subs, tmp_path):
+    work = work_of(subs, events, tmp_path)
+    frame = with_found(events, work, ("price", "symbol"))
+    plan = frame._jdf.queryExecution().executedPlan().toString()
     (line,) = [line for line in plan.splitlines() if "ArrowEvalPython" in line]
     arguments = line.partition("column(")[2].partition(")")[0]
-    assert [name.partition("#")[0].strip() for name in arguments.split(",")] == [
-        "price",
-        "symbol",
-    ]
-
-
-def test_whole_events_travel_where_nothing_long_is_spared(events, subs, tmp_path):
-    short = events.select("id", "price", "symbol", "at")
-    work = work_of(subs, short, tmp_path, Form.LISTS)
-    assert asked_attributes(work, short.schema, operators=True) is None
+    assert [name.partition("#")[0].strip() for name in arguments.split(",")] == ["price", "symbol"]
 
 
 def test_filters_that_look_at_nothing(events, tmp_path):
     subs = penstock.Subscriptions()
-    assert {tuple(row.subscriptions) for row in penstock.match(events, subs).collect()} == {()}
     subs.subscribe("alice", "TRUE")
-    assert {tuple(row.subscriptions) for row in penstock.match(events, subs).collect()} == {(1,)}
-
-
-def test_operators_are_given_what_they_ask_for_and_failures_are_a_column(spark):
-    subs = penstock.Subscriptions(operators=[deadly])
-    subs.subscribe("alice", "deadly(id) > 43")
-    events = spark.sql("SELECT id, repeat('x', 10) AS payload FROM range(21, 25)")
-    found = penstock.match(events, subs, failures=True).collect()
-    assert {row.id: row.subscriptions for row in found} == {21: [], 22: [1], 23: [], 24: [1]}
-    (failed,) = [row for row in found if row.operator_failures]
-    assert failed.id == 23
-    assert "23 is bad" in failed.operator_failures[0]
+    found = with_found(events, work_of(subs, events, tmp_path), ()).select(f"{FOUND}.subscriptions")
+    assert {tuple(row.subscriptions) for row in found.collect()} == {(1,)}
 
 
 # --- in a pipeline -------------------------------------------------------------------------------
@@ -131,7 +103,7 @@ def test_ids_and_events_are_those_of_whole_events(
 
     events.coalesce(1).write.parquet(str(tmp_path / "in"))
     found: list[list[Any]] = []
-    for ways in (event_batches.asked_attributes, lambda *_, **__: None):
+    for ways in (event_batches.asked_attributes, lambda *_: None):
         monkeypatch.setattr(event_batches, "asked_attributes", ways)
         told: list[Any] = []
         run(

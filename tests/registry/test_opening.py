@@ -122,14 +122,14 @@ def test_postgresql_may_hold_other_tables(new_database: Callable[[], str]) -> No
     with Subscriptions.open(url) as subs:
         subs.subscribe("alice", "price > 5")
     kept = {"registry", "subscriptions", "details", "history", "limits", "catalog", "costs"}
-    ours = kept | {"set_aside", "resyncs"}
+    ours = kept | {"set_aside", "resyncs", "held"}
     assert tables(url) == {"invoices", *(f"penstock_{name}" for name in ours)}
 
 
 def test_a_newer_format_is_refused(url: str) -> None:
     with Subscriptions.open(url) as subs, subs._store.database.writing() as connection:
-        connection.execute(text("UPDATE penstock_registry SET format = 5"))
-    with pytest.raises(RegistryError, match=r"has format 5, .*reads formats up to 4.*newer"):
+        connection.execute(text("UPDATE penstock_registry SET format = 6"))
+    with pytest.raises(RegistryError, match=r"has format 6, .*reads formats up to 5.*newer"):
         Subscriptions.open(url)
 
 

@@ -222,8 +222,9 @@ def test_requests_that_learn_at_once_agree_on_one_schema(publisher: Publisher):
     assert isinstance(refused[0], RecordsRefused)
     names = {name for name, _ in publisher._schema.shape.root.fields}
     assert names == {f"a{n}" for n in range(7)} | {"clash"}
-    versions = [row.schema for row in waiting(publisher._inbox)]
-    assert versions == sorted(versions)
+    versions = {row.schema for row in waiting(publisher._inbox)}
+    assert versions <= set(range(1, publisher._schema.version + 1))
+    assert publisher._schema.version in versions  # what brought the last one waits for it
 
 
 def test_all_or_the_rest(publisher: Publisher):

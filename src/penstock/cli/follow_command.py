@@ -1,6 +1,6 @@
 """`penstock follow`: the notifications of a subscription of a running service, as they come."""
 
-import _thread
+import os
 import select
 import sys
 import threading
@@ -11,7 +11,7 @@ import typer
 
 from penstock.cli.registry_commands import SubscriptionId, Ticket, read_ticket
 from penstock.cli.service_options import DEFAULT_SERVER, ServerUrl, ServiceKey, open_client
-from penstock.cli.terminal import put_json, report_errors
+from penstock.cli.terminal import BROKEN_PIPE, put_json, report_errors
 
 
 @report_errors()
@@ -56,43 +56,35 @@ def follow(
     """
     live = None if once else "long-poll" if long_poll else "sse"
     given = read_ticket(ticket)
-    reader_gone = _watch_reader()
+    _watch_reader()
     with (
         open_client(server, key) as client,
         client.follow(sid, given, offset, store, live) as feed,  # type: ignore[arg-type]
     ):
-        try:
-            for notification in feed:
-                put_json(
-                    {
-                        "id": notification.id,
-                        "kind": notification.kind,
-                        "subscription": notification.subscription,
-                        **notification.content,
-                    }
-                )
-                sys.stdout.flush()
-                feed.done()
-        except KeyboardInterrupt:
-            if reader_gone.is_set():
-                raise BrokenPipeError from None
-            raise
+        for notification in feed:
+            put_json(
+                {
+                    "id": notification.id,
+                    "kind": notification.kind,
+                    "subscription": notification.subscription,
+                    **notification.content,
+                }
+            )
+            sys.stdout.flush()
+            feed.done()
 
 
-def _watch_reader() -> threading.Event:
-    """Interrupt the program when whoever reads its output has gone: it may wait for the next notification for hours."""
-    gone = threading.Event()
+def _watch_reader() -> None:
+    """End the program when whoever reads its output has gone: it may wait for the next notification for hours."""
     try:
         output = sys.stdout.fileno()
     except (OSError, ValueError):  # standard output isn't a file
-        return gone
+        return
 
     def watch() -> None:
         waiting = select.poll()
         waiting.register(output, 0)
         waiting.poll()
-        gone.set()
-        _thread.interrupt_main()
+        os._exit(BROKEN_PIPE)  # also where Ctrl-C is ignored, so that nothing could interrupt it
 
     threading.Thread(target=watch, daemon=True).start()
-    return gone

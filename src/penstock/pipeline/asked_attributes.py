@@ -1,4 +1,4 @@
-"""Matching as a column that Spark adds: only the attributes that filters ask for travel to Python.
+"""In a pipeline matching can be a column that Spark adds: then only what filters ask for travels to Python.
 
     events ─┬─ what filters look at ──▶ Python: match ──▶ who gets each event ─┬─▶ events, and who gets them
             └─ all the rest, which stays in the JVM ───────────────────────────┘
@@ -6,9 +6,9 @@
 Handed over whole (`match_work`), an event goes to Python and, if it matches, back. Of one with a kilobyte that
 no filter looks at, that is most of what matching costs.
 
-Whole events go where nothing long would be spared (`asked_attributes`). In a pipeline they also go where filters call
-operators: an event that an operator fails on is a dead letter, and that has all of it. And they go where events have no
-id: to be told apart by their content, each would have to be made JSON, which costs more than the way to Python.
+Whole events go where nothing long would be spared (`asked_attributes`), and where filters call operators: an event that
+an operator fails on is a dead letter, and that has all of it. They also go where events have no id: to be told apart by
+their content, each would have to be made JSON, which costs more than the way to Python.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,17 +25,14 @@ from pyspark.sql.types import (
     DataType,
     MapType,
     StringType,
-    StructField,
     StructType,
     VariantType,
 )
 
 from penstock.base.sql_names import quote_name
 from penstock.delivery.notification_shape import READER_LISTS, READERS
-from penstock.matching import Matcher
-from penstock.matching.layers import Matches
 from penstock.matching.snapshots import open_layers
-from penstock.pipeline.match_work import PAIR, Form, MatchWork, added_columns, failure_lists
+from penstock.pipeline.match_work import MatchWork
 
 FOUND = "_penstock_found"
 """The column that workers give: who gets an event."""
@@ -43,18 +40,15 @@ FOUND = "_penstock_found"
 _LONG = (StringType, BinaryType, ArrayType, MapType, StructType, VariantType)
 
 
-def asked_attributes(
-    work: MatchWork, schema: StructType, *, operators: bool
-) -> tuple[str, ...] | None:
+def asked_attributes(work: MatchWork, schema: StructType) -> tuple[str, ...] | None:
     """The columns that the filters of a snapshot look at; None if whole events are to be handed over.
 
-    They are if nothing is spared by less: every column that can be long is looked at. They are also if filters call
-    operators, unless `operators` says that these are welcome.
+    They are if nothing is spared by less, as every column that can be long is looked at, and if filters call operators.
     """
     if not any(_can_be_long(field.dataType) for field in schema.fields):
         return None
     plans = [layer.plan for layer in open_layers(work.ref)]
-    if not operators and any(plan.operators is not None for plan in plans):
+    if any(plan.operators is not None for plan in plans):
         return None
     asked = {name for plan in plans for name in plan.columns}
     spared = [field for field in schema.fields if field.name not in asked]
@@ -71,29 +65,8 @@ def with_found(events: DataFrame, work: MatchWork, asked: Sequence[str]) -> Data
     """Events with the column `FOUND`."""
     column = _FoundColumn(work, tuple(asked))
     given = [F.col(quote_name(name)) for name in asked] or [F.lit(True)]  # it needs an argument
-    function = _arrow_function(column.run, StructType(_fields(work)))
+    function = _arrow_function(column.run, StructType([*READER_LISTS]))
     return events.select("*", function(*given).alias(FOUND))
-
-
-def match_by_column(df: DataFrame, work: MatchWork, asked: Sequence[str]) -> DataFrame:
-    """What `match` gives, for its forms: the columns of `df`, and those that are added."""
-    own = [quote_name(name) for name in df.columns]
-    found = with_found(df, work, asked)
-    if work.form is Form.PAIRS:
-        zipped = (
-            f"explode(arrays_zip({', '.join(f'{FOUND}.{name}' for name in READERS)})) AS {FOUND}"
-        )
-        pairs = [
-            f"{FOUND}.{of_all} AS {of_one.name}"
-            for of_all, of_one in zip(READERS, PAIR, strict=True)
-        ]
-        return found.selectExpr(*own, zipped).selectExpr(*own, *pairs)
-    return found.selectExpr(*own, *[f"{FOUND}.{field.name}" for field in _fields(work)])
-
-
-def _fields(work: MatchWork) -> list[StructField]:
-    pairs = work.form is Form.PAIRS
-    return [*(READER_LISTS if pairs else added_columns(work.form, work.failures))]
 
 
 def _arrow_function(
@@ -117,18 +90,11 @@ class _FoundColumn:
     asked: tuple[str, ...]
 
     def run(self, arguments: Iterator[Any]) -> Iterator[pa.StructArray]:
-        names = [field.name for field in _fields(self.work)]
-        for matcher, events, found in self.work.found(map(self._events, arguments)):
-            yield pa.StructArray.from_arrays(self._lists(matcher, events, found), names=names)
+        for matcher, _, found in self.work.found(map(self._events, arguments)):
+            ids = found.lists()
+            names = pa.ListArray.from_arrays(ids.offsets, matcher.subscribers(found.position))
+            yield pa.StructArray.from_arrays([ids, names], names=[*READERS])
 
     def _events(self, given: Any) -> pa.RecordBatch:
         columns = list(given) if isinstance(given, tuple) else [given]
         return pa.RecordBatch.from_arrays(columns, [*(self.asked or ("",))])
-
-    def _lists(self, matcher: Matcher, events: pa.RecordBatch, found: Matches) -> list[pa.Array]:
-        ids = found.lists()
-        if self.work.form is not Form.LISTS:
-            return [ids, pa.ListArray.from_arrays(ids.offsets, matcher.subscribers(found.position))]
-        if self.work.failures:
-            return [ids, failure_lists(events.num_rows, found.failures)]
-        return [ids]

@@ -68,7 +68,7 @@ class EventBatches(MicroBatches):
         whole = self._match_whole(frame, work, pin, query)
         if self._by_content(frame):
             return whole
-        asked = asked_attributes(work, self.schema, operators=False)
+        asked = asked_attributes(work, self.schema)
         if asked is None:
             return whole
         part = replace(work, failure_folder=str(failures / _IN_PART))

@@ -1,7 +1,6 @@
 """`match`: a DataFrame of events in, the same events with their subscriptions out.
 
 On the driver: one snapshot of the subscriptions is pinned, and events are matched with it, by workers (`match_work`).
-They are handed the attributes that filters ask for (`asked_attributes`), or whole events, where nothing is spared.
 """
 
 import hashlib
@@ -33,7 +32,6 @@ from penstock.matching import SnapshotRef, SnapshotStore
 from penstock.matching.subscription_rows import SubscriptionSource
 from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
-from penstock.pipeline.asked_attributes import asked_attributes, match_by_column
 from penstock.pipeline.feedback import gather_learned
 from penstock.pipeline.match_work import Form, MatchWork, added_columns, match_rows
 from penstock.pipeline.task_files import make_scratch
@@ -73,8 +71,7 @@ def match(
 
 def run_plan(df: DataFrame, work: MatchWork) -> DataFrame:
     """The events of a frame with what workers add to them."""
-    asked = asked_attributes(work, df.schema, operators=True)
-    return match_rows(df, work).frame() if asked is None else match_by_column(df, work, asked)
+    return match_rows(df, work).frame()
 
 
 @dataclass(frozen=True)
