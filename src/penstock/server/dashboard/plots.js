@@ -12,7 +12,10 @@ function options(width, series, unit) {
     width,
     height: 190,
     scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
-    axes: [{ ...axis, values: (_, ticks) => ticks.map((t) => time(t).slice(0, 5)) }, { ...axis, size: 64, values: (_, ticks) => ticks.map((t) => t.toLocaleString("en") + unit) }],
+    axes: [
+      { ...axis, values: (_, ticks) => ticks.map((t) => (t % 60 ? time(t).slice(5) : time(t).slice(0, 5))) },
+      { ...axis, size: 64, values: (_, ticks) => ticks.map((t) => t.toLocaleString("en")) },
+    ],
     series: [
       { label: "at", value: (_, t) => (t === null ? "–" : time(t)) },
       ...series.map(([label, variable]) => ({
