@@ -99,11 +99,12 @@ def browser() -> Iterator[Browser]:
             made = client.post("/session", json={"capabilities": {"alwaysMatch": wishes}}).json()
             if "sessionId" not in made["value"]:
                 raise NoServer(f"Chromium doesn't start: {made['value'].get('message', made)}")
-            client.base_url = f"http://127.0.0.1:{port}/session/{made['value']['sessionId']}"
+            session = f"http://127.0.0.1:{port}/session/{made['value']['sessionId']}"
+            client.base_url = session
             try:
                 yield Browser(client)
             finally:
-                client.delete("")
+                assert client.delete(session).is_success, "the browser ends with its session"
     finally:
         process.terminate()
         process.wait(START_SECONDS)
