@@ -97,6 +97,8 @@ class _Growing:
         return numbers is not None
 
     def match(self, event: Mapping[str, Any], now: int) -> set[int]:
+        if not self.owner:
+            return set()
         if self.computed is None:
             self.computed = ComputedEvents(self.schema, self.attribute)
         event = self.computed.add_to(event, now)
