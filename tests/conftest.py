@@ -1,6 +1,7 @@
 """Fixtures that several rooms share, the order in which files are run, and how long a run is."""
 
 import functools
+import math
 import os
 import re
 import shutil
@@ -15,10 +16,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
-from tests.sizes import LONG
+from tests.sizes import EXAMPLES, LONG
 from xdist.scheduler import LoadScopeScheduling
 
-SHARED = "spark"  # the group of the tests that share one session
+SHARED = (
+    "spark"  # the groups of the tests that share a session: those of the pipeline, and all others
+)
 
 # `make test` draws the same examples on every machine, so that it fails only for what has changed; `make test-long`
 # draws others each time. A failure prints how to draw its example again. Nothing depends on how long an example takes.
@@ -32,18 +35,23 @@ settings.register_profile(
 )
 settings.load_profile("penstock")
 
+_INTERPRETED = " -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 _JAVA_FOLDER = "PENSTOCK_TEST_JAVA_FOLDER"
 """Where the JVMs of a run keep their temporary files: one that is killed leaves them."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Every Spark of the tests has a short life: code that is compiled quickly beats code that runs fast."""
+    """Every Spark of the tests has a short life: code that is compiled quickly beats code that runs fast.
+
+    Spark itself generates code only in `make test-long`: for a hundred rows that takes longer than it saves.
+    """
     if not hasattr(config, "workerinput"):  # the processes of xdist take over its environment
         os.environ[_JAVA_FOLDER] = tempfile.mkdtemp(prefix="penstock-")  # sockets need short paths
     archive = Path(sys.prefix) / "spark.jsa"  # of tools/classes
     shared = f" -Xlog:disable -XX:SharedArchiveFile={archive}" if archive.exists() else ""
     os.environ["SPARK_SUBMIT_OPTS"] = (
         f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={os.environ[_JAVA_FOLDER]}{shared}"
+        f"{_INTERPRETED if LONG == 1 else ''}"
     )
     os.environ["PYSPARK_PYTHON"] = str(Path(__file__).parent / "worker_python")
     os.environ["PENSTOCK_TEST_PYTHON"] = sys.executable
@@ -67,15 +75,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slow = {groups[item] for item in items if item.get_closest_marker("slow")}
     sizes = Counter(groups.values())
     order = {
-        group: (group != SHARED, group not in slow, -size, group) for group, size in sizes.items()
+        group: (not group.startswith(SHARED), group not in slow, -size, group)
+        for group, size in sizes.items()
     }
     items.sort(key=lambda item: order[groups[item]])
-    if LONG > 1:
-        tests = {
-            getattr(item.obj, "__func__", item.obj): item for item in items if hasattr(item, "obj")
-        }
-        for test, item in tests.items():  # parametrised tests share one function
-            _multiply_examples(test, item)
+    tests = {
+        getattr(item.obj, "__func__", item.obj): item for item in items if hasattr(item, "obj")
+    }
+    for test, item in tests.items():  # parametrised tests share one function
+        _multiply_examples(test, item)
 
 
 class Groups(LoadScopeScheduling):
@@ -99,7 +107,7 @@ def group_of(nodeid: str) -> str:
 def _group(file: str) -> str:
     text = (Path(__file__).parent.parent / file).read_text(encoding="utf-8")
     if re.search(r"^def \w+\([^)]*\bspark\b", text, re.MULTILINE):
-        return SHARED
+        return f"{SHARED} {file.startswith('tests/pipeline')}"
     if "mark.slow" in text:
         return file
     parts = Path(file).parts
@@ -110,13 +118,14 @@ def _multiply_examples(test: Any, item: pytest.Item) -> None:
     """Hypothesis has no setting for "more of each": what a test says of itself is read and written anew."""
     if hasattr(test, "_hypothesis_state_machine_class"):
         machine: Any = item.cls  # type: ignore[attr-defined]
-        machine.settings = _more(machine.settings)
+        machine.settings = _multiplied(machine.settings)
     elif hasattr(test, "hypothesis"):
-        test._hypothesis_internal_use_settings = _more(test._hypothesis_internal_use_settings)
+        own = test._hypothesis_internal_use_settings
+        test._hypothesis_internal_use_settings = _multiplied(own)
 
 
-def _more(own: settings) -> settings:
-    return settings(own, max_examples=LONG * own.max_examples)
+def _multiplied(own: settings) -> settings:
+    return settings(own, max_examples=math.ceil(EXAMPLES * own.max_examples))
 
 
 @pytest.fixture(scope="session")

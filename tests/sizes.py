@@ -16,7 +16,10 @@ _seed = os.environ.get("PENSTOCK_SEED") or "20240301"
 SEED = random.SystemRandom().getrandbits(32) if _seed == "random" else int(_seed)
 """Of the tests that draw for themselves: the same each time, unless a run is to search elsewhere."""
 
-FILTERS = 3_000 * LONG
+EXAMPLES = 0.4 if LONG == 1 else LONG
+"""Of Hypothesis, times those that a test asks for. `make test` draws the same ones each time, so a few do; it is
+`make test-long` that searches."""
+FILTERS = 2_000 * LONG
 EVENTS = 300
 SPARK_FILTERS = 500 * LONG
 MUTATIONS = 3_000 * LONG
@@ -24,7 +27,7 @@ SPELLINGS = 200 * LONG
 """Filters, each in several spellings."""
 LINES = 3_000 * LONG
 """Of pieces of JSON, most of them no record."""
-SEEDS = 2 * LONG
+SEEDS = LONG
 """Of small worlds that are drawn from one: select-joins, their stages."""
 KILLS = LONG // 2
 """Of a running pipeline, at random moments, besides those at chosen ones."""

@@ -1,6 +1,7 @@
 """python -m benchmarks pipeline: every side sees the same events, and what is told of them agrees."""
 
 import pytest
+from tests.sizes import LONG
 
 from benchmarks.benchmark import Findings
 from benchmarks.pipeline import documents, latency, payload
@@ -33,6 +34,7 @@ def test_every_side_has_the_same_events_and_notifications(spark, tmp_path):
     }
 
 
+@pytest.mark.skipif(LONG == 1, reason="one experiment of a benchmark is enough for make test")
 def test_a_payload_makes_no_difference_to_who_is_told(spark):
     """Whole events or attributes only, as rows or as files: the same notifications, of two micro-batches."""
     carried = payload.measure(spark, ["stock"], [300], Scale(2, 400), 20, quiet).figures
@@ -40,6 +42,7 @@ def test_a_payload_makes_no_difference_to_who_is_told(spark):
     assert carried[0].notifications == carried[1].notifications > 0
 
 
+@pytest.mark.skipif(LONG == 1, reason="one experiment of a benchmark is enough for make test")
 def test_latency_and_documents_are_sections(spark, monkeypatch):
     monkeypatch.setattr(latency, "TRIGGER", 0.1)
     (waited,) = latency.measure(spark, "stock", [100], 1.5, quiet).figures

@@ -31,7 +31,6 @@ CHOSEN: dict[str, list[Fault]] = {
         KilledAt("written", 3, clock=2 * DAY),
     ],
     "paces": [
-        PowerCut(random.Random(sizes.SEED), "mixed", moment="written", batch=1),
         KilledAt("pinned", -1, kind="digest"),
         KilledAt("written", -1, kind="digest"),
     ],

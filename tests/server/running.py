@@ -176,7 +176,7 @@ class Feed:
 class Publisher:
     """A producer of events {"n": 0}, {"n": 1} …, each published once, whatever happens. A thread."""
 
-    def __init__(self, service: RunningService, name: str, pause: float = 0.0) -> None:
+    def __init__(self, service: RunningService, name: str, pause: float = 0.003) -> None:
         self.service, self.name, self._pause = service, name, pause
         self.answered: list[int] = []
         self._ending = threading.Event()

@@ -4,6 +4,7 @@ Arrow has 128-bit decimals without a check for overflow in products of two of 38
 may have 76. A product of at most 38 digits has a factor of at most 19: so the smaller factor is cut off there.
 """
 
+import functools
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -15,17 +16,21 @@ import pyarrow.compute as pc
 from penstock.base.arrays import Bools, Int64s
 
 _NARROW, _TYPE = pa.decimal128(19, 0), pa.decimal128(38, 0)
-_ZERO = pa.scalar(Decimal(0), _TYPE)
-_HALF_LIMIT = pa.scalar(Decimal(10**19), _TYPE)
-_LIMIT = pa.scalar(Decimal(10**38), pa.decimal256(40, 0))
+_HALF_LIMIT, _LIMIT = 10**19, 10**38
 
 Checked = tuple[Any, Bools]
+
+
+@functools.cache
+def _scalar(value: int, digits: int = 38) -> pa.Scalar:
+    """Made when it is needed: with its first scalar PyArrow imports pandas, which takes half a second."""
+    return pa.scalar(Decimal(value), _TYPE if digits == 38 else pa.decimal256(digits, 0))
 
 
 def unscaled(column: pa.Array) -> pa.Array:
     """Decimals of 38 digits as integers, NULLs as zero."""
     values = column.view(_TYPE)
-    return pc.fill_null(values, _ZERO) if values.null_count else values
+    return pc.fill_null(values, _scalar(0)) if values.null_count else values
 
 
 def widened(values: Int64s) -> pa.Array:
@@ -52,8 +57,8 @@ def multiply(a: pa.Array, b: pa.Array) -> Checked:
     """Products, as `add`."""
     swap = pc.less(pc.abs(a), pc.abs(b))
     small, large = pc.if_else(swap, a, b), pc.if_else(swap, b, a)
-    is_small = pc.less(pc.abs(small), _HALF_LIMIT)
-    small = pc.if_else(is_small, small, _ZERO).cast(pa.decimal256(20, 0))
+    is_small = pc.less(pc.abs(small), _scalar(_HALF_LIMIT))
+    small = pc.if_else(is_small, small, _scalar(0)).cast(pa.decimal256(20, 0))
     found, fits = _fitting(pc.multiply(small, _doubled(large)))
     return found, fits & is_small.to_numpy(zero_copy_only=False)
 
@@ -80,7 +85,7 @@ def _doubled(values: pa.Array, digits: int = 38) -> pa.Array:
 
 def _fitting(found: pa.Array) -> Checked:
     found = found.view(pa.decimal256(found.type.precision, 0))
-    fits = pc.less(pc.abs(found), _LIMIT)
+    fits = pc.less(pc.abs(found), _scalar(_LIMIT, 40))
     kept = pc.if_else(fits, found, pa.scalar(Decimal(0), found.type))
     return kept.cast(_TYPE), fits.to_numpy(zero_copy_only=False)
 

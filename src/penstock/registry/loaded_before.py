@@ -68,12 +68,9 @@ class Before(NamedTuple):
         return np.setdiff1d(self.external.ids, self.ids)
 
 
-_NO_EXTERNAL = External("", np.empty(0, np.int64), pa.array([], pa.string()))
-
-
 def find_before(turn: Turn, incoming: Incoming, source: str, now: int) -> Before:
     """Look up the rows of a load, by external id if it has them, else by id."""
-    external = _NO_EXTERNAL
+    external = External("", np.empty(0, np.int64), pa.array([], pa.string()))
     if incoming.externals is not None:
         external = read_externals(turn.connection, source)
         at = pc.index_in(incoming.externals, value_set=external.names, skip_nulls=True)
