@@ -21,7 +21,7 @@ from penstock.pipeline.checkpoints import begin, recover
 from penstock.pipeline.dead_letter_files import DeadLetterFile, count_dead_letters
 from penstock.pipeline.joins.snapshots import Difference, JoinSnapshots
 from penstock.pipeline.pins import Pin, Pins
-from penstock.pipeline.task_files import read_task_files
+from penstock.pipeline.task_files import folders_of
 from penstock.views.plan_file import read_plan, write_plan
 
 from .power import MODES, Disk
@@ -101,7 +101,8 @@ def test_what_a_task_leaves(root):
             file.add(["letter"])
 
     after_a_cut(root, write)
-    assert read_task_files(root / "failures", "*.jsonl", 17) == ["letter\n"]
+    left = [path for at in folders_of(root / "failures", 17) for path in at.glob("*.jsonl")]
+    assert [path.read_text() for path in left] == ["letter\n"]
     assert count_dead_letters([root / "failures/17"]) == 1
 
 

@@ -24,7 +24,7 @@ from penstock.pipeline.joins.change_feed import Feed, Reader
 from penstock.pipeline.joins.following import Follower
 from penstock.pipeline.joins.parcels import unpack_rows
 from penstock.pipeline.joins.stages import Stages, Window
-from penstock.pipeline.task_files import read_task_files
+from penstock.pipeline.task_files import folders_of
 
 from .joins_world import Engine, Watchers
 
@@ -33,7 +33,8 @@ FEED = Feed("op", "version", "before")
 
 def read_letters(folder, batch):
     """The dead letters that workers have left in a micro-batch, which ran just now."""
-    texts = read_task_files(folder, "*.jsonl", batch)
+    files = [path for at in folders_of(folder, batch) for path in sorted(at.glob("*.jsonl"))]
+    texts = [path.read_text() for path in files]
     return [json.loads(line) for text in texts for line in text.splitlines()]
 
 

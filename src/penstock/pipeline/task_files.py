@@ -25,7 +25,7 @@ from penstock.base.durable import (
     sync_file,
     sync_folder,
 )
-from penstock.base.remote_paths import AnyPath, RemotePath, paths_in
+from penstock.base.remote_paths import AnyPath, RemotePath
 
 _UNNUMBERED = "batch"
 
@@ -82,23 +82,10 @@ def give_name(draft: Path, folder: AnyPath, name: str) -> None:
     sync_folder(target.parent)
 
 
-def read_task_files(folder: AnyPath, pattern: str, batch: int | None = None) -> list[str]:
-    """On the driver: what tasks have left in a micro-batch, or in a frame at rest, which ran just now."""
-    files = [path for at in folders_of(folder, batch) for path in paths_in(at, pattern)]
-    return [path.read_text("utf-8") for path in files]
-
-
 def forget(folder: AnyPath, batch: int) -> None:
     """Delete what was left of a micro-batch: it was dealt with, or is to run again."""
     for at in folders_of(folder, batch):
         delete_folder(at)
-
-
-def forget_before(folder: AnyPath, batch: int) -> None:
-    """Delete what was left of all micro-batches before this one."""
-    for at in folder.glob("[0-9]*"):
-        if at.name.isdigit() and int(at.name) < batch:
-            delete_folder(at)
 
 
 def folders_of(folder: AnyPath, batch: int | None) -> list[AnyPath]:
