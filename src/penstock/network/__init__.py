@@ -1,0 +1,1 @@
+"""Brokers that route by content: advertisements, subscriptions (covered and merged) and events between machines."""
