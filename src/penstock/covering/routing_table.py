@@ -45,7 +45,8 @@ from penstock.covering.imperfect_merging import merge_imperfectly
 from penstock.covering.merge_policy import LastMerging, MergePolicy
 from penstock.covering.merge_pool import MergePool, mergers, pool_of
 from penstock.covering.perfect_merging import merge_perfectly
-from penstock.covering.regions import HIDDEN, Region, is_disjoint, of_boxes
+from penstock.covering.regions import Region, is_disjoint, of_boxes
+from penstock.language.hidden_attributes import HIDDEN
 from penstock.language.schema import Schema, SchemaLike
 
 __all__ = ["MergePolicy", "Merger", "RoutingChange", "RoutingTable"]
