@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,8 +134,7 @@ def publish(
     sent = 0
     with _read(file).open_client(name) as client:
         client.advertise(1, advertise)
-        lines = sys.stdin if events == "-" else Path(events).open(encoding="utf-8")
-        with lines:
+        with nullcontext(sys.stdin) if events == "-" else open(events, encoding="utf-8") as lines:
             for line in lines:
                 if line.strip():
                     client.publish([msgspec.json.decode(line)])

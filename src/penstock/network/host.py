@@ -304,7 +304,7 @@ class BrokerHost:
             "rank": self._settings.place.rank,
             "incarnation": self._settings.incarnation,
             "seconds": round(time.monotonic() - self._began, 3),
-            "broker": self._broker.status(),
+            "broker": msgspec.to_builtins(self._broker.status()),
             "links": {name: asdict(counts) for name, counts in self._counts.items()},
             "clients": {
                 "subscriptions": texts[SUBSCRIPTION],

@@ -18,7 +18,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -75,6 +75,7 @@ class ReceivedMail(NamedTuple):
 
 @dataclass(slots=True)
 class _Asked:
+    broker: str
     frame: bytes
     answer: "Future[bytes]"
     sent: float
@@ -202,22 +203,39 @@ class NetworkClient:
         """Of the network's events, as batches have it."""
         return self._described()[1]
 
-    def ask(self, wish: Wish) -> "Future[bytes]":
-        """Ask something; the answer, when it has come. NetworkError in it: the broker refuses."""
+    def statuses(self, brokers: Sequence[str], timeout: float) -> list[dict[str, Any]]:
+        """How other brokers of the network stand, as far as they answer in time."""
+        deadline = time.monotonic() + timeout
+        found = []
+        for answer in [self.ask(Status(), broker) for broker in brokers]:
+            with suppress(NetworkError):
+                value = self._wait(answer, max(0.0, deadline - time.monotonic()))
+                found.append(msgspec.json.decode(value))
+        return found
+
+    def ask(self, wish: Wish, broker: str | None = None) -> "Future[bytes]":
+        """Ask one's broker, or another; the answer, when it has come. NetworkError in it: the broker refuses."""
         answer: Future[bytes] = Future()
+        to = broker or self.broker
         with self._lock:
             self._number += 1
             number = self._number
             frame = encode_frame(Ask(self._life, number, wish))
-            self._asked[number] = _Asked(frame, answer, time.monotonic())
-        self._send(frame)
+            self._asked[number] = _Asked(to, frame, answer, time.monotonic())
+        self._send(frame, to)
         return answer
 
     def _wait(self, answer: "Future[bytes]", timeout: float | None) -> bytes:
         try:
             return answer.result(timeout)
         except TimeoutError:
+            with self._lock:
+                left = [n for n, asked in self._asked.items() if asked.answer is answer]
+                for number in left:
+                    del self._asked[number]
             raise NetworkError(f"broker {self.broker} hasn't answered in {timeout} s") from None
+        except CancelledError:
+            raise NetworkError("the client was closed before the broker answered") from None
 
     def _described(self) -> tuple[Schema, pa.Schema]:
         if self._schema is None:
@@ -271,13 +289,11 @@ class NetworkClient:
     # --- the link ------------------------------------------------------------------------------------
 
     def _frame(self, sender: str, frame: bytes) -> None:
-        if sender != self.broker:
-            return
         with suppress(NetworkError):
             told = read_told(frame)
             if isinstance(told, Reply):
                 self._take_reply(told)
-            else:
+            elif sender == self.broker:
                 self._take_mail(told)
 
     def _take_reply(self, reply: Reply) -> None:
@@ -313,7 +329,7 @@ class NetworkClient:
                 late = [asked for asked in self._asked.values() if now - asked.sent >= _AGAIN]
             for asked in late:
                 asked.sent = now
-                self._send(asked.frame)
+                self._send(asked.frame, asked.broker)
             if self._received >= 0:
                 nothing_came = now - self._heard >= _AGAIN and self._received == self._arrived
                 self._send_take(again=nothing_came)
@@ -321,10 +337,10 @@ class NetworkClient:
     def _send_take(self, *, again: bool = False) -> None:
         self._send(encode_frame(Take(self._life, self._received, self._done, again)))
 
-    def _send(self, frame: bytes) -> None:
+    def _send(self, frame: bytes, broker: str | None = None) -> None:
         if not self._ending.is_set():
             with self._send_lock:
-                self._link.send(self.broker, frame)
+                self._link.send(broker or self.broker, frame)
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -20,22 +20,27 @@ from penstock.base.errors import ConfigError, PenstockError
 from penstock.base.yaml_texts import YamlError, read_yaml
 from penstock.network.broker_settings import Bounds, BrokerSettings, Place, Times
 from penstock.network.host import HostLimits, OpenLink
-from penstock.network.links.link import NETWORK, Link, Receiver, check_name
-from penstock.network.links.nats_link import NatsLink, NatsPlace
+from penstock.network.links.link import NETWORK, Link, Receiver
+from penstock.network.links.nats_link import NatsLink
 from penstock.network.links.zenoh_link import ZenohLink, ZenohPlace
 from penstock.network.network_client import NetworkClient
 from penstock.operators.define import Operators
 from penstock.pipeline.config_parts import (
     OwnFolder,
     Part,
-    Settings,
     Text,
     accepted_by,
     check_schema,
 )
 from penstock.pipeline.config_words import problems_of
 from penstock.pipeline.schema_texts import read_schema
-from penstock.server.setting_parts import Bytes, Length
+from penstock.server.setting_parts import (
+    Bytes,
+    Length,
+    NatsLinkPart,
+    NetworkName,
+    ZenohConfig,
+)
 
 PORT = 7447
 _TIMES, _BOUNDS = Times(), Bounds()
@@ -53,26 +58,13 @@ def _check_events(schema: Any) -> Any:
     return schema
 
 
-Name = Annotated[Text, accepted_by(check_name)]
-Free = Annotated[dict[str, Any], Field(default_factory=dict)]
-
-
 class NeighbourPart(Part):
     """A broker that may be this one's parent."""
 
-    name: Name
+    name: NetworkName
     rank: int = Field(0, ge=0)
     at: Text | None = None
     """where it listens, like tcp/first.example.org:7447; not needed with NATS"""
-
-
-class NatsLinkPart(Part):
-    """Links over a NATS server."""
-
-    servers: Text
-    """nats://host:4222, with commas between several"""
-    options: Settings = Field(default_factory=dict)
-    """user, password, token, user_credentials, nkeys_seed, tls_hostname"""
 
 
 class TimesPart(Part):
@@ -100,11 +92,11 @@ class BoundsPart(Part):
 
     outbox: Bytes = _BOUNDS.outbox_bytes
     """events of its clients that aren't everywhere yet; more are refused"""
-    under_way: int = Field(_BOUNDS.events_under_way, ge=1)
+    under_way: int = Field(default=_BOUNDS.events_under_way, ge=1)
     """events of its clients that are sent and not yet everywhere; more wait"""
     frame: Bytes = _BOUNDS.frame_bytes
     """of what is sent to a neighbour at once"""
-    window: int = Field(_BOUNDS.window, ge=1)
+    window: int = Field(default=_BOUNDS.window, ge=1)
     """messages to a neighbour that aren't acknowledged; more wait"""
     mail: Bytes = HostLimits().mail_bytes
     """for one client that doesn't take it; of more, the oldest goes"""
@@ -116,11 +108,11 @@ class BoundsPart(Part):
 class BrokerFile(Part):
     """What a broker file says, checked."""
 
-    name: Name
+    name: NetworkName
     """of this broker: each in the network has its own, and keeps it"""
     rank: int = Field(0, ge=0)
     """its place: a broker's parent has a lower rank, or the same and a name that sorts before"""
-    network: Name = NETWORK
+    network: NetworkName = NETWORK
     """brokers of one network only hear each other"""
     data: OwnFolder | None = None
     """the folder in which everything is kept; by default broker-NAME"""
@@ -144,7 +136,7 @@ class BrokerFile(Part):
     """those that filters may call: a module, or module:NAME"""
     times: TimesPart = TimesPart()
     limits: BoundsPart = BoundsPart()
-    zenoh: Free
+    zenoh: ZenohConfig
     """Zenoh's own configuration, laid over ours: transport, access_control …"""
     nats: NatsLinkPart | None = None
     """links over NATS, instead of Zenoh"""
@@ -186,7 +178,7 @@ class BrokerFile(Part):
     def open_link(self) -> OpenLink:
         """How the broker joins the network."""
         if self.nats is not None:
-            place = self._nats_place(self.nats)
+            place = self.nats.make()
             return lambda receiver: NatsLink(self.name, place, receiver, network=self.network)
         found = ZenohPlace(
             self.listen, [one.at for one in self.neighbours if one.at], "router", self.zenoh
@@ -198,15 +190,12 @@ class BrokerFile(Part):
 
         def open_link(name: str, receiver: Receiver) -> Link:
             if self.nats is not None:
-                return NatsLink(name, self._nats_place(self.nats), receiver, network=self.network)
+                return NatsLink(name, self.nats.make(), receiver, network=self.network)
             here = [_reachable(one) for one in self.listen]
             place = ZenohPlace(connect=here, mode="client", config=self.zenoh)
             return ZenohLink(name, place, receiver, network=self.network)
 
         return NetworkClient(open_link, self.name, client)
-
-    def _nats_place(self, part: NatsLinkPart) -> NatsPlace:
-        return NatsPlace(tuple(one.strip() for one in part.servers.split(",")), part.options)
 
     @property
     def summary(self) -> str:
