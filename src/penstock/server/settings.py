@@ -236,7 +236,7 @@ _KNOWN_KEYS = {
     "tls": TlsPart.known_keys(),
     "webhooks": WebhooksPart.known_keys(),
     "limits": LimitsPart.known_keys(),
-    "network": NetworkPart.known_keys(),
+    "network": sorted({*KNOWN_KEYS["network"], *NetworkPart.known_keys()}),
     "nats": sorted({*KNOWN_KEYS["nats"], *NatsLinkPart.known_keys()}),
 }
 
