@@ -141,7 +141,7 @@ def read_events(events: bytes, ids: bytes, schema: pa.Schema) -> pa.RecordBatch:
     try:
         batch = pa.ipc.read_record_batch(pa.py_buffer(events), schema)
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         raise NetworkError(f"events that can't be read: {str(error).splitlines()[0]}") from None
     if len(ids) != ID_BYTES * batch.num_rows:
         raise NetworkError(f"{batch.num_rows:,} events with {len(ids):,} bytes of ids: 16 for each")
