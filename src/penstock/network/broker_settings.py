@@ -41,12 +41,14 @@ class Bounds:
     """What a broker holds at most, and what happens then.
 
     `outbox_bytes`: `Publish` is refused. `events_under_way`: of its own clients, sent and not yet everywhere where they
-    can be; `Publish` is answered later. `frame_bytes`: of a frame; what is longer goes in several, and a single message
-    that is longer is refused. `window`: messages of a session that aren't acknowledged; the others wait.
+    can be; `Publish` is answered later. `message_bytes`: of events in one message; a single event that is longer is
+    refused. `frame_bytes`: of a frame; what is longer goes in several, but for a single message. `window`: messages of
+    a session that aren't acknowledged; the others wait.
     """
 
     outbox_bytes: int = 1 << 30
     events_under_way: int = 100_000
+    message_bytes: int = 1 << 20
     frame_bytes: int = 1 << 20
     window: int = 512
 

@@ -1,4 +1,4 @@
-"""The tables of a broker: who advertises what, who wants what, and what each neighbour is told of it (mbd §2, §4.1, §5.1).
+"""The tables of a broker: who advertises what, who wants what, and what each neighbour is told (mbd §2, §4.1, §5.1).
 
     from a neighbour, or a client          to each other neighbour
     advertisements (SRT)  ───────────────▶ advertisements, covered and merged perfectly
@@ -161,9 +161,12 @@ class RoutingTables:
     def subscribe(self, subscription: int, text: str) -> None:
         """A client's filter, in place of the one of the same number. FilterError, TooManyBoxes."""
         wanted = region(text, self._settings.schema)
-        number = self._next if not self._free else self._free[0]
-        self.matcher.add(number, text)
-        assert number == self._number(CLIENT, wanted)
+        number = self._number(CLIENT, wanted)
+        try:
+            self.matcher.add(number, text)
+        except BaseException:
+            self._release(number)
+            raise
         self.subscription[number] = subscription
         before = self.clients.get(subscription)
         self.clients[subscription] = number, text
@@ -229,8 +232,11 @@ class RoutingTables:
             self._tell(link, SUBSCRIPTIONS, change)
         for number in gone:
             self.matcher.discard(number)
-            del self._regions[number]
-            self._free.append(number)
+            self._release(number)
+
+    def _release(self, number: int) -> None:
+        del self._regions[number]
+        self._free.append(number)
 
     def _change_advertisements(
         self, origin: OpenLink | None, new: list[tuple[int, Region]], gone: list[int]

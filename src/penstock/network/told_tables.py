@@ -10,7 +10,7 @@ from typing import Protocol
 
 from penstock.covering.frontier import Frontier
 from penstock.covering.regions import Region
-from penstock.covering.routing_table import Merger, MergePolicy, RoutingChange, RoutingTable
+from penstock.covering.routing_table import MergePolicy, Merger, RoutingChange, RoutingTable
 from penstock.language.schema import Schema
 from penstock.network.broker_settings import Routing
 
