@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import Int64s, offsets
 from penstock.base.errors import PenstockError
+from penstock.covering.regions import Region
 from penstock.matching.live import LiveMatcher
 from penstock.network.broker_settings import BrokerSettings, Place
 from penstock.network.event_passing import FEW_EVENTS, EventPassing
@@ -129,6 +130,54 @@ class Broker:
 
     def _put(self, output: Output) -> None:
         self._out.append(output)
+
+    # --- looking in ---------------------------------------------------------------------------------
+
+    @property
+    def parent(self) -> str | None:
+        """The neighbour that is the parent; None if there is none now."""
+        name = self._overlay.parent
+        return name if name in self._tables.links else None
+
+    @property
+    def in_reach(self) -> set[str]:
+        """The other brokers that can be reached."""
+        return set(self._known.in_reach)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits here: not for an answer, not for a lost broker, not in a session."""
+        return not any(self.pending().values())
+
+    def pending(self) -> dict[str, int]:
+        """How much waits for what."""
+        links = list(self._links())
+        return {
+            "unacknowledged": sum(link.session.unsent for link in links),
+            "unsettled": sum(link.settling.outstanding for link in links),
+            "unanswered": sum(len(link.flights) for link in links),
+            "outbox": self._events.kept,
+            "requests": len(self._settled_requests)
+            + len(self._slow_publishers)
+            + len(self._withdrawals),
+            "lost": len(self._known.lost),
+        }
+
+    def told(self) -> dict[tuple[str, str], list[Region]]:
+        """What each neighbour has been told, by its name and the table's."""
+        found: dict[tuple[str, str], list[Region]] = {}
+        for link in self._links():
+            tables = {
+                "advertisements": link.told_advertisements,
+                "subscriptions": link.told_subscriptions,
+            }
+            for name, table in tables.items():
+                found[link.name, name] = [region for _, region in table.entries()]
+        return found
+
+    def imperfections(self) -> dict[str, float]:
+        """A bound on the share of each neighbour's events that come here for nobody."""
+        return {link.name: link.told_subscriptions.imperfection() for link in self._links()}
 
     # --- starting -----------------------------------------------------------------------------------
 
@@ -429,15 +478,17 @@ class Broker:
             self._events.release(self._unsettled)
         self._events.send_again()
         self._withdraw()
-        if self._joined:
-            if not self._known.lost:
-                for request in self._settled_requests:
-                    self._put(Answer(request))
-                self._settled_requests.clear()
-            for link in self._links():
-                if link.settle_due > link.settle_sent:
-                    link.settle_sent = link.settle_due
-                    link.send(Settled(link.settle_due))
+        if self._joined and not self._known.lost:
+            for request in self._settled_requests:
+                self._put(Answer(request))
+            self._settled_requests.clear()
+        for link in self._links():
+            # Before it has joined, a broker can't answer to its children for the rest of the network. To its parent
+            # it can, and must: of two children that join at once, each would wait for the other.
+            is_sure = self._joined or link.name == self._overlay.parent
+            if is_sure and link.settle_due > link.settle_sent:
+                link.settle_sent = link.settle_due
+                link.send(Settled(link.settle_due))
         while self._slow_publishers and (
             self._events.under_way <= self.settings.bounds.events_under_way
         ):

@@ -1,6 +1,12 @@
-"""How a broker stands: what `Broker.status()` says, for `penstock broker status`, metrics and the dashboard."""
+"""How a broker stands: its tables and its links in figures, for `penstock broker status` and the dashboard."""
+
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from penstock.network.broker import Broker
+    from penstock.network.open_link import OpenLink
 
 
 class NeighbourStatus(Struct, frozen=True, kw_only=True):
@@ -20,7 +26,7 @@ class NeighbourStatus(Struct, frozen=True, kw_only=True):
     subscriptions_out: int = 0
     """told to it, mergers included"""
     covered: int = 0
-    """subscriptions that it isn't told, since others cover them"""
+    """subscriptions that it isn't told, since others cover them or mergers stand for them"""
     mergers: int = 0
     """of what it is told, how many stand for several"""
     events_in: int = 0
@@ -44,3 +50,39 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     """of its own clients"""
     advertisements: int = 0
     """of its own clients"""
+
+
+def read_status(broker: "Broker") -> BrokerStatus:
+    """How a broker stands: reads its inside, and changes nothing. For the thread that steps it."""
+    tables, events = broker._tables, broker._events
+    parent = broker._overlay.parent
+    return BrokerStatus(
+        parent=parent if parent in tables.links else None,
+        neighbours=[_neighbour(link, parent) for link in tables.links.values()],
+        lost=sorted(broker._known.lost),
+        outbox_events=sum(kept.events for kept in events._kept.values()),
+        outbox_bytes=events.outbox_bytes,
+        subscriptions=len(tables.clients),
+        advertisements=len(tables.advertised),
+    )
+
+
+def _neighbour(link: "OpenLink", parent: str | None) -> NeighbourStatus:
+    table = link.told_subscriptions
+    told = [number for number, _ in table.entries()]
+    mergers = table.mergers
+    return NeighbourStatus(
+        name=link.name,
+        is_parent=link.name == parent,
+        is_up=link.is_up,
+        reach=sorted(link.names),
+        advertisements_in=len(link.advertisements),
+        subscriptions_in=len(link.entries),
+        advertisements_out=sum(1 for _ in link.told_advertisements.entries()),
+        subscriptions_out=len(told),
+        covered=sum(1 for _ in table.numbers()) - (len(told) - mergers),
+        mergers=mergers,
+        events_in=link.events_in,
+        events_out=link.events_out,
+        in_vain=link.events_in_vain,
+    )

@@ -75,6 +75,11 @@ class EventPassing:
     # --- the outbox -------------------------------------------------------------------------------
 
     @property
+    def kept(self) -> int:
+        """How many batches are in the outbox."""
+        return len(self._kept)
+
+    @property
     def oldest(self) -> int | None:
         """The number of the first events in the outbox."""
         return next(iter(self._kept), None)
