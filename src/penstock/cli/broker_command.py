@@ -163,6 +163,8 @@ def follow(
 
     with _read(file).open_client(name) as client:
         client.subscribe(1, text)
+        if not once:
+            say(f"{name} follows at {client.broker}. Ctrl-C stops it.")
         for mail in client.read(1.0 if once else None):
             for line in json_of_batch(mail.events):
                 put(line.decode())

@@ -6,10 +6,13 @@
 
 Nothing blocks the first thread: no disk, no socket. While the second syncs, what the broker does next gathers, so the
 more there is to do, the less each costs. Frames leave when what they depend on is on disk, in the order of the steps.
+That something may go from the disk is written with the next that must be there: if it is lost, something is done again
+that clients know by its id.
 
 A step or a disk that fails ends the host (`failed` says why): started again, it goes on from what is on disk.
 """
 
+import contextlib
 import logging
 import queue
 import threading
@@ -24,6 +27,7 @@ import msgspec
 
 from penstock.network.broker import Broker
 from penstock.network.broker_settings import BrokerSettings
+from penstock.network.broker_status import read_status
 from penstock.network.client_desk import ClientDesk, Turn
 from penstock.network.client_frames import (
     Ask,
@@ -71,6 +75,8 @@ _log = logging.getLogger("penstock.network")
 
 _AT_ONCE = 1_000  # inputs that are taken before what follows from them is written
 _NOTICES = 100
+_TIDY = 1.0  # seconds after which what can wait is written, if nothing else is
+_MOST_LATER = 10_000  # changes that wait
 _REQUESTS = (Subscribe, Unsubscribe, Advertise, Withdraw, Publish)
 _END = object()
 
@@ -124,6 +130,7 @@ class BrokerHost:
         self._counts: dict[str, _Counts] = {}
         self._totals: Counter[str] = Counter()
         self._notices: deque[dict[str, str]] = deque(maxlen=_NOTICES)
+        self._later: list[Change] = []
         self._wake = 0.0
         try:
             settings = replace(settings, incarnation=self._store.count_start())
@@ -140,6 +147,7 @@ class BrokerHost:
             self._store.close()
             raise
         self._began = time.monotonic()
+        self._epoch = time.time() - self._began
         self._threads = [
             threading.Thread(target=self._guard, args=(work,), name=name, daemon=True)
             for work, name in ((self._step, "broker"), (self._write, "broker-disk"))
@@ -191,16 +199,20 @@ class BrokerHost:
                 if one is not _END:
                     self._receive(one, effects)
             self._turn(self._desk.publish(), effects)
-            if time.monotonic() >= self._wake:
+            if self._now() >= self._wake:
                 self._take(Tick(), effects)
             self._effects.put(effects)
         self._effects.put(_END)
+
+    def _now(self) -> float:
+        """Seconds since 1970, on a clock that never goes back while this runs."""
+        return self._epoch + time.monotonic()
 
     def _next_inputs(self) -> list[Any]:
         """What has come in: wait for the first, take what else there is. Empty if time has come."""
         given: list[Any] = []
         try:
-            given.append(self._inputs.get(timeout=max(0.0, self._wake - time.monotonic())))
+            given.append(self._inputs.get(timeout=max(0.0, self._wake - self._now())))
             while len(given) < _AT_ONCE and given[-1] is not _END:
                 given.append(self._inputs.get_nowait())
         except queue.Empty:
@@ -268,7 +280,7 @@ class BrokerHost:
     def _take(self, given: Input, effects: _Effects) -> list[Answer]:
         """A step, and its effects. Answers to a request are left to whoever made it; others are seen to here."""
         answers = []
-        for output in self._broker.step(given, time.monotonic()):
+        for output in self._broker.step(given, self._now()):
             if isinstance(output, Answer):
                 answers.append(output)
             else:
@@ -304,7 +316,7 @@ class BrokerHost:
             "rank": self._settings.place.rank,
             "incarnation": self._settings.incarnation,
             "seconds": round(time.monotonic() - self._began, 3),
-            "broker": msgspec.to_builtins(self._broker.status()),
+            "broker": msgspec.to_builtins(read_status(self._broker)),
             "links": {name: asdict(counts) for name, counts in self._counts.items()},
             "clients": {
                 "subscriptions": texts[SUBSCRIPTION],
@@ -320,22 +332,30 @@ class BrokerHost:
     def _write(self) -> None:
         ending = False
         while not ending:
-            given = [self._effects.get()]
-            while given[-1] is not _END and not self._effects.empty():
-                given.append(self._effects.get())
-            ending = given[-1] is _END
+            given: list[Any] = []
+            with contextlib.suppress(queue.Empty):
+                given.append(self._effects.get(timeout=_TIDY if self._later else None))
+                while given[-1] is not _END:
+                    given.append(self._effects.get_nowait())
+            ending = bool(given) and given[-1] is _END
             self._carry_out([one for one in given if one is not _END])
+            if self._later and (not given or ending):
+                self._store.write(self._later)
+                self._later = []
 
     def _carry_out(self, given: list[_Effects]) -> None:
-        changes = [change for effects in given for change in effects.changes]
+        changes: list[Change] = []
+        for change in _without_what_went([c for effects in given for c in effects.changes]):
+            (self._later if isinstance(change, DropEvents) else changes).append(change)
         for effects in given:
             for client, take in effects.takes:
                 if (done := self._mail.take(client, take)) is not None:
-                    changes.append(done)
+                    self._later.append(done)
             for client in effects.left:
                 self._mail.leave(client)
-        if changes:
-            self._store.write(changes)
+        if changes or len(self._later) > _MOST_LATER:
+            self._store.write([*changes, *self._later])
+            self._later = []
             for change in changes:
                 if isinstance(change, Mail):
                     self._mail.note_stored(change)
@@ -366,6 +386,19 @@ class BrokerHost:
             self._effects.put(_END)
         finally:
             self._ended.set()
+
+
+def _without_what_went(changes: list[Change]) -> list[Change]:
+    """Changes without events that are put into the outbox and taken out again: those are everywhere already."""
+    gone = {change.number for change in changes if isinstance(change, DropEvents)}
+    if not gone:
+        return changes
+    brief = {c.number for c in changes if isinstance(c, KeepEvents) and c.number in gone}
+    return [
+        change
+        for change in changes
+        if not (isinstance(change, KeepEvents | DropEvents) and change.number in brief)
+    ]
 
 
 def _ignore(name: str, lives: bool) -> None:
