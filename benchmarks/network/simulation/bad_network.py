@@ -1,8 +1,8 @@
 """Brokers over bad links, from a seed: delay, loss, doubling, reordering, crashes, cuts, clocks that differ.
 
-It runs the very brokers, in one thread, each event of the simulation at its time; the same seed gives the same run. Each
-broker has a host here that keeps what a real one keeps on disk: subscriptions, advertisements, outbox, known brokers,
-and what was delivered. A crash takes the broker and leaves the disk; half of them happen within a step, when what is
+It runs the very brokers, in one thread, each event of the simulation at its time; the same seed gives the same run.
+Each broker has a host here that keeps what a real one keeps on disk: subscriptions, advertisements, outbox, known
+brokers, and what was delivered. A crash takes the broker and leaves the disk; some happen within a step, when what is
 durable has been written and nothing has been sent.
 """
 
@@ -39,7 +39,7 @@ from penstock.network.messages import (
 )
 
 _ARROW = SCHEMA.to_arrow()
-_MOST_STEPS = 60_000
+_MOST_STEPS = 10_000
 
 
 @dataclass
@@ -206,18 +206,18 @@ class BadNetwork:
                 given = Advertise(request, number, text)
             case "withdraw":
                 given = Withdraw(request, number)
+                self._drop_open(host, number)
             case _:
                 given = self._publication(host, action, request)
         host.open[request] = given
         self._step(host, given)
 
     def _drop_open(self, host: _Host, number: int) -> None:
-        """A subscription that is gone isn't asked for again after a crash."""
-        host.open = {
-            request: given
-            for request, given in host.open.items()
-            if not (isinstance(given, Subscribe) and given.subscription == number)
-        }
+        """What is taken back isn't asked for again after a crash."""
+        for request, given in list(host.open.items()):
+            asked = given.subscription if isinstance(given, Subscribe) else None
+            if number in (asked, given.advertisement if isinstance(given, Advertise) else None):
+                del host.open[request]
 
     def _publication(self, host: _Host, action: Action, request: int) -> Publish:
         ids = []

@@ -72,14 +72,16 @@ class RoutingTables:
     def tell_all(self, link: OpenLink) -> None:
         """Tell a neighbour what it must know from the beginning; what meets its advertisements comes later."""
         if not self._settings.advertisements:
-            every = [(n, r) for n, (slot, r) in self._regions.items() if slot != link.slot]
-            self._tell(link, SUBSCRIPTIONS, link.told_subscriptions.put(every))
+            every = [(n, r) for n, (_, r) in self._regions.items() if r.boxes]
+            if every:
+                self._tell(link, SUBSCRIPTIONS, link.told_subscriptions.put(every))
             return
         known = [*self.advertised.values()]
         for other in self.links.values():
             if other is not link:
                 known += other.advertisements.values()
-        self._tell(link, ADVERTISEMENTS, link.told_advertisements.put(known))
+        if known:
+            self._tell(link, ADVERTISEMENTS, link.told_advertisements.put(known))
 
     def close(self, link: OpenLink) -> None:
         """The session is down: what the neighbour wanted and advertised is gone."""
