@@ -223,7 +223,7 @@ class Service:
             part.open_client,
             database,
             self.registry,
-            self.publisher,
+            lambda: self.publisher,
             advertise=part.advertise,
         )
 

@@ -78,7 +78,7 @@ class NetworkSide:
         open_client: OpenClient,
         database: NetworkDatabase,
         registry: Subscriptions,
-        publisher: Publisher,
+        publisher: Callable[[], Publisher],
         *,
         advertise: str | None = "TRUE",
     ) -> None:
@@ -345,7 +345,7 @@ class NetworkSide:
     def _publish(self, body: bytes, producer: Producer) -> None:
         assert self._loop is not None, "started"
         content = Content(body, "application/x-ndjson")
-        work = self._publisher.publish_events(content, producer, skip=True)
+        work = self._publisher().publish_events(content, producer, skip=True)
         answer = asyncio.run_coroutine_threadsafe(work, self._loop).result()
         if answer.refused:
             self.figures.refused += len(answer.refused)
