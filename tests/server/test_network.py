@@ -140,7 +140,7 @@ def test_the_dashboard_draws_the_tree(network: dict[str, BrokerProcess], tmp_pat
             lines = "return document.querySelectorAll('svg.network line.link:not(.down)').length"
             assert window.run(lines) == 2
             assert "This service is drawn at middle" in window.text("network-tree")
-            window.run("document.getElementById('network').scrollIntoView()")
+            window.run("document.getElementById('network').scrollIntoView({behavior: 'instant'})")
             window.picture(tmp_path / "network.png")
             assert window.complaints() == []
     finally:
