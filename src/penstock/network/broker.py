@@ -13,6 +13,7 @@ lost is told before the subscriptions they wanted are taken back; that they are 
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,18 @@ from penstock.network.wire import (
     WireError,
     decode_message,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTraffic:
+    """What has gone over a link since its session began, and what stands in its tables."""
+
+    entries: int
+    advertisements: int
+    entries_told: int
+    events_in: int
+    events_in_vain: int
+    events_out: int
 
 
 class Broker:
@@ -174,6 +187,24 @@ class Broker:
             for name, table in tables.items():
                 found[link.name, name] = [region for _, region in table.entries()]
         return found
+
+    def traffic(self) -> dict[str, LinkTraffic]:
+        """By neighbour."""
+        return {
+            link.name: LinkTraffic(
+                len(link.entries),
+                len(link.advertisements),
+                link.entries_told,
+                link.events_in,
+                link.events_in_vain,
+                link.events_out,
+            )
+            for link in self._links()
+        }
+
+    def compact(self) -> None:
+        """Compile all subscriptions anew, as the matcher does by itself after many changes."""
+        self._tables.matcher.compact()
 
     def imperfections(self) -> dict[str, float]:
         """A bound on the share of each neighbour's events that come here for nobody."""

@@ -52,6 +52,7 @@ class OpenLink:
     events_in: int = 0
     events_in_vain: int = 0
     events_out: int = 0
+    entries_told: int = 0  # or taken back
 
     def send(self, message: Message) -> int:
         return self.session.send(encode(message))

@@ -256,6 +256,8 @@ class RoutingTables:
     def _tell(self, link: OpenLink, table: int, change: TableChange) -> None:
         entered = list(change.entered.items())
         left = list(change.left)
+        if table == SUBSCRIPTIONS:
+            link.entries_told += len(entered) + len(left)
         for at in range(0, len(entered), _CHUNK):
             last = at + _CHUNK >= len(entered)
             some = left[:_CHUNK] if last else []
