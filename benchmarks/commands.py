@@ -250,11 +250,13 @@ def network(experiment: Experiments = None, out: Out = None, as_json: AsJson = F
     entries (broker); subscription messages, table sizes, events in vain and
     bytes in a tree of brokers with 200,000 subscriptions, for flooding,
     covering, merging and imperfect merging, with advertisements and without
-    (covering). Many minutes in all.
+    (covering); what a hop over Zenoh adds, each broker a process (hop). Many
+    minutes in all.
 
     Examples:
     python -m benchmarks network --experiment broker
     python -m benchmarks network -x covering --out results
+    python -m benchmarks network -x hop
     """
     from benchmarks.network.benchmark import BENCHMARK
 

@@ -127,7 +127,7 @@ def _read(decoder: "msgpack.Decoder[_Read]", frame: bytes) -> _Read:
         raise NetworkError(f"a frame of {len(frame):,} bytes: at most {MOST_BYTES:,} are read")
     try:
         return decoder.decode(frame)
-    except (DecodeError, ValidationError) as error:
+    except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise NetworkError(f"a frame that can't be read: {error}") from None
 
 
