@@ -4,6 +4,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from tests.matching.test_live import BATCH, EVENTS, FILTERS, SCHEMA, rows_of
 
 from penstock.covering.reading import region
 from penstock.covering.regions import Region, hull, of_boxes
@@ -11,7 +12,6 @@ from penstock.language import Schema
 from penstock.language.hidden_attributes import read_hidden
 from penstock.matching import LiveMatcher, Matcher, compile_plan
 from penstock.matching.box_plan import compile_boxes
-from tests.matching.test_live import BATCH, EVENTS, FILTERS, SCHEMA, rows_of
 
 MORE = [
     "s NOT LIKE '%y' AND a >= 1",

@@ -483,11 +483,14 @@ class Broker:
         now = self._now
         for neighbour, session in list(self._sessions.items()):
             self._happen(neighbour, session, session.tick(now))
-        forgotten = self._known.forget_old(now, self.settings.times.forget)
-        for name in forgotten:
-            text = f"lost for more than {self.settings.times.forget:g} s: nothing is kept for it"
-            self._put(Notice("forgotten", name, text))
-        self._events.forget(forgotten)
+        if self._known.lost:
+            forgotten = self._known.forget_old(now, self.settings.times.forget)
+            for name in forgotten:
+                text = (
+                    f"lost for more than {self.settings.times.forget:g} s: nothing is kept for it"
+                )
+                self._put(Notice("forgotten", name, text))
+            self._events.forget(forgotten)
         self._try_parents()
 
     def _try_parents(self) -> None:
@@ -508,7 +511,8 @@ class Broker:
         if self._joined:
             self._events.release(self._unsettled)
         self._events.send_again()
-        self._withdraw()
+        if self._withdrawals:
+            self._withdraw()
         if self._joined and not self._known.lost:
             for request in self._settled_requests:
                 self._put(Answer(request))

@@ -116,6 +116,8 @@ class EventPassing:
 
     def release(self, unsettled: set[int]) -> None:
         """Send what is held, but for what waits for advertisements that aren't settled."""
+        if not self._held:
+            return
         for number, kept in list(self._held.items()):
             assert kept.held is not None
             if not kept.held & unsettled:
@@ -125,6 +127,8 @@ class EventPassing:
 
     def send_again(self) -> None:
         """Send what is owed to brokers that are in reach."""
+        if not self._owed:
+            return
         again: dict[int, set[str]] = {}
         for name in self._owed.keys() & self._known.in_reach:
             for number in self._owed.pop(name):
