@@ -85,6 +85,7 @@ def group() -> None:
     python -m benchmarks spark --workload ranges
     python -m benchmarks operators --experiment length
     python -m benchmarks covering --experiment tables
+    python -m benchmarks network --experiment broker
     python -m benchmarks joins --experiment subscriptions
     python -m benchmarks pipeline --experiment throughput
     python -m benchmarks service --experiment latency
@@ -236,6 +237,28 @@ def covering(experiment: Experiments = None, out: Out = None, as_json: AsJson = 
     python -m benchmarks covering --experiment thresholds --out results
     """
     from benchmarks.covering.benchmark import BENCHMARK
+
+    _run(BENCHMARK, _chosen(experiment, BENCHMARK), None, out, as_json)
+
+
+@app.command()
+@report_errors()
+def network(experiment: Experiments = None, out: Out = None, as_json: AsJson = False) -> None:
+    """Route by content through brokers: how fast one is, and what covering and merging save.
+
+    Events a second and the time of a subscription in a broker with 100,000
+    entries (broker); subscription messages, table sizes, events in vain and
+    bytes in a tree of brokers with 200,000 subscriptions, for flooding,
+    covering, merging and imperfect merging, with advertisements and without
+    (covering); what a hop over Zenoh adds, each broker a process (hop). Many
+    minutes in all.
+
+    Examples:
+    python -m benchmarks network --experiment broker
+    python -m benchmarks network -x covering --out results
+    python -m benchmarks network -x hop
+    """
+    from benchmarks.network.benchmark import BENCHMARK
 
     _run(BENCHMARK, _chosen(experiment, BENCHMARK), None, out, as_json)
 

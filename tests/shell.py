@@ -3,7 +3,7 @@
 Pipes, redirections and here-documents are bash's, as for a reader. `penstock` is a stand-in that hands its words and
 its standard input over a socket to this process. The program runs here, in the Spark session that is there already: to
 start one for each command would take most of the time. Only what goes on until it is stopped, as `penstock run`,
-`penstock serve` and `penstock follow` do, is the program itself, in a process of its own.
+`penstock serve`, `penstock follow` and `penstock broker` do, is the program itself, in a process of its own.
 """
 
 import contextlib
@@ -37,6 +37,7 @@ import json, os, socket, sys
 
 name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
 goes_on = words[:1] in (["run"], ["serve"], ["follow"])
+goes_on = goes_on or (words[:1] == ["broker"] and words[1:2] not in (["status"], ["publish"]))
 if name == "penstock" and goes_on and not {{"--once", "--check", "--json-schema"}} & set(words):
     os.execv({program!r}, [{program!r}, *words])
 given = {{name: value for name, value in os.environ.items() if name in {settings}}}

@@ -37,5 +37,7 @@ FORGERIES = 60 * LONG
 """Plans with a changed array."""
 SERVICE_KILLS = 3 if LONG == 1 else 6 * LONG
 """Of a running service, or of what belongs to it, while events are published and feeds are read."""
+NETWORKS = 1_000 if LONG == 1 else 10_000
+"""Of simulated brokers over bad links, each with its own faults."""
 FEED_KILLS = 6 * LONG
 """Of a process that appends to a feed store."""

@@ -34,6 +34,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     served = free_port()
     places = {
         "8080": str(free_port()),
+        "7447": str(free_port()),
+        "7448": str(free_port()),
         "penstock serve": f"penstock serve --port {served}",
         "localhost:8400": f"localhost:{served}",
     }

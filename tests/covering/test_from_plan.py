@@ -10,9 +10,10 @@ from tests.operators import worlds
 from penstock.covering.boxes import NULL, region_includes
 from penstock.covering.from_plan import PlanBoxes, plan_boxes
 from penstock.covering.interest.projection import cell_values
-from penstock.covering.reading import ORDER, region
+from penstock.covering.reading import region
 from penstock.covering.regions import HIDDEN, Region, of_boxes
 from penstock.language import Schema
+from penstock.language.hidden_attributes import ORDER
 from penstock.language.values import Values, any_of
 from penstock.matching import FOREVER, Rows, compile_plan
 

@@ -2,6 +2,7 @@
 
 Each module has the commands of one kind: `registry_commands` (of one subscription), `list_command`, `load_command`,
 `publish_command`, `follow_command` (of a running service; `service_commands` has what others do with `--server`),
+`broker_command` (of the network: run a broker, ask it, publish and follow through it),
 `match` (what it does is in `match_job`), `stream`, `serve`, `explain`, `who`, `view_plans`, `warm_up`; `terminal` says
 what goes to which stream and how errors become exit codes, `options` and `open_registry` hold what commands share,
 `signals` and `spark` see to it that Spark starts and ends quietly, `progress` says what a long one is doing.
@@ -17,6 +18,7 @@ import typer
 
 from penstock.base.kernel_watchers import watch_kernels
 from penstock.cli import (
+    broker_command,
     explain,
     follow_command,
     keys,
@@ -106,6 +108,7 @@ app.command(rich_help_panel=_SERVICE)(serve.serve)
 app.command(rich_help_panel=_SERVICE)(publish_command.publish)
 app.command(rich_help_panel=_SERVICE)(follow_command.follow)
 app.add_typer(keys.app, rich_help_panel=_SERVICE)
+app.add_typer(broker_command.app, rich_help_panel=_SERVICE)
 app.command(rich_help_panel=_EVENTS)(batch.match)
 app.command(rich_help_panel=_EVENTS)(stream.run)
 app.command(rich_help_panel=_EVENTS)(explain.explain)

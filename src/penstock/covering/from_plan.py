@@ -26,9 +26,10 @@ from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import Bools, Int32s, Int64s, offsets, runs
 from penstock.base.jit import kernel
 from penstock.covering.boxes import NULL, Boxes, Test, items_of, masks
-from penstock.covering.reading import TEST, comparison, text_path
+from penstock.covering.reading import comparison
 from penstock.language.calls import Path
 from penstock.language.computed import find_attribute
+from penstock.language.hidden_attributes import TEST, text_path
 from penstock.matching.derived import AttributeTest
 from penstock.matching.domains import Domain
 from penstock.matching.filled_cells import filled_cells

@@ -22,11 +22,19 @@ decimal(5,2) isn't known to be always true.
 from collections.abc import Sequence
 from operator import itemgetter
 
-from penstock.covering.regions import HIDDEN, Box, Region, of_boxes
+from penstock.covering.regions import Box, Region, of_boxes
 from penstock.language.atoms import Bound
 from penstock.language.calls import Path
 from penstock.language.factor_values import factor_values
 from penstock.language.filter_tree import MIRRORED, Comparison, Contains, Factor, Pattern
+from penstock.language.hidden_attributes import (
+    FAILS,
+    HOLDS,
+    OUTCOMES,
+    member_path,
+    order_path,
+    text_path,
+)
 from penstock.language.normal import SignedTest
 from penstock.language.pools import Column
 from penstock.language.schema import Schema, SchemaLike
@@ -34,15 +42,6 @@ from penstock.language.shapes import Shapes
 from penstock.language.values import EVERYTHING, NOT_NULL, NOTHING, Values, all_of
 
 _Tests = tuple[tuple[Path, Values], ...]
-TEST, ORDER = HIDDEN + "test", HIDDEN + "order"  # first steps of the paths of hidden attributes
-_TRUE, _FALSE = Values(((1, None),)), Values(((None, 1),))
-_OUTCOMES = {
-    "<": Values(((None, 0),)),
-    "<=": Values(((None, 1),)),
-    "=": Values(((0, 1),)),
-    ">=": Values(((0, None),)),
-    ">": Values(((1, None),)),
-}
 
 
 def region(text: str, schema: SchemaLike) -> Region:
@@ -96,7 +95,7 @@ def _box(conjunction: Sequence[Bound]) -> Box | None:
 
 def _hidden(signed: SignedTest, literals: Sequence[tuple[Column, str]]) -> _Tests:
     test = signed.test
-    truth = _TRUE if signed.holds else _FALSE
+    truth = HOLDS if signed.holds else FAILS
     match test:
         case Pattern(attribute):
             ((column, text),) = literals
@@ -106,25 +105,19 @@ def _hidden(signed: SignedTest, literals: Sequence[tuple[Column, str]]) -> _Test
         case Contains(attribute):
             ((column, text),) = literals
             lo, hi, over = column.pool.convert_one(text)
-            path = (TEST, "contains", repr(lo), repr(hi), repr(over), *attribute.path)
+            path = member_path(attribute.path, lo, hi, over)
             return (path, truth), (attribute.path, NOT_NULL)
         case Comparison(left, order, right):
             return comparison(left.path, order, right.path, signed.holds)
-
-
-def text_path(path: Path, mode: int, body: bytes) -> Path:
-    """The hidden attribute that says whether a text is as a test wants it."""
-    return (TEST, "text", str(mode), body.decode("latin-1"), *path)
 
 
 def comparison(left: Path, order: str, right: Path, holds: bool) -> _Tests:
     """What `left order right` asks, or its negation: of the order of the two, and of each of them."""
     if right < left:
         left, order, right = right, MIRRORED[order], left
-    outcomes = _OUTCOMES[order]
+    outcomes = OUTCOMES[order]
     if not holds:
         outcomes = outcomes.complement().intersection(NOT_NULL)
     if left == right:
         return ((left, NOT_NULL if outcomes.contains(0) else NOTHING),)
-    path = (ORDER, str(len(left)), *left, *right)
-    return (path, outcomes), (left, NOT_NULL), (right, NOT_NULL)
+    return (order_path(left, right), outcomes), (left, NOT_NULL), (right, NOT_NULL)

@@ -27,12 +27,12 @@ import numpy as np
 
 from penstock.base.errors import PenstockError
 from penstock.language.calls import Path
+from penstock.language.hidden_attributes import HIDDEN as HIDDEN
 from penstock.language.values import EVERYTHING, Values, any_of
 
 Box = tuple[tuple[Path, Values], ...]
 """Ascending by path; none of the values is EVERYTHING or empty."""
 
-HIDDEN = "\0"  # how the first step of a path begins that leads to no attribute of the event
 # Of a region that is made of others; the normal form of a filter has at most 1,024.
 MOST_BOXES = 2_048
 # What boxes may be taken apart into, and comparisons of boxes meanwhile: one more for every 64 intervals of a piece.

@@ -30,8 +30,8 @@ writer at a time.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Generic
 
 import numpy as np
@@ -45,7 +45,8 @@ from penstock.covering.imperfect_merging import merge_imperfectly
 from penstock.covering.merge_policy import LastMerging, MergePolicy
 from penstock.covering.merge_pool import MergePool, mergers, pool_of
 from penstock.covering.perfect_merging import merge_perfectly
-from penstock.covering.regions import HIDDEN, Region, is_disjoint, of_boxes
+from penstock.covering.regions import Region, is_disjoint, of_boxes
+from penstock.language.hidden_attributes import HIDDEN
 from penstock.language.schema import Schema, SchemaLike
 
 __all__ = ["MergePolicy", "Merger", "RoutingChange", "RoutingTable"]
@@ -63,10 +64,11 @@ class Merger:
 
 @dataclass(frozen=True, slots=True)
 class RoutingChange(Generic[Id]):
-    """Entries that have come into a table, and those that have left it."""
+    """Entries that have come into a table, and those that have left it; `regions` are those of the ones that came."""
 
     entered: tuple[Id | Merger, ...] = ()
     left: tuple[Id | Merger, ...] = ()
+    regions: Mapping[Id | Merger, Region] = field(default_factory=dict, compare=False, repr=False)
 
     def then(self, later: "RoutingChange[Id]") -> "RoutingChange[Id]":
         """This change and a later one as one: what comes and goes in between is in neither.
@@ -77,9 +79,12 @@ class RoutingChange(Generic[Id]):
         passing = {*self.entered}.intersection(later.left) | {*self.left}.intersection(
             later.entered
         )
+        entered = tuple(id_ for id_ in (*self.entered, *later.entered) if id_ not in passing)
+        known = {**self.regions, **later.regions}
         return RoutingChange(
-            tuple(id_ for id_ in (*self.entered, *later.entered) if id_ not in passing),
+            entered,
             tuple(id_ for id_ in (*self.left, *later.left) if id_ not in passing),
+            {id_: known[id_] for id_ in entered if id_ in known},
         )
 
 
@@ -300,7 +305,7 @@ class RoutingTable(Generic[Id]):
         names = {self.region(merger): merger for merger in imperfect}
         change = self._apart(imperfect).then(self._join_roots(names))
         self._since = LastMerging(0, len(self), self._clock(), len(self))
-        return change
+        return self._with_regions(change)
 
     def _merge_more(self) -> RoutingChange[Id]:
         """Merge what has come since. Mergers stay as they are until the table is twice as large."""
@@ -404,4 +409,8 @@ class RoutingTable(Generic[Id]):
         """What has changed, merging included if the policy says so."""
         self._since.more += len(change.entered) - len(change.left)
         is_due = self._policy.is_due(self._since, self._clock())
-        return change.then(self._merge_more()) if is_due else change
+        return self._with_regions(change.then(self._merge_more()) if is_due else change)
+
+    def _with_regions(self, change: RoutingChange[Id]) -> RoutingChange[Id]:
+        regions = {id_: self._frontier.region(id_) for id_ in change.entered}
+        return RoutingChange(change.entered, change.left, regions)

@@ -7,6 +7,7 @@ file_sink           Parquet or JSON files;  sealed_folders: on the disk, with a 
 delta_sink          a Delta table
 kafka_sink          a topic of Kafka
 postgresql_sink     a table of PostgreSQL
+network_sink        a network of brokers
 nats_sink           a stream of NATS JetStream;  nats_publishing: messages that are acknowledged
 webhook_sink        a URL;  webhook_requests: signed, and sent until they are taken
 feeds               what every subscription was sent, to be read from any offset: a store, and the sink
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.delivery.file_sink import FileSink
     from penstock.delivery.kafka_sink import KafkaSink
     from penstock.delivery.nats_sink import NatsSink
+    from penstock.delivery.network_sink import NetworkSink
     from penstock.delivery.notification_shape import explode
     from penstock.delivery.postgresql_sink import PostgreSQLSink
     from penstock.delivery.several_sinks import SeveralSinks, SinkWhen
@@ -45,6 +47,7 @@ __getattr__ = front(
         "file_sink": ("FileSink",),
         "kafka_sink": ("KafkaSink",),
         "nats_sink": ("NatsSink",),
+        "network_sink": ("NetworkSink",),
         "notification_shape": ("explode",),
         "postgresql_sink": ("PostgreSQLSink",),
         "several_sinks": ("SeveralSinks", "SinkWhen"),
@@ -72,6 +75,7 @@ __all__ = [
     "FileSink",
     "KafkaSink",
     "NatsSink",
+    "NetworkSink",
     "PostgreSQLSink",
     "SeveralSinks",
     "Sink",

@@ -102,6 +102,20 @@ def text_test(role: str, text: str, escape: str | None = None) -> TextTest:
     return TextTest(REGEXP, source.encode())
 
 
+def check_text_test(test: TextTest) -> None:
+    """ValueError unless a test is one that `text_test` could have given: it came from outside."""
+    if len(test.body) > 8 * MAX_PATTERN:
+        raise ValueError(TOO_LONG)
+    if test.mode == REGEXP:
+        check_regexp(test.body.decode())
+    elif test.mode not in (LIKE, ILIKE) or _RUN.sub(_ordered, test.body) != test.body:
+        raise ValueError("no pattern")
+    for part in _LITERAL.findall(test.body):
+        if test.mode == ILIKE and lower(part.decode()) != part.decode():
+            raise ValueError("a pattern that isn't in lower case")
+        part.decode()
+
+
 def _program(pattern: str, escape: str | None) -> bytes:
     if escape is None:
         out = pattern.encode().translate(_TRANSLATED)

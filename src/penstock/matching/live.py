@@ -5,6 +5,9 @@
     odd         what no tree of ranges can hold (patterns, arrays, wide decimals, large sets, operators): a small plan,
                 compiled anew when it is asked
 
+A subscription comes as a filter's text, or as boxes of values: brokers send regions, and a merger has no text. Each
+kind has plans of its own (`compile`, `box_plan`), side by side in one matcher.
+
 One event goes through all three, at a cost that grows with what was added as the tree's does. For a batch, the
 additions are compiled into a plan beside the base. When there are many, everything is compiled into a new base in the
 background: the old one serves until then, and what changes meanwhile is put on top of the new one.
@@ -17,7 +20,7 @@ import logging
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -33,6 +36,7 @@ from penstock.language.calls import Path
 from penstock.language.schema import Schema, SchemaLike
 from penstock.language.shapes import Shapes
 from penstock.language.values import Values
+from penstock.matching.box_plan import Boxes, compile_boxes, is_hidden
 from penstock.matching.compile import compile_plan
 from penstock.matching.computed_events import ComputedEvents
 from penstock.matching.engines.tree_grow import GrowingTree
@@ -53,12 +57,47 @@ _MOST_BOXES = 16  # a conjunction with sets is as many conjunctions of ranges
 
 
 class LiveSubscription(NamedTuple):
-    """A subscription that was added after the base was compiled."""
+    """A subscription that was added after the base was compiled; with boxes, it has no text."""
 
     sid: int
     subscriber: str
     text: str
     expires: int
+    boxes: Boxes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """Subscriptions of both kinds, to be compiled."""
+
+    rows: Rows
+    regions: Mapping[int, Boxes]
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.regions)
+
+    @staticmethod
+    def of(subscriptions: Iterable[LiveSubscription]) -> "_Content":
+        texts: list[tuple[int, str, str, int]] = []
+        regions: dict[int, Boxes] = {}
+        for sid, subscriber, text, expires, boxes in subscriptions:
+            if boxes is None:
+                texts.append((sid, subscriber, text, expires))
+            else:
+                regions[sid] = boxes
+        return _Content(Rows.of(texts), regions)
+
+    def plans(self, schema: Schema) -> list[Plan]:
+        """One for each kind that there is."""
+        found: list[Plan] = []
+        if len(self.rows):
+            plan, errors = compile_plan(self.rows, schema)
+            if errors:
+                raise SubscriptionErrors(errors)
+            found.append(plan)
+        if self.regions:
+            found.append(compile_boxes(self.regions, schema))
+        return found
 
 
 @dataclass(slots=True)
@@ -195,12 +234,12 @@ class LiveMatcher:
         self._lock = threading.Lock()
         self._compaction: threading.Thread | None = None
         self.sequence = 0 if rows is None else rows.sequence
-        self._state = self._over(Rows.of([]) if rows is None else _readable(rows))
+        self._state = self._over(_Content(_NO_ROWS if rows is None else _readable(rows), {}))
 
     def __len__(self) -> int:
         with self._lock:
             state = self._state
-            return len(state.base_ids) - state.left + len(state.added)
+            return len(state.content) - state.left + len(state.added)
 
     def add(self, sid: int, text: str, subscriber: str = "", expires: int = FOREVER) -> None:
         """Add a subscription, or replace the one of this id. FilterError if it doesn't fit the schema."""
@@ -208,6 +247,17 @@ class LiveMatcher:
         with self._lock:
             self._state.take_out(sid)
             self._state.put(LiveSubscription(sid, subscriber, text, expires), asked)
+        self._compact_if_many()
+
+    def add_boxes(self, sid: int, boxes: Boxes) -> None:
+        """Add a subscription that is a region: a union of boxes of values (`covering.regions`)."""
+        asked = [AskedValues(dict(box), _NO_TESTS) for box in boxes]
+        is_odd = any(is_hidden(path) for box in boxes for path, _ in box)
+        with self._lock:
+            self._state.take_out(sid)
+            self._state.put(
+                LiveSubscription(sid, "", "", FOREVER, boxes), None if is_odd else asked
+            )
         self._compact_if_many()
 
     def remove(self, sid: int) -> None:
@@ -235,7 +285,7 @@ class LiveMatcher:
             state = self._state
             added = state.added
             found = [s for s in state.growing.match(event, moment) if added[s].expires > moment]
-            odd = state.odd_rows()
+            odd = state.odd_content()
         failures: tuple[OperatorFailure, ...] = ()
         for matcher in (state.base, None if odd is None else self._compiled(odd)):
             if matcher is not None:
@@ -249,10 +299,13 @@ class LiveMatcher:
         moment = utc_now() if now is None else now
         with self._lock:
             state = self._state
-            rows = state.added_rows()
-        found = state.base.matches(batch, moment)
-        if rows is not None:
-            found = merge_matches(found, self._compiled(rows).matches(batch, moment))
+            added = state.added_content()
+        base = state.base if added is None or state.base is not None else self._compiled(added)
+        if base is None:
+            return pa.ListArray.from_arrays([0] * (len(batch) + 1), pa.array([], pa.int64()))
+        found = base.matches(batch, moment)
+        if added is not None and base is state.base:
+            found = merge_matches(found, self._compiled(added).matches(batch, moment))
         return found.lists()
 
     def take_evaluations(self) -> dict[int, int]:
@@ -286,10 +339,10 @@ class LiveMatcher:
         """Compile everything into a new base. Others go on matching, adding and removing meanwhile."""
         with self._lock:
             before = self._state
-            rows = before.all_rows()
+            content = before.all_content()
             before.log = []
         try:
-            after = self._over(rows)
+            after = self._over(content)
         except BaseException:
             with self._lock:
                 before.log = None
@@ -303,14 +356,13 @@ class LiveMatcher:
 
     # --- inside --------------------------------------------------------------------------------
 
-    def _over(self, rows: Rows) -> "_State":
-        plan, errors = compile_plan(rows, self.schema)
-        if errors:
-            raise SubscriptionErrors(errors)
-        gone = np.zeros(len(plan.ids), np.bool_)
-        layer = Layer.without(plan, gone)
-        base = self._matcher([layer])
-        return _State(base, rows, plan.ids, layer.gone[: len(plan.ids)], _Growing(self.schema))
+    def _over(self, content: _Content) -> "_State":
+        layers = [
+            Layer.without(p, np.zeros(len(p.ids), np.bool_)) for p in content.plans(self.schema)
+        ]
+        bases = [_Base(layer.plan.ids, layer.gone[: len(layer.plan.ids)]) for layer in layers]
+        base = self._matcher(layers) if layers else None
+        return _State(base, content, bases, _Growing(self.schema))
 
     def _matcher(self, layers: Plan | Sequence[Layer]) -> Matcher:
         return Matcher(
@@ -321,18 +373,17 @@ class LiveMatcher:
             health=self._health,
         )
 
-    def _compiled(self, rows: "_Kept") -> Matcher:
+    def _compiled(self, kept: "_Kept") -> Matcher:
         """The matcher of a few subscriptions; compiled once for each state of them, outside the lock."""
-        if rows.matcher is None:
-            plan, _ = compile_plan(rows.rows, self.schema)
-            rows.matcher = self._matcher(plan)
-        return rows.matcher
+        if kept.matcher is None:
+            kept.matcher = self._matcher([Layer.of(p) for p in kept.content.plans(self.schema)])
+        return kept.matcher
 
     def _compact_if_many(self) -> None:
         with self._lock:
             state = self._state
             changes = len(state.added) + _ODD * len(state.odd) + state.left
-            if changes <= many_changes(len(state.base_ids)) or self._compaction is not None:
+            if changes <= many_changes(len(state.content)) or self._compaction is not None:
                 return
             self._compaction = threading.Thread(
                 target=self._compact_aside, name="penstock-live-compaction", daemon=True
@@ -353,31 +404,46 @@ class LiveMatcher:
 class _Kept:
     """Subscriptions as they were at one moment, and their matcher when somebody has compiled it."""
 
-    rows: Rows
+    content: _Content
     matcher: Matcher | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Base:
+    """The subscriptions of one plan of the base, ascending, and which have left it."""
+
+    ids: Int64s
+    gone: Bools
+
+    def take_out(self, sid: int) -> bool:
+        place = int(np.searchsorted(self.ids, sid))
+        if place == len(self.ids) or self.ids[place] != sid or self.gone[place]:
+            return False
+        self.gone[place] = True
+        return True
 
 
 @dataclass(slots=True)
 class _State:
-    """A base, who has left it, and what was added. Guarded by the matcher's lock, but for the base."""
+    """A base, who has left it, and what was added. Guarded by the matcher's lock, but for the base's matcher."""
 
-    base: Matcher
-    base_rows: Rows
-    base_ids: Int64s
-    gone: Bools
+    base: Matcher | None
+    content: _Content  # of the base
+    bases: list[_Base]
     growing: _Growing
     left: int = 0
     added: dict[int, LiveSubscription] = field(default_factory=dict)
     odd: set[int] = field(default_factory=set)
     kept_odd: _Kept | None = None
     kept_added: _Kept | None = None
-    log: list[tuple[int, tuple[LiveSubscription, list[AskedValues]] | None]] | None = None
+    log: list[tuple[int, tuple[LiveSubscription, list[AskedValues] | None] | None]] | None = None
 
-    def put(self, subscription: LiveSubscription, asked: list[AskedValues]) -> None:
+    def put(self, subscription: LiveSubscription, asked: list[AskedValues] | None) -> None:
+        """Add a subscription; what it asks is None if no tree can hold it."""
         sid = subscription.sid
         self.added[sid] = subscription
         self.kept_added = None
-        if not self.growing.add(sid, asked):
+        if asked is None or not self.growing.add(sid, asked):
             self.odd.add(sid)
             self.kept_odd = None
         if self.log is not None:
@@ -393,27 +459,34 @@ class _State:
                 self.odd.remove(sid)
                 self.kept_odd = None
             return True
-        place = int(np.searchsorted(self.base_ids, sid))
-        if place == len(self.base_ids) or self.base_ids[place] != sid or self.gone[place]:
-            return False
-        self.gone[place] = True
-        self.left += 1
-        return True
+        if any(base.take_out(sid) for base in self.bases):
+            self.left += 1
+            return True
+        return False
 
-    def odd_rows(self) -> _Kept | None:
+    def odd_content(self) -> _Kept | None:
         if self.odd and self.kept_odd is None:
-            self.kept_odd = _Kept(_rows(self.added[sid] for sid in self.odd))
+            self.kept_odd = _Kept(_Content.of(self.added[sid] for sid in self.odd))
         return self.kept_odd if self.odd else None
 
-    def added_rows(self) -> _Kept | None:
+    def added_content(self) -> _Kept | None:
         if self.added and self.kept_added is None:
-            self.kept_added = _Kept(_rows(self.added.values()))
+            self.kept_added = _Kept(_Content.of(self.added.values()))
         return self.kept_added if self.added else None
 
-    def all_rows(self) -> Rows:
+    def all_content(self) -> _Content:
         """Everything that is in it now."""
-        order = np.argsort(self.base_rows.ids, kind="stable")
-        return self.base_rows.take(order[~self.gone]).plus(_rows(self.added.values()))
+        gone = set[int]().union(*(base.ids[base.gone].tolist() for base in self.bases))
+        rows, regions, added = (
+            self.content.rows,
+            self.content.regions,
+            _Content.of(self.added.values()),
+        )
+        if gone:
+            stay = [n for n, sid in enumerate(rows.ids.tolist()) if sid not in gone]
+            rows = rows.take(np.array(stay, np.int64))
+            regions = {sid: boxes for sid, boxes in regions.items() if sid not in gone}
+        return _Content(rows.plus(added.rows), {**regions, **added.regions})
 
 
 def _readable(rows: Rows) -> Rows:
@@ -423,5 +496,5 @@ def _readable(rows: Rows) -> Rows:
     return replace(rows, errors=())
 
 
-def _rows(subscriptions: Iterable[LiveSubscription]) -> Rows:
-    return Rows.of([(s.sid, s.subscriber, s.text, s.expires) for s in subscriptions])
+_NO_ROWS = Rows.of([])
+_NO_TESTS: frozenset[Hashable] = frozenset()

@@ -22,6 +22,7 @@ from penstock.delivery.feeds.feed_sink import FeedSink
 from penstock.delivery.file_sink import FileSink
 from penstock.delivery.kafka_sink import KafkaSink
 from penstock.delivery.nats_sink import NatsSink
+from penstock.delivery.network_sink import NetworkSink
 from penstock.delivery.postgresql_sink import PostgreSQLSink
 from penstock.delivery.several_sinks import SeveralSinks, SinkWhen
 from penstock.delivery.sinks import CallableSink, ConsoleSink, Sink
@@ -145,6 +146,30 @@ class NatsSinkPart(SinkPart):
         return NatsSink(self.servers, *given)
 
 
+class NetworkSinkPart(SinkPart):
+    """A network of brokers: at least once; brokers and clients drop repeats by the event's id."""
+
+    format: Literal["network"]
+    broker: Text
+    """its name"""
+    at: Text
+    """where it listens, tcp/host:7447, with commas between several"""
+    name: Text = NetworkSink.name
+    """of this sink: each client of a broker has its own, and keeps it"""
+    advertise: Text = NetworkSink.advertise
+    """a filter that all its events fit"""
+    network: Text = NetworkSink.network
+    """brokers of one network only hear each other"""
+    config: dict[str, Any] = Field(default_factory=dict)
+    """Zenoh's own: TLS, who we are"""
+    patience: Text = NetworkSink.patience
+    """after which the micro-batch fails if the broker doesn't answer"""
+
+    def make(self) -> Sink:
+        given = (self.name, self.advertise, self.network, self.config, self.patience)
+        return NetworkSink(self.broker, self.at, *given)
+
+
 class WebhookSinkPart(SinkPart):
     """A URL that notifications are posted to: at least once."""
 
@@ -231,6 +256,7 @@ _AnySink = Annotated[
     | PostgreSQLSinkPart
     | FeedSinkPart
     | NatsSinkPart
+    | NetworkSinkPart
     | WebhookSinkPart
     | ConsoleSinkPart
     | PythonSinkPart,

@@ -2,6 +2,7 @@
 
     http ─▶ inbox ─▶ mover ─▶ log ─▶ Spark, a child process ─┐
                 └──▶ live matcher, a thread ─────────────────┴─▶ feeds ─▶ hub ─▶ http
+    registry, inbox ◀─▶ a broker of the network, if there is one
 
 `Service` opens what is on disk, and refuses at once what can't work. Inside `async with` it runs. `serving` puts it on
 the network.
@@ -25,6 +26,7 @@ from penstock.pipeline.views.match import FORMATS
 from penstock.registry import Subscriptions
 from penstock.server.data_folder import DataFolderLock
 from penstock.server.hub import Hub
+from penstock.server.network_db import NetworkDatabase
 from penstock.server.publishing import (
     BodyLimits,
     ChangeNames,
@@ -43,6 +45,7 @@ from penstock.server.sides.changing_over import let_go, matched_by, move_all, no
 from penstock.server.sides.kafka_topics import make_topics
 from penstock.server.sides.live_side import LiveSide
 from penstock.server.sides.matching_state import Matching
+from penstock.server.sides.network_side import NetworkSide
 from penstock.server.sides.published_segments import PublishedSegments
 from penstock.server.sides.spark_side import SparkSide
 from penstock.server.web.api_keys import ApiKeys
@@ -94,6 +97,7 @@ class Service:
             )
             self.publisher = self._publisher()
             opened.callback(self.publisher.close)
+            self.network = self._network_side(opened)
             self.live_reads = LiveReads()
             self._segments = PublishedSegments(folder, Path(settings.checkpoint_root))
             self._at_the_end = opened.pop_all()
@@ -136,6 +140,8 @@ class Service:
         if isinstance(self.settings.log, KafkaPart):
             await asyncio.to_thread(make_topics, self.settings.log, self._logs())
         await self.matching.start()
+        if self.network is not None:
+            await self.network.start()
         self._moving = self._start_moving()
         for work, pause in ((self._tidy, _TIDY), (self._prune, _PRUNE)):
             self._tasks.append(asyncio.create_task(_repeat(work, pause)))
@@ -155,6 +161,8 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._moving is not None:
             await asyncio.to_thread(self._moving.close)
+        if self.network is not None:
+            await self.network.stop()
         await self.matching.stop()
         await self.webhooks.close()
         await self.hub.close()
@@ -204,10 +212,25 @@ class Service:
         catalog = self.registry.catalog if self.settings.match == "spark" else None
         return Publisher(self.inbox, self.schema, catalog, changes=names, limits=most)
 
+    def _network_side(self, opened: ExitStack) -> NetworkSide | None:
+        part = self.settings.network
+        if part is None:
+            return None
+        database = NetworkDatabase(self.settings.folder / "network.db")
+        opened.callback(database.close)
+        return NetworkSide(
+            part.name,
+            part.open_client,
+            database,
+            self.registry,
+            lambda: self.publisher,
+            advertise=part.advertise,
+        )
+
     def _start_moving(self) -> Moving:
         side = self.matching
         if isinstance(side, LiveSide):
-            return Moving(self.inbox, side, pause=0.0)
+            return Moving(self.inbox, self._with_network(side), pause=0.0)
         assert isinstance(side, SparkSide), "there are two"
         log = self.settings.log
         pause = log.seal if isinstance(log, FilesPart) else 0.05
@@ -216,8 +239,11 @@ class Service:
     def _mover(self) -> Mover:
         log = self.settings.log
         if isinstance(log, KafkaPart):
-            return KafkaMover(log.servers, log.topic, log.producer_options)
-        return FileMover(self.settings.folder / "published")
+            return self._with_network(KafkaMover(log.servers, log.topic, log.producer_options))
+        return self._with_network(FileMover(self.settings.folder / "published"))
+
+    def _with_network(self, mover: Mover) -> Mover:
+        return mover if self.network is None else self.network.wrap(mover)
 
     def _logs(self) -> list[str]:
         """All logs that there may be."""

@@ -57,6 +57,8 @@ from penstock.server.setting_parts import (
     KafkaPart,
     LimitsPart,
     LogPart,
+    NatsLinkPart,
+    NetworkPart,
     PublishedJoinsPart,
     RetentionPart,
     SourcesPart,
@@ -136,6 +138,8 @@ class Settings(Part):
     """what is matched besides what is published here"""
     sinks: MadeSinks = ()
     """where notifications go besides feeds: a list of sinks"""
+    network: NetworkPart | None = None
+    """a broker whose client the service is"""
     spark: SparkPart = SparkPart()
     tls: TlsPart | None = None
     anonymous: bool = False
@@ -232,6 +236,8 @@ _KNOWN_KEYS = {
     "tls": TlsPart.known_keys(),
     "webhooks": WebhooksPart.known_keys(),
     "limits": LimitsPart.known_keys(),
+    "network": sorted({*KNOWN_KEYS["network"], *NetworkPart.known_keys()}),
+    "nats": sorted({*KNOWN_KEYS["nats"], *NatsLinkPart.known_keys()}),
 }
 
 

@@ -2,6 +2,7 @@
 
 import { Problem, ask, keepKey } from "./service.js";
 import { at, bytes, clock, count, element, milliseconds, rate, show, table } from "./elements.js";
+import { showNetwork } from "./network.js";
 import { Plot } from "./plots.js";
 import { askWhy, beginTrying } from "./trying.js";
 
@@ -219,7 +220,7 @@ async function look() {
     plots(points);
     matching(status);
     feeds(status);
-    if (looks % TABLES === 0) await Promise.all([notifications(), events(), deadLetters(), subscriptions()]);
+    if (looks % TABLES === 0) await Promise.all([notifications(), events(), deadLetters(), subscriptions(), showNetwork()]);
     looks += 1;
     trouble();
   } catch (error) {

@@ -23,6 +23,7 @@ from penstock.server.web.explain_routes import explain_operations
 from penstock.server.web.feed_routes import feed_operations
 from penstock.server.web.idempotency import IdempotencyKeys
 from penstock.server.web.listing_routes import listing_operations
+from penstock.server.web.network_routes import network_operations
 from penstock.server.web.openapi import describe
 from penstock.server.web.operating_routes import collect_figures, operating_operations
 from penstock.server.web.operations import Answer, Operation
@@ -72,6 +73,7 @@ def create_app(parts: Parts, pages: Iterable[BaseRoute] = ()) -> Starlette:
         *publish_operations(figures),
         *feed_operations(parts.live_reads),
         *operating_operations(figures),
+        *network_operations(),
     ]
     operations.append(_openapi(operations))
     rates = RequestRates(limits.requests_per_second, limits.burst)

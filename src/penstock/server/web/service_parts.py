@@ -8,6 +8,7 @@ from penstock.registry import Subscriptions
 from penstock.server.hub import Hub
 from penstock.server.publishing import EventSchema, Inbox, Publisher
 from penstock.server.sides.matching_state import Matching
+from penstock.server.sides.network_side import NetworkSide
 from penstock.server.web.api_keys import ApiKeys
 from penstock.server.web.http_settings import HttpSettings
 from penstock.server.web.live_reads import LiveReads
@@ -34,6 +35,8 @@ class Parts(Protocol):
     def hub(self) -> Hub: ...
     @property
     def matching(self) -> Matching: ...
+    @property
+    def network(self) -> NetworkSide | None: ...
     @property
     def keys(self) -> ApiKeys: ...
     @property

@@ -1,5 +1,6 @@
 """Routes of one subscription: subscribe, look, change, renew, cancel, resync."""
 
+import time
 from functools import partial
 
 import msgspec
@@ -48,7 +49,7 @@ async def subscribe(call: Call, subscribing: Subscribing) -> Response:
     once = None if key is None else Once(call.caller.name, key, msgspec.json.encode(wish))
     made = await call.threads.write(subscribing.subscribe, wish, once)
     wait = call.preferred_wait()
-    followed = await call.parts.matching.follow(made.subscription.sequence, wait or 0)
+    followed = await _follow(call, made.subscription.sequence, wait or 0)
     headers = {"Location": f"/v1/subscriptions/{made.subscription.id}"}
     if wait is not None and followed:
         headers["Preference-Applied"] = f"wait={wait}"
@@ -65,6 +66,17 @@ async def subscribe(call: Call, subscribing: Subscribing) -> Response:
         webhook=posted,
     )
     return answer(shown, 201 if made.is_new else 200, headers)
+
+
+async def _follow(call: Call, sequence: int, wait: float) -> bool:
+    """Wait until what is published from now on meets a change of the registry: here, and in the network."""
+    began = time.monotonic()
+    if not await call.parts.matching.follow(sequence, wait):
+        return False
+    network = call.parts.network
+    if network is None:
+        return True
+    return await network.follow(sequence, max(0.0, wait - (time.monotonic() - began)))
 
 
 async def _begin(call: Call, wish: NewWebhook, made: Made) -> ShownWebhook:

@@ -1,0 +1,1 @@
+"""The network's experiments, and the simulator that runs its brokers."""

@@ -1,0 +1,179 @@
+"""How fast one broker is: events that it passes on, and subscriptions that it covers, merges and tells.
+
+    publisher ── left ── MIDDLE ── right ── subscribers
+
+The right neighbour tells the middle one each of its subscriptions (it floods), the middle one covers and merges them
+for the left one. Only the middle broker's steps are on the clock: they decode frames, match, and encode frames again.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.benchmark import Section, Step
+from benchmarks.network.simulation.quiet_network import QuietNetwork
+from benchmarks.plots import Plot, finish_axes
+from benchmarks.sheets import Sheet, format_verdict
+from benchmarks.workloads.stock import stock
+from penstock.network.broker import Broker
+from penstock.network.broker_settings import BrokerSettings, Place
+from penstock.network.messages import (
+    Advertise,
+    Input,
+    Output,
+    Publish,
+    Start,
+    Subscribe,
+    Unsubscribe,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NAME = "broker"
+ENTRIES = 100_000
+EVENTS = 40_000
+CHANGES = 400
+LEFT, MIDDLE, RIGHT = "left", "middle", "right"
+AIMS = {"events": 20_000.0, "subscriptions": 1_000.0}  # a second; microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Events a second, or microseconds of the mean and of the slowest of a hundred changes."""
+
+    what: str
+    entries: int
+    at_once: int
+    per_second: float
+    mean_us: float
+    slow_us: float
+
+
+class _Timed(Broker):
+    """A broker that counts the time it takes of its core: the machine may be busy with other things."""
+
+    seconds = 0.0
+
+    def step(self, given: Input, now: float) -> list[Output]:
+        began = time.thread_time()
+        found = super().step(given, now)
+        self.seconds += time.thread_time() - began
+        return found
+
+
+def figures(
+    step: Step, entries: int = ENTRIES, events: int = EVENTS, changes: int = CHANGES
+) -> Iterator[Figure]:
+    """A broker with so many entries."""
+    step(f"{entries:,} subscriptions")
+    workload = stock(entries + changes, events)
+    texts = workload.rows.filters.to_pylist()
+    network = QuietNetwork()
+    places = {name: Place(n, name) for n, name in enumerate((LEFT, MIDDLE, RIGHT))}
+    settings = [
+        BrokerSettings(places[LEFT], workload.schema),
+        BrokerSettings(places[MIDDLE], workload.schema, parents=(places[LEFT],)),
+        BrokerSettings(
+            places[RIGHT], workload.schema, parents=(places[MIDDLE],), routing="flooding"
+        ),
+    ]
+    network.start(settings[:1], {})
+    network.give(LEFT, Advertise(1, 1, "TRUE"))
+    middle = network.brokers[MIDDLE] = _Timed(settings[1])
+    network.give(MIDDLE, Start())
+    network.start(settings[2:], {RIGHT: Start(tuple(enumerate(texts[:entries])))})
+    held = len(middle.told()[LEFT, "subscriptions"])
+    step(f"{held:,} of them told to the left; changes")
+    yield from _changes(network, middle, texts[entries:], entries)
+    middle.compact()
+    for at_once in (1, 100, 1_000):
+        step(f"events, {at_once:,} at once")
+        few = workload.events.slice(0, min(events, 2_000 * at_once))
+        yield _events(network, middle, few, at_once, entries)
+
+
+def _changes(
+    network: QuietNetwork, middle: _Timed, texts: Sequence[str], entries: int
+) -> Iterator[Figure]:
+    number = 10 * entries
+    for what in ("subscription", "unsubscription"):
+        took = []
+        for n, text in enumerate(texts):
+            before = middle.seconds
+            given = (
+                Subscribe(n, number + n, text)
+                if what == "subscription"
+                else Unsubscribe(n, number + n)
+            )
+            network.give(RIGHT, given)
+            took.append((middle.seconds - before) * 1e6)
+        rest = took[10:]
+        mean, slow = float(np.mean(rest)), float(np.quantile(rest, 0.99))
+        yield Figure(what, entries, 1, 1e6 / mean, mean, slow)
+
+
+def _events(
+    network: QuietNetwork, middle: _Timed, events: pa.RecordBatch, at_once: int, entries: int
+) -> Figure:
+    ids = np.random.default_rng(1).bytes(16 * at_once)
+    batches = [events.slice(at, at_once) for at in range(0, len(events), at_once)]
+    for n, batch in enumerate(batches[:3]):
+        network.give(LEFT, Publish(-n, ids[: 16 * len(batch)], batch))
+    before = middle.seconds
+    network.delivered.clear()
+    for n, batch in enumerate(batches):
+        network.give(LEFT, Publish(n, ids[: 16 * len(batch)], batch))
+    seconds = middle.seconds - before
+    us = seconds / len(events) * 1e6
+    return Figure("event", entries, at_once, 1e6 / us, us, us)
+
+
+def measure_broker(step: Step) -> Section:
+    """The goals: 20,000 events a second, and less than a millisecond for a subscription."""
+    found = list(figures(step))
+    return Section(NAME, found, [broker_sheet(found)], Plot(partial(_paint, found)))
+
+
+def broker_sheet(found: Sequence[Figure]) -> Sheet:
+    rows = []
+    for f in found:
+        if f.what == "event":
+            verdict = format_verdict(f.per_second >= AIMS["events"], f.per_second, AIMS["events"])
+        else:
+            most = AIMS["subscriptions"]
+            verdict = format_verdict(f.mean_us <= most, f.mean_us, most)
+        rows.append(
+            (
+                f.what,
+                f"{f.at_once:,}",
+                f"{f.per_second:,.0f}",
+                f"{f.mean_us:,.1f}",
+                f"{f.slow_us:,.0f}",
+                verdict,
+            )
+        )
+    return Sheet(
+        f"A broker with {found[0].entries:,} entries, on one core",
+        ("what", "at once", "a second", "µs", "µs, slowest of 100", "goal"),
+        tuple(rows),
+        (
+            "goals: 20,000 events a second; a subscription covered, merged and told in 1,000 µs",
+            "workload stock; frames decoded and encoded, acknowledgements and answers included",
+        ),
+        words=2,
+    )
+
+
+def _paint(found: Sequence[Figure], panels: "Sequence[Axes]") -> None:
+    (axes,) = panels
+    mine = [f for f in found if f.what == "event"]
+    axes.plot([f.at_once for f in mine], [f.per_second for f in mine], marker="o", label="Penstock")
+    axes.axhline(AIMS["events"], linestyle="--", label="goal")
+    axes.set(xscale="log", yscale="log", xlabel="events in a message", ylabel="events a second")
+    finish_axes(axes)

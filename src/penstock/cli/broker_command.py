@@ -1,0 +1,186 @@
+"""`penstock broker`: run one, and ask a running one how it stands; publish into the network and follow it."""
+
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.options import AsJson, importable_from_here
+from penstock.cli.plain_help import PlainCommand, PlainGroup
+from penstock.cli.terminal import count, put, put_json, put_row, report_errors, say
+
+if TYPE_CHECKING:
+    from penstock.server.broker_file import BrokerFile
+
+_RUN = "run"
+
+
+class _BrokerGroup(PlainGroup):
+    """`penstock broker b1.yaml` runs it: a word that is no command is a file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [_RUN, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    name="broker",
+    cls=_BrokerGroup,
+    no_args_is_help=True,
+    help="Run a broker of a network that routes by content: penstock broker BROKER.yaml.",
+)
+
+DescribedBroker = Annotated[
+    Path, typer.Argument(metavar="BROKER.yaml", help="The broker's description.")
+]
+ClientName = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Under which the broker knows this client.")
+]
+
+
+def _print_schema(asked: bool) -> None:
+    if asked:
+        from penstock.server.broker_file import broker_schema
+
+        put(json.dumps(broker_schema(), indent=2))
+        raise typer.Exit
+
+
+@report_errors()
+def run(
+    file: DescribedBroker,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether the description is right.")
+    ] = False,
+    json_schema: Annotated[
+        bool,
+        typer.Option(
+            "--json-schema",
+            is_eager=True,
+            callback=_print_schema,
+            help="Print the JSON Schema of descriptions, for editors.",
+        ),
+    ] = False,
+) -> None:
+    """Run a broker, until Ctrl-C or SIGTERM.
+
+    Killed and started again with the same folder, it goes on where it was.
+
+    Examples:
+    penstock broker b1.yaml
+    penstock broker b1.yaml --check
+    """
+    importable_from_here()
+    found = _read(file)
+    if check:
+        say(f"{file}: fine. {found.summary}.")
+        return
+    from penstock.cli.signals import stop_signals
+    from penstock.network.host import BrokerHost
+
+    with stop_signals() as stopping:
+        host = BrokerHost(found.settings(), found.folder, found.open_link(), found.host_limits())
+        try:
+            say(f"Penstock runs {found.summary}. Ctrl-C stops it.")
+            while not stopping.wait(0.2) and not host.wait(0):
+                pass
+        finally:
+            host.close()
+    if host.failed is not None:
+        raise host.failed
+    say("stopped")
+
+
+@report_errors()
+def status(file: DescribedBroker, as_json: AsJson = False) -> None:
+    """Show how a running broker stands: its neighbours, and what it has told each of them.
+
+    Examples:
+    penstock broker status b1.yaml
+    penstock broker status b1.yaml --json | jq .broker
+    """
+    from penstock.cli.broker_tables import status_lines
+
+    with _read(file).open_client("status") as client:
+        found = client.status()
+    if as_json:
+        put_json(found)
+        return
+    for row in status_lines(found):
+        put_row(*row)
+
+
+@report_errors()
+def publish(
+    file: DescribedBroker,
+    events: Annotated[str, typer.Argument(metavar="FILE", help="Lines of JSON. - for stdin.")],
+    name: ClientName = "publisher",
+    advertise: Annotated[
+        str, typer.Option(metavar="FILTER", help="What the events are like.")
+    ] = "TRUE",
+) -> None:
+    """Publish events into the network. When it ends, the broker keeps them until everybody has them.
+
+    Examples:
+    penstock broker publish b1.yaml events.jsonl
+    echo '{"symbol": "GOOG", "price": 550}' | penstock broker publish b1.yaml - --advertise "symbol = 'GOOG'"
+    """
+    import msgspec
+
+    sent = 0
+    with _read(file).open_client(name) as client:
+        client.advertise(1, advertise)
+        with nullcontext(sys.stdin) if events == "-" else open(events, encoding="utf-8") as lines:
+            for line in lines:
+                if line.strip():
+                    client.publish([msgspec.json.decode(line)])
+                    sent += 1
+    say(f"{count(sent, 'event')} published")
+
+
+@report_errors()
+def follow(
+    file: DescribedBroker,
+    text: Annotated[str, typer.Argument(metavar="FILTER", help="Which events.")],
+    name: ClientName = "follower",
+    once: Annotated[
+        bool, typer.Option("--once", help="End when everything that is there was printed.")
+    ] = False,
+) -> None:
+    """Print the events of the network that a filter matches, a line of JSON each, until it is interrupted.
+
+    The broker keeps the subscription, and what comes while nobody follows it:
+    the same name goes on where it was.
+
+    Examples:
+    penstock broker follow b1.yaml "price > 500"
+    """
+    from penstock.network.arrow_events import json_of_batch
+
+    with _read(file).open_client(name) as client:
+        client.subscribe(1, text)
+        if not once:
+            say(f"{name} follows at {client.broker}. Ctrl-C stops it.")
+        for mail in client.read(1.0 if once else None):
+            for line in json_of_batch(mail.events):
+                put(line.decode())
+            sys.stdout.flush()
+            client.done(mail)
+
+
+def _read(file: Path) -> "BrokerFile":
+    from penstock.server.broker_file import read_broker_file
+
+    if not file.is_file():
+        raise typer.BadParameter(f"there is no {file}", param_hint="BROKER.yaml")
+    return read_broker_file(file)
+
+
+app.command(_RUN, cls=PlainCommand)(run)
+app.command(cls=PlainCommand)(status)
+app.command(cls=PlainCommand)(publish)
+app.command(cls=PlainCommand)(follow)

@@ -1,0 +1,25 @@
+"""Brokers that route by content: advertisements, subscriptions (covered and merged) and events between machines.
+
+broker          the state machine: message and time in, messages out;  messages: what goes in and comes out
+links           how frames get from one to another: Zenoh, NATS, within a process
+host            runs a broker: threads, disk, clients;  host_store, client_desk, mail_delivery: its parts
+network_client  a client of a broker: subscribes, advertises, publishes, reads
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.base.fronts import front
+
+if TYPE_CHECKING:
+    from penstock.network.links.link import NetworkError
+    from penstock.network.network_client import NetworkClient, ReceivedMail
+
+__getattr__ = front(
+    "penstock.network",
+    {
+        "links.link": ("NetworkError",),
+        "network_client": ("NetworkClient", "ReceivedMail"),
+    },
+)
+
+__all__ = ["NetworkClient", "NetworkError", "ReceivedMail"]

@@ -1,0 +1,547 @@
+"""A broker: message and time in, messages out. No clock, thread, socket or chance inside (docs/NETWORK.md).
+
+    frame ─▶ session ─▶ Told, Reach, Summary ─▶ tables, reach ─▶ Told, Reach to the others ─▶ Settled
+                     └▶ Events, Done ─────────▶ event passing ─▶ Deliver, Events to the others ─▶ Done
+    request ─▶ tables, outbox ─▶ … ─▶ Answer
+    tick ────▶ sessions, overlay, what is forgotten
+
+Within a step the order of what is sent to a neighbour matters, and holds because a session is a FIFO: that brokers are
+lost is told before the subscriptions they wanted are taken back; that they are in reach, after these have been told;
+`Settled` and `Done` come after everything that they speak of.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.base.arrays import Int64s, offsets
+from penstock.base.errors import PenstockError
+from penstock.covering.regions import Region
+from penstock.matching.live import LiveMatcher
+from penstock.network.broker_settings import BrokerSettings, Place
+from penstock.network.event_passing import FEW_EVENTS, EventPassing
+from penstock.network.messages import (
+    ID_BYTES,
+    Advertise,
+    Answer,
+    FrameFrom,
+    FrameTo,
+    Input,
+    KeepKnown,
+    NeighbourGone,
+    Notice,
+    Output,
+    Publish,
+    Start,
+    Subscribe,
+    Tick,
+    Unsubscribe,
+    WakeAt,
+    Withdraw,
+)
+from penstock.network.open_link import OpenLink
+from penstock.network.overlay import Overlay
+from penstock.network.reach import KnownBrokers
+from penstock.network.routing import RoutingTables
+from penstock.network.session import Down, Got, Greeting, Happened, Session, Up
+from penstock.network.settling import wait_for
+from penstock.network.wire import (
+    VERSION,
+    Done,
+    Events,
+    Reach,
+    Settled,
+    Summary,
+    Told,
+    WireError,
+    decode_message,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTraffic:
+    """What has gone over a link since its session began, and what stands in its tables."""
+
+    entries: int
+    advertisements: int
+    entries_told: int
+    events_in: int
+    events_in_vain: int
+    events_out: int
+
+
+class Broker:
+    """See the module. One caller at a time."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self.settings = settings
+        self._now = 0.0
+        self._out: list[Output] = []
+        self._epochs = itertools.count(1)
+        self._network = hashlib.sha256(f"{VERSION} {settings.schema}".encode()).hexdigest()[:16]
+        self._sessions: dict[str, Session] = {}
+        self._overlay = Overlay(settings.parents, settings.times)
+        self._known = KnownBrokers(settings.name)
+        self._tables = RoutingTables(settings, lambda: self._now)
+        self._events = EventPassing(
+            self._tables,
+            self._known,
+            settings.name,
+            settings.bounds.message_bytes,
+            self._put,
+        )
+        self._joined = not settings.parents
+        self._kept_known: tuple[frozenset[str], bool] = (frozenset(), self._joined)
+        # Requests that wait: for what was told to be settled, for lost brokers, for room, for events to be done.
+        self._settled_requests: list[int] = []
+        self._slow_publishers: list[int] = []
+        self._withdrawals: list[tuple[int, int, int]] = []
+        self._unsettled: set[int] = set()  # advertisements of clients, by their own numbers
+        self._announced = LiveMatcher(settings.schema, operators=settings.operators)
+        self._advertisement_texts: dict[int, str] = {}
+        self._started = False
+
+    def step(self, given: Input, now: float) -> list[Output]:
+        """Take one input; what is to be done, in this order.
+
+        `now` is in seconds since 1970, on a clock that never goes back. The first input is `Start`, given once. A frame
+        or a request that can't be read is answered or noticed, and never raises.
+        """
+        self._now = self._events.now = now
+        self._out = []
+        match given:
+            case FrameFrom(neighbour, frame):
+                self._receive(neighbour, frame)
+            case Tick():
+                pass
+            case Publish():
+                self._publish(given)
+            case Subscribe():
+                self._subscribe(given)
+            case Unsubscribe():
+                self._tables.unsubscribe(given.subscription)
+                self._put(Answer(given.request))
+            case Advertise():
+                self._advertise(given)
+            case Withdraw():
+                waiting = given.request, given.advertisement, self._events.last
+                self._withdrawals.append(waiting)
+            case NeighbourGone(neighbour):
+                if neighbour in self._sessions:
+                    session = self._sessions[neighbour]
+                    self._happen(neighbour, session, session.fail("the link says that it is gone"))
+            case Start():
+                self._start(given)
+        self._tick()
+        self._finish()
+        return self._out
+
+    def _put(self, output: Output) -> None:
+        self._out.append(output)
+
+    # --- looking in ---------------------------------------------------------------------------------
+
+    @property
+    def parent(self) -> str | None:
+        """The neighbour that is the parent; None if there is none now."""
+        name = self._overlay.parent
+        return name if name in self._tables.links else None
+
+    @property
+    def in_reach(self) -> set[str]:
+        """The other brokers that can be reached."""
+        return set(self._known.in_reach)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits here: not for an answer, not for a lost broker, not in a session."""
+        return not any(self.pending().values())
+
+    def pending(self) -> dict[str, int]:
+        """How much waits for what."""
+        links = list(self._links())
+        return {
+            "unacknowledged": sum(link.session.unsent for link in links),
+            "unsettled": sum(link.settling.outstanding for link in links),
+            "unanswered": sum(len(link.flights) for link in links),
+            "outbox": self._events.kept,
+            "requests": len(self._settled_requests)
+            + len(self._slow_publishers)
+            + len(self._withdrawals),
+            "lost": len(self._known.lost),
+        }
+
+    def told(self) -> dict[tuple[str, str], list[Region]]:
+        """What each neighbour has been told, by its name and the table's."""
+        found: dict[tuple[str, str], list[Region]] = {}
+        for link in self._links():
+            tables = {
+                "advertisements": link.told_advertisements,
+                "subscriptions": link.told_subscriptions,
+            }
+            for name, table in tables.items():
+                found[link.name, name] = [region for _, region in table.entries()]
+        return found
+
+    def traffic(self) -> dict[str, LinkTraffic]:
+        """By neighbour."""
+        return {
+            link.name: LinkTraffic(
+                len(link.entries),
+                len(link.advertisements),
+                link.entries_told,
+                link.events_in,
+                link.events_in_vain,
+                link.events_out,
+            )
+            for link in self._links()
+        }
+
+    def compact(self) -> None:
+        """Compile all subscriptions anew, as the matcher does by itself after many changes."""
+        self._tables.matcher.compact()
+
+    def imperfections(self) -> dict[str, float]:
+        """A bound on the share of each neighbour's events that come here for nobody."""
+        return {link.name: link.told_subscriptions.imperfection() for link in self._links()}
+
+    # --- starting -----------------------------------------------------------------------------------
+
+    def _start(self, start: Start) -> None:
+        self._started = True
+        self._joined = self._joined or start.joined
+        self._known.learn(start.known, self._now)
+        self._kept_known = frozenset(start.known), start.joined
+        for number, text in start.subscriptions:
+            self._tried(None, self._tables.subscribe, number, text)
+        for number, text in start.advertisements:
+            if self._tried(None, self._tables.advertise, number, text):
+                self._announce(number, text)
+        self._events.restore(start.kept, self._joined)
+
+    def _tried(self, request: int | None, act: Callable[..., Any], *given: Any) -> bool:
+        """Do what may be refused; whether it was done."""
+        try:
+            act(*given)
+        except PenstockError as error:
+            if request is not None:
+                self._put(Answer(request, str(error)))
+            else:
+                self._put(Notice("refused", self.settings.name, str(error)))
+            return False
+        return True
+
+    # --- requests of clients ------------------------------------------------------------------------
+
+    def _subscribe(self, given: Subscribe) -> None:
+        known = self._tables.clients.get(given.subscription)
+        if (known is None or known[1] != given.text) and not self._tried(
+            given.request, self._tables.subscribe, given.subscription, given.text
+        ):
+            return
+        wait_for(self._links(), lambda: self._settled_requests.append(given.request))
+
+    def _advertise(self, given: Advertise) -> None:
+        number = given.advertisement
+        again = [w for w in self._withdrawals if w[1] == number]
+        self._withdrawals = [w for w in self._withdrawals if w[1] != number]
+        for request, _, _ in again:
+            self._put(Answer(request))
+        if self._advertisement_texts.get(number) != given.text:
+            if not self._tried(given.request, self._tables.advertise, number, given.text):
+                return
+            self._announce(number, given.text)
+            self._unsettled.add(number)
+
+        def settled() -> None:
+            self._unsettled.discard(number)
+            self._put(Answer(given.request))
+
+        wait_for(self._links(), settled)
+
+    def _announce(self, number: int, text: str) -> None:
+        self._announced.add(number, text)
+        self._advertisement_texts[number] = text
+
+    def _withdraw(self) -> None:
+        """Advertisements go when the events that were published under them are done: these may be matched anew."""
+        waiting = []
+        for request, number, last in self._withdrawals:
+            oldest = self._events.oldest
+            if oldest is not None and oldest <= last:
+                waiting.append((request, number, last))
+                continue
+            self._tables.withdraw(number)
+            self._announced.discard(number)
+            self._advertisement_texts.pop(number, None)
+            self._unsettled.discard(number)
+            self._put(Answer(request))
+        self._withdrawals = waiting
+
+    def _publish(self, given: Publish) -> None:
+        bounds = self.settings.bounds
+        try:
+            events = self._events.read_batch(given.events)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            self._put(Answer(given.request, f"the events don't fit the network's schema: {error}"))
+            return
+        refusal = self._refusal(given.ids, events)
+        if refusal is None and self._events.outbox_bytes + events.nbytes > bounds.outbox_bytes:
+            refusal = (
+                f"the outbox has {self._events.outbox_bytes:,} of {bounds.outbox_bytes:,} bytes, for brokers "
+                "that can't be reached or are slow: publish later"
+            )
+            self._put(Notice("full", self.settings.name, refusal))
+        if refusal is not None:
+            self._put(Answer(given.request, refusal))
+            return
+        held = frozenset(self._unsettled) if self._must_hold(events) else None
+        self._events.publish(given.ids, events, held)
+        if self._events.under_way > bounds.events_under_way:
+            self._slow_publishers.append(given.request)
+        else:
+            self._put(Answer(given.request))
+
+    def _refusal(self, ids: bytes, events: pa.RecordBatch) -> str | None:
+        """Why events can't be published; None if they can."""
+        if len(ids) != ID_BYTES * len(events):
+            return (
+                f"{len(events)} events need {ID_BYTES * len(events)} bytes of ids, not {len(ids)}"
+            )
+        largest = self.settings.bounds.message_bytes
+        if len(events) and events.nbytes > largest * len(events):
+            return f"events of more than {largest:,} bytes"
+        if self.settings.advertisements and len(events):
+            bare = np.flatnonzero(np.diff(self._announcements(events)[0]) == 0)
+            if len(bare):
+                return f"none of the advertisements matches event {bare[0]}: advertise what you publish"
+        return None
+
+    def _announcements(self, events: pa.RecordBatch) -> tuple[Int64s, Int64s]:
+        """The advertisements of clients that match each event: where those of each begin, and their numbers."""
+        moment = int(self._now * 1e6)
+        if len(events) < FEW_EVENTS:
+            several = [self._announced.match(event, moment) for event in events.to_pylist()]
+            numbers = [number for one in several for number in one]
+            return offsets(np.array(list(map(len, several)))), np.array(numbers, np.int64)
+        lists = self._announced.match_batch(events, moment)
+        return lists.offsets.to_numpy(), lists.flatten().to_numpy()
+
+    def _must_hold(self, events: pa.RecordBatch) -> bool:
+        """Whether events must wait: some are covered by no advertisement that is settled, or nobody is known yet."""
+        if not self._joined:
+            return True
+        if not self._unsettled or not self.settings.advertisements:
+            return False
+        starts, numbers = self._announcements(events)
+        is_settled = ~np.isin(numbers, list(self._unsettled))
+        settled = np.concatenate([[0], np.cumsum(is_settled)])[starts]
+        return bool((np.diff(settled) == 0).any())
+
+    # --- frames ---------------------------------------------------------------------------------------
+
+    def _receive(self, neighbour: str, frame: bytes) -> None:
+        children = self.settings.children
+        is_parent = any(parent.name == neighbour for parent in self.settings.parents)
+        if not is_parent and (
+            neighbour == self.settings.name or (children is not None and neighbour not in children)
+        ):
+            self._put(Notice("refused", neighbour, "not a neighbour of this broker"))
+            return
+        session = self._session(neighbour)
+        try:
+            self._happen(neighbour, session, session.receive(frame, self._now))
+        except WireError as error:
+            self._put(Notice("refused", neighbour, str(error)))
+            self._happen(neighbour, session, session.fail(str(error)))
+
+    def _session(self, neighbour: str) -> Session:
+        if neighbour not in self._sessions:
+            place = self.settings.place
+            greeting = Greeting(
+                place.rank,
+                self._network,
+                lambda rank: Place(rank, neighbour) > place,
+                lambda: (self.settings.incarnation, next(self._epochs)),
+            )
+            self._sessions[neighbour] = Session(greeting, self.settings.times, self.settings.bounds)
+        return self._sessions[neighbour]
+
+    def _happen(self, neighbour: str, session: Session, happened: Iterable[Happened]) -> None:
+        for one in happened:
+            match one:
+                case Got(number, message):
+                    self._message(self._tables.links[neighbour], number, message)
+                case Up():
+                    self._up(neighbour, session)
+                case Down(reason):
+                    self._down(neighbour, reason)
+
+    def _message(self, link: OpenLink, number: int, data: bytes) -> None:
+        message = decode_message(data)
+        match message:
+            case Events():
+                self._events.receive(link, number, message)
+            case Done():
+                self._events.done(link, message)
+            case Settled(upto):
+                if upto > link.settling.told:
+                    raise WireError(f"message {upto} is settled that was never told")
+                link.settling.settle(upto)
+                self._reach_link(link)
+            case Told() | Reach() | Summary():
+                if isinstance(message, Told):
+                    self._tables.told(link, message)
+                elif isinstance(message, Reach):
+                    self._reach(link, message)
+                else:
+                    link.goal = link.settling.told
+                    self._reach_link(link)
+                self._settle(link, number)
+
+    def _settle(self, link: OpenLink, number: int) -> None:
+        """Answer for a message when everything that the other neighbours were told so far is settled."""
+
+        def settled() -> None:
+            link.settle_due = max(link.settle_due, number)
+
+        wait_for((other for other in self._links() if other is not link), settled)
+
+    # --- neighbours come and go -------------------------------------------------------------------------
+
+    def _links(self) -> Iterable[OpenLink]:
+        return self._tables.links.values()
+
+    def _up(self, neighbour: str, session: Session) -> None:
+        self._put(Notice("up", neighbour, "a session has begun"))
+        if neighbour == self._overlay.parent:
+            self._overlay.connected()
+            self._put(Notice("parent", neighbour, "is the parent"))
+        link = self._tables.open(neighbour, session)
+        # Names come first: whoever is told of a subscription knows its broker by then.
+        self._tell_reach()
+        self._tables.tell_all(link)
+        link.tell(Summary())
+
+    def _down(self, neighbour: str, reason: str) -> None:
+        self._put(Notice("down", neighbour, reason))
+        link = self._tables.links[neighbour]
+        link.is_reached = False
+        self._change_reach()
+        link.is_up = False
+        self._tell_reach()
+        self._tables.close(link)
+        link.settling.give_up()
+        self._events.fail(link)
+
+    def _reach(self, link: OpenLink, message: Reach) -> None:
+        link.names = (link.names - set(message.gone)) | set(message.come)
+        self._known.learn(message.come, self._now)
+        self._known.learn_lost(message.lost, self._now, self.settings.times.forget)
+        self._change_reach()
+        self._tell_reach()
+
+    def _reach_link(self, link: OpenLink) -> None:
+        """The brokers behind a link are in reach once it has settled what it was told in the summary."""
+        if link.is_reached or link.goal is None or link.settling.settled < link.goal:
+            return
+        link.is_reached = True
+        if link.name == self._overlay.parent:
+            self._joined = True
+        self._change_reach()
+        self._tell_reach()
+
+    def _change_reach(self) -> None:
+        names = set[str]().union(*(link.names for link in self._links() if link.is_reached))
+        found, gone = self._known.reached(names, self._now)
+        for name in sorted(found):
+            self._put(Notice("found", name, "is in reach"))
+        for name in sorted(gone):
+            self._put(Notice("lost", name, "is out of reach: its events are kept"))
+
+    def _tell_reach(self) -> None:
+        lost = self._known.lost
+        for link in self._links():
+            if not link.is_up:
+                continue
+            come = {self.settings.name}.union(
+                *(other.names for other in self._links() if other.is_reached and other is not link)
+            )
+            come.discard(link.name)
+            message = link.told_reach.changes(come, lost, self._now)
+            if message is not None:
+                link.tell(message)
+
+    # --- time -------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        now = self._now
+        for neighbour, session in list(self._sessions.items()):
+            self._happen(neighbour, session, session.tick(now))
+        if self._known.lost:
+            forgotten = self._known.forget_old(now, self.settings.times.forget)
+            for name in forgotten:
+                text = (
+                    f"lost for more than {self.settings.times.forget:g} s: nothing is kept for it"
+                )
+                self._put(Notice("forgotten", name, text))
+            self._events.forget(forgotten)
+        self._try_parents()
+
+    def _try_parents(self) -> None:
+        overlay, now = self._overlay, self._now
+        if overlay.parent is None or not self._started:
+            return
+        session = self._session(overlay.parent)
+        if not overlay.is_paused and (session.is_closed or overlay.is_too_late(now)):
+            session.close()
+            overlay.fail(now)
+        if overlay.is_due(now):
+            overlay.begin(now)
+            self._session(overlay.parent).connect(now)
+
+    # --- the end of a step ------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        if self._joined:
+            self._events.release(self._unsettled)
+        self._events.send_again()
+        if self._withdrawals:
+            self._withdraw()
+        if self._joined and not self._known.lost:
+            for request in self._settled_requests:
+                self._put(Answer(request))
+            self._settled_requests.clear()
+        for link in self._links():
+            # Before it has joined, a broker can't answer to its children for the rest of the network. To its parent
+            # it can, and must: of two children that join at once, each would wait for the other.
+            is_sure = self._joined or link.name == self._overlay.parent
+            if is_sure and link.settle_due > link.settle_sent:
+                link.settle_sent = link.settle_due
+                link.send(Settled(link.settle_due))
+        while self._slow_publishers and (
+            self._events.under_way <= self.settings.bounds.events_under_way
+        ):
+            self._put(Answer(self._slow_publishers.pop(0)))
+        kept_known = frozenset(self._known.known), self._joined
+        if kept_known != self._kept_known:
+            self._kept_known = kept_known
+            self._put(KeepKnown(tuple(sorted(self._known.known)), self._joined))
+        for neighbour, session in list(self._sessions.items()):
+            self._out += [FrameTo(neighbour, frame) for frame in session.flush(self._now)]
+            if session.is_closed and neighbour != self._overlay.parent:
+                del self._sessions[neighbour]
+        self._wake()
+
+    def _wake(self) -> None:
+        times = [session.next_time() for session in self._sessions.values()]
+        times.append(self._overlay.next_time())
+        times += [since + self.settings.times.forget for since in self._known.lost.values()]
+        due = [time for time in times if time is not None]
+        if due:
+            self._put(WakeAt(max(min(due), self._now)))

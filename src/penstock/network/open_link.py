@@ -1,0 +1,66 @@
+"""A neighbour while a session with it is open: what it has said, what it was told, and what is on its way there."""
+
+from dataclasses import dataclass, field
+
+from penstock.covering.regions import Region, is_disjoint
+from penstock.network.reach import ToldReach
+from penstock.network.session import Session
+from penstock.network.settling import LinkSettling
+from penstock.network.told_tables import ToldTable
+from penstock.network.wire import Message, encode
+
+
+@dataclass(eq=False, slots=True)
+class Flight:
+    """Events on their way beyond this broker: who is told when all have answered, and whom they have missed.
+
+    They came over `upstream`, in its message `number`; or they are of this broker's outbox, under `number`.
+    """
+
+    upstream: "OpenLink | None"
+    number: int
+    missed: set[str]
+    unanswered: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class OpenLink:
+    """See the module. `slot` is the link's number in arrays; never used again.
+
+    `names` are the brokers behind it, itself included, in reach or not; in reach (`is_reached`) once everything up to
+    `goal` is settled, which is what it was told in the summary. Entries and advertisements are by the numbers that the
+    neighbour gave them; the broker's own numbers stand beside them.
+    """
+
+    name: str
+    slot: int
+    session: Session
+    told_advertisements: ToldTable
+    told_subscriptions: ToldTable
+    is_up: bool = True
+    advertisements: dict[int, tuple[int, Region]] = field(default_factory=dict)
+    entries: dict[int, int] = field(default_factory=dict)
+    settling: LinkSettling = field(default_factory=LinkSettling)
+    names: frozenset[str] = frozenset()
+    goal: int | None = None
+    is_reached: bool = False
+    told_reach: ToldReach = field(default_factory=ToldReach)
+    flights: dict[int, tuple[Flight, frozenset[str]]] = field(default_factory=dict)
+    settle_due: int = 0
+    settle_sent: int = 0
+    # For status and experiments: what came over the link, and what of it was for nobody.
+    events_in: int = 0
+    events_in_vain: int = 0
+    events_out: int = 0
+    entries_told: int = 0  # or taken back
+
+    def send(self, message: Message) -> int:
+        return self.session.send(encode(message))
+
+    def tell(self, message: Message) -> None:
+        """Send a message that changes what the neighbour knows: it will be settled."""
+        self.settling.told = self.send(message)
+
+    def meets(self, region: Region) -> bool:
+        """Whether an event that the neighbour advertises may be in a region."""
+        return any(not is_disjoint(region, mine) for _, mine in self.advertisements.values())

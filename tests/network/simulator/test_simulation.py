@@ -1,0 +1,175 @@
+"""Brokers over bad links: at rest everything is where it belongs, and mistakes in brokers are noticed."""
+
+import contextlib
+import random
+
+import pytest
+from tests.sizes import NETWORKS
+
+from benchmarks.network.simulation import scenario
+from benchmarks.network.simulation.judge import judge, replay
+from penstock.covering.reading import region
+from penstock.matching import FOREVER, Matcher, Rows, compile_plan
+from penstock.matching.events import event_batch
+from penstock.network import event_passing, routing
+from penstock.network.broker import Broker
+from penstock.network.messages import Answer
+from penstock.network.session import Session
+from penstock.network.told_tables import TableChange
+from penstock.network.wire import Packet
+
+_PARTS = 20
+_FOR_MUTANTS = 80
+
+
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_at_rest_everything_is_where_it_belongs(part):
+    """Random trees, clients and faults: deliveries equal naive matching, tables those of a fresh network."""
+    for seed in range(part, NETWORKS, _PARTS):
+        found = judge(seed)
+        if found:
+            pytest.fail(f"seed {seed}: " + "\n".join(found[:10]) + "\n" + replay(seed)[-20_000:])
+
+
+def test_the_oracle_is_naive_matching():
+    """The predicates of the scenarios say what the naive engine says of the same filters, for every event there is."""
+    dice = random.Random(7)
+    filters = [scenario.draw_filter(dice, wide=n % 2 == 0) for n in range(120)]
+    rows = Rows.of([(n, "", f.text, FOREVER) for n, f in enumerate(filters)])
+    plan, errors = compile_plan(rows, scenario.SCHEMA)
+    assert not errors
+    events = scenario.universe()
+    batch = event_batch(events, scenario.SCHEMA)
+    expected = Matcher(plan, engine="naive").match_batch(batch).to_pylist()
+    assert expected == [[n for n, f in enumerate(filters) if f.matches(e)] for e in events]
+    assert all(region(f.text, scenario.SCHEMA) is not None for f in filters)
+
+
+def test_a_seed_is_the_same_run_again():
+    """A failing seed can be replayed: the same steps in the same order, byte for byte."""
+    assert replay(11) == replay(11)
+
+
+# --- mistakes --------------------------------------------------------------------------------------
+
+
+def no_repeats(patch):
+    """A forgotten resend: what got lost is never sent again."""
+    patch.setattr(Session, "_repeats", lambda self, now: ())
+
+
+def break_before_make(patch):
+    """An unsubscription goes before the subscriptions that it uncovers."""
+    tell = routing.RoutingTables._tell
+
+    def wrong(self, link, table, change):
+        tell(self, link, table, TableChange({}, change.left))
+        tell(self, link, table, TableChange(change.entered))
+
+    patch.setattr(routing.RoutingTables, "_tell", wrong)
+
+
+def settled_too_early(patch):
+    """A neighbour's message is settled before the others have settled what follows from it."""
+
+    def wrong(self, link, number):
+        link.settle_due = max(link.settle_due, number)
+
+    patch.setattr(Broker, "_settle", wrong)
+
+
+def lost_ones_ignored(patch):
+    """Subscriptions are acknowledged although a broker that could publish for them is lost."""
+    finish = Broker._finish
+
+    def wrong(self):
+        ready, self._settled_requests = self._settled_requests, []
+        for request in ready:
+            self._put(Answer(request))
+        finish(self)
+
+    patch.setattr(Broker, "_finish", wrong)
+
+
+def answered_too_early(patch):
+    """A broker answers for events before those have that it passed them on to."""
+    send_to = event_passing.EventPassing._send_to
+
+    def wrong(self, link, flight, *given):
+        if flight.upstream is None:
+            send_to(self, link, flight, *given)
+        else:
+            send_to(self, link, event_passing.Flight(None, -1, set(), 1), *given)
+
+    answered = event_passing.EventPassing._answered
+
+    def quiet(self, flight):
+        if flight.number >= 0:
+            answered(self, flight)
+
+    patch.setattr(event_passing.EventPassing, "_send_to", wrong)
+    patch.setattr(event_passing.EventPassing, "_answered", quiet)
+
+
+def missed_forgotten(patch):
+    """Events aren't kept for brokers behind a link that went down."""
+
+    def wrong(self, link):
+        flights, link.flights = link.flights, {}
+        for flight, _ in flights.values():
+            self._answered(flight)
+
+    patch.setattr(event_passing.EventPassing, "fail", wrong)
+
+
+def in_reach_too_early(patch):
+    """A neighbour counts as in reach as soon as it has said its names."""
+    reach_link = Broker._reach_link
+
+    def wrong(self, link):
+        link.goal = 0
+        reach_link(self, link)
+
+    patch.setattr(Broker, "_reach_link", wrong)
+
+
+def old_frames_believed(patch):
+    """Frames of an earlier session count."""
+    packet = Session._packet
+
+    def wrong(self, frame, now):
+        if self._yours is not None and not self.is_closed:
+            frame = Packet(self._yours, self._mine, frame.first, frame.ack, frame.messages)
+        return packet(self, frame, now)
+
+    patch.setattr(Session, "_packet", wrong)
+
+
+def outbox_lost(patch):
+    """What the outbox held is forgotten by a crash."""
+    patch.setattr(event_passing.EventPassing, "restore", lambda self, kept, joined: None)
+
+
+MUTANTS = [
+    no_repeats,
+    break_before_make,
+    settled_too_early,
+    lost_ones_ignored,
+    answered_too_early,
+    missed_forgotten,
+    in_reach_too_early,
+    old_frames_believed,
+    outbox_lost,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_mistake_is_noticed(mutant, monkeypatch):
+    """Each of these mistakes makes one of the first seeds fail."""
+    mutant(monkeypatch)
+    for seed in range(_FOR_MUTANTS):
+        with contextlib.suppress(AssertionError):
+            if not judge(seed, tables=False):
+                continue
+        return
+    pytest.fail(f"{mutant.__name__} was noticed by none of {_FOR_MUTANTS} seeds")
