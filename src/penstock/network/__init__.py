@@ -1,0 +1,1 @@
+"""The network: brokers that route by content, the links between them, and payloads that are sent once."""
