@@ -144,7 +144,7 @@ class World:
                 else:
                     self._asked(to, name, id_)
             case PayloadAnswer(id=id_, content=content) if node is not None:
-                self._do(to, node.answered(id_, content, self.now))
+                self._do(to, node.answered(name, id_, content, self.now))
         return True
 
     def _asked(self, name: str, who: str, id_: bytes) -> None:

@@ -106,10 +106,13 @@ def test_who_lacks_a_payload_asks_the_source_and_then_the_publisher():
     assert second.outgoing(arrived, ["third"], True, "e", 0.0) == [
         AskPayload("elsewhere", header.id)
     ]
-    assert second.answered(header.id, None, 1.0) == [AskPayload("first", header.id)]
+    assert second.answered("elsewhere", header.id, None, 1.0) == [AskPayload("first", header.id)]
+    assert second.answered("elsewhere", header.id, None, 1.0) == [], (
+        "late, and not who is asked now"
+    )
     (answer,) = first.asked("second", header.id)
     assert isinstance(answer, PayloadAnswer)
-    forward, deliver = second.answered(header.id, answer.content, 2.0)
+    forward, deliver = second.answered("first", header.id, answer.content, 2.0)
     assert isinstance(forward, ForwardEvent)
     assert isinstance(deliver, DeliverEvent)
     assert forward.event.is_whole
@@ -142,7 +145,7 @@ def test_a_content_that_is_not_what_its_id_says_is_not_kept():
     assert not outputs
     assert not arrived.contents
     assert second.outgoing(arrived, [], True, "e", 0.0) == [AskPayload("first", header.id)]
-    assert isinstance(second.answered(header.id, b"forged", 0.0)[0], PayloadMissed)
+    assert isinstance(second.answered("first", header.id, b"forged", 0.0)[0], PayloadMissed)
 
 
 def test_an_acknowledgement_names_what_came_and_lets_it_be_left_out():

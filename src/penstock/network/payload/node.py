@@ -5,7 +5,7 @@
     incoming(link, carried)                        acknowledge what came, on the same link
     outgoing(carried, links, to_clients, token)    forward on links, whole or without payloads; deliver; ask
     understood(link, ids)                          a neighbour's acknowledgement
-    asked(who, id), answered(id, content)          payloads asked for and given, by the names of nodes
+    asked(who, id), answered(who, id, content)     payloads asked for and given, by the names of nodes
     link_up, link_down, tick
 
 The node decides nothing about routing: the broker matches the body of an event, says where it goes, and this node says
@@ -214,12 +214,15 @@ class PayloadNode:
         """A node asks for a payload."""
         return [PayloadAnswer(who, id_, self.repository.get(id_))]
 
-    def answered(self, id_: PayloadId, content: bytes | None, now: float) -> list[PayloadOutput]:
-        """A node has answered; None: it hasn't it, and the next one is asked."""
+    def answered(
+        self, who: str, id_: PayloadId, content: bytes | None, now: float
+    ) -> list[PayloadOutput]:
+        """A node has answered; None: it hasn't it, and the next one is asked, unless it was asked meanwhile."""
         if id_ not in self._asking:
             return []
         if content is None or payload_id(content) != id_:
-            return self._ask_next(id_, now, has_denied=True)
+            is_next = who == self._asking.asked_now(id_)
+            return self._ask_next(id_, now, has_denied=True) if is_next else []
         self._asking.end(id_)
         self.repository.put(id_, content)
         self._waiting.fill({id_: content})

@@ -111,6 +111,10 @@ class Asking:
         """For whose event a payload is asked for."""
         return self._asked[id_].publisher
 
+    def asked_now(self, id_: PayloadId) -> str:
+        """Who is asked at the moment: what others answer late says nothing of it."""
+        return self._asked[id_].now
+
     def next(self, id_: PayloadId, now: float, has_denied: bool) -> str | None:
         """Who is asked after somebody who hasn't it, or doesn't answer; None if all were asked."""
         asking = self._asked[id_]
