@@ -1,0 +1,1 @@
+"""Networks of brokers: what crosses their links, beside the papers' figures."""
