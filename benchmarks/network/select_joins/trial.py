@@ -12,6 +12,7 @@ Besides: traffic over the links of the underlying network; traffic if subscriber
 zones; traffic in a content-addressable network of the same zones, where a message goes to all zones of its region.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -203,5 +204,5 @@ def try_network(
 def times_ours(found: Sequence[TrafficTrial], trial: TrafficTrial, name: str, ours: str) -> float:
     """How many times as much a scheme has as ours at the same place."""
     best = next((t for t in found if t.at == trial.at and t.scheme == ours), None)
-    mine = float(getattr(trial, name))
-    return mine / float(getattr(best, name)) if best and getattr(best, name) else 0.0
+    mine, its = float(getattr(trial, name)), float(getattr(best, name, 0.0))
+    return mine / its if its else math.inf if mine else 1.0
