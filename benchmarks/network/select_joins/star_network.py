@@ -70,7 +70,8 @@ class StarTrial:
 class StarNetwork:
     """A tree of nodes, made when the first message comes to them."""
 
-    def __init__(self, parent: Int64s, depth: Int64s, limits: PayloadLimits) -> None:
+    def __init__(self, parent: Int64s, depth: Int64s, limits: PayloadLimits, is_star: bool) -> None:
+        self._is_star = is_star
         self._parent, self._depth = parent.tolist(), depth.tolist()
         self._limits = limits
         self._nodes: dict[int, PayloadNode] = {}
@@ -109,7 +110,7 @@ class StarNetwork:
                 event, outputs = node.incoming(str(self._parent[number]), event, 0.0)
                 for output in outputs:
                     assert isinstance(output, PayloadsUnderstood)
-                    self.bytes += ID * len(output.ids)
+                    self.bytes += ID * len(output.ids) if self._is_star else 0
                     self.node(self._parent[number]).understood(str(number), output.ids)
             links = [str(other) for other in kids.get(number, ())]
             pending = [
@@ -202,7 +203,7 @@ def try_star_network(
         directory_bytes=512_000 if is_star else 0, repository_bytes=(entries or 0) * payload
     )
     tree = placement.tree
-    network = StarNetwork(tree.parent, tree.depth, limits)
+    network = StarNetwork(tree.parent, tree.depth, limits, is_star)
     payloads = _Payloads(payload, network.node(0))
     warm, counted = events
     before = _totals(network)
