@@ -29,7 +29,7 @@ import numpy as np
 
 from penstock.base.errors import SchemaError
 from penstock.joins.axes import Axis
-from penstock.joins.catalog import Catalog
+from penstock.joins.catalog import PAYLOAD, Catalog
 from penstock.joins.messages import (
     ADDED,
     BASE,
@@ -259,6 +259,22 @@ def _plain(message: Message, catalog: Catalog) -> RoutedMessage:
     return {"form": code, "table": table, **named}
 
 
+def payload_attributes(event: RoutedMessage, catalog: Catalog) -> list[str]:
+    """What a publisher calls the payload of a message: the attributes that the catalogue declares as payload.
+
+    >>> from penstock.joins.catalog import Table
+    >>> catalog = Catalog.of({"A": Table({"k": "int", "x": "int", "body": "string"}, "k", payload="body")})
+    >>> told = {"form": 0, "table": "A.payload", "A.payload.k": 7, "A.payload.body": "long"}
+    >>> payload_attributes(told, catalog)
+    ['A.payload.body']
+    """
+    table = event.get("table", "")
+    if not table.endswith(PAYLOAD) or event["form"] % 2 != ADDED:
+        return []
+    its = catalog.tables[table]
+    return [column_name(table, name) for name in its.columns if name not in its.key]
+
+
 # --- into another -------------------------------------------------------------------------------
 
 
@@ -283,6 +299,7 @@ def read_routed(event: Mapping[str, Any], catalog: Catalog) -> Message:
     if kind == ADDED:
         return TupleAdded(name, {column: event.get(at) for column, at in names.items()})
     if form // 2 == DROPPED:
-        said = tuple(column for column, at in names.items() if at in event)
+        # Nothing joins on NULL, so what is NULL isn't said.
+        said = tuple(column for column, at in names.items() if event.get(at) is not None)
         return TuplesDropped(name, said, tuple(event[names[column]] for column in said))
     return TupleRemoved(name, tuple(event.get(names[column]) for column in table.key))

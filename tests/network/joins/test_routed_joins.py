@@ -2,8 +2,10 @@
 
 import random
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +26,7 @@ from tests.sizes import SEEDS
 from penstock import JoinView
 from penstock.covering.regions import Region
 from penstock.covering.routing_table import RoutingTable
+from penstock.joins.axes import Axis
 from penstock.joins.catalog import Catalog, Table
 from penstock.joins.messages import TupleAdded, TupleRemoved, TuplesDropped, ViewReset
 from penstock.joins.processor import Processor
@@ -36,6 +39,9 @@ from penstock.joins.routed_messages import (
     routed_schema,
 )
 from penstock.joins.selects import read_select
+from penstock.language.key_values import key_value
+from penstock.language.types import Kind, Scalar
+from penstock.language.values import Values
 from penstock.matching.single import key_reader
 
 
@@ -214,3 +220,46 @@ def test_an_addressed_message_reaches_its_subscription_alone():
     events = address_messages(told, 4, STOCKS)
     assert [filters.let_through(event) for event in events] == [{4}] * 4
     assert [read_routed(event, STOCKS) for event in events] == told
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    constants=st.lists(st.text("ab\0", max_size=3), max_size=6),
+    values=st.lists(st.text("ab\0", max_size=4), min_size=1, max_size=8),
+)
+def test_a_text_leaves_its_process_as_one_that_no_subscription_tells_apart(constants, values):
+    """Compared with any constant, what stands for a value compares as the value does."""
+    axis = Axis("t", Scalar(Kind.STRING))
+    for constant in constants:
+        axis.keep(Values(((constant.encode(), None),)))
+    at = axis.coordinates(pa.array(values)).tolist()
+    check_alike([c.encode() for c in constants], [v.encode() for v in values], axis, at)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    constants=st.lists(st.integers(-9, 9), max_size=6),
+    values=st.lists(st.integers(-9, 9), min_size=1, max_size=8),
+)
+def test_a_wide_decimal_does_so_too(constants, values):
+    """Its keys are sixteen bytes, and stay that."""
+    type_ = Scalar(Kind.DECIMAL, 30, 0)
+    axis = Axis("d", type_)
+
+    def key(number: int) -> bytes:
+        return (number + (1 << 127)).to_bytes(16, "big")
+
+    for constant in constants:
+        axis.keep(Values(((key(constant), None),)))
+    column = pa.array([Decimal(v) for v in values], pa.decimal128(30, 0))
+    at = axis.coordinates(column).tolist()
+    check_alike(list(map(key, constants)), list(map(key, values)), axis, at)
+    assert all(key_value(axis.key_of(one), type_) is not None for one in at)
+
+
+def check_alike(constants: Any, keys: Any, axis: Axis, at: Any) -> None:
+    for value, coordinate in zip(keys, at, strict=True):
+        stands_for = axis.key_of(coordinate)
+        for constant in constants:
+            assert (stands_for < constant) == (value < constant)
+            assert (stands_for == constant) == (value == constant)
