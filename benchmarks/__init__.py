@@ -5,6 +5,7 @@
     operators       how much each strategy evaluates, beside the operators paper
     covering        how small routing tables get, beside the MBD paper
     joins           every scheme of select-joins, beside their paper
+    network         what crosses the links of a network, by each scheme of select-joins
     views           views fed from other views, beside the Delta paper
     baselines       what only benchmarks compare with: other schemes, orders and diagrams of the papers
     benchmark       what a benchmark is: experiments, their figures, tables and plots, and the files these become

@@ -85,10 +85,10 @@ def group() -> None:
     python -m benchmarks spark --workload ranges
     python -m benchmarks operators --experiment length
     python -m benchmarks covering --experiment tables
-    python -m benchmarks network --experiment broker
     python -m benchmarks joins --experiment subscriptions
     python -m benchmarks pipeline --experiment throughput
     python -m benchmarks service --experiment latency
+    python -m benchmarks network --experiment broker
     """
 
 
@@ -237,28 +237,6 @@ def covering(experiment: Experiments = None, out: Out = None, as_json: AsJson = 
     python -m benchmarks covering --experiment thresholds --out results
     """
     from benchmarks.covering.benchmark import BENCHMARK
-
-    _run(BENCHMARK, _chosen(experiment, BENCHMARK), None, out, as_json)
-
-
-@app.command()
-@report_errors()
-def network(experiment: Experiments = None, out: Out = None, as_json: AsJson = False) -> None:
-    """Route by content through brokers: how fast one is, and what covering and merging save.
-
-    Events a second and the time of a subscription in a broker with 100,000
-    entries (broker); subscription messages, table sizes, events in vain and
-    bytes in a tree of brokers with 200,000 subscriptions, for flooding,
-    covering, merging and imperfect merging, with advertisements and without
-    (covering); what a hop over Zenoh adds, each broker a process (hop). Many
-    minutes in all.
-
-    Examples:
-    python -m benchmarks network --experiment broker
-    python -m benchmarks network -x covering --out results
-    python -m benchmarks network -x hop
-    """
-    from benchmarks.network.benchmark import BENCHMARK
 
     _run(BENCHMARK, _chosen(experiment, BENCHMARK), None, out, as_json)
 
@@ -421,6 +399,53 @@ def service(
     sides = _among(_split(match) or settings.SERVICE_SIDES, settings.SERVICE_SIDES, "--match")
     sizes = [_size(text) for text in _split(readers)] or list(settings.SERVICE_READERS)
     _run(BENCHMARK, names, Work(sides, seconds, sizes), out, as_json)
+
+
+@app.command()
+@report_errors()
+def network(
+    experiment: Experiments = None,
+    subscriptions: Numbers = None,
+    events: Annotated[
+        str, typer.Option(metavar="NUMBER", help="Events for each figure; many get fewer.")
+    ] = str(settings.NETWORK_EVENTS),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small network, few subscriptions and events.")
+    ] = False,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Route by content through brokers, and send the messages of select-joins through a network, beside the papers.
+
+    Events a second and the time of a subscription in a broker with 100,000
+    entries (broker); subscription messages, table sizes, events in vain and
+    bytes in a tree of brokers with 200,000 subscriptions, for flooding,
+    covering, merging and imperfect merging, with advertisements and without
+    (covering); what a hop over Zenoh adds, each broker a process (hop). Many
+    minutes each.
+
+    1,000 overlay nodes in an Internet of 20,000. What crosses links, by each
+    scheme: by the number of subscriptions (joins-subscriptions), the size of
+    the database (joins-database), the join's output rate (joins-rate), the
+    payload (joins-payload), the overlap of ranges (joins-overlap); stocks and
+    reviews (joins-stocks); payloads that are sent once (joins-repository);
+    joins of several tables (joins-multiway, joins-star).
+    100K subscriptions, unless said otherwise. Needs: pip install 'penstock\\[bench]'.
+
+    Examples:
+    python -m benchmarks network --experiment broker
+    python -m benchmarks network -x joins-subscriptions -n 100K,300K,500K --out results
+    python -m benchmarks network -x joins-subscriptions --quick
+    """
+    from benchmarks.network.benchmark import BENCHMARK
+    from benchmarks.network.select_joins.experiments import JoinsWork
+
+    names = _chosen(experiment, BENCHMARK)
+    sizes = [_size(text) for text in _split(subscriptions)] or [settings.JOIN_SUBSCRIPTIONS]
+    work = JoinsWork(sizes, _size(events))
+    if quick:
+        work = JoinsWork([2_000], 64, nodes=500, overlay=60)
+    _run(BENCHMARK, names, work, out, as_json)
 
 
 @app.command()

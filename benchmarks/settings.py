@@ -31,3 +31,5 @@ PIPELINE_DOCUMENTS = 200  # in a micro-batch
 SERVICE_SIDES = ("live", "spark")
 SERVICE_SECONDS = 10.0  # of publishing
 SERVICE_READERS = (1_000, 10_000)  # connected at once
+
+NETWORK_EVENTS = 1_000  # the paper has 59,000

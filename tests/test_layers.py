@@ -47,7 +47,10 @@ DOORS = [
 """Where users come in: the public API, the command line, operators that pipelines name by their path, and the process
 that `penstock serve` starts for Spark."""
 
-WAITING: dict[str, str] = {}
+WAITING = {
+    "penstock.joins.routed_filters": "a broker's clients subscribe to select-joins with these",
+    "penstock.network.payload.node": "brokers keep one for the payloads of events",
+}
 """Modules that no user reaches yet, and the part that is going to: what they import is reached through them."""
 
 SAME_IN_TWO_ROOMS = {

@@ -1,1 +1,1 @@
-"""The network's experiments, and the simulator that runs its brokers."""
+"""Networks of brokers: what crosses their links, beside the papers' figures; and the simulator that runs them."""

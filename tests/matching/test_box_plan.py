@@ -90,7 +90,9 @@ BOUNDS = st.tuples(st.none() | KEYS, st.none() | KEYS)
 
 @settings(max_examples=200, deadline=None)
 @given(
-    boxes=st.lists(st.tuples(st.lists(BOUNDS, max_size=3), st.booleans(), st.booleans()), max_size=4)
+    boxes=st.lists(
+        st.tuples(st.lists(BOUNDS, max_size=3), st.booleans(), st.booleans()), max_size=4
+    )
 )
 def test_membership_of_events(boxes):
     """An event matches a region if its keys lie in one of the boxes, by the algebra of values itself."""
@@ -106,7 +108,9 @@ def test_membership_of_events(boxes):
     found = of_boxes(made)
     keys = [None, *range(-4, 10)]
     events = [{"a": a, "b": b} for a in keys for b in (None, 0, 5)]
-    batch = pa.RecordBatch.from_pylist(events, pa.schema({"a": pa.int32(), "b": pa.int64()}.items()))
+    batch = pa.RecordBatch.from_pylist(
+        events, pa.schema({"a": pa.int32(), "b": pa.int64()}.items())
+    )
     expected = [
         [1] if any(all(v.contains(e[p[0]]) for p, v in box) for box in found.boxes) else []
         for e in events

@@ -12,6 +12,7 @@ has `moved`: ranges must be asked for again, too.
 
 Labels depend on the order in which constants came. What leaves the process has *ranks* instead, which depend only on
 which constants there are: constant n, counted from 0, is 2n, and what lies above it, below the next one, is 2n + 1.
+What other processes are to test has *keys* (`key_of`): they depend on nothing but the value.
 
 NULL is below every value and in no range that has a condition; a subscription without one has the range [NULL,
 HIGHEST]. NOWHERE and BEYOND stand for "no tuple on this side". The three lowest integers of 64 bits, and the two
@@ -19,6 +20,7 @@ highest, are the same coordinate. Conditions that separate them are no ranges (`
 """
 
 import itertools
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +30,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import Int64s
 from penstock.base.errors import SchemaError
+from penstock.base.labels import LOWEST as LOWEST_LABEL
 from penstock.base.labels import Key, Labels, NoRoomError
 from penstock.joins.catalog import Table
 from penstock.language.types import Scalar, Type
@@ -44,6 +47,7 @@ CoordinateRange = tuple[int, int]
 """From the first coordinate to the last, both included."""
 
 ANYTHING: CoordinateRange = (NULL, HIGHEST)
+_WIDE = 16  # bytes of the key of a wide decimal
 
 
 def has_coordinates(values: Values) -> bool:
@@ -118,6 +122,33 @@ class Axis:
         is_constant[at >= 0] = labels[at[at >= 0]] == coordinates[at >= 0]
         is_value = (coordinates > LOWEST) & (coordinates < HIGHEST)
         return np.where(is_value, 2 * at + ~is_constant, coordinates)
+
+    def key_of(self, coordinate: int) -> Key | None:
+        """A key that this coordinate stands for; None for NULL, and for no tuple at all.
+
+        Of several keys that no subscription tells apart it is the least, whatever tuple the coordinate comes from.
+
+        >>> from penstock.language.types import Kind
+        >>> name = Axis("name", Scalar(Kind.STRING))
+        >>> b, _ = name.range(Values(((b"b", None),)))
+        >>> [name.key_of(at) for at in (NULL, LOWEST_LABEL, b, int(name.coordinates(pa.array(["c"]))[0]))]
+        [None, b'', b'b', b'b\\x00']
+        """
+        if not LOWEST <= coordinate <= HIGHEST:
+            return None
+        if self._labels is None:
+            return coordinate
+        if coordinate <= LOWEST_LABEL:
+            return bytes(_WIDE) if self._type.is_wide else b""
+        labels = self._labels.all()
+        at = bisect_right(labels, coordinate) - 1
+        constant = self._labels.key_of(labels[at])
+        assert isinstance(constant, bytes)
+        if labels[at] == coordinate:
+            return constant
+        if self._type.is_wide:
+            return (int.from_bytes(constant, "big") + 1).to_bytes(_WIDE, "big")
+        return constant + b"\0"
 
     def range(self, values: Values) -> CoordinateRange:
         """The coordinates of one interval of keys. New constants get coordinates of their own."""

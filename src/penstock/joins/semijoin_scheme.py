@@ -25,6 +25,17 @@ _Ranges = dict[
 ]  # by table and attribute; one row for all, or one for each
 
 
+def form_of_semijoin(
+    decomposition: Decomposition, base: str, edge: JoinEdge | None, join: SelectJoin
+) -> Form:
+    """The form of the semijoin of a select-join with this base table and edge."""
+    attributes = {side.table: decomposition.attribute(side) for side in join.sides}
+    form = Form(base, edge, attributes[base])
+    if form.filtering is None:
+        return form
+    return replace(form, filter_attribute=attributes[form.filtering])
+
+
 class SemijoinScheme:
     """The groups of semijoins of all subscriptions, which are numbers here."""
 
@@ -85,12 +96,7 @@ class SemijoinScheme:
                 residuals.release(condition.residual)
 
     def _form(self, base: str, edge: JoinEdge | None, join: SelectJoin) -> Form:
-        """The form of the semijoin of a select-join with this base table and edge."""
-        attributes = {side.table: self.decomposition.attribute(side) for side in join.sides}
-        form = Form(base, edge, attributes[base])
-        if form.filtering is None:
-            return form
-        return replace(form, filter_attribute=attributes[form.filtering])
+        return form_of_semijoin(self.decomposition, base, edge, join)
 
     def _grouping_ranges(self, sides: dict[str, list[Side]]) -> _Ranges:
         """The ranges by which subscriptions that are alike are grouped."""

@@ -3,6 +3,7 @@
 broker          the state machine: message and time in, messages out;  messages: what goes in and comes out
 links           how frames get from one to another: Zenoh, NATS, within a process
 host            runs a broker: threads, disk, clients;  host_store, client_desk, mail_delivery: its parts
+payload         bulky attributes that cross each link once (CN*)
 network_client  a client of a broker: subscribes, advertises, publishes, reads
 """
 

@@ -1,0 +1,271 @@
+"""The same messages through nodes of CN* (joins §6.2): `penstock.network.payload` itself runs at every node.
+
+A message has a body (its description, and of each tuple what isn't payload), and a payload for each tuple. Bytes
+between nodes: body, 20 for each payload's header (its id, and its source), the payloads that aren't left out;
+acknowledgements, 16 for an id; questions and answers, for every node between the one that lacks a payload and the one
+that has it, as brokers pass them on along the tree. The server holds all payloads: they are in its database.
+
+Of a tuple that has just come the payload is *new*: it has to cross each link once whatever anybody does. The others are
+sent *again*, for another tuple that they join with: that is what CN* is to save.
+
+*Hop latency* is the hops of a message to a subscription, and twice the way to the source wherever a payload had to be
+asked for, or was waited for above (figure 12).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.baselines.joins.results import ResultSender
+from benchmarks.baselines.joins.schemes import SchemeProcessor
+from benchmarks.baselines.joins.traffic import content_bytes, description_bytes
+from benchmarks.joins.published import TITLES
+from benchmarks.joins.workload import Workload
+from benchmarks.network.select_joins.trial import Placement
+from penstock.base.arrays import Int64s
+from penstock.joins.messages import ADDED, BASE, SELECTED
+from penstock.joins.notifications import Notifications, Part
+from penstock.joins.table_state import TableState
+from penstock.network.payload.carried import CarriedEvent, PayloadHeader, payload_id
+from penstock.network.payload.exchange import (
+    AskPayload,
+    DeliverEvent,
+    ForwardEvent,
+    PayloadAnswer,
+    PayloadsUnderstood,
+)
+from penstock.network.payload.node import PayloadLimits, PayloadNode
+
+HEADER, ID = 20, 16  # bytes
+_SERVER = "0"
+_AT_ONCE = 16  # events
+
+
+@dataclass(frozen=True, slots=True)
+class StarTrial:
+    """What one scheme did, per event, with nodes of CN*, whose repositories have room for some `entries`, or plain."""
+
+    scheme: str
+    is_star: bool
+    entries: int
+    subscriptions: int
+    events: int
+    traffic: float  # bytes between overlay nodes
+    stress: float  # bytes that leave the server
+    latency: float  # hops
+    again: float  # bytes of payloads that aren't new
+    asked: float  # payloads
+    tuples_of_r: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def title(self) -> str:
+        return f"{TITLES[self.scheme]}{', CN*' if self.is_star else ''}"
+
+
+class StarNetwork:
+    """A tree of nodes, made when the first message comes to them."""
+
+    def __init__(self, parent: Int64s, depth: Int64s, limits: PayloadLimits, is_star: bool) -> None:
+        self._is_star = is_star
+        self._parent, self._depth = parent.tolist(), depth.tolist()
+        self._limits = limits
+        self._nodes: dict[int, PayloadNode] = {}
+        self._children: dict[int, list[int]] = {}
+        for node, above in enumerate(self._parent):
+            if above >= 0:
+                self._children.setdefault(above, []).append(node)
+        self.bytes = self.stress = self.again = 0
+        self._new: frozenset[bytes] = frozenset()
+        self.latency = 0.0
+        self.readers = 0
+
+    def node(self, number: int) -> PayloadNode:
+        if number not in self._nodes:
+            made = self._nodes[number] = PayloadNode(str(number), self._limits)
+            for other in self._children.get(number, ()):
+                made.link_up(str(other))
+            if self._parent[number] >= 0:
+                made.link_up(str(self._parent[number]))
+        return self._nodes[number]
+
+    def total(self, name: str) -> int:
+        return sum(getattr(node.counts, name) for node in self._nodes.values())
+
+    def send(
+        self, carried: CarriedEvent, body: int, clients: dict[int, int], new: Iterable[bytes] = ()
+    ) -> None:
+        """A message of so many bytes without payloads, for clients at these nodes: how many there are."""
+        kids = self._ways(clients)
+        self._new = frozenset(new)
+        ahead = [(0, carried, 0)]
+        while ahead:
+            number, event, hops = ahead.pop()
+            node = self.node(number)
+            if number:
+                event, outputs = node.incoming(str(self._parent[number]), event, 0.0)
+                for output in outputs:
+                    assert isinstance(output, PayloadsUnderstood)
+                    self.bytes += ID * len(output.ids) if self._is_star else 0
+                    self.node(self._parent[number]).understood(str(number), output.ids)
+            links = [str(other) for other in kids.get(number, ())]
+            pending = [
+                (output, hops)
+                for output in node.outgoing(event, links, number in clients, None, 0.0)
+            ]
+            while pending:
+                output, so_far = pending.pop(0)
+                match output:
+                    case ForwardEvent(link, sent):
+                        size = body + HEADER * len(sent.headers) + self._contents(sent)
+                        self.bytes += size
+                        self.stress += size if number == 0 else 0
+                        ahead.append((int(link), sent, so_far + 1))
+                    case DeliverEvent():
+                        self.latency += so_far * clients[number]
+                        self.readers += clients[number]
+                    case AskPayload(to=to, id=id_):
+                        way = self._depth[number] - self._depth[int(to)]
+                        (answer,) = self.node(int(to)).asked(str(number), id_)
+                        assert isinstance(answer, PayloadAnswer)
+                        size = way * (HEADER + len(answer.content or b""))
+                        self.bytes += way * HEADER + size
+                        self.again += way * len(answer.content or b"")
+                        self.stress += size // way if to == _SERVER else 0
+                        more = node.answered(to, id_, answer.content, 0.0)
+                        pending += [(one, so_far + 2 * way) for one in more]
+                    case _:
+                        raise AssertionError(output)
+
+    def _contents(self, event: CarriedEvent) -> int:
+        """The bytes of payloads that are there."""
+        for id_, content in event.contents.items():
+            self.again += 0 if id_ in self._new else len(content)
+        return sum(map(len, event.contents.values()))
+
+    def _ways(self, clients: dict[int, int]) -> dict[int, list[int]]:
+        """To which children each node sends a message."""
+        kids: dict[int, list[int]] = {}
+        seen = {0}
+        for node in clients:
+            while node not in seen:
+                seen.add(node)
+                above = self._parent[node]
+                kids.setdefault(above, []).append(node)
+                node = above
+        return kids
+
+
+class _Payloads:
+    """The payloads of tuples: different ones, as those of a real database are."""
+
+    def __init__(self, size: int, server: PayloadNode) -> None:
+        self._size, self._server = size, server
+        self._known: dict[tuple[str, Any], tuple[PayloadHeader, bytes]] = {}
+
+    def of(self, state: TableState, place: int) -> tuple[PayloadHeader, bytes]:
+        row = state.rows[place]
+        assert row is not None
+        name = state.name, state.key_of(row)
+        if name not in self._known:
+            content = repr(name).encode().ljust(self._size, b"x")
+            header = PayloadHeader(("p",), payload_id(content), _SERVER, _SERVER)
+            self._known[name] = header, content
+            self._server.repository.hold(header.id, content)
+        return self._known[name]
+
+    def new_in(
+        self, part: Part, at: int, known: Sequence[tuple[PayloadHeader, bytes]]
+    ) -> list[bytes]:
+        """The payload of the tuple that comes: of a message about tuples that join with it, none."""
+        if isinstance(part.sender, ResultSender):
+            return [known[0][0].id]
+        return [h.id for h, _ in known] if part.messages.form[at] in (BASE, SELECTED) else []
+
+
+def try_star_network(
+    workload: Workload,
+    scheme: str,
+    events: tuple[int, int],
+    payload: int,
+    placement: Placement,
+    entries: int | None,
+) -> StarTrial:
+    """Send the messages of some events; only those after the first few are counted. `entries` None: plain nodes."""
+    processor = SchemeProcessor(workload.catalog, workload.joins, scheme)
+    processor.restore(workload.content)
+    is_star = entries is not None
+    limits = PayloadLimits(
+        directory_bytes=512_000 if is_star else 0, repository_bytes=(entries or 0) * payload
+    )
+    tree = placement.tree
+    network = StarNetwork(tree.parent, tree.depth, limits, is_star)
+    payloads = _Payloads(payload, network.node(0))
+    warm, counted = events
+    before = _totals(network)
+    for batch in workload.batches(0, warm + counted, _AT_ONCE):
+        _send_all(processor.process([batch]), network, payloads, placement, payload, is_star)
+        warm -= len(batch) // 2
+        if warm == 0:
+            before = _totals(network)
+    sums = [now - then for now, then in zip(_totals(network), before, strict=True)]
+    traffic, stress, again, asked = (total / counted for total in sums[:4])
+    latency = sums[4] / max(1.0, sums[5])
+    held = len(processor.tables["R"])
+    return StarTrial(
+        scheme, is_star, entries or 0, len(workload.joins), counted,
+        traffic, stress, latency, again, asked, held,
+    )  # fmt: skip
+
+
+def _totals(network: StarNetwork) -> list[float]:
+    return [
+        network.bytes,
+        network.stress,
+        network.again,
+        network.total("asked"),
+        network.latency,
+        network.readers,
+    ]
+
+
+def _send_all(
+    notified: Notifications,
+    network: StarNetwork,
+    payloads: _Payloads,
+    placement: Placement,
+    payload: int,
+    is_star: bool,
+) -> None:
+    for part, readers in zip(notified.parts, notified.readers(), strict=True):
+        nodes = placement.node_of[notified.ids[readers.numbers]]
+        states, places = _tuples(part)
+        sizes = description_bytes(part.messages) + content_bytes(part) - payload * len(states)
+        for at in np.flatnonzero(part.messages.kind == ADDED).tolist():
+            there, counts = np.unique(
+                nodes[readers.start[at] : readers.start[at + 1]], return_counts=True
+            )
+            clients = dict(zip(there.tolist(), counts.tolist(), strict=True))
+            known = [
+                payloads.of(state, int(place))
+                for state, place in zip(states, places[at], strict=True)
+            ]
+            event = CarriedEvent(
+                {}, tuple(header for header, _ in known), {h.id: c for h, c in known}
+            )
+            size = int(sizes[at])
+            if not is_star:
+                size -= HEADER * len(known)  # a plain network has no such headers
+            network.send(event, size, clients, payloads.new_in(part, at, known))
+
+
+def _tuples(part: Part) -> tuple[Sequence[TableState], Int64s]:
+    """The tables whose tuples are in each message, and where these stand."""
+    sender: Any = part.sender
+    if isinstance(sender, ResultSender):
+        return sender.group.states, part.messages.tuples
+    return [sender.base], part.messages.tuples[:, None]

@@ -1,0 +1,71 @@
+"""What CN* nodes say to each other about payloads, and what a node hands to the broker that it is part of.
+
+on a link              PayloadsUnderstood   "I understand CN*, and have got these"              joins §H
+to a node, by name     AskPayload           "do you have it?"                                   joins §5, §G line 10
+                       PayloadAnswer        the content, or none
+
+to the broker          ForwardEvent, DeliverEvent, PayloadMissed
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from penstock.network.payload.carried import CarriedEvent, PayloadId
+
+
+class PayloadsUnderstood(msgspec.Struct, frozen=True, tag=True):
+    """For the neighbour on a link: it may leave out these payloads there from now on."""
+
+    link: str
+    ids: tuple[PayloadId, ...]
+
+
+class AskPayload(msgspec.Struct, frozen=True, tag=True):
+    """For a node that may be several links away."""
+
+    to: str
+    id: PayloadId
+
+
+class PayloadAnswer(msgspec.Struct, frozen=True, tag=True):
+    """For the node that asked; None: it isn't here any longer."""
+
+    to: str
+    id: PayloadId
+    content: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardEvent:
+    """Send this event on a link. `token` is what the broker gave with it."""
+
+    link: str
+    event: CarriedEvent
+    token: Any
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverEvent:
+    """Deliver this event, which is whole, to clients here."""
+
+    event: CarriedEvent
+    token: Any
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadMissed:
+    """An event couldn't be sent on a link (None: to clients here), as nobody has its payload any longer.
+
+    Its publisher has it: an event that isn't accounted for is published again, whole.
+    """
+
+    link: str | None
+    event: CarriedEvent
+    token: Any
+
+
+PayloadOutput = (
+    PayloadsUnderstood | AskPayload | PayloadAnswer | ForwardEvent | DeliverEvent | PayloadMissed
+)

@@ -1,0 +1,336 @@
+"""CN* at one node of the network: payloads that are sent over each link once (joins §5, algorithm 1 in §G, §H).
+
+    a broker calls                                 and does what it is told
+    publish(event, payloads)                       an event of a client here
+    incoming(link, carried)                        acknowledge what came, on the same link
+    outgoing(carried, links, to_clients, token)    forward on links, whole or without payloads; deliver; ask
+    understood(link, ids)                          a neighbour's acknowledgement
+    asked(who, id), answered(who, id, content)     payloads asked for and given, by the names of nodes
+    link_up, link_down, tick
+
+The node decides nothing about routing: the broker matches the body of an event, says where it goes, and this node says
+in which shape. It is a pure state machine, and all its state is soft: directory and repository may be lost at any time
+(`forget`), or be small. The worst that follows is that a payload is sent or asked for again.
+
+A plain node, one without CN*, passes `CarriedEvent`s on as they came, and ignores `PayloadsUnderstood`. As it never
+acknowledges anything, what it gets is always whole. Brokers of both kinds route `AskPayload` and `PayloadAnswer` to the
+broker that they name, by what they know of who is behind which link.
+
+Why everybody gets everything: a payload is left out on a link only after the neighbour has acknowledged it there in the
+same session, so the neighbour has a node like this; which asks the source, then the publisher, for what it hasn't; and
+the publisher holds it until the event is accounted for everywhere (`publish`, `published`).
+
+Where filters test an attribute that some publisher calls payload, the broker has to match the whole event: `content_of`
+says what is here, and `outgoing` to clients asks for the rest. Publishers should call payload what nobody tests.
+
+joins §G leaves open what happens to later events while a payload is asked for: here they wait behind it, link by link,
+so that a link stays a FIFO.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.network.payload.carried import CarriedEvent, PayloadId, carry_event, payload_id
+from penstock.network.payload.directory import PayloadDirectory
+from penstock.network.payload.exchange import (
+    AskPayload,
+    DeliverEvent,
+    ForwardEvent,
+    PayloadAnswer,
+    PayloadMissed,
+    PayloadOutput,
+    PayloadsUnderstood,
+)
+from penstock.network.payload.repository import PayloadRepository
+from penstock.network.payload.waiting import Asking, Destination, WaitingEvent, WaitingEvents
+
+_TRIES = 3  # times the publisher is asked
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadLimits:
+    """How much a node remembers, and how long it waits for an answer."""
+
+    directory_bytes: int = 512 * 1024
+    repository_bytes: int = 64 * 1024 * 1024
+    patience: float = 2.0
+
+
+@dataclass(slots=True)
+class PayloadCounts:
+    """What a status page shows: payloads on links."""
+
+    whole: int = 0
+    left_out: int = 0
+    asked: int = 0
+    missed: int = 0
+
+
+@dataclass(slots=True)
+class _Use:
+    """Where a payload came from, and whether clients here wanted it."""
+
+    origin: str | None = None
+    is_wanted: bool = False
+
+
+class PayloadNode:
+    """See the module.
+
+    >>> first, second = PayloadNode("first"), PayloadNode("second")
+    >>> first.link_up("east"), second.link_up("west")
+    (None, None)
+    >>> event = first.publish({"symbol": "GOOG", "logo": "…"}, [["logo"]])
+    >>> (sent,) = first.outgoing(event, ["east"], False, "e1", now=0.0)
+    >>> sent.event.is_whole
+    True
+    >>> arrived, (acknowledgement,) = second.incoming("west", sent.event, now=0.0)
+    >>> first.understood("east", acknowledgement.ids)
+    >>> (again,) = first.outgoing(event, ["east"], False, "e2", now=1.0)
+    >>> again.event.is_whole, again.event.headers[0].source
+    (False, 'first')
+    >>> arrived, _ = second.incoming("west", again.event, now=1.0)
+    >>> (delivered,) = second.outgoing(arrived, [], True, "e2", now=1.0)
+    >>> delivered.event.whole_event()
+    {'symbol': 'GOOG', 'logo': '…'}
+    """
+
+    def __init__(self, name: str, limits: PayloadLimits | None = None) -> None:
+        limits = limits or PayloadLimits()
+        self.name = name
+        self.counts = PayloadCounts()
+        self.directory = PayloadDirectory(limits.directory_bytes)
+        self.repository = PayloadRepository(limits.repository_bytes, self._is_spread)
+        self._links: set[str] = set()
+        self._uses: dict[PayloadId, _Use] = {}
+        self._waiting = WaitingEvents()
+        self._asking = Asking(limits.patience)
+
+    def __len__(self) -> int:
+        """How many events wait for a payload, once for each destination."""
+        return len(self._waiting)
+
+    # --- links ---------------------------------------------------------------------------------
+
+    def link_up(self, link: str) -> None:
+        """A session with a neighbour begins: it is taken for a plain one until it acknowledges something."""
+        self._links.add(link)
+        self.directory.forget_link(link)
+
+    def link_down(self, link: str) -> None:
+        """A session has ended; what waited for it is gone, as everything that was sent on it may be."""
+        self._links.discard(link)
+        self.directory.forget_link(link)
+        self._waiting.forget(link)
+
+    def forget(self) -> None:
+        """Lose all soft state, as a crash does. Events that wait are the broker's to send again."""
+        self.directory.clear()
+        self.repository.clear()
+        self._uses.clear()
+        self._waiting.clear()
+        self._asking.clear()
+
+    # --- events --------------------------------------------------------------------------------
+
+    def publish(self, event: Mapping[str, Any], payloads: Sequence[Sequence[str]]) -> CarriedEvent:
+        """An event of a client here; its payloads are held until it is `published`.
+
+        The broker calls this again for the events of its outbox when it starts.
+        """
+        carried = carry_event(event, payloads, self.name)
+        for id_, content in carried.contents.items():
+            self.repository.hold(id_, content)
+        return carried
+
+    def published(self, carried: CarriedEvent) -> None:
+        """An event is accounted for everywhere: nobody asks for its payloads any longer."""
+        for id_ in carried.contents:
+            self.repository.release(id_)
+
+    def incoming(
+        self, link: str, carried: CarriedEvent, now: float
+    ) -> tuple[CarriedEvent, list[PayloadOutput]]:
+        """An event from a neighbour: keep its payloads, acknowledge them, and let go what waited for them.
+
+        The event that it gives is the one to match and to hand to `outgoing`: without contents that aren't what
+        their id says.
+        """
+        contents = {h.id: c for h in carried.headers if (c := _valid(h.id, carried)) is not None}
+        if len(contents) < len(carried.contents):
+            carried = carried.with_contents(contents, {})
+        if not contents:
+            return carried, []
+        for id_, content in contents.items():
+            self._use(id_).origin = link
+            self.repository.put(id_, content)
+            self._asking.end(id_)
+        self._waiting.fill(contents)
+        return carried, [PayloadsUnderstood(link, tuple(contents)), *self._release(now)]
+
+    def content_of(self, carried: CarriedEvent) -> CarriedEvent:
+        """The event with all payloads that are here."""
+        return carried.with_contents(self._contents(carried), {})
+
+    def outgoing(
+        self, carried: CarriedEvent, links: Iterable[str], to_clients: bool, token: Any, now: float
+    ) -> list[PayloadOutput]:
+        """Send an event on links, and to clients here if they are to get it; each in a shape that suits it.
+
+        What can't go yet, for want of a payload, goes as soon as that has come, with the same token.
+        """
+        contents: dict[PayloadId, bytes] | None = None
+        found: list[PayloadOutput] = []
+        destinations: list[Destination] = [*links]
+        if to_clients:
+            destinations.append(None)
+            for header in carried.headers:
+                self._use(header.id).is_wanted = True
+        for destination in destinations:
+            if contents is None:
+                contents = self._contents(carried)
+            waiting = WaitingEvent(destination, carried, token, contents)
+            if not self._waiting.has(destination):
+                sent = self._sent(waiting)
+                if sent is not None:
+                    found.append(sent)
+                    continue
+            waiting.contents = dict(contents)
+            self._waiting.put(waiting)
+            found += self._ask_for(waiting, now)
+        return found
+
+    # --- payloads ------------------------------------------------------------------------------
+
+    def understood(self, link: str, ids: Iterable[PayloadId]) -> None:
+        """A neighbour acknowledges payloads. In a session that is over it doesn't count."""
+        if link in self._links:
+            for id_ in ids:
+                self.directory.mark(id_, link)
+                self.repository.settle(id_)
+
+    def asked(self, who: str, id_: PayloadId) -> list[PayloadOutput]:
+        """A node asks for a payload."""
+        return [PayloadAnswer(who, id_, self.repository.get(id_))]
+
+    def answered(
+        self, who: str, id_: PayloadId, content: bytes | None, now: float
+    ) -> list[PayloadOutput]:
+        """A node has answered; None: it hasn't it, and the next one is asked, unless it was asked meanwhile."""
+        if id_ not in self._asking:
+            return []
+        if content is None or payload_id(content) != id_:
+            is_next = who == self._asking.asked_now(id_)
+            return self._ask_next(id_, now, has_denied=True) if is_next else []
+        self._asking.end(id_)
+        self.repository.put(id_, content)
+        self._waiting.fill({id_: content})
+        return self._release(now)
+
+    def tick(self, now: float) -> list[PayloadOutput]:
+        """Time has passed: who hasn't answered isn't waited for any longer."""
+        found: list[PayloadOutput] = []
+        for id_ in self._asking.overdue(now):
+            found += self._ask_next(id_, now, has_denied=False)
+        return found
+
+    def next_tick(self) -> float | None:
+        """When `tick` is wanted next."""
+        return self._asking.next_tick()
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _contents(self, carried: CarriedEvent) -> dict[PayloadId, bytes]:
+        """The payloads of an event that came with it, or are here."""
+        found = dict(carried.contents)
+        for header in carried.headers:
+            if header.id not in found:
+                content = self.repository.get(header.id)
+                if content is not None:
+                    found[header.id] = content
+        return found
+
+    def _lacking(self, waiting: WaitingEvent) -> set[PayloadId]:
+        """The payloads that an event needs for its destination, and hasn't."""
+        ids = {header.id for header in waiting.event.headers} - waiting.contents.keys()
+        link = waiting.destination
+        return ids if link is None else {id_ for id_ in ids if not self.directory.has(id_, link)}
+
+    def _sent(self, waiting: WaitingEvent) -> PayloadOutput | None:
+        """An event as it goes to its destination; None if it can't yet."""
+        if self._lacking(waiting):
+            return None
+        event, contents, link = waiting.event, waiting.contents, waiting.destination
+        if link is None:
+            return DeliverEvent(event.with_contents(contents, {}), waiting.token)
+        kept = {id_: c for id_, c in contents.items() if not self.directory.has(id_, link)}
+        here = {h.id: self.name for h in event.headers if self.repository.get(h.id) is not None}
+        self.counts.whole += len(kept)
+        self.counts.left_out += len(event.headers) - len(kept)
+        return ForwardEvent(link, event.with_contents(kept, here), waiting.token)
+
+    def _release(self, now: float) -> list[PayloadOutput]:
+        """What can go now, or never can, of what waits."""
+        found: list[PayloadOutput] = []
+        is_moving = True
+        while is_moving:
+            is_moving = False
+            for waiting in self._waiting.first_of_each():
+                sent = self._sent(waiting)
+                if sent is None and waiting.is_missed:
+                    sent = PayloadMissed(waiting.destination, waiting.event, waiting.token)
+                    self.counts.missed += 1
+                if sent is not None:
+                    found.append(sent)
+                    self._waiting.pop(waiting.destination)
+                    is_moving = True
+        for waiting in self._waiting.first_of_each():
+            found += self._ask_for(
+                waiting, now
+            )  # a directory that was lost meanwhile makes them lack more
+        return found
+
+    def _ask_for(self, waiting: WaitingEvent, now: float) -> list[PayloadOutput]:
+        """Ask for what an event lacks: its source, then its publisher, which may be slow."""
+        found: list[PayloadOutput] = []
+        lacking = self._lacking(waiting)
+        for header in waiting.event.headers:
+            if header.id not in lacking or header.id in self._asking:
+                continue
+            others = [header.source] if header.source != header.publisher else []
+            others = [who for who in (*others, *[header.publisher] * _TRIES) if who != self.name]
+            first = self._asking.begin(header.id, others, header.publisher, now)
+            if first is None:
+                self._waiting.miss(header.id, header.publisher)
+                return [*found, *self._release(now)]
+            self.counts.asked += 1
+            found.append(AskPayload(first, header.id))
+        return found
+
+    def _ask_next(self, id_: PayloadId, now: float, has_denied: bool) -> list[PayloadOutput]:
+        publisher = self._asking.publisher(id_)
+        other = self._asking.next(id_, now, has_denied)
+        if other is None:
+            self._waiting.miss(id_, publisher)
+            return self._release(now)
+        self.counts.asked += 1
+        return [AskPayload(other, id_)]
+
+    def _use(self, id_: PayloadId) -> _Use:
+        if len(self._uses) > 4 * (len(self.repository) + 1_024):
+            kept = set(self.repository.ids())
+            self._uses = {one: use for one, use in self._uses.items() if one in kept}
+        return self._uses.setdefault(id_, _Use())
+
+    def _is_spread(self, id_: PayloadId) -> bool:
+        """Whether a payload was sent on all links but the one it came from, and no client here wants it."""
+        use = self._uses.get(id_, _Use())
+        others = self._links - {use.origin}
+        return bool(others) and not use.is_wanted and self.directory.has_all(id_, others)
+
+
+def _valid(id_: PayloadId, carried: CarriedEvent) -> bytes | None:
+    """The content of a payload, if it is there and is what its id says."""
+    content = carried.contents.get(id_)
+    return content if content is not None and payload_id(content) == id_ else None
