@@ -158,6 +158,10 @@ class BadNetwork:
         if not host.incarnation:
             self._start(host)
 
+    def _come_back(self, host: _Host) -> None:
+        if host.broker is None:
+            self._start(host)
+
     def _start(self, host: _Host) -> None:
         host.incarnation += 1
         host.broker = self._make(replace(host.settings, incarnation=host.incarnation))
@@ -248,7 +252,7 @@ class BadNetwork:
             self._note(host, "crash within the step")
             host.broker = None
             delay = self._dice.uniform(0.1, 4.0)
-            self._at(self.time + delay, lambda: host.broker or self._start(host))  # type: ignore[func-returns-value]
+            self._at(self.time + delay, lambda: self._come_back(host))
             return
         for output in outputs:
             self._do(host, output)
