@@ -8,7 +8,7 @@ The chain's capacity is measured first; then events are published at half of it,
 publisher have the same clock, and the same cores as the brokers. What hops add is taken event by event: when it came to
 the reader behind them, less when it came to the first. So whatever else the machine does at that moment is in both.
 
-Brokers keep their data in memory where that is possible: what a disk takes is the same for all readers, and isn't a hop.
+Brokers keep their data in memory where that is possible: what a disk takes is the same for all readers, and no hop.
 """
 
 import contextlib
