@@ -3,6 +3,7 @@
 import contextlib
 import random
 
+import pyarrow as pa
 import pytest
 from tests.sizes import LONG, NETWORKS
 
@@ -10,7 +11,6 @@ from benchmarks.network.simulation import scenario
 from benchmarks.network.simulation.judge import judge, replay
 from penstock.covering.reading import region
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan
-from penstock.matching.events import event_batch
 from penstock.network import event_passing, routing
 from penstock.network.broker import Broker
 from penstock.network.messages import Answer
@@ -39,7 +39,7 @@ def test_the_oracle_is_naive_matching():
     plan, errors = compile_plan(rows, scenario.SCHEMA)
     assert not errors
     events = scenario.universe()
-    batch = event_batch(events, scenario.SCHEMA)
+    batch = pa.RecordBatch.from_pylist(events, scenario.SCHEMA.to_arrow())
     expected = Matcher(plan, engine="naive").match_batch(batch).to_pylist()
     assert expected == [[n for n, f in enumerate(filters) if f.matches(e)] for e in events]
     assert all(region(f.text, scenario.SCHEMA) is not None for f in filters)
