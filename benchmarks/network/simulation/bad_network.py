@@ -106,8 +106,8 @@ class BadNetwork:
         self._order = 0
         self._requests = 0
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
-        for host in self.hosts.values():
-            self._at(0.0, lambda host=host: self._start(host))  # type: ignore[misc]
+        for name, start in scenario.starts.items():
+            self._at(start, lambda name=name: self._come(self.hosts[name]))  # type: ignore[misc]
         for action in scenario.actions:
             self._at(action.time, lambda action=action: self._act(action))  # type: ignore[misc]
 
@@ -153,6 +153,15 @@ class BadNetwork:
 
     # --- what happens -----------------------------------------------------------------------------
 
+    def _come(self, host: _Host) -> None:
+        """A broker's first start, unless the end of the scenario came before."""
+        if not host.incarnation:
+            self._start(host)
+
+    def _come_back(self, host: _Host) -> None:
+        if host.broker is None:
+            self._start(host)
+
     def _start(self, host: _Host) -> None:
         host.incarnation += 1
         host.broker = self._make(replace(host.settings, incarnation=host.incarnation))
@@ -170,7 +179,7 @@ class BadNetwork:
     def _act(self, action: Action) -> None:
         host = self.hosts[action.broker]
         if action.kind == "restart":
-            if host.broker is None:
+            if host.broker is None and host.incarnation:
                 self._start(host)
         elif action.kind == "cut":
             self._cuts.add(frozenset((action.broker, action.other)))
@@ -243,7 +252,7 @@ class BadNetwork:
             self._note(host, "crash within the step")
             host.broker = None
             delay = self._dice.uniform(0.1, 4.0)
-            self._at(self.time + delay, lambda: host.broker or self._start(host))  # type: ignore[func-returns-value]
+            self._at(self.time + delay, lambda: self._come_back(host))
             return
         for output in outputs:
             self._do(host, output)

@@ -103,11 +103,12 @@ class Action:
 
 @dataclass(frozen=True)
 class Scenario:
-    """See the module. Rates and offsets are those of the brokers' clocks."""
+    """See the module. `clocks` are rates and offsets; `starts` is when each broker comes for the first time."""
 
     seed: int
     settings: tuple[BrokerSettings, ...]
     clocks: Mapping[str, tuple[float, float]]
+    starts: Mapping[str, float]
     loss: float
     doubling: float
     delay: float
@@ -148,6 +149,7 @@ def draw_scenario(seed: int) -> Scenario:
         seed,
         settings,
         {name: (dice.uniform(0.9, 1.1), dice.uniform(0, 1000)) for name in names},
+        {name: dice.uniform(0, 10) if dice.random() < 0.15 else 0.0 for name in names},
         loss=dice.choice((0.0, 0.05, 0.2)) if is_bad else 0.0,
         doubling=dice.choice((0.0, 0.1)) if is_bad else 0.0,
         delay=dice.choice((0.01, 0.1, 0.4)),

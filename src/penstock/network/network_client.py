@@ -133,7 +133,8 @@ class NetworkClient:
         self._ending.set()
         self._mail.put(None)
         self._thread.join()
-        self._link.close()
+        with self._send_lock:  # whoever still reads may be telling how far it is
+            self._link.close()
         with self._lock:
             left = list(self._asked.values())
             self._asked.clear()
@@ -338,8 +339,8 @@ class NetworkClient:
         self._send(encode_frame(Take(self._life, self._received, self._done, again)))
 
     def _send(self, frame: bytes, broker: str | None = None) -> None:
-        if not self._ending.is_set():
-            with self._send_lock:
+        with self._send_lock:
+            if not self._ending.is_set():
                 self._link.send(broker or self.broker, frame)
 
 
