@@ -379,3 +379,25 @@ def test_a_notification_is_a_json_object():
     row = FeedRow(9, "4", "select-join", '{"message":{}}')
     expected = '{"id":"4-2","kind":"select-join","subscription":2,"message":{}}'
     assert notification(row, 2) == expected
+
+
+def test_metadata_are_kept_for_each_reader_beside_rows_without(fresh):
+    """Of rows with and without, in blocks of both kinds; a page is no larger for them than it may be."""
+    with open_feeds(fresh(), SMALL) as store:
+        texts = [
+            [f'{{"n":"{n}-{sid}"}}' if sid != 2 else None for sid in (1, 2, 3)] for n in range(40)
+        ]
+        table = rows_of([(1, 2, 3)] * 40, size=1000)
+        described = table.append_column("metadata", pa.array(texts, pa.list_(pa.string())))
+        store.append(described, Batch("q", 1, "filter"))
+        store.append(rows_of([(1,)], first=40), Batch("q", 2, "filter"))
+        pages = store.read([1, 2], 0, 1000, 10**6).rows
+        told = [json.loads(notification(row, sid)) for sid, row in pages]
+        assert [one.get("metadata") for one in told if one["subscription"] == 1] == [
+            *[{"n": f"{n}-1"} for n in range(40)],
+            None,
+        ]
+        assert not [one for one in told if one["subscription"] == 2 and "metadata" in one]
+        large = pa.array([['{"n":"' + "x" * 10_000 + '"}']] * 20, pa.list_(pa.string()))
+        store.append(rows_of([(9,)] * 20).append_column("metadata", large), Batch("q", 3, "filter"))
+        assert len(store.read([9], 0, 1000, 50_000).rows) == 4

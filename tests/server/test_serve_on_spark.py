@@ -26,6 +26,8 @@ pytestmark = pytest.mark.slow
 
 SETTINGS = """
 trigger: 200 ms
+digests: 1 second
+metadata: true
 catalog:
   tables:
     Stocks: {schema: {Symbol: string, PER: double}, key: Symbol}
@@ -47,9 +49,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 
 def test_filters_meet_events(service: RunningService):
-    feed = service.subscribe("price > 500")
+    feed = service.subscribe("price > 500", metadata={"email": "a@example.org"})
+    plain = service.subscribe("price > 500", "bob")
     told = service.publish({"symbol": "GOOG", "price": 550.0}, {"symbol": "MSFT", "price": 3.0})
     (got,) = feed.wait_for(1)
+    assert got["metadata"] == {"email": "a@example.org"}
+    assert "metadata" not in plain.wait_for(1)[0]
     assert got["id"] == f"{told['first']}-{feed.id}"
     assert got["kind"] == "filter"
     assert got["event"] == {"symbol": "GOOG", "price": 550.0}
@@ -61,6 +66,28 @@ def test_an_attribute_that_is_new_is_matched_from_its_first_event_on(service: Ru
     service.publish({"symbol": "A", "size": 6})
     service.publish({"symbol": "B", "size": 7.5})  # and a wider type of an attribute
     assert [one["event"]["symbol"] for one in feed.wait_for(2)] == ["A", "B"]
+
+
+def test_a_digest_has_what_was_gathered_while_the_schema_grew(service: RunningService):
+    feed = service.subscribe(
+        "price > 700", pace="digest per 5 seconds", metadata={"email": "a@example.org"}
+    )
+    first = service.publish({"price": 701})["first"]
+    second = service.publish({"price": 702.5, "venue": {"country": "NL"}})["first"]
+    until(
+        lambda: feed.read("long-poll") >= 0 and sum(d["digest"]["count"] for d in feed.got) >= 2,
+        f"digests: {feed.got}",
+    )
+    for one in feed.got:
+        assert one["kind"] == "digest"
+        assert one["metadata"] == {"email": "a@example.org"}
+        assert one["digest"]["since"] < one["digest"]["until"]
+    inside = [entry for one in feed.got for entry in one["digest"]["notifications"]]
+    assert [entry.pop("published") for entry in inside if "published" in entry] != []
+    assert inside == [
+        {"id": f"{first}-{feed.id}", "event": {"price": 701.0}},
+        {"id": f"{second}-{feed.id}", "event": {"price": 702.5, "venue": {"country": "NL"}}},
+    ]
 
 
 def test_select_joins_meet_changes_of_tables(service: RunningService):

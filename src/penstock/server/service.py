@@ -193,6 +193,7 @@ class Service:
             self._committed,
             engine=settings.engine,
             dead_letters=settings.folder / "dead-letters",
+            metadata=settings.metadata,
         )
 
     def _publisher(self) -> Publisher:

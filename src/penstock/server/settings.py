@@ -120,6 +120,8 @@ class Settings(Part):
     """how often Spark looks for something new"""
     digests: Annotated[Text, accepted_by(trigger_of), AfterValidator(_check_interval)] | None = None
     """how often it looks for digests that are due, like 1 minute; without it, subscriptions to digests are set aside"""
+    metadata: bool = False
+    """whether notifications carry the metadata of their subscriptions; to be decided when a service is made"""
     engine: Annotated[Text, accepted_by(check_engine)] = "auto"
     """auto, batch, tree, mbd or naive"""
     operators: Annotated[Text, accepted_by(lambda name: Operators.of(name).portable())] | None = (
