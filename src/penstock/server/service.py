@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -40,7 +41,7 @@ from penstock.server.publishing.published import DOCUMENTS, EVENTS, POSITION, TA
 from penstock.server.setting_parts import FilesPart, KafkaPart
 from penstock.server.settings import Settings
 from penstock.server.sides.changing_over import let_go, matched_by, move_all, note_side
-from penstock.server.sides.kafka_topics import make_topics
+from penstock.server.sides.kafka_topics import KafkaTopics
 from penstock.server.sides.live_side import LiveSide
 from penstock.server.sides.matching_state import Matching
 from penstock.server.sides.published_segments import PublishedSegments
@@ -54,6 +55,7 @@ from penstock.server.webhooks.webhook_table import WebhookTable
 _log = logging.getLogger("penstock.server")
 
 _TIDY = 10.0  # seconds between two looks for segments that can go
+_REFRESH = 60.0  # seconds between two looks at what topics of Kafka take
 _PRUNE = 60.0  # seconds between two looks for notifications that can go
 
 
@@ -92,6 +94,7 @@ class Service:
             self.webhooks = WebhookDelivery(
                 table, self.hub, settings.webhooks.make(settings.is_local)
             )
+            self._topics = self._kafka_topics()
             self.publisher = self._publisher()
             opened.callback(self.publisher.close)
             self.live_reads = LiveReads()
@@ -133,8 +136,10 @@ class Service:
         await self.hub.start()
         await self.webhooks.start()
         await self._change_over()
-        if isinstance(self.settings.log, KafkaPart):
-            await asyncio.to_thread(make_topics, self.settings.log, self._logs())
+        if self._topics is not None:
+            await asyncio.to_thread(self._topics.make)
+            refresh = partial(asyncio.to_thread, self._topics.refresh)
+            self._tasks.append(asyncio.create_task(_repeat(refresh, _REFRESH)))
         await self.matching.start()
         self._moving = self._start_moving()
         for work, pause in ((self._tidy, _TIDY), (self._prune, _PRUNE)):
@@ -203,7 +208,16 @@ class Service:
             names = replace(names, version=joins.version)
         most = BodyLimits(body=limits.body_bytes, records=limits.records)
         catalog = self.registry.catalog if self.settings.match == "spark" else None
-        return Publisher(self.inbox, self.schema, catalog, changes=names, limits=most)
+        if self._topics is None:
+            return Publisher(self.inbox, self.schema, catalog, changes=names, limits=most)
+        messages = self._topics.of
+        return Publisher(
+            self.inbox, self.schema, catalog, changes=names, limits=most, messages=messages
+        )
+
+    def _kafka_topics(self) -> KafkaTopics | None:
+        log = self.settings.log
+        return KafkaTopics(log, self._logs()) if isinstance(log, KafkaPart) else None
 
     def _start_moving(self) -> Moving:
         side = self.matching
@@ -217,7 +231,8 @@ class Service:
     def _mover(self) -> Mover:
         log = self.settings.log
         if isinstance(log, KafkaPart):
-            return KafkaMover(log.servers, log.topic, log.producer_options)
+            letters = self.settings.folder / "dead-letters"
+            return KafkaMover(log.servers, log.topic, log.producer_options, self._topics, letters)
         return FileMover(self.settings.folder / "published")
 
     def _logs(self) -> list[str]:

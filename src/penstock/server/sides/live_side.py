@@ -15,7 +15,6 @@ the event loop answers requests meanwhile, however long an operator takes.
 """
 
 import asyncio
-import json
 import logging
 import sys
 import threading
@@ -30,7 +29,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.durable import create_file, make_folder
 from penstock.base.durations import utc_now
 from penstock.base.errors import FilterError, SubscriptionErrors
 from penstock.delivery.feeds import LIVE, FeedStore
@@ -44,6 +42,7 @@ from penstock.registry import Subscriptions
 from penstock.registry.addresses import SEPARATOR
 from penstock.registry.kinds import FILTER
 from penstock.server.publishing.published import EVENTS, POSITION, TIME, InboxRow
+from penstock.server.publishing.set_aside import dead_letter, write_letters
 from penstock.server.sides.matching_state import Figures, MatchingState, Phase
 
 _log = logging.getLogger("penstock.server")
@@ -227,7 +226,9 @@ class LiveSide:
                 event = _decode(record)
                 readers, failures = matcher.match_reporting(event, now)
                 accepted = event[TIME]
-                letters += [_letter(record, failure.reason, position, now) for failure in failures]
+                letters += [
+                    dead_letter(record, failure.reason, position, now) for failure in failures
+                ]
                 if not readers:
                     continue
                 notifications += len(readers)
@@ -240,18 +241,12 @@ class LiveSide:
                     found[METADATA.name].append([self._metadata.get(sid) for sid in readers])
         last = rows[-1].last
         if letters:
-            self._write_letters(last, letters)
+            write_letters(self._dead_letters / LIVE, last, letters)
         if notifications:
             table = pa.table(found, schema=self._rows)
             self._feeds.append(table, Batch(LIVE, last, FILTER.name))
             self._committed()
         self._count(began, now, _Counted(published, notifications, len(letters), times))
-
-    def _write_letters(self, last: int, letters: list[str]) -> None:
-        """A file for each batch: the same batch, matched again after a crash, finds it there."""
-        folder = self._dead_letters / LIVE
-        make_folder(folder)
-        create_file(folder / f"{last:016d}.jsonl", "\n".join(letters) + "\n")
 
     def _count(self, began: float, now: int, more: "_Counted") -> None:
         """Note what was done. Figures are those of a second: there may be hundreds of batches in one."""
@@ -365,14 +360,6 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [without_nulls(one) for one in value]
     return value
-
-
-def _letter(record: bytes, reason: str, position: int, now: int) -> str:
-    """A dead letter, with the columns that those of pipelines have."""
-    at = datetime.fromtimestamp(now / 1e6, UTC).isoformat()
-    text = record.decode(errors="replace")
-    letter = {"reason": reason, "raw": text, "encoding": "utf-8", "batch_id": position, "time": at}
-    return json.dumps(letter, ensure_ascii=False)
 
 
 def _micros(stamp: str) -> int:
