@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -251,15 +251,15 @@ class Outbox:
 
     def _note_refused(self, batch: _Batch, refused: Sequence[dict[str, Any]]) -> None:
         for one in refused:
-            self._report.refuse(batch.records[one["index"]], _reason(one))
+            self._report.refuse(batch.records[one["index"]], refusal_of(one))
 
 
-def _reason(refused: dict[str, Any]) -> str:
+def refusal_of(refused: Mapping[str, Any]) -> str:
     """Why a record was refused, with the attribute and the hint, if there are.
 
-    >>> _reason({"index": 0, "reason": "an integer is expected", "attribute": "n"})
+    >>> refusal_of({"index": 0, "reason": "an integer is expected", "attribute": "n"})
     'n: an integer is expected'
-    >>> _reason({"index": 0, "reason": "no attribute 'x'", "attribute": "x", "hint": "did you mean 'y'?"})
+    >>> refusal_of({"index": 0, "reason": "no attribute 'x'", "attribute": "x", "hint": "did you mean 'y'?"})
     "no attribute 'x', did you mean 'y'?"
     """
     reason, attribute = refused["reason"], refused.get("attribute")
