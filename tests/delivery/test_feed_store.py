@@ -20,7 +20,8 @@ from tests.delivery.feed_script import LIMITS, ROWS
 from tests.servers import NoServer, postgresql
 from tests.sizes import FEED_KILLS, SEED
 
-from penstock import FeedError, OffsetGone
+from penstock import FeedError
+from penstock.base.errors import RowsDropped
 from penstock.delivery.feeds import LIVE, FeedRow, Retention, notification, open_feeds
 from penstock.delivery.feeds.feed_database import TABLES
 from penstock.delivery.feeds.feed_rows import APPENDED
@@ -112,7 +113,7 @@ def test_it_is_what_lists_are(fresh, steps, wanted, most_rows, most_bytes):
             assert store.dropped(one) == model.dropped(one)
         for offset in {-1, 0, 1, model.oldest - 1, model.oldest, model.tail // 2, model.tail}:
             if offset >= 0 and model.is_gone(wanted, offset):
-                with pytest.raises(OffsetGone) as gone:
+                with pytest.raises(RowsDropped) as gone:
                     store.read(wanted, offset, most_rows, most_bytes)
                 found = read_all(store, wanted, gone.value.oldest, most_rows, most_bytes)
                 assert found == model.feed(wanted, gone.value.oldest)
@@ -204,7 +205,7 @@ def test_an_offset_ahead_of_all_is_gone(fresh):
     with open_feeds(fresh()) as store:
         Model().append(store, [[1]])
         assert store.read([1], 2, 1, 1).up_to_date
-        with pytest.raises(OffsetGone, match="ahead of all"):
+        with pytest.raises(RowsDropped, match="ahead of all"):
             store.read([1], 3, 1, 1)
 
 
@@ -244,7 +245,7 @@ def test_readers_miss_nothing_while_others_write_and_prune(fresh):
                 last = done.is_set()
                 try:
                     page = store.read([7], offset, 5, 10**6)
-                except OffsetGone as error:
+                except RowsDropped as error:
                     gone += 1
 
                     offset = max(error.oldest, offset + 1)

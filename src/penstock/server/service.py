@@ -24,7 +24,7 @@ from penstock.delivery.feeds import LIVE, FeedStore, open_feeds
 from penstock.pipeline.session import check_java
 from penstock.pipeline.views.match import FORMATS
 from penstock.registry import Subscriptions
-from penstock.server.data_folder import DataFolderLock
+from penstock.server.data_folder import DataFolderLock, decide_metadata
 from penstock.server.hub import Hub
 from penstock.server.publishing import (
     BodyLimits,
@@ -69,6 +69,8 @@ class Service:
             check_java(settings.spark.master)
         with ExitStack() as opened:
             opened.callback(DataFolderLock(folder).release)
+            settings = settings.with_metadata(decide_metadata(folder, settings.metadata))
+            self.settings = settings
             self.http: HttpSettings = settings.http()
             self.keys = ApiKeys(folder / "service.db")
             opened.callback(self.keys.close)
@@ -198,7 +200,7 @@ class Service:
             self._committed,
             engine=settings.engine,
             dead_letters=settings.folder / "dead-letters",
-            metadata=settings.metadata,
+            metadata=bool(settings.metadata),
         )
 
     def _publisher(self) -> Publisher:
