@@ -48,8 +48,8 @@ def _limit_topic(address: str, topic: str, largest: int) -> None:
     from confluent_kafka import admin
 
     new = admin.NewTopic(topic, 1, config={"max.message.bytes": str(largest)})
-    made = admin.AdminClient({"bootstrap.servers": address}).create_topics([new])
-    made[topic].result(60)
+    client = admin.AdminClient({"bootstrap.servers": address})
+    client.create_topics([new])[topic].result(60)
 
 
 def test_a_record_that_its_topic_does_not_take_is_refused_and_stops_nobody(service: RunningService):
