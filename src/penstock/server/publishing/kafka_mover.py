@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.base.durations import utc_now
 from penstock.base.errors import PenstockError
+from penstock.server.publishing.letter_files import dead_letter, write_letters
 from penstock.server.publishing.published import InboxRow, MessageLimit, PublishError
-from penstock.server.publishing.set_aside import dead_letter, write_letters
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer as KafkaProducer

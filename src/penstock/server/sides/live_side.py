@@ -41,8 +41,8 @@ from penstock.pipeline.metrics import QUANTILES
 from penstock.registry import Subscriptions
 from penstock.registry.addresses import SEPARATOR
 from penstock.registry.kinds import FILTER
+from penstock.server.publishing.letter_files import dead_letter, write_letters
 from penstock.server.publishing.published import EVENTS, POSITION, TIME, InboxRow
-from penstock.server.publishing.set_aside import dead_letter, write_letters
 from penstock.server.sides.matching_state import Figures, MatchingState, Phase
 
 _log = logging.getLogger("penstock.server")
