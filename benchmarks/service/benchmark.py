@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from benchmarks import settings
 from benchmarks.benchmark import Benchmark
-from benchmarks.service import connections, publishing, storing, waiting
+from benchmarks.service import connections, filling, publishing, storing, waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ BENCHMARK: Benchmark[Work] = Benchmark(
         "publish": lambda work, step: publishing.measure(work.sides, work.seconds, step),
         "latency": lambda work, step: waiting.measure(work.sides, work.seconds, step),
         "feeds": lambda work, step: storing.measure(step),
+        "through": lambda work, step: filling.measure(work.sides, step),
         "connections": lambda work, step: connections.measure(work.readers, step),
     },
 )

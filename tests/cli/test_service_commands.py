@@ -49,11 +49,18 @@ def test_what_is_published_is_followed(there: Penstock, tmp_path: Path):
     """Lines of JSON in, lines of JSON out; a file keeps the place."""
     sid, ticket = _subscribed(there, "symbol = 'CLI' AND n <> 1")
     write_lines(tmp_path / "events.jsonl", *_events("CLI", 3))
+    write_lines(tmp_path / "others.jsonl", *_events("OTHER", 3))
     published = there("publish", "events.jsonl")
     assert (published.exit_code, published.stdout) == (0, "")
     assert "3 records published." in published.stderr
     with _following(there, sid, ticket) as found:
         assert [json.loads(found.line())["event"]["n"] for _ in range(2)] == [0, 2]
+    for said in ("3 records published.", "0 records published, 3 were before."):
+        named = there("publish", "events.jsonl", "--table", "none", "--producer", "cli")
+        assert named.exit_code == 1  # it matches no tables
+        again = there("publish", "others.jsonl", "--producer", "cli")
+        assert again.exit_code == 0
+        assert said in again.stderr
     kept = ("follow", sid, "--ticket", ticket, "--once", "--store", "place")
     assert [one["event"]["n"] for one in read_lines(there(*kept).stdout)] == [0, 2]
     rest = there(*kept)

@@ -73,6 +73,7 @@ def test_a_replay_adds_nothing(spark, tmp_path):
     before = feed_of(tmp_path / "feeds.db", sid)
     assert sorted(note["event"]["id"] for _, note in before) == [1, 2]
     assert all("published" not in note for _, note in before)
+    assert all(note["metadata"] == {"team": "a"} for _, note in before)
     forget_commit(tmp_path, 0)
     assert go().batches[0].report.replayed
     assert feed_of(tmp_path / "feeds.db", sid) == before

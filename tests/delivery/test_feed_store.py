@@ -20,7 +20,8 @@ from tests.delivery.feed_script import LIMITS, ROWS
 from tests.servers import NoServer, postgresql
 from tests.sizes import FEED_KILLS, SEED
 
-from penstock import FeedError, OffsetGone
+from penstock import FeedError
+from penstock.base.errors import RowsDropped
 from penstock.delivery.feeds import LIVE, FeedRow, Retention, notification, open_feeds
 from penstock.delivery.feeds.feed_database import TABLES
 from penstock.delivery.feeds.feed_rows import APPENDED
@@ -112,7 +113,7 @@ def test_it_is_what_lists_are(fresh, steps, wanted, most_rows, most_bytes):
             assert store.dropped(one) == model.dropped(one)
         for offset in {-1, 0, 1, model.oldest - 1, model.oldest, model.tail // 2, model.tail}:
             if offset >= 0 and model.is_gone(wanted, offset):
-                with pytest.raises(OffsetGone) as gone:
+                with pytest.raises(RowsDropped) as gone:
                     store.read(wanted, offset, most_rows, most_bytes)
                 found = read_all(store, wanted, gone.value.oldest, most_rows, most_bytes)
                 assert found == model.feed(wanted, gone.value.oldest)
@@ -204,7 +205,7 @@ def test_an_offset_ahead_of_all_is_gone(fresh):
     with open_feeds(fresh()) as store:
         Model().append(store, [[1]])
         assert store.read([1], 2, 1, 1).up_to_date
-        with pytest.raises(OffsetGone, match="ahead of all"):
+        with pytest.raises(RowsDropped, match="ahead of all"):
             store.read([1], 3, 1, 1)
 
 
@@ -244,7 +245,7 @@ def test_readers_miss_nothing_while_others_write_and_prune(fresh):
                 last = done.is_set()
                 try:
                     page = store.read([7], offset, 5, 10**6)
-                except OffsetGone as error:
+                except RowsDropped as error:
                     gone += 1
 
                     offset = max(error.oldest, offset + 1)
@@ -379,3 +380,25 @@ def test_a_notification_is_a_json_object():
     row = FeedRow(9, "4", "select-join", '{"message":{}}')
     expected = '{"id":"4-2","kind":"select-join","subscription":2,"message":{}}'
     assert notification(row, 2) == expected
+
+
+def test_metadata_are_kept_for_each_reader_beside_rows_without(fresh):
+    """Of rows with and without, in blocks of both kinds; a page is no larger for them than it may be."""
+    with open_feeds(fresh(), SMALL) as store:
+        texts = [
+            [f'{{"n":"{n}-{sid}"}}' if sid != 2 else None for sid in (1, 2, 3)] for n in range(40)
+        ]
+        table = rows_of([(1, 2, 3)] * 40, size=1000)
+        described = table.append_column("metadata", pa.array(texts, pa.list_(pa.string())))
+        store.append(described, Batch("q", 1, "filter"))
+        store.append(rows_of([(1,)], first=40), Batch("q", 2, "filter"))
+        pages = store.read([1, 2], 0, 1000, 10**6).rows
+        told = [json.loads(notification(row, sid)) for sid, row in pages]
+        assert [one.get("metadata") for one in told if one["subscription"] == 1] == [
+            *[{"n": f"{n}-1"} for n in range(40)],
+            None,
+        ]
+        assert not [one for one in told if one["subscription"] == 2 and "metadata" in one]
+        large = pa.array([['{"n":"' + "x" * 10_000 + '"}']] * 20, pa.list_(pa.string()))
+        store.append(rows_of([(9,)] * 20).append_column("metadata", large), Batch("q", 3, "filter"))
+        assert len(store.read([9], 0, 1000, 50_000).rows) == 4

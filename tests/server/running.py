@@ -86,8 +86,8 @@ class RunningService:
         headers = {"Content-Type": kind}
         return httpx.post(self.url + path, content=content, headers=headers, timeout=60)
 
-    def subscribe(self, text: str, subscriber: str = "alice") -> "Feed":
-        told = {"subscriber": subscriber, "subscription": text}
+    def subscribe(self, text: str, subscriber: str = "alice", **more: Any) -> "Feed":
+        told = {"subscriber": subscriber, "subscription": text, **more}
         answer = self.post("/v1/subscriptions", told, headers={"Prefer": "wait=60"})
         assert answer.status_code == 201, answer.text
         return Feed(self, answer.json())

@@ -379,3 +379,57 @@ def test_something_else_that_listens_there():
         with pytest.raises(penstock.PenstockError):
             client.close()
         other.shutdown()
+
+
+# --- under a name ---------------------------------------------------------------------------------
+
+
+def _events(count: int) -> list[dict[str, Any]]:
+    return [{"symbol": "ONCE", "n": n} for n in range(count)]
+
+
+def test_what_a_named_producer_has_published_is_left_out(
+    service: RunningService, client: penstock.Client
+):
+    """The same again, more, by another client, after one that was cut off; what is refused counts as read."""
+    mine = client.subscribe("alice", "symbol = 'ONCE'")
+    assert client.publish_once("p", _events(1))[:2] == (1, 0)
+    assert client.publish_once("p", _events(1))[:2] == (0, 1)
+    assert client.publish_once("p", _events(2500))[:2] == (2499, 1)
+    with penstock.Client(service.url) as other:
+        assert other.publish_once("p", _events(2500))[:2] == (0, 2500)
+        given = iter(_events(4100))
+        cut_off = (next(given) if n < 3700 else 1 / 0 for n in range(4100))
+        with pytest.raises(ZeroDivisionError):
+            other.publish_once("p", cut_off)  # type: ignore[arg-type]
+    bad = [*_events(4100), {"symbol": "ONCE", "n": "many"}]
+    with pytest.raises(penstock.RecordsRefused) as found:
+        client.publish_once("p", bad)
+    assert found.value.count == 1
+    assert client.publish_once("p", bad)[:2] == (0, 4101)
+    assert client.publish_once("p", [*bad, {"symbol": "ONCE", "n": 4100}])[:2] == (1, 4101)
+    with pytest.raises(
+        penstock.PenstockError, match="has published 4,102 records, and these are 7"
+    ):
+        client.publish_once("p", _events(7))
+    assert client.publish_once("q", [{"symbol": "ELSE", "n": 1}]).accepted == 1
+    assert [one.event["n"] for one in _wait_for(client, mine, 4101)] == list(range(4101))
+    assert _numbers(client, mine) == list(range(4101))
+
+
+def test_two_that_publish_the_same_under_a_name_at_once_publish_it_once(
+    service: RunningService, client: penstock.Client
+):
+    mine = client.subscribe("alice", "symbol = 'ONCE' AND n < 3000")
+    threads = [
+        threading.Thread(
+            target=penstock.Client(service.url).publish_once, args=("t", _events(3000))
+        )
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    _wait_for(client, mine, 3000)
+    assert _numbers(client, mine) == list(range(3000))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.delivery.feed_model import Model
 from tests.sizes import PATIENCE
 
-from penstock import OffsetGone
+from penstock.base.errors import RowsDropped
 from penstock.delivery.feeds import Retention, open_feeds
 from penstock.delivery.feeds.segments import SegmentLimits
 from penstock.server.hub import Hub
@@ -30,7 +30,7 @@ class Reader:
         """Read a page, or be told that something is gone, and go on where it isn't."""
         try:
             page = await self.hub.read(self.subscriptions, self.offset, most_bytes, most_rows)
-        except OffsetGone as error:
+        except RowsDropped as error:
             assert self.model.is_gone(self.subscriptions, self.offset)
             self.check()
             self.seen, self.start = [], max(error.oldest, self.offset + 1)
@@ -192,7 +192,7 @@ def test_who_waits_hears_of_what_was_dropped_before_the_hub_saw_it(tmp_path):
         store.prune(100, DAYS)
         model.append(store, [[2]])
         await hub.advance()
-        with pytest.raises(OffsetGone):
+        with pytest.raises(RowsDropped):
             await hub.read([1], await task)
 
     run(tmp_path / "feeds.db", play)

@@ -44,7 +44,7 @@ class World:
         self.schema: tuple[int, dict[str, Any]] = (1, TICK)
         self.committed = 0
 
-    def side(self) -> LiveSide:
+    def side(self, **more: Any) -> LiveSide:
         def count() -> None:
             self.committed += 1
 
@@ -54,6 +54,7 @@ class World:
             lambda: (self.schema[0], Schema.of(self.schema[1])),
             count,
             dead_letters=self.folder / "dead-letters",
+            **more,
         )
         asyncio.run(side.start())
         return side
@@ -97,6 +98,25 @@ def test_a_notification_has_the_position_the_event_and_its_time(world: World):
     ]
     assert world.committed == 1
     assert world.feeds.progress(LIVE) == 8
+
+
+def test_a_notification_has_the_metadata_of_its_subscription_as_they_were(world: World):
+    """Each reader of an event its own; a change counts from then on, and who has none has none."""
+    alice, ticket = world.registry.subscribe("alice", "price > 5", metadata={"email": "a@b.c"})
+    bob, _ = world.registry.subscribe("bob", "price > 5")
+    side = world.side(metadata=True)
+    side.take(rows(1, {"price": 6.0}))
+    world.registry.update(alice, ticket, metadata={"email": "new@b.c"})
+    cleo, _ = world.registry.subscribe("cleo", "price > 6", metadata={"n": '"\n'})
+    side.take(rows(2, {"price": 7.0}))
+    assert [one["metadata"] for one in world.got(alice)] == [
+        {"email": "a@b.c"},
+        {"email": "new@b.c"},
+    ]
+    assert ["metadata" in one for one in world.got(bob)] == [False, False]
+    assert [one["metadata"] for one in world.got(cleo)] == [{"n": '"\n'}]
+    world.side().take(rows(3, {"price": 7.0}))  # the setting may change
+    assert ["metadata" in one for one in world.got(alice)] == [True, True, False]
 
 
 def test_what_comes_a_second_time_after_a_crash_is_matched_once(world: World):

@@ -2,6 +2,7 @@
 beside it. Real servers; where they can't be had, these tests are skipped and say so."""
 
 import json
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -29,6 +30,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
     (folder / "ticks").mkdir()
     try:
         with kafka() as broker, postgresql() as database:
+            _limit_topic(broker.address, "market-documents-xml", 100_000)
             jars = ",".join(map(str, broker.spark_jars))
             text = _SETTINGS.format(database=database, broker=broker.address, jars=jars)
             (folder / "service.yaml").write_text(text)
@@ -39,6 +41,26 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
                 found.close()
     except NoServer as reason:
         pytest.skip(f"no server: {reason}")
+
+
+def _limit_topic(address: str, topic: str, largest: int) -> None:
+    """Make a topic that takes little."""
+    from confluent_kafka import admin
+
+    new = admin.NewTopic(topic, 1, config={"max.message.bytes": str(largest)})
+    client = admin.AdminClient({"bootstrap.servers": address})
+    client.create_topics([new])[topic].result(60)
+
+
+def test_a_record_that_its_topic_does_not_take_is_refused_and_stops_nobody(service: RunningService):
+    """Documents may have 8 MiB, a topic of Kafka says what it takes: this one 100,000 bytes."""
+    feed = service.subscribe("//item[author{val}]")
+    text = "<news><item><author>{}</author></item></news>"
+    answer = service.send("/v1/documents", text.format(os.urandom(60_000).hex()), "application/xml")
+    assert answer.status_code == 413
+    assert "the topic market-documents-xml of Kafka takes 97,952" in answer.json()["detail"]
+    assert service.send("/v1/documents", text.format("Ann"), "application/xml").status_code == 202
+    assert "Ann" in json.dumps(feed.wait_for(1))
 
 
 def test_what_is_published_goes_by_kafka_into_feeds_and_sinks(service: RunningService):

@@ -22,10 +22,14 @@ from tests.server.running import (
 from tests.server.test_serve import read_on
 from tests.sizes import SEED, SERVICE_KILLS
 
+import penstock
+
 pytestmark = pytest.mark.slow
 
 SETTINGS = """
 trigger: 200 ms
+digests: 1 second
+metadata: true
 catalog:
   tables:
     Stocks: {schema: {Symbol: string, PER: double}, key: Symbol}
@@ -33,6 +37,7 @@ catalog:
   edges: [[Reviews, Stocks, Symbol]]
 spark: {master: "local[2]"}
 """
+SELECT = "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER > 45 AND Rating > 4"
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +52,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 
 def test_filters_meet_events(service: RunningService):
-    feed = service.subscribe("price > 500")
+    feed = service.subscribe("price > 500", metadata={"email": "a@example.org"})
+    plain = service.subscribe("price > 500", "bob")
     told = service.publish({"symbol": "GOOG", "price": 550.0}, {"symbol": "MSFT", "price": 3.0})
     (got,) = feed.wait_for(1)
+    assert got["metadata"] == {"email": "a@example.org"}
+    assert "metadata" not in plain.wait_for(1)[0]
     assert got["id"] == f"{told['first']}-{feed.id}"
     assert got["kind"] == "filter"
     assert got["event"] == {"symbol": "GOOG", "price": 550.0}
@@ -63,33 +71,86 @@ def test_an_attribute_that_is_new_is_matched_from_its_first_event_on(service: Ru
     assert [one["event"]["symbol"] for one in feed.wait_for(2)] == ["A", "B"]
 
 
-def test_select_joins_meet_changes_of_tables(service: RunningService):
+def test_a_digest_has_what_was_gathered_while_the_schema_grew(service: RunningService):
     feed = service.subscribe(
-        "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER > 45 AND Rating > 4"
+        "price > 700", pace="digest per 5 seconds", metadata={"email": "a@example.org"}
     )
-    for table, row in (
-        ("Stocks", {"Symbol": "GOOG", "PER": 50.0}),
-        ("Reviews", {"Id": 1, "Symbol": "GOOG", "Rating": 4.5}),
-        ("Reviews", {"Id": 2, "Symbol": "MSFT", "Rating": 5.0}),
-    ):
-        answer = service.post(f"/v1/tables/{table}", row)
-        assert answer.status_code == 202, answer.text
-    got = feed.wait_for(2)
-    assert {one["kind"] for one in got} == {"select-join"}
-    assert "MSFT" not in json.dumps(got)
+    first = service.publish({"price": 701})["first"]
+    second = service.publish({"price": 702.5, "venue": {"country": "NL"}})["first"]
+    until(
+        lambda: feed.read("long-poll") >= 0 and sum(d["digest"]["count"] for d in feed.got) >= 2,
+        f"digests: {feed.got}",
+    )
+    for one in feed.got:
+        assert one["kind"] == "digest"
+        assert one["metadata"] == {"email": "a@example.org"}
+        assert one["digest"]["since"] < one["digest"]["until"]
+    inside = [entry for one in feed.got for entry in one["digest"]["notifications"]]
+    assert [entry.pop("published") for entry in inside if "published" in entry] != []
+    assert inside == [
+        {"id": f"{first}-{feed.id}", "event": {"price": 701.0}},
+        {"id": f"{second}-{feed.id}", "event": {"price": 702.5, "venue": {"country": "NL"}}},
+    ]
 
 
-def test_tree_patterns_meet_documents_in_xml_and_in_json(service: RunningService):
-    feed = service.subscribe("//item[author{val}]")
-    for content, kind in (
-        ("<news><item><author>Ann</author></item></news>", "application/xml"),
-        ('{"item": {"author": "Bob"}}', "application/json"),
-    ):
-        answer = service.send("/v1/documents", content, kind)
-        assert answer.status_code == 202, answer.text
-    got = feed.wait_for(2)
-    assert {one["kind"] for one in got} == {"tree-pattern"}
-    assert all(name in json.dumps(got) for name in ("Ann", "Bob"))
+@pytest.fixture(scope="module")
+def client(service: RunningService) -> Iterator[penstock.Client]:
+    with penstock.Client(service.url, patience="20 minutes") as found:
+        yield found
+
+
+class Joined:
+    """Somebody with a view of a select-join, in a file; and whoever changes its tables."""
+
+    def __init__(self, service: RunningService, client: penstock.Client) -> None:
+        self.client, self.file = client, service.folder / "mine.view"
+        self.mine = client.subscribe("alice", SELECT, metadata={"email": "a@example.org"})
+        self.rows: set[tuple[str, float, int, float]] = set()
+
+    def publish(self, symbol: str, per: float, number: int, rating: float) -> None:
+        self.client.publish_changes("Stocks", {"Symbol": symbol, "PER": per})
+        self.client.publish_changes("Reviews", [{"Id": number, "Symbol": symbol, "Rating": rating}])
+        assert self.client.flush().accepted >= 2
+        if per > 45 and rating > 4:
+            self.rows.add((symbol, per, number, rating))
+
+    def check(self) -> None:
+        """The view in the file becomes what the SELECT gives."""
+        with self.client.view(self.mine.id, self.mine.ticket, store=self.file) as view:
+
+            def rows() -> set[tuple[str, float, int, float]]:
+                found = view.catch_up().rows().to_pylist()
+                return {(r["Symbol"], r["PER"], r["Id"], r["Rating"]) for r in found}
+
+            until(lambda: rows() == self.rows, f"{self.rows}, not {rows()}")
+
+
+@pytest.fixture(scope="module")
+def joined(service: RunningService, client: penstock.Client) -> Joined:
+    return Joined(service, client)
+
+
+def test_select_joins_meet_changes_of_tables(joined: Joined):
+    """By the client: changes are published, and its view is what the SELECT gives. The service tells it the tables."""
+    joined.publish("GOOG", 50.0, 1, 4.5)
+    joined.publish("MSFT", 40.0, 2, 5.0)
+    joined.check()
+    with joined.client.follow(joined.mine.id, joined.mine.ticket, live=None) as feed:
+        got = list(feed)
+    assert {one.kind for one in got} == {"select-join"}
+    assert all(one.metadata == {"email": "a@example.org"} for one in got)
+    assert not any("MSFT" in json.dumps(one.content) for one in got)
+
+
+def test_tree_patterns_meet_documents_in_xml_and_in_json(client: penstock.Client):
+    mine = client.subscribe("alice", "//item[author{val}]")
+    client.publish_document("<news><item><author>Ann</author></item></news>")
+    client.publish_document('{"item": {"author": "Bob"}}')
+    assert client.flush().accepted == 2
+    with client.follow(mine.id, mine.ticket) as feed:
+        got = [next(feed) for _ in range(2)]
+    assert {one.kind for one in got} == {"tree-pattern"}
+    assert all(name in json.dumps([one.document for one in got]) for name in ("Ann", "Bob"))
 
 
 def test_segments_go_when_spark_has_read_them(service: RunningService):
@@ -165,6 +226,13 @@ def check_once(feeds: list[Feed], published: dict[str, list[int]]) -> None:
     for feed in feeds:
         ids = [one["id"] for one in feed.got]
         assert len(ids) == len(set(ids))
+
+
+def test_a_view_goes_on_after_all_that(joined: Joined):
+    """From its file, by a feed that a service wrote which was killed and started again meanwhile."""
+    joined.publish("ACME", 60.0, 3, 4.2)
+    joined.publish("LATE", 46.0, 4, 5.0)
+    joined.check()
 
 
 # --- from one side to the other -------------------------------------------------------------------

@@ -231,8 +231,10 @@ class FeedError(PenstockError):
     """A feed store that can't be opened, read or written."""
 
 
-class OffsetGone(FeedError):
-    """Something at or above the offset that was asked for is gone: the reader has missed it.
+class RowsDropped(FeedError):
+    """Rows at or above the offset that was asked for were dropped: the reader has missed them.
+
+    The service answers 410 then, and its client raises `FeedGone`.
 
     `subscription` is whose feed that is (None: the store never was so far), `oldest` the offset from which all of it is
     there.

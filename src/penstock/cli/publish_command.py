@@ -48,6 +48,14 @@ def publish(
         Form | None,
         typer.Option("--format", help="By default as the name ends.", show_default=False),
     ] = None,
+    producer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Leave out what NAME has published before.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON.")] = False,
 ) -> None:
     """Publish events, changes of a table, or a document.
@@ -56,18 +64,28 @@ def publish(
     the service refuses is said with the reasons, and the rest is published;
     then the exit code is 1. In CSV, what looks like a number is one.
 
+    Published twice, a file counts twice. With --producer the service counts
+    what came under that name, and leaves out as many records from the
+    beginning: the same file again brings nothing, one that has grown what is
+    new, and after a run that was cut off the rest. Give each file a name of
+    its own. The service forgets a name 30 days after its last record.
+
     Examples:
     penstock publish events.jsonl
     echo '{"symbol": "GOOG", "price": 550}' | penstock publish -
     tail -f ticks.jsonl | penstock publish - --server http://market:8400
     penstock publish stocks.csv --table Stocks
+    penstock publish ticks.jsonl --producer ticks
     penstock publish news.xml
     """
     chosen = form or _form_of(file)
     outcome = _Outcome()
     with _opened(file) as text, open_client(server, key, "1 minute") as client:
         try:
-            if chosen == "document":
+            if producer is not None:
+                records = None if chosen == "document" else _records(text, chosen)
+                outcome.publish_once(client, producer, records, table, text)
+            elif chosen == "document":
                 client.publish_document(text.read())
             else:
                 _send(client, _records(text, chosen), table, outcome, live=file == STDIN)
@@ -75,10 +93,12 @@ def publish(
             say("interrupted: what was read is published")
         outcome.settle(client)
     if as_json:
-        put_json({"accepted": outcome.accepted, "refused": outcome.refused, "last": outcome.last})
+        shown = {"accepted": outcome.accepted, "refused": outcome.refused, "last": outcome.last}
+        put_json(shown if producer is None else {**shown, "before": outcome.before})
     else:
         refused = f", {outcome.refused:,} refused" if outcome.refused else ""
-        say(f"{count(outcome.accepted, 'record')} published{refused}.")
+        before = f", {outcome.before:,} were before" if outcome.before else ""
+        say(f"{count(outcome.accepted, 'record')} published{before}{refused}.")
     if outcome.refused:
         raise typer.Exit(REFUSED)
 
@@ -90,6 +110,28 @@ class _Outcome:
     accepted: int = 0
     refused: int = 0
     last: int | None = None
+    before: int = 0
+
+    def publish_once(
+        self,
+        client: "Client",
+        producer: str,
+        records: Iterator[Mapping[str, Any]] | None,
+        table: str | None,
+        text: IO[str],
+    ) -> None:
+        """Publish what the producer hasn't published yet: records, or a document."""
+        from penstock.base.errors import RecordsRefused
+
+        try:
+            if records is None:
+                sent = client.publish_document_once(producer, text.read())
+            else:
+                sent = client.publish_once(producer, records, table)
+            self.accepted, self.before, self.last = sent.accepted, sent.before, sent.last
+        except RecordsRefused as error:
+            self.accepted, self.refused = error.accepted, error.count
+            complain(str(error))
 
     def settle(self, client: "Client") -> None:
         """Wait for what is on its way. What was refused is said at once."""

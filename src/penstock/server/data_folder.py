@@ -8,6 +8,7 @@
 <data>/service.db       keys, schema, what the service remembers of itself
 <data>/spark/           checkpoints, log
 <data>/dead-letters/    records that couldn't be matched
+<data>/metadata         whether notifications carry the metadata of their subscriptions
 """
 
 import fcntl
@@ -17,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from penstock.base.durable import make_folder
+from penstock.base.durable import make_folder, replace_file
 from penstock.base.errors import PenstockError
 
 
@@ -49,3 +50,25 @@ class DataFolderLock:
     def release(self) -> None:
         """Let others have it."""
         self._file.close()
+
+
+def decide_metadata(folder: Path, wanted: bool | None) -> bool:
+    """Whether notifications carry metadata: as it was decided when the folder was begun. PenstockError if not `wanted`.
+
+    Spark's checkpoints have been made for the one or the other.
+    """
+    file = folder / "metadata"
+    decided: bool | None = None
+    if file.exists():
+        decided = file.read_text(encoding="utf-8").strip() == "true"
+    elif (folder / "matched-by").exists():  # it was begun before this could be said
+        decided = False
+    if decided is None:
+        decided = bool(wanted)
+        replace_file(file, f"{str(decided).lower()}\n")
+    elif wanted not in (None, decided):
+        raise PenstockError(
+            f"metadata: data folder {folder} was begun with {str(decided).lower()}, and stays so: leave the "
+            "setting out, or begin with another folder"
+        )
+    return decided

@@ -4,7 +4,7 @@
                           └─ wakes the connections one of whose subscriptions gets something
 
 A connection has no queue of its own. It reads from its offset: from the ring if that goes back so far, else from the
-store, in a thread. So a slow one costs nothing, and one that is away too long is told so (`OffsetGone`).
+store, in a thread. So a slow one costs nothing, and one that is away too long is told so (`RowsDropped`).
 
 All of it runs in one event loop. Only the store's methods are called in threads, a bounded number at a time.
 """

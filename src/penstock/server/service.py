@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,7 +25,7 @@ from penstock.delivery.feeds import LIVE, FeedStore, open_feeds
 from penstock.pipeline.session import check_java
 from penstock.pipeline.views.match import FORMATS
 from penstock.registry import Subscriptions
-from penstock.server.data_folder import DataFolderLock
+from penstock.server.data_folder import DataFolderLock, decide_metadata
 from penstock.server.hub import Hub
 from penstock.server.network_db import NetworkDatabase
 from penstock.server.publishing import (
@@ -42,7 +43,7 @@ from penstock.server.publishing.published import DOCUMENTS, EVENTS, POSITION, TA
 from penstock.server.setting_parts import FilesPart, KafkaPart
 from penstock.server.settings import Settings
 from penstock.server.sides.changing_over import let_go, matched_by, move_all, note_side
-from penstock.server.sides.kafka_topics import make_topics
+from penstock.server.sides.kafka_topics import KafkaTopics
 from penstock.server.sides.live_side import LiveSide
 from penstock.server.sides.matching_state import Matching
 from penstock.server.sides.network_side import NetworkSide
@@ -57,6 +58,7 @@ from penstock.server.webhooks.webhook_table import WebhookTable
 _log = logging.getLogger("penstock.server")
 
 _TIDY = 10.0  # seconds between two looks for segments that can go
+_REFRESH = 60.0  # seconds between two looks at what topics of Kafka take
 _PRUNE = 60.0  # seconds between two looks for notifications that can go
 
 
@@ -70,6 +72,8 @@ class Service:
             check_java(settings.spark.master)
         with ExitStack() as opened:
             opened.callback(DataFolderLock(folder).release)
+            settings = settings.with_metadata(decide_metadata(folder, settings.metadata))
+            self.settings = settings
             self.http: HttpSettings = settings.http()
             self.keys = ApiKeys(folder / "service.db")
             opened.callback(self.keys.close)
@@ -95,6 +99,7 @@ class Service:
             self.webhooks = WebhookDelivery(
                 table, self.hub, settings.webhooks.make(settings.is_local)
             )
+            self._topics = self._kafka_topics()
             self.publisher = self._publisher()
             opened.callback(self.publisher.close)
             self.network = self._network_side(opened)
@@ -137,8 +142,10 @@ class Service:
         await self.hub.start()
         await self.webhooks.start()
         await self._change_over()
-        if isinstance(self.settings.log, KafkaPart):
-            await asyncio.to_thread(make_topics, self.settings.log, self._logs())
+        if self._topics is not None:
+            await asyncio.to_thread(self._topics.make)
+            refresh = partial(asyncio.to_thread, self._topics.refresh)
+            self._tasks.append(asyncio.create_task(_repeat(refresh, _REFRESH)))
         await self.matching.start()
         if self.network is not None:
             await self.network.start()
@@ -201,6 +208,7 @@ class Service:
             self._committed,
             engine=settings.engine,
             dead_letters=settings.folder / "dead-letters",
+            metadata=bool(settings.metadata),
         )
 
     def _publisher(self) -> Publisher:
@@ -210,7 +218,16 @@ class Service:
             names = replace(names, version=joins.version)
         most = BodyLimits(body=limits.body_bytes, records=limits.records)
         catalog = self.registry.catalog if self.settings.match == "spark" else None
-        return Publisher(self.inbox, self.schema, catalog, changes=names, limits=most)
+        if self._topics is None:
+            return Publisher(self.inbox, self.schema, catalog, changes=names, limits=most)
+        messages = self._topics.of
+        return Publisher(
+            self.inbox, self.schema, catalog, changes=names, limits=most, messages=messages
+        )
+
+    def _kafka_topics(self) -> KafkaTopics | None:
+        log = self.settings.log
+        return KafkaTopics(log, self._logs()) if isinstance(log, KafkaPart) else None
 
     def _network_side(self, opened: ExitStack) -> NetworkSide | None:
         part = self.settings.network
@@ -239,7 +256,10 @@ class Service:
     def _mover(self) -> Mover:
         log = self.settings.log
         if isinstance(log, KafkaPart):
-            return self._with_network(KafkaMover(log.servers, log.topic, log.producer_options))
+            letters = self.settings.folder / "dead-letters"
+            return self._with_network(
+                KafkaMover(log.servers, log.topic, log.producer_options, self._topics, letters)
+            )
         return self._with_network(FileMover(self.settings.folder / "published"))
 
     def _with_network(self, mover: Mover) -> Mover:

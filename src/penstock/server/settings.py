@@ -122,6 +122,8 @@ class Settings(Part):
     """how often Spark looks for something new"""
     digests: Annotated[Text, accepted_by(trigger_of), AfterValidator(_check_interval)] | None = None
     """how often it looks for digests that are due, like 1 minute; without it, subscriptions to digests are set aside"""
+    metadata: bool | None = None
+    """whether notifications carry the metadata of their subscriptions; by default as the data folder was begun: not"""
     engine: Annotated[Text, accepted_by(check_engine)] = "auto"
     """auto, batch, tree, mbd or naive"""
     operators: Annotated[Text, accepted_by(lambda name: Operators.of(name).portable())] | None = (
@@ -181,6 +183,12 @@ class Settings(Part):
                 "since they say which files have been read. Give such a folder, or a log of Kafka"
             )
         return self
+
+    def with_metadata(self, metadata: bool) -> "Settings":
+        """The same, decided."""
+        decided = self.model_copy(update={"metadata": metadata})
+        decided._given = {**self._given, "metadata": metadata}
+        return decided
 
     @property
     def folder(self) -> Path:

@@ -33,12 +33,34 @@ APPENDED = pa.schema(
 """Rows as they are appended. `id` is that of a notification without the subscription, `body` a JSON object that isn't
 empty, `position` says in which order rows of a micro-batch are kept (NULL: after those that have one)."""
 
+METADATA = pa.field("metadata", pa.list_(pa.string()))
+"""A column that rows may have besides: for each of the readers the metadata of the subscription, as a JSON object, or
+NULL."""
+
 _KEPT = pa.schema(list(APPENDED)[:3])
+_KEPT_WITH_METADATA = _KEPT.append(METADATA)
 _MOST_BYTES = 32 * 1024  # of a block, before it is compressed: what is read for the sake of one row
 _ENVELOPE = 64  # bytes of a notification besides its body, about
 _PAIR = 8  # bytes of a reader
 _CODEC = pa.Codec("lz4")  # a third of the size; zstd: a sixth, for four times the time
+_FEW = (
+    16  # rows of a block that are taken one by one: Arrow's own way costs as much before it begins
+)
 _HEADER = 8  # bytes that say how large a value is
+_HAS_METADATA = 1 << 56  # in the header of a block
+
+
+class RowMetadata(NamedTuple):
+    """What the readers of a row have beside their texts. They may be many: it is looked up when it is asked for."""
+
+    readers: pa.Array
+    texts: pa.Array
+
+    def of(self, subscription: int) -> str | None:
+        """The metadata of a subscription, as a JSON object."""
+        place = pc.index(self.readers, subscription).as_py()
+        text: str | None = self.texts[place].as_py() if place >= 0 else None
+        return text
 
 
 class FeedRow(NamedTuple):
@@ -48,6 +70,11 @@ class FeedRow(NamedTuple):
     id: str
     kind: str
     body: str
+    metadata: RowMetadata | None = None
+
+    def metadata_of(self, subscription: int) -> str | None:
+        """What a subscription had beside its text when it was matched, as a JSON object; None if nothing."""
+        return None if self.metadata is None else self.metadata.of(subscription)
 
 
 @dataclass(frozen=True)
@@ -74,7 +101,7 @@ class PageInMaking:
     def add_all(self, rows: list[FeedRow], readers: list[int]) -> bool:
         """Add rows with who gets each; those of one row follow each other. False if there was no room for all."""
         for row, reader in zip(rows, readers, strict=True):
-            size = len(row.body) + _ENVELOPE
+            size = len(row.body) + len(row.metadata_of(reader) or "") + _ENVELOPE
             full = self._rows <= 0 or self._bytes < size
             if full and self.rows and row.number >= self.next:
                 return False
@@ -92,6 +119,8 @@ def notification(row: FeedRow, subscription: int) -> str:
     '{"id":"12-3","kind":"filter","subscription":3,"event":{"price":7}}'
     """
     first = f'{{"id":"{row.id}-{subscription}","kind":"{row.kind}","subscription":{subscription},'
+    if (metadata := row.metadata_of(subscription)) is not None:
+        first += f'"metadata":{metadata},'
     return first + row.body[1:]
 
 
@@ -127,12 +156,24 @@ class FeedBlock:
 
     def rows(self, numbers: Int64s) -> list[FeedRow]:
         """Those with these numbers."""
-        places = pa.array(numbers - self.first)
-        ids = self.data.column("id").take(places).to_pylist()
-        bodies = self.data.column("body").take(places).to_pylist()
+        places = (numbers - self.first).tolist()
+        ids, bodies = self._texts("id", places), self._texts("body", places)
         kind = self.kind
-        found = zip(numbers.tolist(), ids, bodies, strict=True)
-        return [FeedRow(number, name, kind, body) for number, name, body in found]
+        found = zip(numbers.tolist(), ids, bodies, self._metadata(places), strict=True)
+        return [FeedRow(number, name, kind, body, more) for number, name, body, more in found]
+
+    def _texts(self, name: str, places: list[int]) -> list[str]:
+        column = self.data.column(name)
+        if len(places) <= _FEW:
+            return [column[place].as_py() for place in places]
+        found: list[str] = column.take(pa.array(places)).to_pylist()
+        return found
+
+    def _metadata(self, places: list[int]) -> list[RowMetadata | None]:
+        if METADATA.name not in self.data.schema.names:
+            return [None] * len(places)
+        readers, texts = self.data.column("readers"), self.data.column(METADATA.name)
+        return [RowMetadata(readers[place].values, texts[place].values) for place in places]
 
 
 def numbers_for(pairs: tuple[Int64s, Int64s], wanted: Int64s, offset: int) -> tuple[Int64s, Int64s]:
@@ -161,17 +202,21 @@ def divide_rows(rows: pa.Table, first: int, kind: str) -> list[FeedBlock]:
         raise FeedError(
             f"rows of a feed have {', '.join(APPENDED.names)}: there is no {missing[0]}"
         )
-    rows = rows.select(APPENDED.names).cast(APPENDED)
+    more = METADATA.name in rows.schema.names
+    appended, kept = (APPENDED.append(METADATA), _KEPT_WITH_METADATA) if more else (APPENDED, _KEPT)
+    rows = rows.select(appended.names).cast(appended)
     positions = rows.column("position")
     if positions.null_count < rows.num_rows:
         rows = rows.take(pc.sort_indices(positions))
-    batches = rows.select(_KEPT.names).combine_chunks().to_batches()
+    batches = rows.select(kept.names).combine_chunks().to_batches()
     blocks = []
     for batch in batches:
         sizes = pc.add(
             pc.binary_length(batch.column("body")),
             pc.multiply(pc.list_value_length(batch.column("readers")), _PAIR),
         )
+        if more:
+            sizes = pc.add(sizes, _text_sizes(batch.column(METADATA.name)))
         group = np.cumsum(sizes.to_numpy(zero_copy_only=False), dtype=np.int64) // _MOST_BYTES
         cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), batch.num_rows]
         for start, end in itertools.pairwise(cuts):
@@ -180,19 +225,27 @@ def divide_rows(rows: pa.Table, first: int, kind: str) -> list[FeedBlock]:
     return blocks
 
 
-def pack(batch: pa.RecordBatch) -> bytes:
-    """A batch as a value of the database."""
+def _text_sizes(lists: pa.ListArray) -> pa.Array:
+    """Bytes of the texts of each list."""
+    sizes = pc.binary_length(lists.flatten()).fill_null(0).to_numpy(zero_copy_only=False)
+    ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    starts = lists.offsets.to_numpy() - lists.offsets[0].as_py()
+    return pa.array(np.diff(ends[starts]))
+
+
+def pack(batch: pa.RecordBatch, header: int = 0) -> bytes:
+    """A batch as a value of the database. `header`: a bit above those that say its size."""
     plain = batch.serialize()
     size: int = plain.size
     packed: bytes = _CODEC.compress(plain, asbytes=True)
-    return size.to_bytes(_HEADER, "little") + packed
+    return (size | header).to_bytes(_HEADER, "little") + packed
 
 
 def unpack(value: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """The batch of a value. FeedError if it is none."""
     view = memoryview(value)
     try:
-        size = int.from_bytes(view[:_HEADER], "little")
+        size = int.from_bytes(view[:_HEADER], "little") & (_HAS_METADATA - 1)
         plain = _CODEC.decompress(view[_HEADER:], decompressed_size=size)
         return pa.ipc.read_record_batch(plain, schema)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -201,12 +254,14 @@ def unpack(value: bytes, schema: pa.Schema) -> pa.RecordBatch:
 
 def pack_block(block: FeedBlock) -> bytes:
     """A block as a value of the database."""
-    return pack(block.data)
+    more = METADATA.name in block.data.schema.names
+    return pack(block.data, _HAS_METADATA if more else 0)
 
 
 def unpack_block(first: int, kind: str, value: bytes) -> FeedBlock:
     """The block of a value."""
-    return FeedBlock(first, kind, unpack(value, _KEPT))
+    more = int.from_bytes(value[:_HEADER], "little") & _HAS_METADATA
+    return FeedBlock(first, kind, unpack(value, _KEPT_WITH_METADATA if more else _KEPT))
 
 
 def sorted_ids(subscriptions: Sequence[int]) -> Int64s:

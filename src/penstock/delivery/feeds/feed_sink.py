@@ -5,19 +5,19 @@ the number. A micro-batch must fit the driver's memory; what many subscribers ge
 
 Two attributes of an event are reserved for who publishes it: `_position`, a number that says in which order events were
 accepted, and `_time`, when that was. They aren't shown as attributes. `_position` is the notification's id, and the
-order in which rows of a micro-batch are kept; `_time` becomes `published`.
+order in which rows of a micro-batch are kept; `_time` becomes `published`. So it is of the events in a digest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType, IntegralType, StructType, TimestampType
+from pyspark.sql.types import ArrayType, DataType, IntegralType, StructType, TimestampType
 
 from penstock.base.errors import FeedError, PipelineError
-from penstock.delivery.feeds.feed_rows import APPENDED
+from penstock.delivery.feeds.feed_rows import APPENDED, METADATA
 from penstock.delivery.feeds.open_feeds import open_feeds
 from penstock.delivery.notification_shape import (
     DIGEST,
@@ -31,6 +31,8 @@ from penstock.delivery.notification_shape import (
 from penstock.delivery.sinks import EXACTLY_ONCE, Batch
 
 PUBLISHED_AT, PUBLISHED_AS = "_time", "_position"
+_PUBLISHED = "published"  # when, as feeds call it
+_ENTRIES = "notifications"  # of a digest
 _MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 _JSON = {
     "timestampFormat": _MOMENT,
@@ -82,46 +84,88 @@ class FeedSink:
 
 
 def feed_rows(rows: DataFrame) -> DataFrame:
-    """Notifications as rows of feeds (`APPENDED`)."""
+    """Notifications as rows of feeds (`APPENDED`), with their metadata if they carry them."""
     told = [name for name in _TOLD if name in rows.columns]
-    number, published = _reserved(rows.schema)
-    parts = [_without_reserved(rows.schema) if name == EVENT else F.col(name) for name in told]
-    body = F.to_json(F.struct(*parts, published.alias("published")), _JSON)
+    event = _Published(F.col(EVENT), _fields(rows.schema, EVENT))
+    parts = [_part(name, rows.schema, event) for name in told]
+    body = F.to_json(F.struct(*parts, event.time.alias(_PUBLISHED)), _JSON)
     if MESSAGE in told:  # of a table's tuple, NULL is a value like others
         message = F.to_json(F.struct(MESSAGE), {**_JSON, "ignoreNullFields": "false"})
         body = F.when(F.col(MESSAGE).isNotNull(), message).otherwise(body)
-    positions = [F.col(POSITION).cast("bigint"), number, _document_number(rows.schema)]
+    positions = [F.col(POSITION).cast("bigint"), event.position, _document_number(rows.schema)]
     columns = [
-        F.coalesce(number.cast("string"), F.col(ID)),
+        F.coalesce(event.position.cast("string"), F.col(ID)),
         body,
         F.col(READERS[0]),
         F.coalesce(*positions),
     ]
-    named = zip(columns, APPENDED.names, strict=True)
-    return rows.select(*[column.alias(name) for column, name in named])
+    named = dict(zip(APPENDED.names, columns, strict=True))
+    if METADATA.name in rows.columns:
+        named[METADATA.name] = F.transform(METADATA.name, _text_unless_empty)
+    return rows.select(*[column.alias(name) for name, column in named.items()])
 
 
-def _reserved(schema: StructType) -> tuple[Column, Column]:
-    """The position of an event, and when it was published: NULL if it doesn't say so."""
-    fields = _fields(schema, EVENT)
-    position = F.lit(None).cast("bigint")
-    if isinstance(fields.get(PUBLISHED_AS), IntegralType):
-        position = F.col(EVENT).getField(PUBLISHED_AS).cast("bigint")
-    published = F.lit(None).cast("string")
-    if PUBLISHED_AT in fields:
-        published = F.col(EVENT).getField(PUBLISHED_AT)
-        if not isinstance(fields[PUBLISHED_AT], TimestampType):
-            published = published.cast("string")
-    return position, published
+@dataclass(frozen=True)
+class _Published:
+    """An event, and what it says of its publication: NULL if it doesn't."""
+
+    event: Column
+    fields: Mapping[str, DataType]
+
+    @property
+    def position(self) -> Column:
+        if isinstance(self.fields.get(PUBLISHED_AS), IntegralType):
+            return self.event.getField(PUBLISHED_AS).cast("bigint")
+        return F.lit(None).cast("bigint")
+
+    @property
+    def time(self) -> Column:
+        if PUBLISHED_AT not in self.fields:
+            return F.lit(None).cast("string")
+        time = self.event.getField(PUBLISHED_AT)
+        is_time = isinstance(self.fields[PUBLISHED_AT], TimestampType)
+        return time if is_time else time.cast("string")
+
+    @property
+    def attributes(self) -> Column:
+        """The event without what is reserved."""
+        reserved = [name for name in (PUBLISHED_AS, PUBLISHED_AT) if name in self.fields]
+        if not reserved:
+            return self.event.alias(EVENT)
+        kept = [self.event.getField(n).alias(n) for n in self.fields if n not in reserved]
+        return F.when(self.event.isNotNull(), F.struct(*kept)).alias(EVENT)
 
 
-def _without_reserved(schema: StructType) -> Column:
-    fields = _fields(schema, EVENT)
-    reserved = [name for name in (PUBLISHED_AS, PUBLISHED_AT) if name in fields]
-    if not reserved:
-        return F.col(EVENT)
-    kept = [F.col(EVENT).getField(name).alias(name) for name in fields if name not in reserved]
-    return F.when(F.col(EVENT).isNotNull(), F.struct(*kept)).alias(EVENT)
+def _part(name: str, schema: StructType, event: _Published) -> Column:
+    if name == EVENT:
+        return event.attributes
+    return _digest(schema) if name == DIGEST else F.col(name)
+
+
+def _digest(schema: StructType) -> Column:
+    """A digest, whose entries are as feeds would have them: with the same ids, and without what is reserved."""
+    kind = schema[DIGEST].dataType
+    assert isinstance(kind, StructType)
+    entries = kind[_ENTRIES].dataType
+    assert isinstance(entries, ArrayType)
+    assert isinstance(entries.elementType, StructType)
+    inside = entries.elementType
+
+    def entry(one: Column) -> Column:
+        event = _Published(one.getField(EVENT), _fields(inside, EVENT))
+        name = F.coalesce(event.position.cast("string"), one.getField(ID))
+        told = [n for n in inside.names if n != ID]
+        parts = [event.attributes if n == EVENT else one.getField(n).alias(n) for n in told]
+        whole = F.concat_ws("-", name, F.col(READERS[0])[0].cast("string"))
+        return F.struct(whole.alias("id"), *parts, event.time.alias(_PUBLISHED))
+
+    kept = [F.col(DIGEST).getField(n).alias(n) for n in kind.names if n != _ENTRIES]
+    told = F.transform(F.col(DIGEST).getField(_ENTRIES), entry).alias(_ENTRIES)
+    return F.when(F.col(DIGEST).isNotNull(), F.struct(*kept, told)).alias(DIGEST)
+
+
+def _text_unless_empty(metadata: Column) -> Column:
+    return F.when(F.size(metadata) > 0, F.to_json(metadata))
 
 
 def _document_number(schema: StructType) -> Column:

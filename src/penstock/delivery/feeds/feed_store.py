@@ -7,7 +7,7 @@ What holds:
 
 - A micro-batch is there with all its rows and its number, or not at all; one that is there already adds nothing.
 - Numbers grow in the order of commit. Who has read up to the tail never misses what is appended later.
-- A read gives every notification of its feeds from its offset on, in order and without a gap, or raises `OffsetGone`:
+- A read gives every notification of its feeds from its offset on, in order and without a gap, or raises `RowsDropped`:
   exactly if one of them was dropped.
 
 The methods block; they may be called from any thread. Several processes may have a store open.
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import Int64s
 from penstock.base.durations import utc_now
-from penstock.base.errors import FeedError, OffsetGone
+from penstock.base.errors import FeedError, RowsDropped
 from penstock.delivery.feeds.dropped_rows import dropped_of, note_dropped
 from penstock.delivery.feeds.feed_database import FORMAT, FeedDatabase, Session
 from penstock.delivery.feeds.feed_rows import (
@@ -203,7 +203,7 @@ class FeedStore:
         """The feeds of some subscriptions from an offset on, as one: rows in order, each for all who get it.
 
         -1 is the oldest offset that is kept of each. Bounds are kept but for the first row, and for a row that goes to
-        several of the subscriptions: it isn't divided. `OffsetGone` if something was dropped.
+        several of the subscriptions: it isn't divided. `RowsDropped` if something was dropped.
         """
         wanted = sorted_ids(subscriptions)
         with self._database.reading() as session:
@@ -211,7 +211,7 @@ class FeedStore:
             if offset < 0:
                 offset = state.oldest
             elif offset > state.next:
-                raise OffsetGone(None, offset, state.next)
+                raise RowsDropped(None, offset, state.next)
             else:
                 _check_kept(session, wanted, offset, state)
             page = PageInMaking(most_rows, most_bytes)
@@ -324,7 +324,7 @@ def _check_kept(session: Session, wanted: Int64s, offset: int, state: _State) ->
     lasts = dropped_of(session, wanted)
     gone = np.flatnonzero(lasts >= max(offset, 1))  # 0: nothing was dropped
     if len(gone):
-        raise OffsetGone(int(wanted[gone[0]]), offset, int(lasts.max()) + 1)
+        raise RowsDropped(int(wanted[gone[0]]), offset, int(lasts.max()) + 1)
 
 
 def _block_with(session: Session, number: int) -> FeedBlock:

@@ -10,7 +10,7 @@ event_schema      the schema of events, declared or learned;  learning_types: ho
 inbox             requests into one transaction, many at once;  inbox_tables: on disk;  producer_states: repeats
 moving            rows out of the inbox to a mover
 sealed_segments   a mover: files that Spark reads
-kafka_mover       a mover: topics of Kafka
+kafka_mover       a mover: topics of Kafka;  letter_files: dead letters
 """
 
 from typing import TYPE_CHECKING

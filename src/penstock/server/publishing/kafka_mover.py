@@ -9,8 +9,9 @@ consumer group that nobody reads with. So whoever comes after a crash asks the b
 leaves out what is in the topics already. A process that lives on although another has taken over is fenced off by
 Kafka.
 
-A record that is larger than a topic takes stops the mover until the topic's `max.message.bytes` is raised: Kafka's
-default is 1 MiB, as much as an event may have; documents may be larger.
+A record that is larger than a topic takes (`max.message.bytes`; Kafka's default is 1 MiB) is refused when it is
+published. Should the topic's limit be lowered afterwards, records that were accepted and don't fit any more are set
+aside as dead letters, and the others go on.
 
 Records of one producer have the same key and so the same partition: their order stays. Read the topics with
 `isolation.level = read_committed` (in Spark, the option `kafka.isolation.level`).
@@ -18,10 +19,13 @@ Records of one producer have the same key and so the same partition: their order
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.base.durations import utc_now
 from penstock.base.errors import PenstockError
-from penstock.server.publishing.published import InboxRow, PublishError
+from penstock.server.publishing.letter_files import dead_letter, write_letters
+from penstock.server.publishing.published import InboxRow, MessageLimit, PublishError
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer as KafkaProducer
@@ -29,7 +33,22 @@ if TYPE_CHECKING:
 _SECONDS = 60.0  # for an answer of the broker
 _MOST_BYTES = 64 << 20  # of a message: what a topic takes is up to its `max.message.bytes`
 _NO_OFFSET = -1001  # what Kafka says where no offset was committed
+_STAMPS = 256  # bytes that the inbox adds to a record, at most
 _GROUP = "penstock-inbox"
+_BATCH = 1_000_000  # bytes of records that librdkafka sends together, unless a topic takes less
+
+
+class TopicLimits(Protocol):
+    """What the topics take."""
+
+    def of(self, log: str) -> MessageLimit | None:
+        """What one record of a log may have; None if that isn't known."""
+
+    def least(self) -> int | None:
+        """What a record of any log may have."""
+
+    def refresh(self) -> None:
+        """Ask Kafka again."""
 
 
 class KafkaMover:
@@ -38,7 +57,14 @@ class KafkaMover:
     `topic` is what the names of the topics begin with; services that share a broker have different ones.
     """
 
-    def __init__(self, servers: str, topic: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        options: Mapping[str, Any] | None = None,
+        limits: TopicLimits | None = None,
+        dead_letters: Path | None = None,
+    ) -> None:
         self._client = _import_client()
         self._servers = {
             "bootstrap.servers": servers,
@@ -46,6 +72,7 @@ class KafkaMover:
             **(options or {}),
         }
         self._topic = topic
+        self._limits, self._dead_letters = limits, dead_letters
         self._producer: KafkaProducer | None = None
         self._metadata: Any = None
         self._moved = 0
@@ -60,6 +87,8 @@ class KafkaMover:
                 self._moved = new[-1].last
         except self._client.KafkaException as error:
             self.close()  # whether the transaction was committed is asked anew
+            if self._limits is not None:
+                self._limits.refresh()  # a topic takes less than it did, perhaps
             raise PublishError(f"Kafka doesn't take records: {error}") from error
         except BaseException:
             self.close()
@@ -78,6 +107,7 @@ class KafkaMover:
                 "transactional.id": f"penstock-inbox-{self._topic}",
                 "enable.idempotence": True,
                 "message.max.bytes": _MOST_BYTES,
+                "batch.size": self._batch_size(),
                 "linger.ms": 5,
                 "compression.type": "lz4",
             }
@@ -86,6 +116,11 @@ class KafkaMover:
         self._moved, self._metadata = self._last_position()
         self._producer = producer
         return producer
+
+    def _batch_size(self) -> int:
+        """No more than any topic takes as one message, which to Kafka is a batch."""
+        least = None if self._limits is None else self._limits.least()
+        return _BATCH if least is None else max(1, min(_BATCH, least))
 
     def _last_position(self) -> tuple[int, Any]:
         """The last position that is in the topics, as it was committed with the records."""
@@ -116,12 +151,20 @@ class KafkaMover:
             if error is not None:
                 failures.append(str(error))
 
+        letters: list[str] = []
         producer.begin_transaction()
         for row in rows:
             topic = topic_of(self._topic, row.log)
             key = row.producer.encode() or None
-            for _, record in row.records():
-                self._produce(producer, topic, record, key, delivered)
+            limit = None if self._limits is None else self._limits.of(row.log)
+            for position, record in row.records():
+                if limit is not None and len(record) > limit.bytes + _STAMPS:
+                    reason = f"the record {limit.refusal(len(record))}"
+                    letters.append(dead_letter(record, reason, position, utc_now()))
+                else:
+                    self._produce(producer, topic, record, key, delivered)
+        if letters and self._dead_letters is not None:
+            write_letters(self._dead_letters / "log", rows[-1].last, letters)
         producer.send_offsets_to_transaction(
             [self._progress(rows[-1].last)], self._metadata, _SECONDS
         )

@@ -9,7 +9,7 @@ twice, whatever is deleted, and whenever the service was killed.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.base.errors import PenstockError
 
@@ -68,6 +68,20 @@ class InboxRow:
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Each record with its position."""
         return zip(range(self.first, self.last + 1), self.lines.split(b"\n"), strict=True)
+
+
+class MessageLimit(NamedTuple):
+    """What one record of a log may have, where a topic of Kafka sets that."""
+
+    bytes: int
+    topic: str
+
+    def refusal(self, size: int) -> str:
+        """Why a record of this size isn't taken."""
+        return (
+            f"has {size:,} bytes: the topic {self.topic} of Kafka takes {self.bytes:,} at most "
+            "(its max.message.bytes says so)"
+        )
 
 
 class Mover(Protocol):

@@ -7,9 +7,9 @@ threads.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.joins.catalog import Catalog
@@ -20,6 +20,7 @@ from penstock.server.publishing.inbox import Inbox
 from penstock.server.publishing.published import (
     EVENTS,
     TABLES,
+    MessageLimit,
     Producer,
     Published,
     PublishError,
@@ -27,7 +28,12 @@ from penstock.server.publishing.published import (
 )
 from penstock.server.publishing.record_problems import Refused
 from penstock.server.publishing.record_shapes import RecordShape
-from penstock.server.publishing.request_bodies import BodyLimits, Reading, read_records
+from penstock.server.publishing.request_bodies import (
+    BodyLimits,
+    Reading,
+    TooLarge,
+    read_records,
+)
 
 _AT_ONCE = 16 << 10  # bytes of a body that are read in the event loop
 _THREADS = 2
@@ -75,11 +81,12 @@ class Publisher:
         *,
         changes: ChangeNames | None = None,
         limits: BodyLimits | None = None,
+        messages: Callable[[str], MessageLimit | None] = lambda log: None,
     ) -> None:
         self._inbox = inbox
         self._schema = schema
         self._tables = {} if catalog is None else change_shapes(catalog, changes or ChangeNames())
-        self._limits = limits or BodyLimits()
+        self._limits, self._messages = limits or BodyLimits(), messages
         self._threads = ThreadPoolExecutor(_THREADS, "reading")
 
     async def publish_events(
@@ -88,7 +95,7 @@ class Publisher:
         """Publish events. They are on disk when this returns, and will be matched."""
         for _ in range(_TRIES):
             shape = self._schema.shape
-            reading = await self._read(content, shape, learn=self._schema.is_learned)
+            reading = await self._read(EVENTS, content, shape, learn=self._schema.is_learned)
             if reading.wider is None or not _is_wanted(reading, skip):
                 break
             learned = await self._in_thread(self._schema.adopt, shape, reading.wider)
@@ -103,8 +110,9 @@ class Publisher:
         self, table: str, content: Content, producer: Producer | None = None, *, skip: bool = False
     ) -> Answer:
         """Publish changes of a table. UnknownTable if the catalogue has none of this name."""
-        reading = await self._read(content, shape_of_table(self._tables, table), learn=False)
-        return await self._publish(TABLES + table, reading, producer, skip=skip)
+        log, shape = TABLES + table, shape_of_table(self._tables, table)
+        reading = await self._read(log, content, shape, learn=False)
+        return await self._publish(log, reading, producer, skip=skip)
 
     async def publish_document(
         self, content: Content, producer: Producer | None = None, *, name: str | None = None
@@ -119,7 +127,11 @@ class Publisher:
         """End the threads."""
         self._threads.shutdown()
 
-    async def _read(self, content: Content, shape: RecordShape, *, learn: bool) -> Reading:
+    async def _read(
+        self, log: str, content: Content, shape: RecordShape, *, learn: bool
+    ) -> Reading:
+        limits = replace(self._limits, message=self._messages(log))
+
         def read() -> Reading:
             return read_records(
                 content.content_type,
@@ -127,7 +139,7 @@ class Publisher:
                 content.body,
                 shape,
                 learn=learn,
-                limits=self._limits,
+                limits=limits,
             )
 
         return read() if len(content.body) <= _AT_ONCE else await self._in_thread(read)
@@ -149,9 +161,17 @@ class Publisher:
             if repeat is None:
                 raise RecordsRefused(reading.refused)
             return Answer(repeat, 0)
+        self._check_messages(log, reading.records)
         receipt = await self._inbox.publish(Published(log, reading.records, producer, schema))
         accepted = 0 if receipt.repeated else len(reading.records)
         return Answer(receipt, accepted, reading.refused)
+
+    def _check_messages(self, log: str, records: Sequence[bytes]) -> None:
+        """As they were written anew, records may be larger than they came: a document is a text in JSON, say."""
+        limit = self._messages(log)
+        largest = max(map(len, records), default=0) if limit is not None else 0
+        if limit is not None and largest > limit.bytes:
+            raise TooLarge(f"a record, as it is kept, {limit.refusal(largest)}")
 
     async def _in_thread(self, function: Any, *arguments: Any) -> Any:
         loop = asyncio.get_running_loop()

@@ -22,7 +22,7 @@ from penstock.server.publishing.cloud_events import (
     with_context,
 )
 from penstock.server.publishing.learning_types import Learner
-from penstock.server.publishing.published import PublishError
+from penstock.server.publishing.published import MessageLimit, PublishError
 from penstock.server.publishing.record_problems import Problem, Refused, find_problem, read_object
 from penstock.server.publishing.record_shapes import Misfit, RecordShape
 
@@ -59,6 +59,18 @@ class BodyLimits:
         1_000_000  # bytes: with its position it still is a message that Kafka takes by default
     )
     records: int = 10_000
+    message: MessageLimit | None = None  # what the log takes, if that is known
+
+    @property
+    def one_record(self) -> int:
+        """Bytes that a record may have."""
+        return self.record if self.message is None else min(self.record, self.message.bytes)
+
+    def refusal(self, size: int) -> str:
+        """Why a record of this size isn't taken."""
+        if self.message is not None and self.message.bytes < self.record:
+            return self.message.refusal(size)
+        return f"has {size:,} bytes: a record has at most {self.record:,}"
 
 
 @dataclass(frozen=True)
@@ -176,7 +188,8 @@ class _Reader:
         except Misfit:
             return self.one_by_one(split(body))
         self._check_count(len(records))
-        if len(body) > self.limits.record and max(map(len, records)) > self.limits.record:
+        most = self.limits.one_record
+        if len(body) > most and max(map(len, records)) > most:
             return self.one_by_one(records)
         return Reading(records)
 
@@ -212,10 +225,8 @@ class _Reader:
         """A record that is of the shape, or of what the shape is learned to be."""
         if isinstance(part, Problem):
             raise part
-        if len(part) > self.limits.record:
-            raise Problem(
-                None, f"has {len(part):,} bytes: a record has at most {self.limits.record:,}"
-            )
+        if len(part) > self.limits.one_record:
+            raise Problem(None, self.limits.refusal(len(part)))
         try:
             return self.shape.read_one(part)
         except Misfit:

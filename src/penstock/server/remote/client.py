@@ -10,6 +10,7 @@ docs/HTTP.md says what is sent.
 """
 
 import atexit
+import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ import msgspec
 from penstock.base.durations import microseconds
 from penstock.base.errors import PenstockError
 from penstock.server.remote.followed_feed import FollowedFeed, Live, begin_at
+from penstock.server.remote.named_producer import NamedProducer, PublishedOnce
 from penstock.server.remote.outbox import Outbox, Sent
 from penstock.server.remote.service_link import Request, ServiceLink
 
@@ -97,9 +99,30 @@ class Client:
 
     def publish_document(self, text: str | bytes) -> None:
         """Publish a document, XML or JSON as it begins, as `publish` does events."""
-        data = text.encode() if isinstance(text, str) else text
-        is_json = data.lstrip()[:1] in (b"{", b"[")
-        self._outbox.put("documents", [data], "application/json" if is_json else "application/xml")
+        data, kind = _document(text)
+        self._outbox.put("documents", [data], kind)
+
+    def publish_once(
+        self,
+        producer: str,
+        records: Iterable[Mapping[str, Any]],
+        table: str | None = None,
+    ) -> PublishedOnce:
+        """Publish records that this producer hasn't published yet: events, or changes of a table.
+
+        `records` are all that it has ever published, in the same order, and perhaps more: a file from its beginning.
+        Those that the service has already are left out, by their number, whichever run or machine published them. It
+        keeps that number for 30 days after the last.
+
+        Returns when all are on the service's disk. RecordsRefused says which it doesn't take; the others are published.
+        """
+        log = "events" if table is None else f"tables/{table}"
+        return NamedProducer(self._link, log, producer).publish(_encoded(records))
+
+    def publish_document_once(self, producer: str, text: str | bytes) -> PublishedOnce:
+        """Publish a document, unless this producer has published one already."""
+        data, kind = _document(text)
+        return NamedProducer(self._link, "documents", producer, kind).publish([data])
 
     def flush(self) -> Sent:
         """Wait until everything that was published is acknowledged: it is on the service's disk and will be matched.
@@ -204,6 +227,12 @@ class Client:
         """What a text would be as a subscription, without subscribing: its kind, warnings, and recent matches."""
         return self._ask(Request("POST", "/v1/check", {"subscription": text}, text=text))
 
+    def tables(self) -> "Catalog":
+        """The tables that select-joins may name, and along which columns they are joined."""
+        from penstock.joins.catalog import Catalog
+
+        return Catalog.from_json(json.dumps(self._ask(Request("GET", "/v1/tables"))))
+
     def status(self) -> dict[str, Any]:
         """The service's figures."""
         return self._ask(Request("GET", "/v1/status"))
@@ -257,18 +286,19 @@ class Client:
         self,
         sid: int,
         ticket: str | None,
-        catalog: "Catalog",
+        catalog: "Catalog | None" = None,
         select: str | None = None,
         store: str | Path | None = None,
     ) -> "FeedView":
         """The result of a select-join, kept up to date by its feed, and with `store` over restarts by a file.
 
-            with client.view(sid, ticket, catalog, store="alice.view") as mine:
+            with client.view(sid, ticket, store="alice.view") as mine:
                 mine.catch_up().rows()
                 for changes in mine: …
 
-        `select` is the subscription's text; without it the service is asked. A view whose place has left the feed has
-        itself sent again.
+        `select` is the subscription's text, `catalog` has its tables; without them the service is asked, which tells
+        its tables to those with a key of the scope subscribe, or to all if it has no keys. A view whose place has left
+        the feed has itself sent again.
         """
         from penstock.server.remote.feed_view import FeedView
 
@@ -276,7 +306,7 @@ class Client:
         feed = Request("GET", f"/v1/feeds/{sid}", ticket=ticket)
         return FeedView(
             text,
-            catalog,
+            catalog if catalog is not None else self.tables(),
             lambda place, live: FollowedFeed(self._link, feed, place, live),
             lambda: self.resync(sid, ticket),
             store,
@@ -285,6 +315,13 @@ class Client:
     def _ask(self, request: Request) -> dict[str, Any]:
         found: dict[str, Any] = self._link.call(request).value()
         return found
+
+
+def _document(text: str | bytes) -> tuple[bytes, str]:
+    """The bytes of a document, and their content type."""
+    data = text.encode() if isinstance(text, str) else text
+    is_json = data.lstrip()[:1] in (b"{", b"[")
+    return data, "application/json" if is_json else "application/xml"
 
 
 def _path(sid: int) -> str:

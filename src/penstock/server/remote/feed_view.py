@@ -106,7 +106,7 @@ class FeedView:
                 f"subscription {notification.subscription} is a {notification.kind}: only a select-join has a view"
             )
         told = dict(notification.message)
-        if "tuple" in told:
+        if told.get("tuple") is not None:
             told["tuple"] = {
                 name: _from_json(row, self._catalog.tables[name]) if row else row
                 for name, row in told["tuple"].items()

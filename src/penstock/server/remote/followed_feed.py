@@ -46,7 +46,7 @@ logger = logging.getLogger("penstock.client")
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What a subscription was sent: its `event`, `message` (select-join) or `document` (tree pattern).
+    """What a subscription was sent: its `event`, `message` (select-join), `document` (tree pattern) or `digest`.
 
     `id` is the same whenever and however it is sent. `place` is where to go on after it, for `follow(offset=…)`: kept
     together with what was done about the notification, it makes that happen exactly once.
@@ -72,6 +72,17 @@ class Notification:
     def document(self) -> dict[str, Any] | None:
         """Of a tree pattern: the document's id, and the tuples of its view."""
         return self.content.get("document")
+
+    @property
+    def digest(self) -> dict[str, Any] | None:
+        """Of a pace like `digest per day`: `notifications`, `count` of all that came, `since` and `until`."""
+        return self.content.get("digest")
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the subscription had beside its text, if the service sends that along."""
+        found: dict[str, str] = self.content.get("metadata", {})
+        return found
 
     @property
     def published(self) -> str | None:

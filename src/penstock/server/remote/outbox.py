@@ -5,16 +5,16 @@
 While one request is on its way, what is published meanwhile becomes the next: no waiting for a batch to fill, and large
 batches when there is much to do. One request at a time keeps the order.
 
-Each request has a number (`Producer-Id`, `-Epoch`, `-Seq`), by which the service knows a repetition: a request is sent
-again until it is answered, and published once. After an answer that refuses a whole request, another epoch begins: so
-it makes no difference whether the number counts as used.
+Each request has a number in its log (`Producer-Id`, `-Epoch`, `-Seq`), by which the service knows a repetition: a
+request is sent again until it is answered, and published once. After an answer that refuses a whole request, another
+epoch begins: so it makes no difference whether the number counts as used.
 """
 
 import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -52,6 +52,16 @@ class Sent(NamedTuple):
     last: int | None
 
 
+class _Numbers(NamedTuple):
+    """What the next request of a log is called. A producer numbers its requests in each log by itself."""
+
+    epoch: int
+    seq: int
+
+
+_FIRST = _Numbers(0, 0)
+
+
 @dataclass(slots=True)
 class _Batch:
     """Records of one log that go in one request."""
@@ -60,6 +70,11 @@ class _Batch:
     content_type: str
     records: list[bytes] = field(default_factory=list)
     size: int = 0  # bytes
+
+    @property
+    def source(self) -> tuple[str, str]:
+        """What the service numbers apart: documents in XML and in JSON are two logs."""
+        return self.log, self.content_type
 
     def add(self, record: bytes) -> None:
         self.records.append(record)
@@ -113,7 +128,8 @@ class Outbox:
         self._answered = clock()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
-        self._producer, self._epoch, self._seq = str(uuid.uuid4()), 0, 0
+        self._producer = str(uuid.uuid4())
+        self._numbers: dict[tuple[str, str], _Numbers] = {}  # of the next request, by log
 
     def put(self, log: str, records: Iterable[bytes], content_type: str = JSON_LINES) -> None:
         """Have records published, after all that was put before. Waits while there is no room."""
@@ -209,33 +225,35 @@ class Outbox:
         return None
 
     def _request(self, batch: _Batch) -> Request:
+        numbers = self._numbers.get(batch.source, _FIRST)
         headers = {
             "Content-Type": batch.content_type,
             "Producer-Id": self._producer,
-            "Producer-Epoch": str(self._epoch),
-            "Producer-Seq": str(self._seq),
+            "Producer-Epoch": str(numbers.epoch),
+            "Producer-Seq": str(numbers.seq),
         }
         body = b"\n".join(batch.records)
-        params = {"on_error": "skip"}
+        params = {"on_error": "skip"} if batch.content_type == JSON_LINES else {}
         return Request("POST", f"/v1/{batch.log}", body=body, headers=headers, params=params)
 
     def _settle(self, batch: _Batch, answer: Answer) -> None:
         """Note what came of a batch."""
         self._bytes -= batch.size
+        numbers = self._numbers.get(batch.source, _FIRST)
         if answer.status < 400:
-            self._seq += 1
+            self._numbers[batch.source] = _Numbers(numbers.epoch, numbers.seq + 1)
             said = answer.value()
             # The answer to a repetition says that none was accepted: they were before.
             self._report.accepted += len(batch.records) - len(said["refused"])
             self._report.last = said["last"] or self._report.last
             self._note_refused(batch, said["refused"])
             return
-        self._epoch, self._seq = self._epoch + 1, 0
+        error = self._link.error(answer, self._request(batch))
+        self._numbers[batch.source] = _Numbers(numbers.epoch + 1, 0)
         if answer.status == 413 and len(batch.records) > 1:
             self._bytes += batch.size
             self._queue.extendleft(reversed(batch.halves()))
             return
-        error = self._link.error(answer, self._request(batch))
         if answer.status in (401, 403):
             self._bar(error)
         elif refused := getattr(error, "problem", {}).get("refused"):
@@ -251,15 +269,15 @@ class Outbox:
 
     def _note_refused(self, batch: _Batch, refused: Sequence[dict[str, Any]]) -> None:
         for one in refused:
-            self._report.refuse(batch.records[one["index"]], _reason(one))
+            self._report.refuse(batch.records[one["index"]], refusal_of(one))
 
 
-def _reason(refused: dict[str, Any]) -> str:
+def refusal_of(refused: Mapping[str, Any]) -> str:
     """Why a record was refused, with the attribute and the hint, if there are.
 
-    >>> _reason({"index": 0, "reason": "an integer is expected", "attribute": "n"})
+    >>> refusal_of({"index": 0, "reason": "an integer is expected", "attribute": "n"})
     'n: an integer is expected'
-    >>> _reason({"index": 0, "reason": "no attribute 'x'", "attribute": "x", "hint": "did you mean 'y'?"})
+    >>> refusal_of({"index": 0, "reason": "no attribute 'x'", "attribute": "x", "hint": "did you mean 'y'?"})
     "no attribute 'x', did you mean 'y'?"
     """
     reason, attribute = refused["reason"], refused.get("attribute")

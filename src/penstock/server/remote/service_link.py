@@ -158,7 +158,12 @@ class ServiceLink:
 
 def unreachable(url: str, error: Exception) -> ServiceUnreachable:
     """The error that says that no answer came, why, and what to do."""
-    if isinstance(error, httpx.ConnectError):
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        said, hint = (
+            "isn't trusted",
+            "name who signed its certificate: Client(url, verify='ca.pem'), or SSL_CERT_FILE=ca.pem for commands",
+        )
+    elif isinstance(error, httpx.ConnectError):
         said, hint = (
             "can't be reached",
             "is the address right, and does `penstock serve` run there?",

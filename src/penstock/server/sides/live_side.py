@@ -15,7 +15,6 @@ the event loop answers requests meanwhile, however long an operator takes.
 """
 
 import asyncio
-import json
 import logging
 import sys
 import threading
@@ -30,17 +29,19 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.durable import create_file, make_folder
 from penstock.base.durations import utc_now
 from penstock.base.errors import FilterError, SubscriptionErrors
 from penstock.delivery.feeds import LIVE, FeedStore
+from penstock.delivery.feeds.feed_rows import APPENDED, METADATA
 from penstock.delivery.sinks import Batch
 from penstock.language import Schema
 from penstock.matching import LiveMatcher
 from penstock.matching.subscription_rows import EVER, FOREVER, Rows
 from penstock.pipeline.metrics import QUANTILES
 from penstock.registry import Subscriptions
+from penstock.registry.addresses import SEPARATOR
 from penstock.registry.kinds import FILTER
+from penstock.server.publishing.letter_files import dead_letter, write_letters
 from penstock.server.publishing.published import EVENTS, POSITION, TIME, InboxRow
 from penstock.server.sides.matching_state import Figures, MatchingState, Phase
 
@@ -52,14 +53,6 @@ _REFUSED_SHOWN = 10
 _PACED = "it has a pace, and the live matcher sends everything at once: match: spark keeps to it"
 _WINDOW = 1_000_000  # microseconds that figures are of
 _MOST_TIMES = 10_000
-_ROWS = pa.schema(
-    [
-        ("id", pa.string()),
-        ("body", pa.string()),
-        ("readers", pa.list_(pa.int64())),
-        ("position", pa.int64()),
-    ]
-)
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -79,8 +72,12 @@ class LiveSide:
         *,
         engine: str = "auto",
         dead_letters: Path,
+        metadata: bool = False,
     ) -> None:
-        self._registry, self._feeds, self._schema = registry, feeds, schema
+        self._registry = registry.with_metadata() if metadata else registry
+        self._feeds, self._schema = feeds, schema
+        self._rows = APPENDED.append(METADATA) if metadata else APPENDED
+        self._metadata: dict[int, str] = {}  # of those that have some
         self._committed, self._engine, self._dead_letters = committed, engine, dead_letters
         self._done = feeds.progress(LIVE) or 0
         self._matcher: LiveMatcher | None = None
@@ -164,7 +161,8 @@ class LiveSide:
         if schema is None:
             return
         if self._matcher is None or version != self._version:
-            self._matcher, self._aside = compile_fitting(self._registry, schema, self._engine)
+            rows = self._without_metadata(self._registry.active(EVER))
+            self._matcher, self._aside = compile_fitting(self._registry, rows, schema, self._engine)
             self._version = version
             return
         matcher = self._matcher
@@ -173,7 +171,8 @@ class LiveSide:
         changes = self._registry.changes(matcher.sequence)
         for sid in changes.removed.tolist():
             self._leave_out(sid)
-        upserts, paced = changes.upserts, self._registry.paces(FILTER.name)
+        upserts = self._without_metadata(changes.upserts)
+        paced = self._registry.paces(FILTER.name)
         for sid, subscriber, text, expires in zip(
             upserts.ids.tolist(),
             upserts.subscribers.to_pylist(),
@@ -193,9 +192,21 @@ class LiveSide:
                 self._aside[sid] = first_line(error)
         matcher.sequence = changes.sequence
 
+    def _without_metadata(self, rows: Rows) -> Rows:
+        """Rows with names in place of addresses, whose metadata are noted."""
+        if METADATA.name not in self._rows.names:
+            return rows
+        parts = [one.partition(SEPARATOR) for one in rows.subscribers.to_pylist()]
+        for sid, (_, _, text) in zip(rows.ids.tolist(), parts, strict=True):
+            self._metadata.pop(sid, None)
+            if text:
+                self._metadata[sid] = text
+        return replace(rows, subscribers=pa.array([name for name, _, _ in parts], pa.string()))
+
     def _leave_out(self, sid: int) -> None:
         assert self._matcher is not None, "made before"
         self._matcher.discard(sid)
+        self._metadata.pop(sid, None)
         self._aside.pop(sid, None)
 
     # --- events ------------------------------------------------------------------------------------
@@ -205,7 +216,7 @@ class LiveSide:
         self._follow()
         matcher = self._matcher
         assert matcher is not None, "records are accepted when there is a schema"
-        found: dict[str, list[Any]] = {name: [] for name in _ROWS.names}
+        found: dict[str, list[Any]] = {name: [] for name in self._rows.names}
         letters: list[str] = []
         times: list[float] = []
         published = notifications = 0
@@ -215,7 +226,9 @@ class LiveSide:
                 event = _decode(record)
                 readers, failures = matcher.match_reporting(event, now)
                 accepted = event[TIME]
-                letters += [_letter(record, failure.reason, position, now) for failure in failures]
+                letters += [
+                    dead_letter(record, failure.reason, position, now) for failure in failures
+                ]
                 if not readers:
                     continue
                 notifications += len(readers)
@@ -224,20 +237,16 @@ class LiveSide:
                 found["body"].append(_body(event, accepted))
                 found["readers"].append(readers)
                 found["position"].append(position)
+                if METADATA.name in found:
+                    found[METADATA.name].append([self._metadata.get(sid) for sid in readers])
         last = rows[-1].last
         if letters:
-            self._write_letters(last, letters)
+            write_letters(self._dead_letters / LIVE, last, letters)
         if notifications:
-            table = pa.table(found, schema=_ROWS)
+            table = pa.table(found, schema=self._rows)
             self._feeds.append(table, Batch(LIVE, last, FILTER.name))
             self._committed()
         self._count(began, now, _Counted(published, notifications, len(letters), times))
-
-    def _write_letters(self, last: int, letters: list[str]) -> None:
-        """A file for each batch: the same batch, matched again after a crash, finds it there."""
-        folder = self._dead_letters / LIVE
-        make_folder(folder)
-        create_file(folder / f"{last:016d}.jsonl", "\n".join(letters) + "\n")
 
     def _count(self, began: float, now: int, more: "_Counted") -> None:
         """Note what was done. Figures are those of a second: there may be hundreds of batches in one."""
@@ -298,10 +307,9 @@ class _Counted:
 
 
 def compile_fitting(
-    registry: Subscriptions, schema: Schema, engine: str
+    registry: Subscriptions, rows: Rows, schema: Schema, engine: str
 ) -> tuple[LiveMatcher, dict[int, str]]:
     """A matcher of the subscriptions that fit a schema, and why each of the others doesn't."""
-    rows = registry.active(EVER)
     known = schema.with_operators(registry.operators.signatures)
     aside = {sid: first_line(error) for sid, error in rows.errors}
     paced = dict.fromkeys(registry.paces(FILTER.name), _PACED)
@@ -352,14 +360,6 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [without_nulls(one) for one in value]
     return value
-
-
-def _letter(record: bytes, reason: str, position: int, now: int) -> str:
-    """A dead letter, with the columns that those of pipelines have."""
-    at = datetime.fromtimestamp(now / 1e6, UTC).isoformat()
-    text = record.decode(errors="replace")
-    letter = {"reason": reason, "raw": text, "encoding": "utf-8", "batch_id": position, "time": at}
-    return json.dumps(letter, ensure_ascii=False)
 
 
 def _micros(stamp: str) -> int:

@@ -125,6 +125,7 @@ class PublishedPipelines:
             dead_letters=FileSink(str(folder / "dead-letters"), "json"),
             trigger=self.trigger,
             digests=settings.digests,
+            metadata=bool(settings.metadata),
             engine=settings.engine,
             operators=settings.operators,
             strategy=settings.strategy,

@@ -204,6 +204,7 @@ def _session(settings: Settings) -> SparkSession:
     config = {
         "spark.sql.streaming.fileSource.log.compactInterval": "100",
         "spark.sql.streaming.metricsEnabled": "false",
+        "spark.ui.showConsoleProgress": "false",  # which would be in the log
         **settings.spark.config,
     }
     return local_session(settings.spark.master, "penstock", config)

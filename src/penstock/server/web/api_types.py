@@ -229,6 +229,21 @@ class PublishedRecords(Struct):
     refused: list[RefusedRecord]
 
 
+class ShownTable(Struct):
+    """A table: types of its columns by name, its key, and the columns that are bulky."""
+
+    schema: dict[str, str]
+    key: list[str]
+    payload: list[str]
+
+
+class ShownCatalog(Struct):
+    """Tables by name, and along which columns they are joined: [table, table, [[column, column], …]]."""
+
+    tables: dict[str, ShownTable]
+    edges: list[tuple[str, str, list[tuple[str, str]]]]
+
+
 class RecentEvents(Struct):
     """The newest of what was published."""
 

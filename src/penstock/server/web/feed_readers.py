@@ -9,7 +9,7 @@ missing; if they have, it is read again with those that there are now.
 import asyncio
 from typing import Protocol
 
-from penstock.base.errors import OffsetGone
+from penstock.base.errors import RowsDropped
 from penstock.delivery.feeds import FeedPage
 from penstock.registry import Subscriptions
 from penstock.server.hub import Hub
@@ -99,7 +99,7 @@ class SubscribersFeeds:
 async def _read(hub: Hub, ids: tuple[int, ...], offset: int, most_bytes: int) -> FeedPage:
     try:
         return await hub.read(ids, offset, most_bytes)
-    except OffsetGone as gone:
+    except RowsDropped as gone:
         if gone.subscription is None:
             raise Problem(
                 "bad-offset",

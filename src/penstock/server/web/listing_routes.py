@@ -1,4 +1,4 @@
-"""Lists for people: subscriptions, page by page, and what they were told lately."""
+"""Lists: subscriptions, page by page, the tables that they may name, and what was told lately."""
 
 import asyncio
 
@@ -8,10 +8,13 @@ from starlette.responses import Response
 from penstock.base.errors import PenstockError
 from penstock.registry.kinds import KINDS
 from penstock.registry.records import Subscription
+from penstock.server.publishing.attribute_types import ddl_type, root_of
 from penstock.server.web.api_types import (
     ListedSubscription,
     RecentNotification,
     RecentNotifications,
+    ShownCatalog,
+    ShownTable,
     SubscriptionPage,
 )
 from penstock.server.web.feed_offsets import offset_text
@@ -88,6 +91,24 @@ def _cost(call: Call, text: str) -> int:
         return 0
 
 
+async def list_tables(call: Call) -> Response:
+    """The catalogue: the tables that select-joins may name, and changes may be published of."""
+    call.query()
+    catalog = call.parts.registry.catalog
+    if catalog is None:
+        return answer(ShownCatalog({}, []))
+    tables = {
+        name: ShownTable(
+            {column: ddl_type(type_) for column, type_ in root_of(table.schema).fields},
+            list(table.key),
+            list(table.payload),
+        )
+        for name, table in catalog.declared
+    }
+    edges = [(edge.left, edge.right, list(edge.attributes)) for edge in catalog.joins]
+    return answer(ShownCatalog(tables, edges))
+
+
 async def recent_notifications(call: Call) -> Response:
     """The newest of what subscribers were told, the newest first."""
     limit = call.number(call.query("limit"), "limit", _LISTED, _MOST_LISTED)
@@ -133,6 +154,16 @@ def listing_operations() -> list[Operation]:
                     "figures", "query", "With cost and notifications", {"enum": ["true", "false"]}
                 ),
             ],
+            tag="subscriptions",
+        ),
+        Operation(
+            "GET",
+            "/v1/tables",
+            list_tables,
+            "listTables",
+            "The tables that select-joins may name, and along what they are joined",
+            "subscribe",
+            {200: Answer("The catalogue", json_of(ShownCatalog))},
             tag="subscriptions",
         ),
         Operation(

@@ -143,9 +143,8 @@ def _problem(error: PublishError, producer: Producer | None) -> Problem:
         case BadProducer():
             return Problem("bad-header", str(error))
         case StaleEpoch():
-            return Problem(
-                "stale-producer", str(error), headers={"Producer-Epoch": str(error.epoch)}
-            )
+            headers = {"Producer-Epoch": str(error.epoch)}
+            return Problem("stale-producer", str(error), headers=headers, epoch=error.epoch)
         case SequenceGap():
             headers = {
                 "Producer-Expected-Seq": str(error.expected),

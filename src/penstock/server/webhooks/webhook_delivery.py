@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from penstock.base.durations import utc_now
-from penstock.base.errors import OffsetGone
+from penstock.base.errors import RowsDropped
 from penstock.delivery.feeds import FeedPage, notification
 from penstock.delivery.webhook_requests import Request
 from penstock.server.hub import Hub
@@ -149,7 +149,7 @@ class WebhookDelivery:
             try:
                 page = await self._next_page(webhook, end)
                 failure = await self._post(webhook, page) if page.rows else None
-            except OffsetGone:
+            except RowsDropped:
                 failure = Failure(
                     "some of its notifications were dropped before it took them: resume goes on with what is kept",
                     is_final=True,
