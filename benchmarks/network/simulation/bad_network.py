@@ -128,8 +128,15 @@ class BadNetwork:
         return False
 
     def is_at_rest(self) -> bool:
-        """Whether nothing is on its way, waits, or is lost."""
+        """Whether nothing is on its way, waits, or is lost, and neighbours agree that they are neighbours."""
         names = self.hosts.keys()
+        links = {
+            (name, other)
+            for name, host in self.hosts.items()
+            for other in (host.broker.traffic() if host.broker else ())
+        }
+        if any((other, name) not in links for name, other in links):
+            return False
         return all(
             host.broker is not None
             and not host.outbox
