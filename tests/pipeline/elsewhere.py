@@ -29,8 +29,13 @@ def environment() -> dict[str, str]:
 
 
 def quick_executors() -> dict[str, str]:
-    """Settings of a cluster: its executors have as short a life as every other JVM of the tests (`conftest`)."""
-    return {"spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", "")}
+    """Settings of a cluster: its executors have as short a life as every other JVM of the tests (`conftest`).
+
+    They take Spark's own settings from their driver, and refuse them here.
+    """
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "").split()
+    own = [option for option in options if not option.startswith("-Dspark.")]
+    return {"spark.executor.extraJavaOptions": " ".join(own)}
 
 
 def run_to_end(command: list[str]) -> "subprocess.CompletedProcess[str]":

@@ -116,7 +116,7 @@ def test_everything_is_handled_once_and_in_order(
         for thread in publishers:
             until(lambda thread=thread: not thread.is_alive(), f"{thread.who} has published all")
         until(lambda: not follower.is_alive(), "all is handled")
-        assert all(proxy.cuts for proxy in (one, two, three))
+        assert any(proxy.cuts for proxy in (one, two, three)), "which of them, is up to chance"
         assert [publisher.accepted for publisher in publishers] == [EVENTS, EVENTS]
         with calm.follow(mine.id, mine.ticket, live=None) as feed:
             found = list(feed)
