@@ -28,6 +28,7 @@ from penstock.network.messages import (
     KeepEvents,
     KeepKnown,
     Kept,
+    Notice,
     Output,
     Publish,
     Start,
@@ -277,6 +278,8 @@ class BadNetwork:
                 )
             case Answer(request, error):
                 self._answer(host, request, error)
+            case Notice("refused", about, text):
+                self.strays.append(f"{host.settings.name} refuses what {about} says: {text}")
 
     def _answer(self, host: _Host, request: int, error: str | None) -> None:
         given = host.open.pop(request, None)

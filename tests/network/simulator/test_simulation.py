@@ -11,9 +11,11 @@ from benchmarks.network.simulation.judge import judge, replay
 from penstock.covering.reading import region
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan
 from penstock.matching.events import event_batch
-from penstock.network import event_passing, routing
+from penstock.network import event_passing, payload_passing, routing
 from penstock.network.broker import Broker
 from penstock.network.messages import Answer
+from penstock.network.payload.exchange import ForwardEvent, PayloadAnswer
+from penstock.network.payload.node import PayloadNode
 from penstock.network.session import Session
 from penstock.network.told_tables import TableChange
 from penstock.network.wire import Packet
@@ -101,14 +103,14 @@ def answered_too_early(patch):
         else:
             send_to(self, link, event_passing.Flight(None, -1, set(), 1), *given)
 
-    answered = event_passing.EventPassing._answered
+    answered = event_passing.EventPassing.answered
 
     def quiet(self, flight):
         if flight.number >= 0:
             answered(self, flight)
 
     patch.setattr(event_passing.EventPassing, "_send_to", wrong)
-    patch.setattr(event_passing.EventPassing, "_answered", quiet)
+    patch.setattr(event_passing.EventPassing, "answered", quiet)
 
 
 def missed_forgotten(patch):
@@ -117,7 +119,7 @@ def missed_forgotten(patch):
     def wrong(self, link):
         flights, link.flights = link.flights, {}
         for flight, _ in flights.values():
-            self._answered(flight)
+            self.answered(flight)
 
     patch.setattr(event_passing.EventPassing, "fail", wrong)
 
@@ -150,6 +152,37 @@ def outbox_lost(patch):
     patch.setattr(event_passing.EventPassing, "restore", lambda self, kept, joined: None)
 
 
+def unacknowledged_bit(patch):
+    """A bit of the directory is set without acknowledgement: as soon as a payload is sent."""
+    sent = PayloadNode._sent
+
+    def wrong(self, waiting):
+        found = sent(self, waiting)
+        if isinstance(found, ForwardEvent):
+            for id_ in found.event.contents:
+                self.directory.mark(id_, found.link)
+        return found
+
+    patch.setattr(PayloadNode, "_sent", wrong)
+
+
+def payload_forgotten(patch):
+    """Events whose payload nobody has any longer count as delivered."""
+
+    def wrong(self, waiting):
+        if isinstance(waiting, payload_passing._ToLink):
+            del self._to_link[waiting.link.name][waiting]
+        self._passing.answered(waiting.flight)
+
+    patch.setattr(payload_passing.PayloadPassing, "_miss", wrong)
+    patch.setattr(PayloadNode, "asked", lambda self, who, id_: [PayloadAnswer(who, id_, None)])
+
+
+def payloads_not_tested(patch):
+    """Events are matched without the payloads that filters test."""
+    patch.setattr(routing.RoutingTables, "tests", lambda self, attributes: False)
+
+
 MUTANTS = [
     no_repeats,
     break_before_make,
@@ -160,6 +193,9 @@ MUTANTS = [
     in_reach_too_early,
     old_frames_believed,
     outbox_lost,
+    unacknowledged_bit,
+    payload_forgotten,
+    payloads_not_tested,
 ]
 
 
