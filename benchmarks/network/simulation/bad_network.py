@@ -168,11 +168,14 @@ class BadNetwork:
         for request in list(host.open.values()):
             self._step(host, request)
 
+    def _restart(self, host: _Host) -> None:
+        if host.broker is None:
+            self._start(host)
+
     def _act(self, action: Action) -> None:
         host = self.hosts[action.broker]
         if action.kind == "restart":
-            if host.broker is None:
-                self._start(host)
+            self._restart(host)
         elif action.kind == "cut":
             self._cuts.add(frozenset((action.broker, action.other)))
         elif action.kind == "heal":
@@ -244,7 +247,7 @@ class BadNetwork:
             self._note(host, "crash within the step")
             host.broker = None
             delay = self._dice.uniform(0.1, 4.0)
-            self._at(self.time + delay, lambda: host.broker or self._start(host))  # type: ignore[func-returns-value]
+            self._at(self.time + delay, lambda: self._restart(host))
             return
         for output in outputs:
             self._do(host, output)
