@@ -172,6 +172,8 @@ def payload_forgotten(patch):
     def wrong(self, waiting):
         if isinstance(waiting, payload_passing._ToLink):
             del self._to_link[waiting.link.name][waiting]
+        elif isinstance(waiting, payload_passing._ToMatch):
+            waiting.flight.unanswered = 1
         self._passing.answered(waiting.flight)
 
     patch.setattr(payload_passing.PayloadPassing, "_miss", wrong)
