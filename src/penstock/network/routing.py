@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from penstock.base.arrays import Int32s, Int64s
-from penstock.covering.asked_attributes import ANY_ATTRIBUTE, asked_attributes
 from penstock.covering.reading import region
+from penstock.covering.region_attributes import ANY_ATTRIBUTE, region_attributes
 from penstock.covering.regions import Region
 from penstock.matching.live import LiveMatcher
 from penstock.network.broker_settings import BrokerSettings
@@ -223,7 +223,7 @@ class RoutingTables:
         self.slot[number] = slot
         self._regions[number] = slot, one
         if self._tested is not None:
-            self._tested.update(asked_attributes(one))
+            self._tested.update(region_attributes(one))
         return number
 
     def _change_subscriptions(
@@ -248,7 +248,7 @@ class RoutingTables:
     def _release(self, number: int) -> None:
         _, one = self._regions.pop(number)
         if self._tested is not None:
-            self._tested.subtract(asked_attributes(one))
+            self._tested.subtract(region_attributes(one))
         self._free.append(number)
 
     def _change_advertisements(

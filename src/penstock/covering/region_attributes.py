@@ -10,12 +10,12 @@ ANY_ATTRIBUTE = "*"
 """Instead of a name: an operator, or something computed, which may look at everything."""
 
 
-def asked_attributes(region: Region) -> set[str]:
+def region_attributes(region: Region) -> set[str]:
     """The names of the attributes that a region tests, without what is inside of them.
 
     >>> from penstock.covering.reading import region
     >>> schema = {"a": "int", "b": "int", "s": "string", "t": "string"}
-    >>> sorted(asked_attributes(region("a < b OR s LIKE '%y'", schema)))
+    >>> sorted(region_attributes(region("a < b OR s LIKE '%y'", schema)))
     ['a', 'b', 's']
     """
     paths = {path for box in region.boxes for path, _ in box}
