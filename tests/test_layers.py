@@ -49,7 +49,6 @@ that `penstock serve` starts for Spark."""
 
 WAITING = {
     "penstock.joins.routed_filters": "a broker's clients subscribe to select-joins with these",
-    "penstock.network.payload.node": "brokers keep one for the payloads of events",
 }
 """Modules that no user reaches yet, and the part that is going to: what they import is reached through them."""
 

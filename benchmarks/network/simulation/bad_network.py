@@ -28,6 +28,7 @@ from penstock.network.messages import (
     KeepEvents,
     KeepKnown,
     Kept,
+    Notice,
     Output,
     Publish,
     Start,
@@ -165,10 +166,6 @@ class BadNetwork:
         if not host.incarnation:
             self._start(host)
 
-    def _come_back(self, host: _Host) -> None:
-        if host.broker is None:
-            self._start(host)
-
     def _start(self, host: _Host) -> None:
         host.incarnation += 1
         host.broker = self._make(replace(host.settings, incarnation=host.incarnation))
@@ -183,11 +180,15 @@ class BadNetwork:
         for request in list(host.open.values()):
             self._step(host, request)
 
+    def _restart(self, host: _Host) -> None:
+        if host.broker is None:
+            self._start(host)
+
     def _act(self, action: Action) -> None:
         host = self.hosts[action.broker]
         if action.kind == "restart":
-            if host.broker is None and host.incarnation:
-                self._start(host)
+            if host.incarnation:
+                self._restart(host)
         elif action.kind == "cut":
             self._cuts.add(frozenset((action.broker, action.other)))
         elif action.kind == "heal":
@@ -259,7 +260,7 @@ class BadNetwork:
             self._note(host, "crash within the step")
             host.broker = None
             delay = self._dice.uniform(0.1, 4.0)
-            self._at(self.time + delay, lambda: self._come_back(host))
+            self._at(self.time + delay, lambda: self._restart(host))
             return
         for output in outputs:
             self._do(host, output)
@@ -293,6 +294,8 @@ class BadNetwork:
                 )
             case Answer(request, error):
                 self._answer(host, request, error)
+            case Notice("refused", about, text):
+                self.strays.append(f"{host.settings.name} refuses what {about} says: {text}")
 
     def _answer(self, host: _Host, request: int, error: str | None) -> None:
         given = host.open.pop(request, None)

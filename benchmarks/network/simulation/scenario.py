@@ -2,15 +2,19 @@
 
 Filters are of a few kinds over a small universe of events, each with a predicate in Python beside its text: the oracle
 that judges deliveries is not the matcher that made them.
+
+In some worlds attributes are payloads (CN*), filters test them or not, repositories and directories are tiny, and some
+of the brokers are plain ones.
 """
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from penstock.language.schema import Schema
 from penstock.network.broker_settings import Bounds, BrokerSettings, Place, Routing, Times
+from penstock.network.payload.node import PayloadLimits
 
 SCHEMA = Schema.of({"a": "int", "b": "int", "s": "string"})
 Event = Mapping[str, Any]
@@ -145,6 +149,7 @@ def draw_scenario(seed: int) -> Scenario:
         for n, name in enumerate(names)
     )
     is_bad = dice.random() < 0.8
+    settings = _with_payloads(random.Random(~seed), settings)
     return Scenario(
         seed,
         settings,
@@ -153,8 +158,48 @@ def draw_scenario(seed: int) -> Scenario:
         loss=dice.choice((0.0, 0.05, 0.2)) if is_bad else 0.0,
         doubling=dice.choice((0.0, 0.1)) if is_bad else 0.0,
         delay=dice.choice((0.01, 0.1, 0.4)),
-        actions=tuple(_actions(dice, names, advertisements, is_bad)),
+        actions=tuple(_said_again(settings, _actions(dice, names, advertisements, is_bad))),
     )
+
+
+_PAYLOADS = ((("s",),), (("s",),), (("b",),), (("a", "s"),), (("s",), ("b",)))
+
+
+def _with_payloads(
+    dice: random.Random, settings: tuple[BrokerSettings, ...]
+) -> tuple[BrokerSettings, ...]:
+    """In two worlds of five, brokers with payloads, and plain ones among them."""
+    if dice.random() < 0.6:
+        return settings
+    groups = dice.choice(_PAYLOADS)
+    plain = dice.choice((0.0, 0.2, 0.5))
+    return tuple(
+        one
+        if dice.random() < plain
+        else replace(
+            one,
+            payloads=groups if dice.random() < 0.8 else dice.choice(_PAYLOADS),
+            payload_limits=PayloadLimits(
+                directory_bytes=dice.choice((48, 1 << 19, 1 << 19)),
+                repository_bytes=dice.choice((0, 250, 600, 1 << 20)),
+                patience=dice.choice((0.3, 1.0)),
+            ),
+        )
+        for one in settings
+    )
+
+
+def _said_again(settings: tuple[BrokerSettings, ...], actions: list[Action]) -> list[Action]:
+    """Where there are payloads, the same is published again a little later: contents come to links that had them."""
+    if not any(one.payloads for one in settings):
+        return actions
+    again = [
+        replace(one, time=one.time + later)
+        for one in actions
+        if one.kind == "publish"
+        for later in (0.4, 1.1)
+    ]
+    return sorted([*actions, *again], key=lambda one: one.time)
 
 
 def _parents(dice: random.Random, names: list[str], n: int) -> tuple[Place, ...]:

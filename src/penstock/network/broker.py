@@ -54,6 +54,10 @@ from penstock.network.wire import (
     VERSION,
     Done,
     Events,
+    PayloadAsked,
+    PayloadEvents,
+    PayloadGiven,
+    PayloadsHad,
     Reach,
     Settled,
     Summary,
@@ -91,8 +95,7 @@ class Broker:
         self._events = EventPassing(
             self._tables,
             self._known,
-            settings.name,
-            settings.bounds.message_bytes,
+            settings,
             self._put,
         )
         self._joined = not settings.parents
@@ -170,6 +173,7 @@ class Broker:
             "unsettled": sum(link.settling.outstanding for link in links),
             "unanswered": sum(len(link.flights) for link in links),
             "outbox": self._events.kept,
+            "payloads": len(self._events.payloads),
             "requests": len(self._settled_requests)
             + len(self._slow_publishers)
             + len(self._withdrawals),
@@ -389,6 +393,8 @@ class Broker:
                 self._events.receive(link, number, message)
             case Done():
                 self._events.done(link, message)
+            case PayloadEvents() | PayloadsHad() | PayloadAsked() | PayloadGiven():
+                self._events.payloads.receive(link, number, message)
             case Settled(upto):
                 if upto > link.settling.told:
                     raise WireError(f"message {upto} is settled that was never told")
@@ -423,6 +429,7 @@ class Broker:
             self._overlay.connected()
             self._put(Notice("parent", neighbour, "is the parent"))
         link = self._tables.open(neighbour, session)
+        self._events.payloads.link_up(link)
         # Names come first: whoever is told of a subscription knows its broker by then.
         self._tell_reach()
         self._tables.tell_all(link)
@@ -491,6 +498,7 @@ class Broker:
                 )
                 self._put(Notice("forgotten", name, text))
             self._events.forget(forgotten)
+        self._events.payloads.tick()
         self._try_parents()
 
     def _try_parents(self) -> None:
@@ -540,7 +548,7 @@ class Broker:
 
     def _wake(self) -> None:
         times = [session.next_time() for session in self._sessions.values()]
-        times.append(self._overlay.next_time())
+        times += [self._overlay.next_time(), self._events.payloads.next_time()]
         times += [since + self.settings.times.forget for since in self._known.lost.values()]
         due = [time for time in times if time is not None]
         if due:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from penstock.base.errors import PenstockError
 from penstock.language.schema import Schema
+from penstock.network.payload.node import PayloadLimits
 from penstock.operators.define import Operators
 
 Routing = Literal["flooding", "covering", "merging"]
@@ -59,6 +60,9 @@ class BrokerSettings:
 
     `parents` are tried in this order. A broker without any is the root. Those that come after it in the order of places
     may connect to it; of `children`, if it isn't None, only these may.
+
+    `payloads` are groups of attributes that cross each link once (CN*): those of a group change together. A broker
+    without any is a plain one, which passes everything on whole.
     """
 
     place: Place
@@ -72,6 +76,8 @@ class BrokerSettings:
     times: Times = field(default_factory=Times)
     bounds: Bounds = field(default_factory=Bounds)
     operators: Operators | None = None
+    payloads: tuple[tuple[str, ...], ...] = ()
+    payload_limits: PayloadLimits = field(default_factory=PayloadLimits)
 
     def __post_init__(self) -> None:
         late = [parent.name for parent in self.parents if parent >= self.place]
@@ -79,6 +85,14 @@ class BrokerSettings:
             raise PenstockError(
                 f"broker {self.place.name!r} (rank {self.place.rank}) comes before its parents {', '.join(late)}: "
                 "a parent has a lower rank, or the same and a name that sorts before"
+            )
+        named = [name for group in self.payloads for name in group]
+        unknown = set(named) - set(self.schema.to_arrow().names)
+        if unknown:
+            raise PenstockError(f"payloads: {', '.join(sorted(unknown))}: not in the schema")
+        if len(set(named)) < len(named) or not all(self.payloads):
+            raise PenstockError(
+                "payloads: an attribute is in one group, and a group has attributes"
             )
 
     @property

@@ -85,4 +85,5 @@ def _neighbour(link: "OpenLink", parent: str | None) -> NeighbourStatus:
         events_in=link.events_in,
         events_out=link.events_out,
         in_vain=link.events_in_vain,
+        payload_hits=link.payloads_spared,
     )

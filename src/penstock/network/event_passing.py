@@ -10,15 +10,25 @@ went down meanwhile. Only the publisher's broker remembers; the others forget, a
 drop them by the event's id. Events of one message share their fate, so nothing is kept per event.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.base.arrays import Int64s
-from penstock.network.messages import ID_BYTES, Deliver, DropEvents, KeepEvents, Kept, Output
+from penstock.network.broker_settings import BrokerSettings
+from penstock.network.messages import (
+    ID_BYTES,
+    Deliver,
+    DropEvents,
+    KeepEvents,
+    Kept,
+    Output,
+    ids_at,
+)
 from penstock.network.open_link import Flight, OpenLink
+from penstock.network.payload_passing import PayloadPassing
 from penstock.network.reach import KnownBrokers
 from penstock.network.routing import CLIENT, RoutingTables
 from penstock.network.wire import Done, Events, WireError
@@ -57,12 +67,12 @@ class EventPassing:
         self,
         tables: RoutingTables,
         known: KnownBrokers,
-        me: str,
-        message_bytes: int,
+        settings: BrokerSettings,
         put: Callable[[Output], None],
     ) -> None:
-        self._tables, self._known, self._me = tables, known, me
-        self._message_bytes, self._put = message_bytes, put
+        self._tables, self._known, self._me = tables, known, settings.name
+        self._message_bytes, self._put = settings.bounds.message_bytes, put
+        self.payloads = PayloadPassing(self, tables, settings, put)
         self._schema = tables.matcher.schema.to_arrow()
         self._kept: dict[int, _Kept] = {}
         self._held: dict[int, _Kept] = {}
@@ -123,7 +133,7 @@ class EventPassing:
             if not kept.held & unsettled:
                 del self._held[number]
                 kept.held = None
-                self._send_new(number, kept, self._read(kept.body, kept.ids))
+                self._send_new(number, kept, self.read(kept.body, kept.ids))
 
     def send_again(self) -> None:
         """Send what is owed to brokers that are in reach."""
@@ -153,12 +163,14 @@ class EventPassing:
     def _send_new(self, number: int, kept: _Kept, events: pa.RecordBatch) -> None:
         kept.flights += 1
         self.under_way += kept.events
-        self.pass_on(Flight(None, number, set()), kept.ids, events, _EVERYBODY, kept.body)
+        flight = Flight(None, number, set())
+        if not self.payloads.publish(flight, kept.ids, events):
+            self.pass_on(flight, kept.ids, events, _EVERYBODY, kept.body)
 
     def _send(self, number: int, kept: _Kept, only: frozenset[str]) -> None:
         kept.flights += 1
         self.under_way += kept.events
-        events = self._read(kept.body, kept.ids)
+        events = self.read(kept.body, kept.ids)
         self.pass_on(Flight(None, number, set()), kept.ids, events, only, kept.body)
 
     def _owe(self, number: int, kept: _Kept, names: set[str]) -> None:
@@ -177,7 +189,7 @@ class EventPassing:
 
     def receive(self, link: OpenLink, number: int, message: Events) -> None:
         """Events of a neighbour. WireError if they can't be read."""
-        events = self._read(message.body, message.ids)
+        events = self.read(message.body, message.ids)
         link.events_in += len(events)
         flight = Flight(link, number, set())
         self.pass_on(flight, message.ids, events, frozenset(message.only), message.body)
@@ -191,6 +203,25 @@ class EventPassing:
         body: bytes,
     ) -> None:
         """Deliver events to own clients, and send them where somebody wants them."""
+        for link, rows, numbers in self.destinations(flight, events, only):
+            if link is None:
+                self._put(Deliver(ids, events, rows, self._tables.subscription[numbers]))
+                continue
+            places = np.unique(rows)
+            if len(places) == len(events):
+                self._send_to(link, flight, ids, events, only, body)
+            else:
+                some = events.take(pa.array(places))
+                self._send_to(link, flight, ids_at(ids, places), some, only, _body(some))
+        self.answered(flight)
+
+    def destinations(
+        self, flight: Flight, events: pa.RecordBatch, only: frozenset[str] = _EVERYBODY
+    ) -> Iterator[tuple[OpenLink | None, Int64s, Int64s]]:
+        """Where events go, None being own clients: pairs of a row and the number of the region that it is in there.
+
+        The flight begins with this broker itself, which answers when it has sent them.
+        """
         known, upstream = self._known, flight.upstream
         flight.missed |= only - known.in_reach - {self._me} if only else known.lost.keys()
         flight.unanswered = 1  # this broker itself
@@ -203,19 +234,16 @@ class EventPassing:
             chosen = slots == slot
             if slot == CLIENT:
                 if not only or self._me in only:
-                    mine = self._tables.subscription[numbers[chosen]]
-                    self._put(Deliver(ids, events, rows[chosen], mine))
+                    yield None, rows[chosen], numbers[chosen]
                 continue
             link = self._tables.by_slot[slot]
             if link is upstream or (only and not only & link.names):
                 continue
-            places = np.unique(rows[chosen])
-            if len(places) == len(events):
-                self._send_to(link, flight, ids, events, only, body)
-            else:
-                some = events.take(pa.array(places))
-                self._send_to(link, flight, _ids_at(ids, places), some, only, _body(some))
-        self._answered(flight)
+            yield link, rows[chosen], numbers[chosen]
+
+    def lost(self) -> set[str]:
+        """The brokers that can't be reached."""
+        return set(self._known.lost)
 
     def _send_to(
         self,
@@ -245,7 +273,7 @@ class EventPassing:
         if found is None:
             raise WireError(f"message {message.number} had no events, or was answered for before")
         found[0].missed.update(message.missed)
-        self._answered(found[0])
+        self.answered(found[0])
 
     def fail(self, link: OpenLink) -> None:
         """A link is down: all that are behind it may lack what was on its way."""
@@ -253,17 +281,23 @@ class EventPassing:
         for flight, names in flights.values():
             flight.missed |= names
             flight.missed.add(link.name)
-            self._answered(flight)
+            self.answered(flight)
+        self.payloads.fail(link)
 
-    def _answered(self, flight: Flight) -> None:
+    def answered(self, flight: Flight) -> None:
+        """One of those that got the events of a flight has answered; if all have, so does this broker."""
         flight.unanswered -= 1
         if flight.unanswered:
             return
-        flight.missed.discard(self._me)
+        if flight.has_missed_here:
+            flight.missed.add(self._me)
+        else:
+            flight.missed.discard(self._me)
         if flight.upstream is not None:
             if flight.upstream.is_up:
                 flight.upstream.send(Done(flight.number, tuple(sorted(flight.missed))))
             return
+        self.payloads.accounted(flight.number)
         kept = self._kept[flight.number]
         kept.flights -= 1
         self.under_way -= kept.events
@@ -298,12 +332,12 @@ class EventPassing:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _read(self, body: bytes, ids: bytes) -> pa.RecordBatch:
+    def read(self, body: bytes, ids: bytes) -> pa.RecordBatch:
         """WireError if the bytes are no events of the network's schema."""
         try:
             events = pa.ipc.read_record_batch(pa.py_buffer(body), self._schema)
             events.validate(full=True)
-        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        except (pa.ArrowException, OSError, EOFError, ValueError, KeyError) as error:
             raise WireError(f"no events: {error}") from None
         if len(ids) != ID_BYTES * len(events):
             raise WireError(f"{len(events)} events with {len(ids)} bytes of ids")
@@ -312,7 +346,3 @@ class EventPassing:
 
 def _body(events: pa.RecordBatch) -> bytes:
     return bytes(events.serialize())
-
-
-def _ids_at(ids: bytes, places: Int64s) -> bytes:
-    return np.frombuffer(ids, np.uint8).reshape(-1, ID_BYTES)[places].tobytes()

@@ -12,12 +12,18 @@ id of 16 bytes; `ids` are those of a batch, one after the other. What goes over 
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.base.arrays import Int64s
 
 ID_BYTES = 16
 """Of an event: given by its publisher, or a hash of publisher, number and content."""
+
+
+def ids_at(ids: bytes, places: Int64s) -> bytes:
+    """The ids of the events in these rows."""
+    return np.frombuffer(ids, np.uint8).reshape(-1, ID_BYTES)[places].tobytes()
 
 
 # --- in ----------------------------------------------------------------------------------------

@@ -15,12 +15,14 @@ class Flight:
     """Events on their way beyond this broker: who is told when all have answered, and whom they have missed.
 
     They came over `upstream`, in its message `number`; or they are of this broker's outbox, under `number`.
+    `has_missed_here`: the broker's own clients are among those whom they have missed.
     """
 
     upstream: "OpenLink | None"
     number: int
     missed: set[str]
     unanswered: int = 0
+    has_missed_here: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -52,6 +54,7 @@ class OpenLink:
     events_in: int = 0
     events_in_vain: int = 0
     events_out: int = 0
+    payloads_spared: int = 0  # left out of events that went, since the neighbour had them
     entries_told: int = 0  # or taken back
 
     def send(self, message: Message) -> int:

@@ -11,13 +11,14 @@ then what left, so that a neighbour never has less than it needs, as when a cove
 (make before break). Without advertisements every neighbour counts as having advertised everything.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from penstock.base.arrays import Int32s, Int64s
 from penstock.covering.reading import region
+from penstock.covering.region_attributes import ANY_ATTRIBUTE, region_attributes
 from penstock.covering.regions import Region
 from penstock.matching.live import LiveMatcher
 from penstock.network.broker_settings import BrokerSettings
@@ -52,6 +53,7 @@ class RoutingTables:
         ] = {}  # by subscription: its region number, its text
         self.advertised: dict[int, tuple[int, Region]] = {}  # by clients
         self._next_advertisement = 0
+        self._tested: Counter[str] | None = Counter() if settings.payloads else None
 
     # --- links ------------------------------------------------------------------------------------
 
@@ -199,6 +201,11 @@ class RoutingTables:
             self._change_advertisements(None, [], [found[0]])
         return found is not None
 
+    def tests(self, attributes: Iterable[str]) -> bool:
+        """Whether some subscription tests one of these attributes; without payloads nobody counts them: it may be."""
+        counted = self._tested
+        return counted is None or any(counted[name] > 0 for name in (*attributes, ANY_ATTRIBUTE))
+
     # --- inside -----------------------------------------------------------------------------------
 
     def _number(self, slot: int, one: Region) -> int:
@@ -215,6 +222,8 @@ class RoutingTables:
                 )
         self.slot[number] = slot
         self._regions[number] = slot, one
+        if self._tested is not None:
+            self._tested.update(region_attributes(one))
         return number
 
     def _change_subscriptions(
@@ -237,7 +246,9 @@ class RoutingTables:
             self._release(number)
 
     def _release(self, number: int) -> None:
-        del self._regions[number]
+        _, one = self._regions.pop(number)
+        if self._tested is not None:
+            self._tested.subtract(region_attributes(one))
         self._free.append(number)
 
     def _change_advertisements(

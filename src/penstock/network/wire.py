@@ -11,6 +11,10 @@
     Events     events, and the brokers that they are for if not for all
     Done       the events of a message are everywhere, but for the brokers that they missed
 
+    PayloadEvents              events whose payloads are apart, and left out if you have had them (CN*)
+    PayloadsHad                I understand CN*, and have got these payloads from you
+    PayloadAsked, PayloadGiven a broker asks another, perhaps far away, for a payload; the answer
+
 An epoch is a broker's incarnation and a number within it: no two sessions of a broker have the same. A frame is decoded
 by type, never unpickled; one that can't be is a `WireError` with a reason.
 """
@@ -20,6 +24,7 @@ from typing import Any
 import msgspec
 
 from penstock.base.errors import PenstockError
+from penstock.network.payload.carried import PayloadHeader
 
 VERSION = 1
 MOST_FRAME_BYTES = 64 << 20
@@ -105,8 +110,42 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="D"):
     missed: tuple[str, ...]
 
 
+class PayloadEvents(msgspec.Struct, frozen=True, array_like=True, tag="PE"):
+    """`body` has nulls where a payload belongs: header n says what is to be in the rows `rows[n]`. For all brokers."""
+
+    ids: bytes
+    body: bytes
+    headers: tuple[PayloadHeader, ...]
+    rows: tuple[tuple[int, ...], ...]
+    contents: dict[bytes, bytes]
+
+
+class PayloadsHad(msgspec.Struct, frozen=True, array_like=True, tag="PH"):
+    """From now on they may be left out in this session."""
+
+    ids: tuple[bytes, ...]
+
+
+class PayloadAsked(msgspec.Struct, frozen=True, array_like=True, tag="PA"):
+    """For the broker `to`; everybody else passes it on towards that."""
+
+    to: str
+    asker: str
+    id: bytes
+
+
+class PayloadGiven(msgspec.Struct, frozen=True, array_like=True, tag="PG"):
+    """For the broker `to`, which asked; None: it isn't here any longer."""
+
+    to: str
+    giver: str
+    id: bytes
+    content: bytes | None
+
+
 Frame = Hello | Packet | Bye
-Message = Told | Reach | Summary | Settled | Events | Done
+PayloadMessage = PayloadEvents | PayloadsHad | PayloadAsked | PayloadGiven
+Message = Told | Reach | Summary | Settled | Events | Done | PayloadMessage
 
 _encoder = msgspec.msgpack.Encoder()
 _frames = msgspec.msgpack.Decoder(Frame)

@@ -24,6 +24,7 @@ from penstock.network.links.link import NETWORK, Link, Receiver
 from penstock.network.links.nats_link import NatsLink
 from penstock.network.links.zenoh_link import ZenohLink, ZenohPlace
 from penstock.network.network_client import NetworkClient
+from penstock.network.payload.node import PayloadLimits
 from penstock.operators.define import Operators
 from penstock.pipeline.config_parts import (
     OwnFolder,
@@ -43,7 +44,7 @@ from penstock.server.setting_parts import (
 )
 
 PORT = 7447
-_TIMES, _BOUNDS = Times(), Bounds()
+_TIMES, _BOUNDS, _PAYLOADS = Times(), Bounds(), PayloadLimits()
 _EVERYWHERE = ("0.0.0.0", "[::]")
 
 
@@ -105,6 +106,25 @@ class BoundsPart(Part):
         return Bounds(self.outbox, self.under_way, self.frame, self.window)
 
 
+class PayloadPart(Part):
+    """Attributes that cross each link once."""
+
+    attributes: list[Text | list[Text]] = Field(min_length=1)
+    """which; those that change together as a list of their own: [logo, [title, body]]"""
+    repository: Bytes = _PAYLOADS.repository_bytes
+    """contents that the broker remembers"""
+    directory: Bytes = _PAYLOADS.directory_bytes
+    """which neighbour has had which of them; 24 bytes each"""
+    patience: Length = _PAYLOADS.patience
+    """how long a broker that is asked for a content has to answer"""
+
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        return tuple((one,) if isinstance(one, str) else tuple(one) for one in self.attributes)
+
+    def make(self) -> PayloadLimits:
+        return PayloadLimits(self.directory, self.repository, self.patience)
+
+
 class BrokerFile(Part):
     """What a broker file says, checked."""
 
@@ -134,6 +154,8 @@ class BrokerFile(Part):
         None
     )
     """those that filters may call: a module, or module:NAME"""
+    payloads: PayloadPart | None = None
+    """attributes that filters don't test and that repeat, like pictures and long texts: they cross each link once"""
     times: TimesPart = TimesPart()
     limits: BoundsPart = BoundsPart()
     zenoh: ZenohConfig
@@ -170,6 +192,8 @@ class BrokerFile(Part):
             times=self.times.make(),
             bounds=self.limits.make(),
             operators=None if self.operators is None else Operators.of(self.operators),
+            payloads=() if self.payloads is None else self.payloads.groups(),
+            payload_limits=_PAYLOADS if self.payloads is None else self.payloads.make(),
         )
 
     def host_limits(self) -> HostLimits:

@@ -41,6 +41,8 @@ def test_everything_that_a_file_says_arrives():
             "routing": "covering",
             "threshold": 0.1,
             "advertisements": False,
+            "payloads": {"attributes": ["price", ["a", "b"]], "repository": "1 MB"},
+            "schema": {"price": "double", "a": "string", "b": "string"},
             "zenoh": {"transport": {"link": {"tls": {"enable_mtls": True}}}},
         }
     )
@@ -49,6 +51,8 @@ def test_everything_that_a_file_says_arrives():
     assert (settings.times.repeat, settings.times.silence) == (0.25, 5.0)
     assert settings.bounds.outbox_bytes == 64_000_000
     assert found.host_limits().mail_bytes == 1_000_000
+    assert settings.payloads == (("price",), ("a", "b"))
+    assert settings.payload_limits.repository_bytes == 1_000_000
     assert (settings.routing, settings.threshold, settings.advertisements) == (
         "covering",
         0.1,
@@ -72,6 +76,7 @@ def test_everything_that_a_file_says_arrives():
         ({"neighbours": [{"name": "z", "at": "tcp/h:1"}]}, "comes before its parents z"),
         ({"times": {"repeat": "soon"}}, "times.repeat 'soon'"),
         ({"times": {"repet": "1 s"}}, "unknown key 'times.repet': did you mean 'times.repeat'?"),
+        ({"payloads": {"attributes": ["logo"]}}, "payloads: logo: not in the schema"),
         ({"limits": {"outbox": "much"}}, "limits.outbox is an amount like 64 MB"),
         ({"nats": {"servers": "nats://h"}, "zenoh": {"a": 1}}, "links go over one of them"),
     ],

@@ -11,9 +11,11 @@ from benchmarks.network.simulation import scenario
 from benchmarks.network.simulation.judge import judge, replay
 from penstock.covering.reading import region
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan
-from penstock.network import event_passing, routing
+from penstock.network import event_passing, payload_passing, routing
 from penstock.network.broker import Broker
 from penstock.network.messages import Answer
+from penstock.network.payload.exchange import ForwardEvent, PayloadAnswer
+from penstock.network.payload.node import PayloadNode
 from penstock.network.session import Session
 from penstock.network.told_tables import TableChange
 
@@ -100,14 +102,14 @@ def answered_too_early(patch):
         else:
             send_to(self, link, event_passing.Flight(None, -1, set(), 1), *given)
 
-    answered = event_passing.EventPassing._answered
+    answered = event_passing.EventPassing.answered
 
     def quiet(self, flight):
         if flight.number >= 0:
             answered(self, flight)
 
     patch.setattr(event_passing.EventPassing, "_send_to", wrong)
-    patch.setattr(event_passing.EventPassing, "_answered", quiet)
+    patch.setattr(event_passing.EventPassing, "answered", quiet)
 
 
 def missed_forgotten(patch):
@@ -116,7 +118,7 @@ def missed_forgotten(patch):
     def wrong(self, link):
         flights, link.flights = link.flights, {}
         for flight, _ in flights.values():
-            self._answered(flight)
+            self.answered(flight)
 
     patch.setattr(event_passing.EventPassing, "fail", wrong)
 
@@ -137,6 +139,39 @@ def outbox_lost(patch):
     patch.setattr(event_passing.EventPassing, "restore", lambda self, kept, joined: None)
 
 
+def unacknowledged_bit(patch):
+    """A bit of the directory is set without acknowledgement: as soon as a payload is sent."""
+    sent = PayloadNode._sent
+
+    def wrong(self, waiting):
+        found = sent(self, waiting)
+        if isinstance(found, ForwardEvent):
+            for id_ in found.event.contents:
+                self.directory.mark(id_, found.link)
+        return found
+
+    patch.setattr(PayloadNode, "_sent", wrong)
+
+
+def payload_forgotten(patch):
+    """Events whose payload nobody has any longer count as delivered."""
+
+    def wrong(self, waiting):
+        if isinstance(waiting, payload_passing._ToLink):
+            del self._to_link[waiting.link.name][waiting]
+        elif isinstance(waiting, payload_passing._ToMatch):
+            waiting.flight.unanswered = 1
+        self._passing.answered(waiting.flight)
+
+    patch.setattr(payload_passing.PayloadPassing, "_miss", wrong)
+    patch.setattr(PayloadNode, "asked", lambda self, who, id_: [PayloadAnswer(who, id_, None)])
+
+
+def payloads_not_tested(patch):
+    """Events are matched without the payloads that filters test."""
+    patch.setattr(routing.RoutingTables, "tests", lambda self, attributes: False)
+
+
 MUTANTS = {
     no_repeats: 0,
     break_before_make: 180,
@@ -146,6 +181,9 @@ MUTANTS = {
     missed_forgotten: 0,
     in_reach_too_early: 0,
     outbox_lost: 0,
+    unacknowledged_bit: 0,
+    payload_forgotten: 0,
+    payloads_not_tested: 0,
 }
 """With the seed from which on they are looked for: some show once in two hundred runs."""
 

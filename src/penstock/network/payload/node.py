@@ -140,9 +140,13 @@ class PayloadNode:
         The broker calls this again for the events of its outbox when it starts.
         """
         carried = carry_event(event, payloads, self.name)
+        self.hold(carried)
+        return carried
+
+    def hold(self, carried: CarriedEvent) -> None:
+        """Keep the payloads of an event that begins its way here, until it is `published`."""
         for id_, content in carried.contents.items():
             self.repository.hold(id_, content)
-        return carried
 
     def published(self, carried: CarriedEvent) -> None:
         """An event is accounted for everywhere: nobody asks for its payloads any longer."""
