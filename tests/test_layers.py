@@ -57,9 +57,7 @@ SAME_IN_TWO_ROOMS = {
     "interface": "what every engine does, what every strategy does",
     "joints": "calls that must hold together: how they are read, how they are decided",
     "match": "the command, and the batch job of each kind",
-    "messages": "what holders of a join are told, and what goes into a broker and comes out",
     "naive": "the oracle among engines, and among strategies",
-    "session": "what is set up with another party for a while: Spark, a neighbour",
     "snapshots": "numbered versions of the subscriptions of each kind",
 }
 """Names of modules that occur twice, and what they mean in both places."""

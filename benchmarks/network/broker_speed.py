@@ -22,7 +22,7 @@ from benchmarks.sheets import Sheet, format_verdict
 from benchmarks.workloads.stock import stock
 from penstock.network.broker import Broker
 from penstock.network.broker_settings import BrokerSettings, Place
-from penstock.network.messages import (
+from penstock.network.broker_steps import (
     Advertise,
     Input,
     Output,

@@ -25,7 +25,7 @@ from benchmarks.network.simulation.quiet_network import QuietNetwork
 from benchmarks.plots import Plot
 from benchmarks.sheets import Sheet
 from penstock.network.broker_settings import BrokerSettings, Place, Routing
-from penstock.network.messages import Publish, Start
+from penstock.network.broker_steps import Publish, Start
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

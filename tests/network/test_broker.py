@@ -9,7 +9,7 @@ from benchmarks.network.simulation.quiet_network import QuietNetwork
 from penstock.language import Schema
 from penstock.network.broker import Broker
 from penstock.network.broker_settings import Bounds, BrokerSettings, Place, Times
-from penstock.network.messages import (
+from penstock.network.broker_steps import (
     Advertise,
     Answer,
     Deliver,

@@ -17,7 +17,7 @@ import pyarrow as pa
 from benchmarks.network.simulation.scenario import SCHEMA, Action, Filter, Scenario
 from penstock.network.broker import Broker
 from penstock.network.broker_settings import BrokerSettings
-from penstock.network.messages import (
+from penstock.network.broker_steps import (
     Advertise,
     Answer,
     Deliver,

@@ -12,7 +12,7 @@ from penstock.covering.regions import Region
 from penstock.language.hidden_attributes import HIDDEN, OrderAsked, TextAsked, read_hidden
 from penstock.network.broker import Broker
 from penstock.network.broker_settings import BrokerSettings
-from penstock.network.messages import Start
+from penstock.network.broker_steps import Start
 
 
 def judge(

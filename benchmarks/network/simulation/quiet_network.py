@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from penstock.network.broker import Broker
 from penstock.network.broker_settings import BrokerSettings
-from penstock.network.messages import (
+from penstock.network.broker_steps import (
     Answer,
     Deliver,
     FrameFrom,

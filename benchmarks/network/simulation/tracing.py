@@ -1,6 +1,6 @@
 """A step of a simulation in a line or a few, for people who look for a mistake."""
 
-from penstock.network.messages import (
+from penstock.network.broker_steps import (
     Deliver,
     FrameFrom,
     FrameTo,

@@ -20,8 +20,8 @@ from penstock.base.errors import PipelineError
 from penstock.delivery.notification_shape import EVENT, ID
 from penstock.delivery.sinks import AT_LEAST_ONCE, Batch
 from penstock.network.arrow_events import batch_of_json
+from penstock.network.broker_steps import ID_BYTES
 from penstock.network.links.link import NETWORK, NetworkError, check_name
-from penstock.network.messages import ID_BYTES
 from penstock.network.network_client import NetworkClient
 
 _TOGETHER = 1_000  # events that are published at once

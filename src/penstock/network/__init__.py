@@ -1,6 +1,6 @@
 """Brokers that route by content: advertisements, subscriptions (covered and merged) and events between machines.
 
-broker          the state machine: message and time in, messages out;  messages: what goes in and comes out
+broker          the state machine: message and time in, messages out;  broker_steps: what goes in and comes out
 links           how frames get from one to another: Zenoh, NATS, within a process
 host            runs a broker: threads, disk, clients;  host_store, client_desk, mail_delivery: its parts
 payload         bulky attributes that cross each link once (CN*)

@@ -24,8 +24,7 @@ from penstock.base.errors import PenstockError
 from penstock.covering.regions import Region
 from penstock.matching.live import LiveMatcher
 from penstock.network.broker_settings import BrokerSettings, Place
-from penstock.network.event_passing import FEW_EVENTS, EventPassing
-from penstock.network.messages import (
+from penstock.network.broker_steps import (
     ID_BYTES,
     Advertise,
     Answer,
@@ -44,11 +43,12 @@ from penstock.network.messages import (
     WakeAt,
     Withdraw,
 )
+from penstock.network.event_passing import FEW_EVENTS, EventPassing
+from penstock.network.neighbour_session import Down, Got, Greeting, Happened, Session, Up
 from penstock.network.open_link import OpenLink
 from penstock.network.overlay import Overlay
 from penstock.network.reach import KnownBrokers
 from penstock.network.routing import RoutingTables
-from penstock.network.session import Down, Got, Greeting, Happened, Session, Up
 from penstock.network.settling import wait_for
 from penstock.network.wire import (
     VERSION,
@@ -91,9 +91,9 @@ class Broker:
         self._sessions: dict[str, Session] = {}
         self._overlay = Overlay(settings.parents, settings.times)
         self._known = KnownBrokers(settings.name)
-        self._tables = RoutingTables(settings, lambda: self._now)
-        self._events = EventPassing(
-            self._tables,
+        self.tables = RoutingTables(settings, lambda: self._now)
+        self.events = EventPassing(
+            self.tables,
             self._known,
             settings,
             self._put,
@@ -115,7 +115,7 @@ class Broker:
         `now` is in seconds since 1970, on a clock that never goes back. The first input is `Start`, given once. A frame
         or a request that can't be read is answered or noticed, and never raises.
         """
-        self._now = self._events.now = now
+        self._now = self.events.now = now
         self._out = []
         match given:
             case FrameFrom(neighbour, frame):
@@ -127,12 +127,12 @@ class Broker:
             case Subscribe():
                 self._subscribe(given)
             case Unsubscribe():
-                self._tables.unsubscribe(given.subscription)
+                self.tables.unsubscribe(given.subscription)
                 self._put(Answer(given.request))
             case Advertise():
                 self._advertise(given)
             case Withdraw():
-                waiting = given.request, given.advertisement, self._events.last
+                waiting = given.request, given.advertisement, self.events.last
                 self._withdrawals.append(waiting)
             case NeighbourGone(neighbour):
                 if neighbour in self._sessions:
@@ -153,12 +153,17 @@ class Broker:
     def parent(self) -> str | None:
         """The neighbour that is the parent; None if there is none now."""
         name = self._overlay.parent
-        return name if name in self._tables.links else None
+        return name if name in self.tables.links else None
 
     @property
     def in_reach(self) -> set[str]:
         """The other brokers that can be reached."""
         return set(self._known.in_reach)
+
+    @property
+    def lost(self) -> set[str]:
+        """The brokers that are known and can't be reached."""
+        return set(self._known.lost)
 
     @property
     def is_idle(self) -> bool:
@@ -172,8 +177,8 @@ class Broker:
             "unacknowledged": sum(link.session.unsent for link in links),
             "unsettled": sum(link.settling.outstanding for link in links),
             "unanswered": sum(len(link.flights) for link in links),
-            "outbox": self._events.kept,
-            "payloads": len(self._events.payloads),
+            "outbox": self.events.kept,
+            "payloads": len(self.events.payloads),
             "requests": len(self._settled_requests)
             + len(self._slow_publishers)
             + len(self._withdrawals),
@@ -208,7 +213,7 @@ class Broker:
 
     def compact(self) -> None:
         """Compile all subscriptions anew, as the matcher does by itself after many changes."""
-        self._tables.matcher.compact()
+        self.tables.matcher.compact()
 
     def imperfections(self) -> dict[str, float]:
         """A bound on the share of each neighbour's events that come here for nobody."""
@@ -222,11 +227,11 @@ class Broker:
         self._known.learn(start.known, self._now)
         self._kept_known = frozenset(start.known), start.joined
         for number, text in start.subscriptions:
-            self._tried(None, self._tables.subscribe, number, text)
+            self._tried(None, self.tables.subscribe, number, text)
         for number, text in start.advertisements:
-            if self._tried(None, self._tables.advertise, number, text):
+            if self._tried(None, self.tables.advertise, number, text):
                 self._announce(number, text)
-        self._events.restore(start.kept, self._joined)
+        self.events.restore(start.kept, self._joined)
 
     def _tried(self, request: int | None, act: Callable[..., Any], *given: Any) -> bool:
         """Do what may be refused; whether it was done."""
@@ -243,9 +248,9 @@ class Broker:
     # --- requests of clients ------------------------------------------------------------------------
 
     def _subscribe(self, given: Subscribe) -> None:
-        known = self._tables.clients.get(given.subscription)
+        known = self.tables.clients.get(given.subscription)
         if (known is None or known[1] != given.text) and not self._tried(
-            given.request, self._tables.subscribe, given.subscription, given.text
+            given.request, self.tables.subscribe, given.subscription, given.text
         ):
             return
         wait_for(self._links(), lambda: self._settled_requests.append(given.request))
@@ -257,7 +262,7 @@ class Broker:
         for request, _, _ in again:
             self._put(Answer(request))
         if self._advertisement_texts.get(number) != given.text:
-            if not self._tried(given.request, self._tables.advertise, number, given.text):
+            if not self._tried(given.request, self.tables.advertise, number, given.text):
                 return
             self._announce(number, given.text)
             self._unsettled.add(number)
@@ -276,11 +281,11 @@ class Broker:
         """Advertisements go when the events that were published under them are done: these may be matched anew."""
         waiting = []
         for request, number, last in self._withdrawals:
-            oldest = self._events.oldest
+            oldest = self.events.oldest
             if oldest is not None and oldest <= last:
                 waiting.append((request, number, last))
                 continue
-            self._tables.withdraw(number)
+            self.tables.withdraw(number)
             self._announced.discard(number)
             self._advertisement_texts.pop(number, None)
             self._unsettled.discard(number)
@@ -290,14 +295,14 @@ class Broker:
     def _publish(self, given: Publish) -> None:
         bounds = self.settings.bounds
         try:
-            events = self._events.read_batch(given.events)
+            events = self.events.read_batch(given.events)
         except (pa.ArrowException, TypeError, ValueError) as error:
             self._put(Answer(given.request, f"the events don't fit the network's schema: {error}"))
             return
         refusal = self._refusal(given.ids, events)
-        if refusal is None and self._events.outbox_bytes + events.nbytes > bounds.outbox_bytes:
+        if refusal is None and self.events.outbox_bytes + events.nbytes > bounds.outbox_bytes:
             refusal = (
-                f"the outbox has {self._events.outbox_bytes:,} of {bounds.outbox_bytes:,} bytes, for brokers "
+                f"the outbox has {self.events.outbox_bytes:,} of {bounds.outbox_bytes:,} bytes, for brokers "
                 "that can't be reached or are slow: publish later"
             )
             self._put(Notice("full", self.settings.name, refusal))
@@ -305,8 +310,8 @@ class Broker:
             self._put(Answer(given.request, refusal))
             return
         held = frozenset(self._unsettled) if self._must_hold(events) else None
-        self._events.publish(given.ids, events, held)
-        if self._events.under_way > bounds.events_under_way:
+        self.events.publish(given.ids, events, held)
+        if self.events.under_way > bounds.events_under_way:
             self._slow_publishers.append(given.request)
         else:
             self._put(Answer(given.request))
@@ -380,7 +385,7 @@ class Broker:
         for one in happened:
             match one:
                 case Got(number, message):
-                    self._message(self._tables.links[neighbour], number, message)
+                    self._message(self.tables.links[neighbour], number, message)
                 case Up():
                     self._up(neighbour, session)
                 case Down(reason):
@@ -390,11 +395,11 @@ class Broker:
         message = decode_message(data)
         match message:
             case Events():
-                self._events.receive(link, number, message)
+                self.events.receive(link, number, message)
             case Done():
-                self._events.done(link, message)
+                self.events.done(link, message)
             case PayloadEvents() | PayloadsHad() | PayloadAsked() | PayloadGiven():
-                self._events.payloads.receive(link, number, message)
+                self.events.payloads.receive(link, number, message)
             case Settled(upto):
                 if upto > link.settling.told:
                     raise WireError(f"message {upto} is settled that was never told")
@@ -402,7 +407,7 @@ class Broker:
                 self._reach_link(link)
             case Told() | Reach() | Summary():
                 if isinstance(message, Told):
-                    self._tables.told(link, message)
+                    self.tables.told(link, message)
                 elif isinstance(message, Reach):
                     self._reach(link, message)
                 else:
@@ -421,30 +426,30 @@ class Broker:
     # --- neighbours come and go -------------------------------------------------------------------------
 
     def _links(self) -> Iterable[OpenLink]:
-        return self._tables.links.values()
+        return self.tables.links.values()
 
     def _up(self, neighbour: str, session: Session) -> None:
         self._put(Notice("up", neighbour, "a session has begun"))
         if neighbour == self._overlay.parent:
             self._overlay.connected()
             self._put(Notice("parent", neighbour, "is the parent"))
-        link = self._tables.open(neighbour, session)
-        self._events.payloads.link_up(link)
+        link = self.tables.open(neighbour, session)
+        self.events.payloads.link_up(link)
         # Names come first: whoever is told of a subscription knows its broker by then.
         self._tell_reach()
-        self._tables.tell_all(link)
+        self.tables.tell_all(link)
         link.tell(Summary())
 
     def _down(self, neighbour: str, reason: str) -> None:
         self._put(Notice("down", neighbour, reason))
-        link = self._tables.links[neighbour]
+        link = self.tables.links[neighbour]
         link.is_reached = False
         self._change_reach()
         link.is_up = False
         self._tell_reach()
-        self._tables.close(link)
+        self.tables.close(link)
         link.settling.give_up()
-        self._events.fail(link)
+        self.events.fail(link)
 
     def _reach(self, link: OpenLink, message: Reach) -> None:
         link.names = (link.names - set(message.gone)) | set(message.come)
@@ -497,8 +502,8 @@ class Broker:
                     f"lost for more than {self.settings.times.forget:g} s: nothing is kept for it"
                 )
                 self._put(Notice("forgotten", name, text))
-            self._events.forget(forgotten)
-        self._events.payloads.tick()
+            self.events.forget(forgotten)
+        self.events.payloads.tick()
         self._try_parents()
 
     def _try_parents(self) -> None:
@@ -517,8 +522,8 @@ class Broker:
 
     def _finish(self) -> None:
         if self._joined:
-            self._events.release(self._unsettled)
-        self._events.send_again()
+            self.events.release(self._unsettled)
+        self.events.send_again()
         if self._withdrawals:
             self._withdraw()
         if self._joined and not self._known.lost:
@@ -533,7 +538,7 @@ class Broker:
                 link.settle_sent = link.settle_due
                 link.send(Settled(link.settle_due))
         while self._slow_publishers and (
-            self._events.under_way <= self.settings.bounds.events_under_way
+            self.events.under_way <= self.settings.bounds.events_under_way
         ):
             self._put(Answer(self._slow_publishers.pop(0)))
         kept_known = frozenset(self._known.known), self._joined
@@ -548,7 +553,7 @@ class Broker:
 
     def _wake(self) -> None:
         times = [session.next_time() for session in self._sessions.values()]
-        times += [self._overlay.next_time(), self._events.payloads.next_time()]
+        times += [self._overlay.next_time(), self.events.payloads.next_time()]
         times += [since + self.settings.times.forget for since in self._known.lost.values()]
         due = [time for time in times if time is not None]
         if due:

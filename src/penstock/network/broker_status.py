@@ -53,14 +53,13 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 
 
 def read_status(broker: "Broker") -> BrokerStatus:
-    """How a broker stands: reads its inside, and changes nothing. For the thread that steps it."""
-    tables, events = broker._tables, broker._events
-    parent = broker._overlay.parent
+    """How a broker stands. For the thread that steps it."""
+    tables, events, parent = broker.tables, broker.events, broker.parent
     return BrokerStatus(
-        parent=parent if parent in tables.links else None,
+        parent=parent,
         neighbours=[_neighbour(link, parent) for link in tables.links.values()],
-        lost=sorted(broker._known.lost),
-        outbox_events=sum(kept.events for kept in events._kept.values()),
+        lost=sorted(broker.lost),
+        outbox_events=events.kept_events,
         outbox_bytes=events.outbox_bytes,
         subscriptions=len(tables.clients),
         advertisements=len(tables.advertised),

@@ -16,6 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.arrays import Int64s
+from penstock.network.broker_steps import (
+    Advertise,
+    Answer,
+    Deliver,
+    Publish,
+    Request,
+    Subscribe,
+    Unsubscribe,
+    Withdraw,
+)
 from penstock.network.client_frames import (
     AdvertiseThat,
     Ask,
@@ -38,16 +48,6 @@ from penstock.network.host_store import (
     Mail,
 )
 from penstock.network.links.link import NetworkError
-from penstock.network.messages import (
-    Advertise,
-    Answer,
-    Deliver,
-    Publish,
-    Request,
-    Subscribe,
-    Unsubscribe,
-    Withdraw,
-)
 
 _REPLIES = 1_000  # of a client that are kept, in case that it hasn't got them
 _REPEATS = 100_000  # events of a client by which repeats are known

@@ -17,8 +17,8 @@ from typing import TypeVar
 import pyarrow as pa
 from msgspec import DecodeError, Struct, ValidationError, msgpack
 
+from penstock.network.broker_steps import ID_BYTES
 from penstock.network.links.link import NetworkError
-from penstock.network.messages import ID_BYTES
 
 LIFE_BYTES = 8
 MOST_BYTES = 4 << 20

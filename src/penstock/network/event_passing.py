@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import Int64s
 from penstock.network.broker_settings import BrokerSettings
-from penstock.network.messages import (
+from penstock.network.broker_steps import (
     ID_BYTES,
     Deliver,
     DropEvents,
@@ -88,6 +88,11 @@ class EventPassing:
     def kept(self) -> int:
         """How many batches are in the outbox."""
         return len(self._kept)
+
+    @property
+    def kept_events(self) -> int:
+        """How many events are in the outbox."""
+        return sum(kept.events for kept in self._kept.values())
 
     @property
     def oldest(self) -> int | None:

@@ -28,27 +28,7 @@ import msgspec
 from penstock.network.broker import Broker
 from penstock.network.broker_settings import BrokerSettings
 from penstock.network.broker_status import read_status
-from penstock.network.client_desk import ClientDesk, Turn
-from penstock.network.client_frames import (
-    Ask,
-    Describe,
-    Reply,
-    Status,
-    Take,
-    encode_frame,
-    read_asked,
-)
-from penstock.network.host_store import (
-    ADVERTISEMENT,
-    SUBSCRIPTION,
-    Change,
-    HostStore,
-    Mail,
-)
-from penstock.network.links.in_process_link import Switchboard
-from penstock.network.links.link import CLIENT_MARK, Link, NetworkError, Receiver
-from penstock.network.mail_delivery import MailDelivery
-from penstock.network.messages import (
+from penstock.network.broker_steps import (
     ID_BYTES,
     Advertise,
     Answer,
@@ -70,6 +50,26 @@ from penstock.network.messages import (
     WakeAt,
     Withdraw,
 )
+from penstock.network.client_desk import ClientDesk, Turn
+from penstock.network.client_frames import (
+    Ask,
+    Describe,
+    Reply,
+    Status,
+    Take,
+    encode_frame,
+    read_asked,
+)
+from penstock.network.host_store import (
+    ADVERTISEMENT,
+    SUBSCRIPTION,
+    Change,
+    HostStore,
+    Mail,
+)
+from penstock.network.links.in_process_link import Switchboard
+from penstock.network.links.link import CLIENT_MARK, Link, NetworkError, Receiver
+from penstock.network.mail_delivery import MailDelivery
 
 _log = logging.getLogger("penstock.network")
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.base.durable import make_folder
+from penstock.network.broker_steps import ID_BYTES, DropEvents, KeepEvents, KeepKnown, Kept
 from penstock.network.client_frames import MailBatch
 from penstock.network.links.link import NetworkError
-from penstock.network.messages import ID_BYTES, DropEvents, KeepEvents, KeepKnown, Kept
 
 SUBSCRIPTION, ADVERTISEMENT = "subscription", "advertisement"
 

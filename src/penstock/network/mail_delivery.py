@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from penstock.network.broker_steps import ID_BYTES
 from penstock.network.client_frames import MailFrame, Take, encode_frame
 from penstock.network.host_store import ForgetMail, HostStore, Mail
-from penstock.network.messages import ID_BYTES
 
 _log = logging.getLogger("penstock.network")
 

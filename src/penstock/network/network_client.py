@@ -31,6 +31,7 @@ import pyarrow as pa
 from penstock.base.arrays import Int64s
 from penstock.language.schema import Schema
 from penstock.network.arrow_events import batch_of
+from penstock.network.broker_steps import ID_BYTES
 from penstock.network.client_frames import (
     LIFE_BYTES,
     AdvertiseThat,
@@ -53,7 +54,6 @@ from penstock.network.client_frames import (
 )
 from penstock.network.links.link import CLIENT_MARK, NETWORK, Link, NetworkError, Receiver
 from penstock.network.links.zenoh_link import ZenohLink, ZenohPlace
-from penstock.network.messages import ID_BYTES
 
 _AGAIN = 0.5  # seconds after which an unanswered question is asked again
 _ROWS = 1_000  # events of one publication

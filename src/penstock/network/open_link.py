@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from penstock.covering.regions import Region, is_disjoint
+from penstock.network.neighbour_session import Session
 from penstock.network.reach import ToldReach
-from penstock.network.session import Session
 from penstock.network.settling import LinkSettling
 from penstock.network.told_tables import ToldTable
 from penstock.network.wire import Message, encode

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import Int64s
 from penstock.network.broker_settings import BrokerSettings
-from penstock.network.messages import Deliver, Output
+from penstock.network.broker_steps import Deliver, Output
 from penstock.network.open_link import Flight, OpenLink
 from penstock.network.payload.carried import CarriedEvent
 from penstock.network.payload.exchange import (

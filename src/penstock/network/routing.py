@@ -22,9 +22,9 @@ from penstock.covering.region_attributes import ANY_ATTRIBUTE, region_attributes
 from penstock.covering.regions import Region
 from penstock.matching.live import LiveMatcher
 from penstock.network.broker_settings import BrokerSettings
+from penstock.network.neighbour_session import Session
 from penstock.network.open_link import OpenLink
 from penstock.network.region_codec import RegionReader, encode_regions
-from penstock.network.session import Session
 from penstock.network.told_tables import TableChange, told_table
 from penstock.network.wire import ADVERTISEMENTS, SUBSCRIPTIONS, Told
 

@@ -5,6 +5,14 @@ import pyarrow as pa
 import pytest
 
 from penstock.network import client_desk
+from penstock.network.broker_steps import (
+    Advertise,
+    Answer,
+    Deliver,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+)
 from penstock.network.client_desk import ClientDesk
 from penstock.network.client_frames import (
     AdvertiseThat,
@@ -24,14 +32,6 @@ from penstock.network.host_store import (
     ForgetText,
     Mail,
     split_ids,
-)
-from penstock.network.messages import (
-    Advertise,
-    Answer,
-    Deliver,
-    Publish,
-    Subscribe,
-    Unsubscribe,
 )
 
 SCHEMA = pa.schema({"n": pa.int64()})

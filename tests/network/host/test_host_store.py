@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.network.broker_steps import DropEvents, KeepEvents, KeepKnown, Kept
 from penstock.network.client_frames import MailBatch, MailFrame, Take, read_told
 from penstock.network.host_store import (
     SUBSCRIPTION,
@@ -16,7 +17,6 @@ from penstock.network.host_store import (
 )
 from penstock.network.links.link import NetworkError
 from penstock.network.mail_delivery import MailDelivery
-from penstock.network.messages import DropEvents, KeepEvents, KeepKnown, Kept
 
 TEXT = ClientText(1, SUBSCRIPTION, "~a", 30, "n > 0")
 

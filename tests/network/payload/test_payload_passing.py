@@ -9,7 +9,7 @@ from penstock.base.errors import PenstockError
 from penstock.language.schema import Schema
 from penstock.network.broker_settings import BrokerSettings, Place
 from penstock.network.broker_status import read_status
-from penstock.network.messages import Advertise, Notice, Publish, Subscribe
+from penstock.network.broker_steps import Advertise, Notice, Publish, Subscribe
 from penstock.network.payload.node import PayloadLimits
 from penstock.network.payload.stripped_batch import strip_payloads
 from penstock.network.wire import Packet, PayloadEvents, decode_frame, decode_message, encode
@@ -107,7 +107,7 @@ def test_a_payload_that_filters_test_is_matched_exactly():
     assert chain.got("b1") == [OTHER] * 5
     assert chain.is_idle()
     assert not chain.notices
-    assert sum(one._events.payloads._node.counts.asked for one in chain.brokers.values()) > 0
+    assert sum(one.events.payloads._node.counts.asked for one in chain.brokers.values()) > 0
 
 
 def test_a_content_that_is_left_out_for_a_plain_broker_is_refused():
@@ -115,7 +115,7 @@ def test_a_content_that_is_left_out_for_a_plain_broker_is_refused():
     chain = Chain("b3")
     chain.subscribe("b3", "TRUE")
     chain.publish({"n": 1, "logo": LOGO})
-    node = chain.brokers["b2"]._events.payloads._node
+    node = chain.brokers["b2"].events.payloads._node
     for id_ in node.repository.ids():
         node.directory.mark(id_, "b3")
     chain.publish({"n": 2, "logo": LOGO})
@@ -139,9 +139,9 @@ def test_hostile_payloads_are_refused():
         replace(good, body=b""),
     ):
         chain = Chain()
-        link = chain.brokers["b1"]._tables.links["b0"]
+        link = chain.brokers["b1"].tables.links["b0"]
         with pytest.raises(PenstockError):
-            chain.brokers["b1"]._events.payloads.receive(link, 1, wrong)
+            chain.brokers["b1"].events.payloads.receive(link, 1, wrong)
     packet = Packet((1, 1), (1, 1), 1, 0, (encode(good),))
     assert decode_message(decode_frame(encode(packet)).messages[0]) == good
 

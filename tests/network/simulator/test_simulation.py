@@ -13,10 +13,10 @@ from penstock.covering.reading import region
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan
 from penstock.network import event_passing, payload_passing, routing
 from penstock.network.broker import Broker
-from penstock.network.messages import Answer
+from penstock.network.broker_steps import Answer
+from penstock.network.neighbour_session import Session
 from penstock.network.payload.exchange import ForwardEvent, PayloadAnswer
 from penstock.network.payload.node import PayloadNode
-from penstock.network.session import Session
 from penstock.network.told_tables import TableChange
 
 _PARTS = 20

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import Int64s
 from penstock.base.errors import PenstockError
-from penstock.network.messages import ids_at
+from penstock.network.broker_steps import ids_at
 from penstock.network.payload.carried import CarriedEvent, PayloadHeader, payload_id
 
 Rows = tuple[tuple[int, ...], ...]

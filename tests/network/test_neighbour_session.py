@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.network.broker_settings import Bounds, Times
-from penstock.network.session import Down, Got, Greeting, Session, Up
+from penstock.network.neighbour_session import Down, Got, Greeting, Session, Up
 from penstock.network.wire import WireError
 
 TIMES = Times(repeat=0.3, silence=3.0, beat=1.0)
