@@ -12,22 +12,13 @@ lost is told before the subscriptions they wanted are taken back; that they are 
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from penstock.base.arrays import Int64s, offsets
-from penstock.base.errors import PenstockError
 from penstock.covering.regions import Region
-from penstock.matching.live import LiveMatcher
 from penstock.network.broker_settings import BrokerSettings, Place
 from penstock.network.broker_steps import (
-    ID_BYTES,
     Advertise,
-    Answer,
     FrameFrom,
     FrameTo,
     Input,
@@ -43,7 +34,8 @@ from penstock.network.broker_steps import (
     WakeAt,
     Withdraw,
 )
-from penstock.network.event_passing import FEW_EVENTS, EventPassing
+from penstock.network.client_requests import ClientRequests
+from penstock.network.event_passing import EventPassing
 from penstock.network.neighbour_session import Down, Got, Greeting, Happened, Session, Up
 from penstock.network.open_link import OpenLink
 from penstock.network.overlay import Overlay
@@ -100,13 +92,7 @@ class Broker:
         )
         self._joined = not settings.parents
         self._kept_known: tuple[frozenset[str], bool] = (frozenset(), self._joined)
-        # Requests that wait: for what was told to be settled, for lost brokers, for room, for events to be done.
-        self._settled_requests: list[int] = []
-        self._slow_publishers: list[int] = []
-        self._withdrawals: list[tuple[int, int, int]] = []
-        self._unsettled: set[int] = set()  # advertisements of clients, by their own numbers
-        self._announced = LiveMatcher(settings.schema, operators=settings.operators)
-        self._advertisement_texts: dict[int, str] = {}
+        self._requests = ClientRequests(settings, self.tables, self.events, self._put)
         self._started = False
 
     def step(self, given: Input, now: float) -> list[Output]:
@@ -115,7 +101,7 @@ class Broker:
         `now` is in seconds since 1970, on a clock that never goes back. The first input is `Start`, given once. A frame
         or a request that can't be read is answered or noticed, and never raises.
         """
-        self._now = self.events.now = now
+        self._now = self.events.now = self._requests.now = now
         self._out = []
         match given:
             case FrameFrom(neighbour, frame):
@@ -123,17 +109,15 @@ class Broker:
             case Tick():
                 pass
             case Publish():
-                self._publish(given)
+                self._requests.publish(given, is_joined=self._joined)
             case Subscribe():
-                self._subscribe(given)
+                self._requests.subscribe(given)
             case Unsubscribe():
-                self.tables.unsubscribe(given.subscription)
-                self._put(Answer(given.request))
+                self._requests.unsubscribe(given)
             case Advertise():
-                self._advertise(given)
+                self._requests.advertise(given)
             case Withdraw():
-                waiting = given.request, given.advertisement, self.events.last
-                self._withdrawals.append(waiting)
+                self._requests.withdraw(given)
             case NeighbourGone(neighbour):
                 if neighbour in self._sessions:
                     session = self._sessions[neighbour]
@@ -179,9 +163,7 @@ class Broker:
             "unanswered": sum(len(link.flights) for link in links),
             "outbox": self.events.kept,
             "payloads": len(self.events.payloads),
-            "requests": len(self._settled_requests)
-            + len(self._slow_publishers)
-            + len(self._withdrawals),
+            "requests": len(self._requests),
             "lost": len(self._known.lost),
         }
 
@@ -226,131 +208,8 @@ class Broker:
         self._joined = self._joined or start.joined
         self._known.learn(start.known, self._now)
         self._kept_known = frozenset(start.known), start.joined
-        for number, text in start.subscriptions:
-            self._tried(None, self.tables.subscribe, number, text)
-        for number, text in start.advertisements:
-            if self._tried(None, self.tables.advertise, number, text):
-                self._announce(number, text)
+        self._requests.restore(start)
         self.events.restore(start.kept, self._joined)
-
-    def _tried(self, request: int | None, act: Callable[..., Any], *given: Any) -> bool:
-        """Do what may be refused; whether it was done."""
-        try:
-            act(*given)
-        except PenstockError as error:
-            if request is not None:
-                self._put(Answer(request, str(error)))
-            else:
-                self._put(Notice("refused", self.settings.name, str(error)))
-            return False
-        return True
-
-    # --- requests of clients ------------------------------------------------------------------------
-
-    def _subscribe(self, given: Subscribe) -> None:
-        known = self.tables.clients.get(given.subscription)
-        if (known is None or known[1] != given.text) and not self._tried(
-            given.request, self.tables.subscribe, given.subscription, given.text
-        ):
-            return
-        wait_for(self._links(), lambda: self._settled_requests.append(given.request))
-
-    def _advertise(self, given: Advertise) -> None:
-        number = given.advertisement
-        again = [w for w in self._withdrawals if w[1] == number]
-        self._withdrawals = [w for w in self._withdrawals if w[1] != number]
-        for request, _, _ in again:
-            self._put(Answer(request))
-        if self._advertisement_texts.get(number) != given.text:
-            if not self._tried(given.request, self.tables.advertise, number, given.text):
-                return
-            self._announce(number, given.text)
-            self._unsettled.add(number)
-
-        def settled() -> None:
-            self._unsettled.discard(number)
-            self._put(Answer(given.request))
-
-        wait_for(self._links(), settled)
-
-    def _announce(self, number: int, text: str) -> None:
-        self._announced.add(number, text)
-        self._advertisement_texts[number] = text
-
-    def _withdraw(self) -> None:
-        """Advertisements go when the events that were published under them are done: these may be matched anew."""
-        waiting = []
-        for request, number, last in self._withdrawals:
-            oldest = self.events.oldest
-            if oldest is not None and oldest <= last:
-                waiting.append((request, number, last))
-                continue
-            self.tables.withdraw(number)
-            self._announced.discard(number)
-            self._advertisement_texts.pop(number, None)
-            self._unsettled.discard(number)
-            self._put(Answer(request))
-        self._withdrawals = waiting
-
-    def _publish(self, given: Publish) -> None:
-        bounds = self.settings.bounds
-        try:
-            events = self.events.read_batch(given.events)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            self._put(Answer(given.request, f"the events don't fit the network's schema: {error}"))
-            return
-        refusal = self._refusal(given.ids, events)
-        if refusal is None and self.events.outbox_bytes + events.nbytes > bounds.outbox_bytes:
-            refusal = (
-                f"the outbox has {self.events.outbox_bytes:,} of {bounds.outbox_bytes:,} bytes, for brokers "
-                "that can't be reached or are slow: publish later"
-            )
-            self._put(Notice("full", self.settings.name, refusal))
-        if refusal is not None:
-            self._put(Answer(given.request, refusal))
-            return
-        held = frozenset(self._unsettled) if self._must_hold(events) else None
-        self.events.publish(given.ids, events, held)
-        if self.events.under_way > bounds.events_under_way:
-            self._slow_publishers.append(given.request)
-        else:
-            self._put(Answer(given.request))
-
-    def _refusal(self, ids: bytes, events: pa.RecordBatch) -> str | None:
-        """Why events can't be published; None if they can."""
-        if len(ids) != ID_BYTES * len(events):
-            return (
-                f"{len(events)} events need {ID_BYTES * len(events)} bytes of ids, not {len(ids)}"
-            )
-        largest = self.settings.bounds.message_bytes
-        if len(events) and events.nbytes > largest * len(events):
-            return f"events of more than {largest:,} bytes"
-        if self.settings.advertisements and len(events):
-            bare = np.flatnonzero(np.diff(self._announcements(events)[0]) == 0)
-            if len(bare):
-                return f"none of the advertisements matches event {bare[0]}: advertise what you publish"
-        return None
-
-    def _announcements(self, events: pa.RecordBatch) -> tuple[Int64s, Int64s]:
-        """The advertisements of clients that match each event: where those of each begin, and their numbers."""
-        moment = int(self._now * 1e6)
-        if len(events) < FEW_EVENTS:
-            several = [self._announced.match(event, moment) for event in events.to_pylist()]
-            numbers = [number for one in several for number in one]
-            return offsets(np.array(list(map(len, several)))), np.array(numbers, np.int64)
-        lists = self._announced.match_batch(events, moment)
-        return lists.offsets.to_numpy(), lists.flatten().to_numpy()
-
-    def _must_hold(self, events: pa.RecordBatch) -> bool:
-        """Whether events must wait: some are covered by no advertisement that is settled, or nobody is known yet."""
-        if not self._joined:
-            return True
-        if not self._unsettled or not self.settings.advertisements:
-            return False
-        starts, numbers = self._announcements(events)
-        is_settled = ~np.isin(numbers, list(self._unsettled))
-        settled = np.concatenate([[0], np.cumsum(is_settled)])[starts]
-        return bool((np.diff(settled) == 0).any())
 
     # --- frames ---------------------------------------------------------------------------------------
 
@@ -522,14 +381,9 @@ class Broker:
 
     def _finish(self) -> None:
         if self._joined:
-            self.events.release(self._unsettled)
+            self.events.release(self._requests.unsettled)
         self.events.send_again()
-        if self._withdrawals:
-            self._withdraw()
-        if self._joined and not self._known.lost:
-            for request in self._settled_requests:
-                self._put(Answer(request))
-            self._settled_requests.clear()
+        self._requests.finish(is_whole=self._joined and not self._known.lost)
         for link in self._links():
             # Before it has joined, a broker can't answer to its children for the rest of the network. To its parent
             # it can, and must: of two children that join at once, each would wait for the other.
@@ -537,10 +391,6 @@ class Broker:
             if is_sure and link.settle_due > link.settle_sent:
                 link.settle_sent = link.settle_due
                 link.send(Settled(link.settle_due))
-        while self._slow_publishers and (
-            self.events.under_way <= self.settings.bounds.events_under_way
-        ):
-            self._put(Answer(self._slow_publishers.pop(0)))
         kept_known = frozenset(self._known.known), self._joined
         if kept_known != self._kept_known:
             self._kept_known = kept_known

@@ -13,7 +13,7 @@ from penstock.covering.reading import region
 from penstock.matching import FOREVER, Matcher, Rows, compile_plan
 from penstock.network import event_passing, payload_passing, routing
 from penstock.network.broker import Broker
-from penstock.network.broker_steps import Answer
+from penstock.network.client_requests import ClientRequests
 from penstock.network.neighbour_session import Session
 from penstock.network.payload.exchange import ForwardEvent, PayloadAnswer
 from penstock.network.payload.node import PayloadNode
@@ -81,15 +81,8 @@ def settled_too_early(patch):
 
 def lost_ones_ignored(patch):
     """Subscriptions are acknowledged although a broker that could publish for them is lost."""
-    finish = Broker._finish
-
-    def wrong(self):
-        ready, self._settled_requests = self._settled_requests, []
-        for request in ready:
-            self._put(Answer(request))
-        finish(self)
-
-    patch.setattr(Broker, "_finish", wrong)
+    finish = ClientRequests.finish
+    patch.setattr(ClientRequests, "finish", lambda self, is_whole: finish(self, is_whole=True))
 
 
 def answered_too_early(patch):
