@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.registry.conftest import Clock
 
@@ -134,6 +135,14 @@ def test_list_by_subscriber_in_pages(subs: Subscriptions, monkeypatch: pytest.Mo
     next(reading)
     subs.subscribe("carol", "price > 5")  # a half-read list holds no lock
     assert [found.subscriber for found in reading][-1] == "carol"
+
+
+def test_a_long_list_is_asked_for_in_short_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thousandth page is asked for as the second is: each condition on the last id replaces the one before."""
+    monkeypatch.setattr("penstock.registry.store._PAGE", 1)
+    with Subscriptions() as subs:
+        subs.load(pa.table({"subscriber": ["a"] * 1_100, "filter": ["price > 5"] * 1_100}))
+        assert [one.id for one in subs.list("a")] == [*range(1, 1_101)]
 
 
 def test_every_change_has_the_next_number(subs: Subscriptions) -> None:

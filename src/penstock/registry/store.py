@@ -93,14 +93,13 @@ class Store:
         wanted = [not_(_s.removed) if now is None else live(now)]
         if subscriber is not None:
             wanted.append(_s.subscriber == subscriber)
-        if after is not None:
-            wanted.append(_s.id > after)
         statement = select(*all_columns).where(*wanted).order_by(_s.id)
         left = sys.maxsize if limit is None else limit
         while left > 0:
             size = min(left, _PAGE)
+            page = statement if after is None else statement.where(_s.id > after)
             with self.reading() as connection:
-                table, bad = self.database.fetch_rows(connection, statement.limit(size))
+                table, bad = self.database.fetch_rows(connection, page.limit(size))
                 kept = read_details(connection, table.column("id").to_numpy())
             for row in table.drop_columns(["removed", "checksum"]).to_pylist():
                 yield Record(**row), kept.get(row["id"], NO_DETAILS)
@@ -108,7 +107,7 @@ class Store:
             if len(ids) < size:
                 return
             left -= len(table)
-            statement = statement.where(_s.id > max(ids))
+            after = max(ids)
 
     def bad_rows(self) -> list[BadRow]:
         """The rows of subscriptions, removed ones included, and of their details that can't be relied upon."""
