@@ -108,7 +108,7 @@ def test_credentials_are_used_and_not_repeated(spark, server):
             NatsSink(closed.url, "a.{kind}", None, {"user": "u", "password": "hiddenx"}),
             NatsSink(closed.url.replace("//", "//u:hiddenx@"), "a.{kind}"),
         ):
-            with pytest.raises(PipelineError, match=r"can't be reached: .*Authorization") as error:
+            with pytest.raises(PipelineError, match="can't be reached") as error:
                 bad.check(spark, COLUMNS)
             assert "hidden" not in f"{error.value} {bad!r}"
     with nats("--auth", "hidden") as closed:
