@@ -5,6 +5,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import uuid
@@ -45,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Spark itself generates code only in `make test-long`: for a hundred rows that takes longer than it saves.
     """
+    # A shell without job control has what it starts in the background ignore Ctrl-C, and so would all our programs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):  # the processes of xdist take over its environment
         os.environ[_JAVA_FOLDER] = tempfile.mkdtemp(prefix="penstock-")  # sockets need short paths
     archive = Path(sys.prefix) / "spark.jsa"  # of tools/classes

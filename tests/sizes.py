@@ -39,5 +39,7 @@ SERVICE_KILLS = 3 if LONG == 1 else 6 * LONG
 """Of a running service, or of what belongs to it, while events are published and feeds are read."""
 NETWORKS = 1_000 if LONG == 1 else 10_000
 """Of simulated brokers over bad links, each with its own faults."""
+TRIGGER = "1 second"
+"""Of pipelines that go on while a test waits for something else: seldom enough that they cost little meanwhile."""
 FEED_KILLS = 6 * LONG
 """Of a process that appends to a feed store."""

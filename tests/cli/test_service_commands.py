@@ -166,13 +166,7 @@ def _start(*words: str) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=_heed_ctrl_c,
     )
-
-
-def _heed_ctrl_c() -> None:
-    """Whoever runs the tests in the background of a shell has Ctrl-C ignored, and so would all programs."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _following(there: Penstock, sid: str, ticket: str, *words: str) -> _Followed:

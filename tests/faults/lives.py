@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.faults.power import disk_of, watching
 from tests.pipeline.elsewhere import ROOT, environment
-from tests.sizes import PATIENCE
+from tests.sizes import PATIENCE, TRIGGER
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def main(world: str, folder: Path, fate: Fate) -> None:
     spark = local_session("local[1]")
     sink = DeadlySink(FileSink(folder / "out"), fate)
     running = WORLDS[world].pipeline(
-        folder, spark, sink, "50 ms" if fate.stays else "available-now"
+        folder, spark, sink, TRIGGER if fate.stays else "available-now"
     )
     running.start().await_termination()
     spark.stop()

@@ -18,6 +18,7 @@ from tests.pipeline.joins_scenes import (
     random_text,
     view_of,
 )
+from tests.sizes import TRIGGER
 
 import penstock
 from penstock.base.errors import ExpensiveSubscription
@@ -42,7 +43,7 @@ def test_an_expensive_select_join_is_set_aside(spark, tmp_path):
         texts = [random_text(rng) for _ in range(4)]
         texts.append("SELECT * FROM Reviews WHERE Symbol LIKE '%O%' AND Rating > 2")
         neighbours = {subscribe(subs, "alice", text): text for text in texts}
-        with pipeline(tmp_path, spark, url, trigger="100 ms").start() as running:
+        with pipeline(tmp_path, spark, url, trigger=TRIGGER).start() as running:
             for changes in (600, 60):
                 market.changes(changes)
                 running.process_available()

@@ -31,6 +31,7 @@ from tests.faults.subscribers import Subscribers
 from tests.pipeline import joins_scenes
 from tests.pipeline.joins_scenes import notifications, view_of
 from tests.pipeline.scenes import delivered, write_events
+from tests.sizes import TRIGGER
 from tests.views.document_model import Node, embeddings, xml_nodes
 
 import penstock
@@ -241,7 +242,7 @@ class Paces(Filters):
             Filters.SCHEMA | {"size_time": "timestamp"},
             options={"maxFilesPerTrigger": 2},
         )
-        return replace(whole, events=source, operators=None, digests="100 ms", **time)
+        return replace(whole, events=source, operators=None, digests=TRIGGER, **time)
 
     def _write_file(self) -> None:
         lines: list[Any] = []

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-from tests.sizes import PATIENCE
+from tests.sizes import PATIENCE, TRIGGER
 
 from penstock.delivery import FileSink
 from penstock.delivery.sinks import Batch
@@ -144,7 +144,7 @@ class HoldingSink(FileSink):
 def live(spark: Any, folder: Path) -> None:
     """Run the pipeline, and deliver all that there is when it is wished, until the process is killed."""
     sink = HoldingSink(str(folder / "out"))
-    with pipeline(spark, folder, "100 ms", sink=sink).start() as running:
+    with pipeline(spark, folder, TRIGGER, sink=sink).start() as running:
         while running.is_active:
             if (folder / "wish").exists():
                 running.process_available()

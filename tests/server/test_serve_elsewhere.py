@@ -12,7 +12,7 @@ from tests.servers import NoServer, kafka, postgresql
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 _SETTINGS = """
-trigger: 200 ms
+trigger: 1 second
 schema: {{n: bigint, producer: string, even: boolean}}
 registry: {database}
 feeds: {database}

@@ -27,7 +27,7 @@ import penstock
 pytestmark = pytest.mark.slow
 
 SETTINGS = """
-trigger: 200 ms
+trigger: 1 second
 digests: 1 second
 metadata: true
 catalog:
