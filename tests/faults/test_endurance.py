@@ -30,10 +30,7 @@ CHOSEN: dict[str, list[Fault]] = {
         PowerCut(random.Random(sizes.SEED), "mixed", moment="pinned", batch=1),
         KilledAt("written", 3, clock=2 * DAY),
     ],
-    "paces": [
-        KilledAt("pinned", -1, kind="digest"),
-        KilledAt("written", -1, kind="digest"),
-    ],
+    "paces": [KilledAt("written", -1, kind="digest")],
     "joins": [
         PowerCut(random.Random(sizes.SEED), "lost", moment="written", batch=1),
         KilledAt("written", 2, clock=2 * DAY),

@@ -8,7 +8,7 @@ from tests.servers import Connect
 
 from .door import KINDS, Desk
 from .elsewhere import command, found_in
-from .killed_door import kill_at_all_moments, life_command
+from .killed_door import kill, life_command
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect, pytest.mark.slow]
 
@@ -57,7 +57,7 @@ class ClientAndServer:
 def found(tmp_path_factory):
     both = ClientAndServer(tmp_path_factory.mktemp("connect"))
     try:
-        door = kill_at_all_moments(Desk(None, both.folder / "door"), both)
+        door = kill(Desk(None, both.folder / "door"), both, "written")
     finally:
         both.close()
     return {**found_in(both.log.read_text(errors="replace")), "door": door}

@@ -8,7 +8,7 @@ from tests.faults.lives import Life
 
 from .door import KINDS, Desk
 from .elsewhere import command, found_in
-from .killed_door import kill_at_all_moments, life_command
+from .killed_door import kill, life_command
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -50,7 +50,7 @@ class Cluster:
 def found(tmp_path_factory):
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
-        door = kill_at_all_moments(Desk(None, cluster.folder / "door"), cluster)
+        door = kill(Desk(None, cluster.folder / "door"), cluster, "task")
     finally:
         cluster.life.kill()
     return {**found_in(cluster.log.read_text(errors="replace")), "door": door}
@@ -88,5 +88,5 @@ def test_covering_is_that_of_one_machine(found):
 
 def test_every_kind_gets_what_it_asks_for_though_all_is_killed(found):
     """As in one process (`test_one_door`), whoever comes, renews, leaves or expires; nothing is lost, nothing comes
-    twice: the executors were killed in the middle of their tasks, the driver before Spark committed."""
+    twice: the executors were killed in the middle of their tasks."""
     assert found["door"] == {"problems": [], "letters": {f"kind={kind}": 3 for kind in KINDS}}

@@ -20,7 +20,7 @@ from tests.server.running import (
     until,
 )
 from tests.server.test_serve import read_on
-from tests.sizes import SEED, SERVICE_KILLS
+from tests.sizes import LONG, SEED, SERVICE_KILLS
 
 import penstock
 
@@ -193,10 +193,11 @@ STRIKES: dict[str, Callable[[RunningService], bool]] = {
 
 
 def test_whatever_is_killed_each_event_is_told_once_and_in_order(service: RunningService):
-    """One of each at least, and random ones: the JVM, a worker, the process with Spark, the service itself."""
+    """The JVM and the service itself; in `make test-long` a worker, the process with Spark, and random ones, too."""
     draw = random.Random(SEED)
-    extra = [draw.choice(list(STRIKES)) for _ in range(SERVICE_KILLS - len(STRIKES))]
-    strikes = [*STRIKES, *extra]
+    strikes = ["the JVM", "the service"]
+    if LONG > 1:
+        strikes = [*STRIKES, *draw.choices(list(STRIKES), k=SERVICE_KILLS - len(STRIKES))]
     feeds = [service.subscribe("n >= 0"), service.subscribe("even", "bob")]
     ending = threading.Event()
     readers = [threading.Thread(target=read_on, args=(f, ending), daemon=True) for f in feeds]
@@ -242,7 +243,7 @@ def test_it_changes_to_live_and_back_without_loss_or_doubling(service: RunningSe
     """Killed in the middle each time, with events that the one side has matched, has half matched, and has not seen."""
     feeds = [service.subscribe("n >= 0"), service.subscribe("even", "bob")]
     with Publisher(service, "change", pause=0.01) as publisher:
-        for side in ("live", "spark", "live", "spark"):
+        for side in ("live", "spark") * min(LONG, 20):
             count = len(publisher.answered)
             until(lambda: len(publisher.answered) > count + 20, "events on the way")  # noqa: B023
             service.kill()

@@ -1,8 +1,8 @@
 """What a pipeline does, in figures: per micro-batch and in all.
 
 Two halves meet here. The function that runs a micro-batch counts what passes through it, with Spark's observations: the
-counts are taken while the batch is written, so nothing runs twice. A `StreamingQueryListener` hears when the trigger
-began and how long it took. The first half is made where the batch runs, which with Spark Connect is another process on
+counts are taken while the batch is written, so nothing runs twice. Spark tells (`progress`) when the trigger began and
+how long it took. The first half is made where the batch runs, which with Spark Connect is another process on
 the server; from there it travels in the session's configuration, a ring of a few entries (no shared folder is needed,
 and the listener reads it before the ring comes round).
 
@@ -17,19 +17,12 @@ import os
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
 
 from penstock.pipeline.operator_calls import OperatorCalls, add_calls
 
@@ -52,15 +45,6 @@ Errors = Sequence[tuple[int | None, Exception]]
 
 IN_PROGRESS = -1
 """Instead of how many were published: Spark's report on its progress says it."""
-
-
-def is_registry(offset: str) -> bool:
-    """Whether an offset in Spark's log is of the source that watches the registry, not of something published."""
-    try:
-        value = json.loads(offset)
-    except ValueError:
-        return False
-    return isinstance(value, dict) and value.keys() == {"version", "tick"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,70 +239,7 @@ def _percentiles(quantiles: Sequence[float]) -> dict[str, float]:
     }
 
 
-# --- the two halves -----------------------------------------------------------------------------
-
-
-class Listener(StreamingQueryListener):
-    """Joins the reports of one query with the progress that Spark reports, and hands both to `Metrics`."""
-
-    def __init__(self, metrics: Metrics, report: Callable[[int], Report | None]) -> None:
-        self.terminated = threading.Event()
-        """Set when Spark has reported everything about the query."""
-        self._metrics = metrics
-        self._report = report
-        self._followed: str | None = None
-        self._early: list[QueryProgressEvent | QueryTerminatedEvent] = []
-        self._lock = threading.Lock()
-
-    def follow(self, query_id: str) -> None:
-        """Which query to listen to: known only once it has started, by when it may have made progress."""
-        with self._lock:
-            self._followed = query_id
-            early, self._early = self._early, []
-        for event in early:
-            self._take(event)
-
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        if str(event.id) == self._followed:  # once more (`revival`)
-            self.terminated.clear()
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        pass
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        self._take(event)
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        self._take(event)
-
-    def _take(self, event: QueryProgressEvent | QueryTerminatedEvent) -> None:
-        with self._lock:
-            if self._followed is None:
-                self._early.append(event)
-                return
-        if isinstance(event, QueryTerminatedEvent):
-            if str(event.id) == self._followed:
-                self.terminated.set()
-            return
-        progress = event.progress
-        if str(progress.id) != self._followed:
-            return
-        report = self._report(progress.batchId)
-        if report is not None:  # None: a trigger that ran no batch
-            if report.published == IN_PROGRESS:
-                read = [s.numInputRows for s in progress.sources if not is_registry(s.endOffset)]
-                report = replace(report, published=sum(read))
-            seconds = progress.durationMs.get("triggerExecution", 0) / 1000
-            states = progress.stateOperators
-            self._metrics.add(
-                BatchMetrics(
-                    report,
-                    progress.timestamp,
-                    seconds,
-                    sum(state.numRowsTotal for state in states),
-                    sum(state.memoryUsedBytes for state in states),
-                )
-            )
+# --- how reports travel -------------------------------------------------------------------------
 
 
 class LocalReports:

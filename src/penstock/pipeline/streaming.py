@@ -38,13 +38,13 @@ from penstock.pipeline.intakes import (
 from penstock.pipeline.joins.match import JoinOptions, catalog_of
 from penstock.pipeline.metrics import (
     ConnectReports,
-    Listener,
     LocalReports,
     Metrics,
     MetricsTo,
     Reports,
 )
 from penstock.pipeline.outlets import Outlet
+from penstock.pipeline.progress import Listener
 from penstock.pipeline.session import is_connect, local_session
 from penstock.pipeline.streaming_queries import RunningQuery
 from penstock.registry import Subscriptions
@@ -118,20 +118,22 @@ class Pipeline:
         metrics = Metrics(self.metrics)
         with ExitStack() as at_the_end:
             registry = self._registry(spark, at_the_end)
+            listener = Listener(spark, metrics)
+            spark.streams.addListener(listener)
+            at_the_end.callback(spark.streams.removeListener, listener)
             started: dict[str, RunningQuery] = {}
             try:
                 for intake in intakes:
                     part = outlet.part(intake.name, alone=len(intakes) == 1)
                     reports = _reports(spark)
-                    listener = _listen(spark, metrics, reports)
-                    at_the_end.callback(spark.streams.removeListener, listener)
                     running = started[intake.name] = intake.start(part, shape, registry, reports)
-                    listener.follow(str(running.query.id))
-                    at_the_end.callback(listener.terminated.wait, _LAST_WORDS)
+                    listener.follow(str(running.query.id), reports)
             except BaseException:
                 for running in started.values():
                     running.stop()
                 raise
+            listener.all_are_followed()
+            at_the_end.callback(listener.wait, _LAST_WORDS)
             return RunningPipeline(started, metrics, at_the_end.pop_all())
 
     def _session(self) -> SparkSession:
@@ -265,12 +267,6 @@ def _side_by_side(works: list[Callable[[], None]]) -> None:
     works[0]()
     for thread in threads:
         thread.join()
-
-
-def _listen(spark: SparkSession, metrics: Metrics, reports: Reports) -> Listener:
-    listener = Listener(metrics, lambda batch: reports.take(spark, batch))
-    spark.streams.addListener(listener)
-    return listener
 
 
 def _url(subscriptions: Registry) -> str | None:

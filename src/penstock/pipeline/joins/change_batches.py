@@ -20,10 +20,11 @@ from penstock.delivery.notification_shape import ID, READERS, NotificationShape
 from penstock.delivery.sinks import Batch
 from penstock.pipeline.dead_letter_files import count_dead_letters, dead_letter_rows
 from penstock.pipeline.joins.snapshots import JoinSnapshots
-from penstock.pipeline.metrics import IN_PROGRESS, Report, Reports, is_registry, refusals
+from penstock.pipeline.metrics import IN_PROGRESS, Report, Reports, refusals
 from penstock.pipeline.micro_batches import UNOBSERVED_AFTER, read_observation
 from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.pins import query_id
+from penstock.pipeline.progress import is_registry
 from penstock.pipeline.task_files import folders_of, forget
 from penstock.registry.kinds import SELECT_JOIN
 
