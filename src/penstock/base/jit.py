@@ -14,27 +14,14 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import event
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 from numba.core.types.misc import unliteral
-from numba.core.untyped_passes import (
-    FindLiterallyCalls,
-    LiteralPropagationSubPipelinePass,
-    LiteralUnroll,
-    WithLifting,
-)
 
 from penstock.base.kernel_cache import cache_of
+from penstock.base.kernel_compiler import InnerCompiler, KernelCompiler, collector_at_rest
 from penstock.base.kernel_watchers import tell_watchers
 
 F = TypeVar("F", bound=Callable[..., Any])
-_NEEDLESS = (
-    FindLiterallyCalls,
-    LiteralPropagationSubPipelinePass,
-    LiteralUnroll,
-    WithLifting,
-)
 _OPTIONS = {"nopython": True, "nogil": True, "boundscheck": None, "no_cfunc_wrapper": True}
 
 
@@ -42,7 +29,7 @@ def kernel(function: F) -> F:
     """Compile a function over flat arrays with Numba, when it is called. A kernel doesn't call itself."""
     if numba.config.DISABLE_JIT:
         return function
-    made = _Kernel(function, targetoptions=_OPTIONS, pipeline_class=_KernelCompiler)
+    made = _Kernel(function, targetoptions=_OPTIONS, pipeline_class=KernelCompiler)
     cache = cache_of(function)
     if cache is not None:
         made._cache = cache
@@ -54,9 +41,11 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any], *given: Any, **options: Any) -> None:
         super().__init__(function, *given, **options)
-        self._inner = _InnerKernel(
-            function, *given, **{**options, "pipeline_class": _InnerCompiler}
-        )
+        self._inner = _InnerKernel(function, *given, **{**options, "pipeline_class": InnerCompiler})
+
+    def compile(self, sig: Any) -> Any:
+        with collector_at_rest():
+            return super().compile(sig)
 
     def __reduce__(self) -> Any:
         """Pickled by its name, as functions are. Numba's own way is by value: each worker of Spark's would get a copy
@@ -84,39 +73,6 @@ class _InnerKernel(CPUDispatcher):  # type: ignore[misc]
             compiled.entry_point, compiled.fndesc, [compiled.library]
         )
         self.overloads[tuple(compiled.signature.args)] = compiled
-
-
-class _KernelCompiler(Compiler):  # type: ignore[misc]
-    """Compiles as Numba does, without the passes for what no kernel has: `with`, and types that depend on constants.
-    Those infer all types once more: a twentieth of the time."""
-
-    def define_pipelines(self) -> Any:
-        (steps,) = super().define_pipelines()
-        steps.passes[:] = [one for one in steps.passes if one[0] not in _NEEDLESS]
-        steps.finalize()
-        return [steps]
-
-
-class _InnerCompiler(_KernelCompiler):
-    """Makes code for LLVM, and neither a wrapper nor an entry."""
-
-    def __init__(self, typing: Any, target: Any, library: Any, *given: Any) -> None:
-        super().__init__(typing, target, _InnerLibrary(target.codegen(), "inner"), *given)
-        self.state.flags.no_cpython_wrapper = True
-        self.state.flags.no_compile = True
-
-
-class _InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Code that is linked into others, and never becomes machine code by itself.
-
-    It is optimised here and again where it is linked, as Numba does: to do so there only saves a tenth of the time, and
-    costs some kernels a tenth of their speed.
-    """
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        self._finalized = True
 
 
 class _Watch(event.Listener):  # type: ignore[misc]

@@ -92,7 +92,7 @@ def build(
     worth, wide = np.zeros(attributes, np.int64), np.zeros(attributes, np.int64)
     # The parts: slot, members first .. past of `members`, depth. The last one's members are the last ones.
     parts = np.empty((64, 4), np.int64)
-    parts[0] = (slot, 0, len(items.number), 0)
+    _set_part(parts, 0, slot, 0, len(items.number), 0)
     pending = 1 if len(items.number) else 0
     members = np.arange(len(items.number)) << 1  # the lowest bit: has it been copied?
     depth = 0
@@ -138,12 +138,17 @@ def build(
                     for k in range(4):
                         more[j, k] = parts[j, k]
                 parts = more
-            parts[pending] = (slot, first + bounds[i], first + bounds[i + 1], depth)
+            _set_part(parts, pending, slot, first + bounds[i], first + bounds[i + 1], depth)
             pending += 1
     while depth:
         depth -= 1
         tested[path[depth]] = NEVER
     return words
+
+
+@kernel
+def _set_part(parts: Int64s, at: int, slot: int, first: int, past: int, depth: int) -> None:
+    parts[at, 0], parts[at, 1], parts[at, 2], parts[at, 3] = slot, first, past, depth
 
 
 @kernel

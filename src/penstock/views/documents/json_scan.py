@@ -17,6 +17,7 @@ content have no more bytes than they are read from.
 
 import numpy as np
 
+from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import Bytes, Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.views.documents.documents import (
@@ -60,7 +61,7 @@ def scan_documents(
             fault, at = _scan(data, start, past, out, frames)
             if fault != OK:
                 faults[document], places[document] = fault, at - start
-                out.used[:] = before
+                copy_values(out.used, 0, before, 0, len(before))
         ends[document] = out.used[NODES]
 
 

@@ -11,6 +11,7 @@ paid for by a `<` or `=`, and what can't be taken apart is `MALFORMED`.
 
 import numpy as np
 
+from penstock.base.array_kernels import copy_values
 from penstock.base.arrays import Bytes, Int32s, Int64s
 from penstock.base.jit import kernel
 from penstock.views.documents.documents import (
@@ -81,7 +82,7 @@ def scan_documents(data: Bytes, offsets: Int64s, out: Draft, ends: Int64s, fault
             fault = _scan(data, offsets[document], past, out, stack, names, order)
             if fault != OK:
                 faults[document] = fault
-                out.used[:] = before
+                copy_values(out.used, 0, before, 0, len(before))
         ends[document] = out.used[NODES]
 
 
