@@ -15,6 +15,7 @@ from penstock.network.broker_steps import (
     Deliver,
     DropEvents,
     FrameFrom,
+    FrameTo,
     KeepEvents,
     Kept,
     Notice,
@@ -25,6 +26,7 @@ from penstock.network.broker_steps import (
     Unsubscribe,
     Withdraw,
 )
+from penstock.network.wire import decode_frame, decode_message
 
 SCHEMA = Schema.of({"a": "int", "s": "string"})
 ROOT, LEAF = Place(0, "root"), Place(1, "leaf")
@@ -64,6 +66,72 @@ def test_an_event_goes_where_it_is_wanted():
     network.give("leaf", Unsubscribe(4, 7))
     network.give("root", Publish(5, ID, EVENT))
     assert len(network.delivered) == 1
+
+
+def frames_of_leaf(several):
+    """A leaf and a root that wants `a > 3`; and what the leaf sends when it takes each of these by itself."""
+    network = pair()
+    network.give("root", Subscribe(1, 7, "a > 3"))
+    network.give("leaf", Advertise(2, 1, "TRUE"))
+    network.delivered.clear()
+    leaf = network.brokers["leaf"]
+    outputs = [output for one in several for output in leaf.step(one, network.now)]
+    return network, [FrameFrom("leaf", o.frame) for o in outputs if isinstance(o, FrameTo)]
+
+
+def publications(values):
+    """One event in each."""
+    return [
+        Publish(n, bytes([n]) * 16, pa.RecordBatch.from_pylist([{"a": a}], SCHEMA.to_arrow()))
+        for n, a in enumerate(values, 10)
+    ]
+
+
+def deliveries(outputs):
+    """The subscription and the id of each event, in order."""
+    return [
+        (subscription, o.id(row))
+        for o in outputs
+        if isinstance(o, Deliver)
+        for row, subscription in zip(o.rows.tolist(), o.subscriptions.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("count", [2, 5, 40])
+def test_events_that_wait_go_as_one_batch(count):
+    """The same is delivered as of steps of their own; one delivery, one answer, and the leaf is done with all."""
+    values = [3 + n % 3 for n in range(count)]
+    wanted = [bytes([n]) * 16 for n, a in enumerate(values, 10) if a > 3]
+    network, frames = frames_of_leaf(publications(values))
+    out = network.brokers["root"].step_all(frames, network.now)
+    assert deliveries(out) == [(7, id_) for id_ in wanted]
+    assert len([o for o in out if isinstance(o, Deliver)]) == 1
+    (answer,) = [o for o in out if isinstance(o, FrameTo)]
+    (message,) = decode_frame(answer.frame).messages
+    assert len(decode_message(message).numbers) == len(wanted)
+    leaf = network.brokers["leaf"]
+    gone = leaf.step(FrameFrom("root", answer.frame), network.now)
+    assert len([o for o in gone if isinstance(o, DropEvents)]) == len(wanted)
+    assert leaf.is_idle
+
+
+def test_events_are_matched_with_the_tables_of_the_moment():
+    """What comes between waiting events counts for the later ones only, whoever it is from."""
+    first, second = publications([5, 6])
+    network, (one, two) = frames_of_leaf([first, second])
+    root = network.brokers["root"]
+    out = root.step_all([one, Unsubscribe(3, 7), Subscribe(4, 8, "a > 4"), two], network.now)
+    assert deliveries(out) == [(7, first.ids), (8, second.ids)]
+
+
+def test_a_neighbour_that_fails_has_had_what_came_before():
+    """A frame that can't be read ends the session; events that came in the same step are delivered."""
+    network, frames = frames_of_leaf(publications([5, 6]))
+    root = network.brokers["root"]
+    out = root.step_all([*frames, FrameFrom("leaf", b"\xc1")], network.now)
+    assert len(deliveries(out)) == 2
+    assert [o.kind for o in out if isinstance(o, Notice)][:2] == ["refused", "down"]
+    assert not root.pending()["unanswered"]
 
 
 def test_what_is_not_advertised_is_refused():

@@ -3,7 +3,7 @@
 It runs the very brokers, in one thread, each event of the simulation at its time; the same seed gives the same run.
 Each broker has a host here that keeps what a real one keeps on disk: subscriptions, advertisements, outbox, known
 brokers, and what was delivered. A crash takes the broker and leaves the disk; some happen within a step, when what is
-durable has been written and nothing has been sent.
+durable has been written and nothing has been sent. A host that is busy takes several frames in one step.
 """
 
 import heapq
@@ -41,6 +41,7 @@ from penstock.network.broker_steps import (
 
 _ARROW = SCHEMA.to_arrow()
 _MOST_STEPS = 10_000
+_BUSY = 0.3  # how often a host isn't free when a frame comes
 
 
 @dataclass
@@ -53,6 +54,10 @@ class Subscription:
     acknowledged: float | None = None
     went: float | None = None
     got: set[bytes] = field(default_factory=set)
+
+    def went_before(self, time: float) -> bool:
+        """Whether it had gone before a step. In the step in which it goes, frames that waited come first."""
+        return self.went is not None and self.went < time
 
 
 @dataclass
@@ -72,6 +77,7 @@ class _Host:
     broker: Broker | None = None
     incarnation: int = 0
     wake: int = 0  # which wake-up counts
+    waiting: list[Input] = field(default_factory=list)  # frames, while it is busy
     subscriptions: dict[int, str] = field(default_factory=dict)
     advertisements: dict[int, str] = field(default_factory=dict)
     outbox: dict[int, Kept] = field(default_factory=dict)
@@ -101,6 +107,7 @@ class BadNetwork:
         self.strays: list[str] = []  # what should not have happened
         self._make = broker
         self._dice = random.Random(scenario.seed ^ 0x5EED)
+        self._busy = random.Random(scenario.seed ^ 0xB5)
         self.hosts = {one.name: _Host(one, *scenario.clocks[one.name]) for one in scenario.settings}
         self._cuts: set[frozenset[str]] = set()
         self._calm = False
@@ -197,6 +204,7 @@ class BadNetwork:
             if action.kind == "crash":
                 self._note(host, "crash")
                 host.broker = None
+                host.waiting.clear()
             else:
                 self._request(host, action)
 
@@ -247,13 +255,26 @@ class BadNetwork:
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def _step(self, host: _Host, given: Input) -> None:
+    def _come_in(self, host: _Host, frame: FrameFrom) -> None:
+        """A frame: taken at once, or with those that come while the host is busy."""
+        if host.waiting or self._busy.random() < _BUSY:
+            host.waiting.append(frame)
+            if len(host.waiting) == 1:
+                until = self.time + self._busy.uniform(0.0, self.scenario.delay)
+                self._at(until, lambda: self._step(host))
+        else:
+            self._step(host, frame)
+
+    def _step(self, host: _Host, *given: Input) -> None:
+        inputs, host.waiting = [*host.waiting, *given], []
         broker = host.broker
-        if broker is None:
+        if broker is None or not inputs:
             return
         self.steps += 1
-        outputs = broker.step(given, host.clock(self.time))
-        self._note(host, given, outputs)
+        outputs = broker.step_all(inputs, host.clock(self.time))
+        for one in inputs[:-1]:
+            self._note(host, one)
+        self._note(host, inputs[-1], outputs)
         for output in outputs:
             self._keep(host, output)
         if not self._calm and self.scenario.loss and self._dice.random() < 0.0015:
@@ -323,7 +344,7 @@ class BadNetwork:
             published = self.events.get(id_)
             if published is None:
                 self.strays.append(f"an event that was refused came to subscription {number}")
-            elif subscription.went is not None or subscription.broker != host.settings.name:
+            elif subscription.went_before(self.time) or subscription.broker != host.settings.name:
                 self.strays.append(f"subscription {number} is gone, or elsewhere")
             elif delivery.events.slice(row, 1).to_pylist()[0] != published.event:
                 self.strays.append(f"event {id_.hex()} has changed on its way")
@@ -347,7 +368,7 @@ class BadNetwork:
             delay = dice.uniform(0.001, self.scenario.delay)
             if not self._calm and dice.random() < 0.02:
                 delay *= 20  # long after later ones, perhaps in another session
-            self._at(self.time + delay, lambda: self._step(host, FrameFrom(sender, frame)))
+            self._at(self.time + delay, lambda: self._come_in(host, FrameFrom(sender, frame)))
 
     # --- for people -------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Brokers over links that lose nothing and take no time: for experiments, and to see what a fresh network builds."""
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from penstock.network.broker import Broker
@@ -21,6 +21,8 @@ _TICK = 1e-6
 class QuietNetwork:
     """Brokers by name. `give` an input and everything that follows from it happens before it returns.
 
+    A broker takes together what waits for it when its turn comes, as a host does.
+
     `frames` and `bytes` count what went over links.
     """
 
@@ -33,7 +35,7 @@ class QuietNetwork:
         self.errors: dict[int, str] = {}
         self.delivered: list[tuple[str, Deliver]] = []
         self._heard = heard
-        self._queue: deque[tuple[str, Input]] = deque()
+        self._waiting: dict[str, list[Input]] = {}  # in the order of their turns
 
     def start(self, settings: Iterable[BrokerSettings], starts: dict[str, Start]) -> None:
         """Start brokers, parents before children."""
@@ -43,12 +45,20 @@ class QuietNetwork:
 
     def give(self, name: str, given: Input) -> None:
         """An input for a broker, and all that follows."""
-        self._queue.append((name, given))
-        while self._queue:
-            to, one = self._queue.popleft()
-            self.now += _TICK
-            for output in self.brokers[to].step(one, self.now):
-                self._take(to, output)
+        self.give_all(name, [given])
+
+    def give_all(self, name: str, given: Iterable[Input]) -> None:
+        """Inputs for a broker, one step each; and then all that follows, which waits for the others meanwhile."""
+        for one in given:
+            self._step(name, [one])
+        while self._waiting:
+            to = next(iter(self._waiting))
+            self._step(to, self._waiting.pop(to))
+
+    def _step(self, name: str, given: list[Input]) -> None:
+        self.now += _TICK
+        for output in self.brokers[name].step_all(given, self.now):
+            self._take(name, output)
 
     def _take(self, name: str, output: Output) -> None:
         match output:
@@ -56,7 +66,7 @@ class QuietNetwork:
                 self.frames += 1
                 self.bytes += len(frame)
                 if neighbour in self.brokers:
-                    self._queue.append((neighbour, FrameFrom(name, frame)))
+                    self._waiting.setdefault(neighbour, []).append(FrameFrom(name, frame))
             case Answer(request, error):
                 self.answers[request] += 1
                 if error is not None:

@@ -2,6 +2,7 @@
 
     frame ─▶ session ─▶ Told, Reach, Summary ─▶ tables, reach ─▶ Told, Reach to the others ─▶ Settled
                      └▶ Events, Done ─────────▶ event passing ─▶ Deliver, Events to the others ─▶ Done
+                                                (events that come together are passed on together)
     request ─▶ tables, outbox ─▶ … ─▶ Answer
     tick ────▶ sessions, overlay, what is forgotten
 
@@ -12,8 +13,8 @@ lost is told before the subscriptions they wanted are taken back; that they are 
 
 import hashlib
 import itertools
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from penstock.covering.regions import Region
 from penstock.network.broker_settings import BrokerSettings, Place
@@ -37,7 +38,7 @@ from penstock.network.broker_steps import (
 from penstock.network.client_requests import ClientRequests
 from penstock.network.event_passing import EventPassing
 from penstock.network.neighbour_session import Down, Got, Greeting, Happened, Session, Up
-from penstock.network.open_link import OpenLink
+from penstock.network.open_link import LinkTraffic, OpenLink
 from penstock.network.overlay import Overlay
 from penstock.network.reach import KnownBrokers
 from penstock.network.routing import RoutingTables
@@ -57,18 +58,6 @@ from penstock.network.wire import (
     WireError,
     decode_message,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LinkTraffic:
-    """What has gone over a link since its session began, and what stands in its tables."""
-
-    entries: int
-    advertisements: int
-    entries_told: int
-    events_in: int
-    events_in_vain: int
-    events_out: int
 
 
 class Broker:
@@ -94,6 +83,8 @@ class Broker:
         self._kept_known: tuple[frozenset[str], bool] = (frozenset(), self._joined)
         self._requests = ClientRequests(settings, self.tables, self.events, self._put)
         self._started = False
+        self._parents = {parent.name for parent in settings.parents}
+        self._due = 0.0  # nothing happens before by the mere passing of time
 
     def step(self, given: Input, now: float) -> list[Output]:
         """Take one input; what is to be done, in this order.
@@ -101,8 +92,25 @@ class Broker:
         `now` is in seconds since 1970, on a clock that never goes back. The first input is `Start`, given once. A frame
         or a request that can't be read is answered or noticed, and never raises.
         """
+        return self.step_all((given,), now)
+
+    def step_all(self, given: Iterable[Input], now: float) -> list[Output]:
+        """Take inputs that have come together: the same as one after the other, for less.
+
+        Events of several messages are matched and passed on together, and what there is to send goes once, at the end.
+        """
         self._now = self.events.now = self._requests.now = now
         self._out = []
+        for one in given:
+            self._take(one)
+        self.events.pass_gathered()
+        self._tick()
+        self._finish()
+        return self._out
+
+    def _take(self, given: Input) -> None:
+        if not isinstance(given, FrameFrom):
+            self.events.pass_gathered()
         match given:
             case FrameFrom(neighbour, frame):
                 self._receive(neighbour, frame)
@@ -124,9 +132,6 @@ class Broker:
                     self._happen(neighbour, session, session.fail("the link says that it is gone"))
             case Start():
                 self._start(given)
-        self._tick()
-        self._finish()
-        return self._out
 
     def _put(self, output: Output) -> None:
         self._out.append(output)
@@ -169,29 +174,15 @@ class Broker:
 
     def told(self) -> dict[tuple[str, str], list[Region]]:
         """What each neighbour has been told, by its name and the table's."""
-        found: dict[tuple[str, str], list[Region]] = {}
-        for link in self._links():
-            tables = {
-                "advertisements": link.told_advertisements,
-                "subscriptions": link.told_subscriptions,
-            }
-            for name, table in tables.items():
-                found[link.name, name] = [region for _, region in table.entries()]
-        return found
+        return {
+            (link.name, table): regions
+            for link in self._links()
+            for table, regions in link.told_regions().items()
+        }
 
     def traffic(self) -> dict[str, LinkTraffic]:
         """By neighbour."""
-        return {
-            link.name: LinkTraffic(
-                len(link.entries),
-                len(link.advertisements),
-                link.entries_told,
-                link.events_in,
-                link.events_in_vain,
-                link.events_out,
-            )
-            for link in self._links()
-        }
+        return {link.name: link.traffic() for link in self._links()}
 
     def compact(self) -> None:
         """Compile all subscriptions anew, as the matcher does by itself after many changes."""
@@ -215,8 +206,7 @@ class Broker:
 
     def _receive(self, neighbour: str, frame: bytes) -> None:
         children = self.settings.children
-        is_parent = any(parent.name == neighbour for parent in self.settings.parents)
-        if not is_parent and (
+        if neighbour not in self._parents and (
             neighbour == self.settings.name or (children is not None and neighbour not in children)
         ):
             self._put(Notice("refused", neighbour, "not a neighbour of this broker"))
@@ -242,9 +232,11 @@ class Broker:
 
     def _happen(self, neighbour: str, session: Session, happened: Iterable[Happened]) -> None:
         for one in happened:
+            if isinstance(one, Got):
+                self._message(self.tables.links[neighbour], one.number, one.message)
+                continue
+            self.events.pass_gathered()
             match one:
-                case Got(number, message):
-                    self._message(self.tables.links[neighbour], number, message)
                 case Up():
                     self._up(neighbour, session)
                 case Down(reason):
@@ -252,11 +244,15 @@ class Broker:
 
     def _message(self, link: OpenLink, number: int, data: bytes) -> None:
         message = decode_message(data)
+        if isinstance(message, Events):
+            self.events.receive(link, number, message)
+            return
+        if isinstance(message, Done):
+            self.events.done(link, message)
+            return
+        # Events are matched with the tables of the moment when they came.
+        self.events.pass_gathered()
         match message:
-            case Events():
-                self.events.receive(link, number, message)
-            case Done():
-                self.events.done(link, message)
             case PayloadEvents() | PayloadsHad() | PayloadAsked() | PayloadGiven():
                 self.events.payloads.receive(link, number, message)
             case Settled(upto):
@@ -351,19 +347,19 @@ class Broker:
     # --- time -------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        now = self._now
-        for neighbour, session in list(self._sessions.items()):
-            self._happen(neighbour, session, session.tick(now))
-        if self._known.lost:
-            forgotten = self._known.forget_old(now, self.settings.times.forget)
-            for name in forgotten:
-                text = (
-                    f"lost for more than {self.settings.times.forget:g} s: nothing is kept for it"
-                )
-                self._put(Notice("forgotten", name, text))
-            self.events.forget(forgotten)
-        self.events.payloads.tick()
+        if self._now >= self._due:
+            for neighbour, session in list(self._sessions.items()):
+                self._happen(neighbour, session, session.tick(self._now))
+            self._forget(self.settings.times.forget)
+            self.events.payloads.tick()
         self._try_parents()
+
+    def _forget(self, after: float) -> None:
+        forgotten = self._known.forget_old(self._now, after)
+        for name in forgotten:
+            text = f"lost for more than {after:g} s: nothing is kept for it"
+            self._put(Notice("forgotten", name, text))
+        self.events.forget(forgotten)
 
     def _try_parents(self) -> None:
         overlay, now = self._overlay, self._now
@@ -396,15 +392,16 @@ class Broker:
             self._kept_known = kept_known
             self._put(KeepKnown(tuple(sorted(self._known.known)), self._joined))
         for neighbour, session in list(self._sessions.items()):
-            self._out += [FrameTo(neighbour, frame) for frame in session.flush(self._now)]
+            for frame in session.flush(self._now):
+                self._put(FrameTo(neighbour, frame))
             if session.is_closed and neighbour != self._overlay.parent:
                 del self._sessions[neighbour]
         self._wake()
 
     def _wake(self) -> None:
         times = [session.next_time() for session in self._sessions.values()]
-        times += [self._overlay.next_time(), self.events.payloads.next_time()]
+        times += (self._overlay.next_time(), self.events.payloads.next_time())
         times += [since + self.settings.times.forget for since in self._known.lost.values()]
-        due = [time for time in times if time is not None]
-        if due:
-            self._put(WakeAt(max(min(due), self._now)))
+        self._due = min((time for time in times if time is not None), default=math.inf)
+        if self._due < math.inf:
+            self._put(WakeAt(max(self._due, self._now)))

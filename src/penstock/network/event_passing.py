@@ -7,11 +7,14 @@
 A broker answers for the events of a message when its own clients have them and all neighbours that it passed them on
 to have answered. `missed` are the brokers that may lack them: those that are lost here, and those behind a link that
 went down meanwhile. Only the publisher's broker remembers; the others forget, and repeats do no harm, since clients
-drop them by the event's id. Events of one message share their fate, so nothing is kept per event.
+drop them by the event's id. Events of one message share their fate, so nothing is kept per event. So do those of
+messages that come together from one neighbour: they are matched and go on as one batch, and are answered for together.
+The busier a broker is, the more wait for it at a time, and the less each of them costs.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +63,14 @@ class _Kept:
         return len(self.ids) // ID_BYTES
 
 
+class _Gathered(NamedTuple):
+    """The events of a message that haven't been matched."""
+
+    number: int
+    message: Events
+    events: pa.RecordBatch
+
+
 class EventPassing:
     """See the module."""
 
@@ -78,6 +89,9 @@ class EventPassing:
         self._held: dict[int, _Kept] = {}
         self._next = 0
         self._owed: dict[str, set[int]] = {}  # by broker
+        # What came in this step, by where it came from and for whom it is.
+        self._gathered: dict[tuple[OpenLink, tuple[str, ...]], list[_Gathered]] = {}
+        self._gathered_bytes = 0
         self.now = 0.0
         self.outbox_bytes = 0
         self.under_way = 0  # events in flight that were published here
@@ -168,7 +182,7 @@ class EventPassing:
     def _send_new(self, number: int, kept: _Kept, events: pa.RecordBatch) -> None:
         kept.flights += 1
         self.under_way += kept.events
-        flight = Flight(None, number, set())
+        flight = Flight(None, (number,), set())
         if not self.payloads.publish(flight, kept.ids, events):
             self.pass_on(flight, kept.ids, events, _EVERYBODY, kept.body)
 
@@ -176,7 +190,7 @@ class EventPassing:
         kept.flights += 1
         self.under_way += kept.events
         events = self.read(kept.body, kept.ids)
-        self.pass_on(Flight(None, number, set()), kept.ids, events, only, kept.body)
+        self.pass_on(Flight(None, (number,), set()), kept.ids, events, only, kept.body)
 
     def _owe(self, number: int, kept: _Kept, names: set[str]) -> None:
         kept.owed |= names
@@ -193,11 +207,29 @@ class EventPassing:
     # --- passing on -------------------------------------------------------------------------------
 
     def receive(self, link: OpenLink, number: int, message: Events) -> None:
-        """Events of a neighbour. WireError if they can't be read."""
+        """Events of a neighbour, which wait for `pass_gathered`. WireError if they can't be read."""
         events = self.read(message.body, message.ids)
         link.events_in += len(events)
-        flight = Flight(link, number, set())
-        self.pass_on(flight, message.ids, events, frozenset(message.only), message.body)
+        mine = self._gathered.setdefault((link, message.only), [])
+        mine.append(_Gathered(number, message, events))
+        self._gathered_bytes += len(message.body)
+        if self._gathered_bytes >= self._message_bytes:
+            self.pass_gathered()
+
+    def pass_gathered(self) -> None:
+        """Pass on what has come from neighbours: for whatever else is done, it must be as if it were on its way."""
+        if not self._gathered:
+            return
+        gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
+        for (link, only), several in gathered.items():
+            flight = Flight(link, tuple(one.number for one in several), set())
+            if len(several) == 1:
+                ((_, message, events),) = several
+                self.pass_on(flight, message.ids, events, frozenset(only), message.body)
+            else:
+                ids = b"".join(one.message.ids for one in several)
+                events = pa.concat_batches([one.events for one in several])
+                self.pass_on(flight, ids, events, frozenset(only), None)
 
     def pass_on(
         self,
@@ -205,15 +237,16 @@ class EventPassing:
         ids: bytes,
         events: pa.RecordBatch,
         only: frozenset[str],
-        body: bytes,
+        body: bytes | None,
     ) -> None:
-        """Deliver events to own clients, and send them where somebody wants them."""
+        """Deliver events to own clients, and send them where somebody wants them. `body`: the events, if known."""
         for link, rows, numbers in self.destinations(flight, events, only):
             if link is None:
                 self._put(Deliver(ids, events, rows, self._tables.subscription[numbers]))
                 continue
-            places = np.unique(rows)
+            places = distinct_rows(rows, len(events))
             if len(places) == len(events):
+                body = _body(events) if body is None else body
                 self._send_to(link, flight, ids, events, only, body)
             else:
                 some = events.take(pa.array(places))
@@ -232,10 +265,11 @@ class EventPassing:
         flight.unanswered = 1  # this broker itself
         rows, numbers = self._match(events)
         slots = self._tables.slot[numbers]
-        wanted = len(np.unique(rows[slots != upstream.slot])) if upstream and len(rows) else 0
         if upstream is not None:
-            upstream.events_in_vain += len(events) - wanted
-        for slot in np.unique(slots).tolist():
+            wanted = distinct_rows(rows[slots != upstream.slot], len(events))
+            upstream.events_in_vain += len(events) - len(wanted)
+        present: list[int] = (np.flatnonzero(np.bincount(slots - CLIENT)) + CLIENT).tolist()
+        for slot in present:
             chosen = slots == slot
             if slot == CLIENT:
                 if not only or self._me in only:
@@ -274,11 +308,12 @@ class EventPassing:
 
     def done(self, link: OpenLink, message: Done) -> None:
         """A neighbour has answered for the events of a message."""
-        found = link.flights.pop(message.number, None)
-        if found is None:
-            raise WireError(f"message {message.number} had no events, or was answered for before")
-        found[0].missed.update(message.missed)
-        self.answered(found[0])
+        for number in message.numbers:
+            found = link.flights.pop(number, None)
+            if found is None:
+                raise WireError(f"message {number} had no events, or was answered for before")
+            found[0].missed.update(message.missed)
+            self.answered(found[0])
 
     def fail(self, link: OpenLink) -> None:
         """A link is down: all that are behind it may lack what was on its way."""
@@ -300,14 +335,15 @@ class EventPassing:
             flight.missed.discard(self._me)
         if flight.upstream is not None:
             if flight.upstream.is_up:
-                flight.upstream.send(Done(flight.number, tuple(sorted(flight.missed))))
+                flight.upstream.send(Done(flight.numbers, tuple(sorted(flight.missed))))
             return
-        self.payloads.accounted(flight.number)
-        kept = self._kept[flight.number]
+        (number,) = flight.numbers
+        self.payloads.accounted(number)
+        kept = self._kept[number]
         kept.flights -= 1
         self.under_way -= kept.events
-        self._owe(flight.number, kept, flight.missed & self._known.known)
-        self._drop_if_done(flight.number)
+        self._owe(number, kept, flight.missed & self._known.known)
+        self._drop_if_done(number)
 
     # --- matching ---------------------------------------------------------------------------------
 
@@ -347,6 +383,15 @@ class EventPassing:
         if len(ids) != ID_BYTES * len(events):
             raise WireError(f"{len(events)} events with {len(ids)} bytes of ids")
         return events
+
+
+def distinct_rows(rows: Int64s, count: int) -> Int64s:
+    """The rows of a batch of so many that occur, ascending.
+
+    >>> distinct_rows(np.array([1, 1, 3]), 5).tolist()
+    [1, 3]
+    """
+    return np.flatnonzero(np.bincount(rows, minlength=count))
 
 
 def _body(events: pa.RecordBatch) -> bytes:

@@ -45,7 +45,6 @@ from penstock.network.broker_steps import (
     Publish,
     Start,
     Subscribe,
-    Tick,
     Unsubscribe,
     WakeAt,
     Withdraw,
@@ -132,6 +131,7 @@ class BrokerHost:
         self._notices: deque[dict[str, str]] = deque(maxlen=_NOTICES)
         self._later: list[Change] = []
         self._wake = 0.0
+        self._frames: list[Input] = []  # of neighbours, for the next step
         try:
             settings = replace(settings, incarnation=self._store.count_start())
             self._settings = settings
@@ -188,7 +188,7 @@ class BrokerHost:
 
     def _step(self) -> None:
         effects = _Effects()
-        self._take(self._start(), effects)
+        self._take(effects, self._start())
         self._effects.put(effects)
         ending = False
         while not ending:
@@ -199,8 +199,8 @@ class BrokerHost:
                 if one is not _END:
                     self._receive(one, effects)
             self._turn(self._desk.publish(), effects)
-            if self._now() >= self._wake:
-                self._take(Tick(), effects)
+            if self._frames or self._now() >= self._wake:
+                self._take(effects)
             self._effects.put(effects)
         self._effects.put(_END)
 
@@ -235,13 +235,13 @@ class BrokerHost:
             if sender.startswith(CLIENT_MARK):
                 effects.left.append(sender)
             else:
-                self._take(NeighbourGone(sender), effects)
+                self._frames.append(NeighbourGone(sender))
             return
         if not sender.startswith(CLIENT_MARK):
             counts = self._counts.setdefault(sender, _Counts())
             counts.frames_in += 1
             counts.bytes_in += len(frame)
-            self._take(FrameFrom(sender, frame), effects)
+            self._frames.append(FrameFrom(sender, frame))
             return
         self._ways[sender] = self._here_link if is_here else self._link
         try:
@@ -269,7 +269,7 @@ class BrokerHost:
             if isinstance(turn, Reply):
                 effects.frames.append((client, encode_frame(turn)))
             elif isinstance(turn, _REQUESTS):
-                for answer in self._take(turn, effects):
+                for answer in self._take(effects, turn):
                     ahead += self._desk.answer(answer)
             else:
                 assert not isinstance(
@@ -277,10 +277,14 @@ class BrokerHost:
                 )
                 effects.changes.append(turn)
 
-    def _take(self, given: Input, effects: _Effects) -> list[Answer]:
-        """A step, and its effects. Answers to a request are left to whoever made it; others are seen to here."""
+    def _take(self, effects: _Effects, given: Input | None = None) -> list[Answer]:
+        """A step, frames that wait first, and its effects.
+
+        Answers are left to whoever makes a request; if nobody does, they are seen to here.
+        """
         answers = []
-        for output in self._broker.step(given, self._now()):
+        inputs, self._frames = self._frames if given is None else [*self._frames, given], []
+        for output in self._broker.step_all(inputs, self._now()):
             if isinstance(output, Answer):
                 answers.append(output)
             else:

@@ -227,11 +227,11 @@ class Session:
         yield from self._down(reason)
 
     def _down(self, reason: str) -> Iterator[Happened]:
-        was_open = self.is_open
+        if self.is_open:
+            # Before it is closed: what was taken from the neighbour and is still to be answered may be sent, in vain.
+            yield Down(reason)
         self._state = _State.CLOSED
         self._reset()
-        if was_open:
-            yield Down(reason)
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -268,7 +268,8 @@ class Session:
         """The frames to send now."""
         frames, self._frames = self._frames, []
         if self.is_open:
-            frames += self._repeats(now)
+            if self._sent and now - self._sent[0].time >= self._times.repeat:
+                frames += self._repeats(now)
             while self._queue and len(self._sent) < self._bounds.window:
                 frames.append(self._fresh(now))
             if not frames and (self._must_ack or now - self._spoke >= self._times.beat):
@@ -279,9 +280,7 @@ class Session:
         return [encode(frame) for frame in frames]
 
     def _repeats(self, now: float) -> Iterator[Packet]:
-        """Everything that isn't acknowledged once more, if the oldest has waited for too long."""
-        if not self._sent or now - self._sent[0].time < self._times.repeat:
-            return
+        """Everything that isn't acknowledged once more."""
         run: list[_Sent] = []
         size = 0
         for one in self._sent:

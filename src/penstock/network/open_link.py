@@ -14,15 +14,27 @@ from penstock.network.wire import Message, encode
 class Flight:
     """Events on their way beyond this broker: who is told when all have answered, and whom they have missed.
 
-    They came over `upstream`, in its message `number`; or they are of this broker's outbox, under `number`.
+    They came over `upstream`, in its messages `numbers`; or they are of this broker's outbox, under the only number.
     `has_missed_here`: the broker's own clients are among those whom they have missed.
     """
 
     upstream: "OpenLink | None"
-    number: int
+    numbers: tuple[int, ...]
     missed: set[str]
     unanswered: int = 0
     has_missed_here: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTraffic:
+    """What has gone over a link since its session began, and what stands in its tables."""
+
+    entries: int
+    advertisements: int
+    entries_told: int
+    events_in: int
+    events_in_vain: int
+    events_out: int
 
 
 @dataclass(eq=False, slots=True)
@@ -63,6 +75,24 @@ class OpenLink:
     def tell(self, message: Message) -> None:
         """Send a message that changes what the neighbour knows: it will be settled."""
         self.settling.told = self.send(message)
+
+    def told_regions(self) -> dict[str, list[Region]]:
+        """What the neighbour has been told, by the table's name."""
+        tables = {
+            "advertisements": self.told_advertisements,
+            "subscriptions": self.told_subscriptions,
+        }
+        return {name: [one for _, one in table.entries()] for name, table in tables.items()}
+
+    def traffic(self) -> LinkTraffic:
+        return LinkTraffic(
+            len(self.entries),
+            len(self.advertisements),
+            self.entries_told,
+            self.events_in,
+            self.events_in_vain,
+            self.events_out,
+        )
 
     def meets(self, region: Region) -> bool:
         """Whether an event that the neighbour advertises may be in a region."""

@@ -139,7 +139,7 @@ class PayloadPassing:
         batch = strip_payloads(ids, events, self._payloads, self._me)
         if not batch.carried.headers:
             return False
-        self._held[flight.number] = batch.carried
+        self._held[flight.numbers[0]] = batch.carried
         self._node.hold(batch.carried)
         for link, rows, numbers in self._passing.destinations(flight, events):
             if link is None:
@@ -213,7 +213,7 @@ class PayloadPassing:
         carried, outputs = self._node.incoming(link.name, carried, self._passing.now)
         self._do(outputs)
         batch = batch.with_carried(self._node.content_of(carried))
-        flight = Flight(link, number, set())
+        flight = Flight(link, (number,), set())
         if not self._tables.tests({name for one in carried.headers for name in one.attributes}):
             self._pass_on(flight, batch, batch.events)
             return

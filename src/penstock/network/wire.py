@@ -9,7 +9,7 @@
     Summary    all that I had to tell at the beginning of the session has been told
     Settled    what you told up to this number has gone as far as it goes
     Events     events, and the brokers that they are for if not for all
-    Done       the events of a message are everywhere, but for the brokers that they missed
+    Done       the events of some messages are everywhere, but for the brokers that they missed
 
     PayloadEvents              events whose payloads are apart, and left out if you have had them (CN*)
     PayloadsHad                I understand CN*, and have got these payloads from you
@@ -26,7 +26,7 @@ import msgspec
 from penstock.base.errors import PenstockError
 from penstock.network.payload.carried import PayloadHeader
 
-VERSION = 1
+VERSION = 2
 MOST_FRAME_BYTES = 64 << 20
 Epoch = tuple[int, int]
 WirePath = tuple[str, ...]
@@ -104,9 +104,9 @@ class Events(msgspec.Struct, frozen=True, array_like=True, tag="E"):
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, tag="D"):
-    """About the `Events` of this number of yours."""
+    """About the `Events` of these numbers of yours."""
 
-    number: int
+    numbers: tuple[int, ...]
     missed: tuple[str, ...]
 
 

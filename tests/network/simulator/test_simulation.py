@@ -93,12 +93,12 @@ def answered_too_early(patch):
         if flight.upstream is None:
             send_to(self, link, flight, *given)
         else:
-            send_to(self, link, event_passing.Flight(None, -1, set(), 1), *given)
+            send_to(self, link, event_passing.Flight(None, (), set(), 1), *given)
 
     answered = event_passing.EventPassing.answered
 
     def quiet(self, flight):
-        if flight.number >= 0:
+        if flight.numbers:
             answered(self, flight)
 
     patch.setattr(event_passing.EventPassing, "_send_to", wrong)
