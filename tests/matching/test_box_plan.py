@@ -1,5 +1,7 @@
 """Subscriptions that come as regions match what their filters match, alone and among others, compacted or not."""
 
+from unittest import mock
+
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
@@ -10,7 +12,7 @@ from penstock.covering.reading import region
 from penstock.covering.regions import Region, hull, of_boxes
 from penstock.language import Schema
 from penstock.language.hidden_attributes import read_hidden
-from penstock.matching import LiveMatcher, Matcher, compile_plan
+from penstock.matching import LiveMatcher, Matcher, compile_plan, live
 from penstock.matching.box_plan import compile_boxes
 
 MORE = [
@@ -47,7 +49,7 @@ def test_a_region_matches_what_its_filter_matches(text, engine):
 
 
 STEP = st.tuples(
-    st.sampled_from(["add", "region", "region", "merger", "remove", "compact"]),
+    st.sampled_from(["add", "region", "many", "many", "merger", "remove", "compact"]),
     st.integers(0, 7),
     st.sampled_from(ALL),
     st.sampled_from(ALL),
@@ -57,7 +59,15 @@ STEP = st.tuples(
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(STEP, max_size=15))
 def test_regions_come_and_go_among_texts(steps):
-    """Texts, regions and unions of two regions in any order give what the filters give."""
+    """Texts, regions, one or many, and unions of two in any order give what the filters give.
+
+    Many wait until an event comes alone, which here happens after some of the steps only.
+    """
+    with mock.patch.object(live, "_MANY", 2):
+        come_and_go(steps)
+
+
+def come_and_go(steps):
     there: dict[int, str] = {}
     matcher = LiveMatcher(SCHEMA)
     for step, sid, text, other in steps:
@@ -67,6 +77,10 @@ def test_regions_come_and_go_among_texts(steps):
         elif step == "region":
             matcher.add_boxes(sid, region(text, SCHEMA).boxes)
             there[sid] = text
+        elif step == "many":
+            few = {sid: text, (sid + 1) % 8: other}
+            matcher.add_many_boxes([(n, region(t, SCHEMA).boxes) for n, t in few.items()])
+            there |= few
         elif step == "merger":
             both = of_boxes([*region(text, SCHEMA).boxes, *region(other, SCHEMA).boxes])
             matcher.add_boxes(sid, both.boxes)
@@ -80,7 +94,7 @@ def test_regions_come_and_go_among_texts(steps):
         expected = Matcher(plan, engine="naive").match_batch(BATCH)
         assert len(matcher) == len(there)
         assert matcher.match_batch(BATCH).equals(expected)
-        probe = [(7 * sid + 13 * n) % len(EVENTS) for n in range(4)]
+        probe = [(7 * sid + 13 * n) % len(EVENTS) for n in range(4 if sid % 3 == 0 else 0)]
         assert [matcher.match(EVENTS[n]) for n in probe] == [expected[n].as_py() for n in probe]
 
 

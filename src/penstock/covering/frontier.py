@@ -154,10 +154,14 @@ class Frontier(Generic[Id]):
             return Added(by, (), by if equal else None)
         return Added(None, tuple(self._ids[n] for n in [*covered, *lone_nothing]), None)
 
+    def is_bulk(self, count: int) -> bool:
+        """Whether so many are better placed together than one by one."""
+        return count > _FEW and count * 8 >= self._roots
+
     def load(self, subscriptions: Iterable[tuple[Id, Region]]) -> None:
         """Take in many at once: the same frontier as one by one, and much faster."""
         pairs = list(subscriptions)
-        if len(pairs) <= _FEW or len(pairs) * 8 < self._roots:
+        if not self.is_bulk(len(pairs)):
             self.refuse_known(id_ for id_, _ in pairs)
             for id_, region in pairs:
                 self.add(id_, region)

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int32s, Int64s
 from penstock.language.calls import Path
 from penstock.language.computed import find_attribute
 from penstock.language.expressions import COMPUTED
@@ -84,9 +84,9 @@ class _Found:
         self._owners: list[int] = []
         self._conjunction: list[int] = []
         self._attribute: list[int] = []  # derived ones from `_DERIVED` on
-        self._wanted: list[Values | int] = []
+        self._wanted: list[int] = []  # the number of the values, or a truth
         self._paths: dict[Path, int] = {}
-        self._values: list[dict[Values, None]] = []  # by attribute
+        self._values: list[dict[Values, int]] = []  # by attribute, numbered
         self._plain: dict[AttributeTest, int] = {}
         self._texts: dict[Path, int] = {}
         self._patterns: dict[tuple[int, TextTest], int] = {}
@@ -96,15 +96,15 @@ class _Found:
         """One more box of an owner."""
         conjunction = len(self._owners)
         for path, values in box:
-            if not is_hidden(path):
+            if path in self._paths or not is_hidden(path):
                 attribute = self._plain_attribute(path)
-                self._values[attribute].setdefault(values)
-                self._put(conjunction, (0, attribute), values)
+                known = self._values[attribute]
+                self._put(conjunction, (0, attribute), known.setdefault(values, len(known)))
             elif path[0] in (TEST, ORDER) and values != NOT_NULL:
                 self._put(conjunction, *self._derived(path, values))
         self._owners.append(owner)
 
-    def _put(self, conjunction: int, attribute: tuple[int, int], wanted: Values | int) -> None:
+    def _put(self, conjunction: int, attribute: tuple[int, int], wanted: int) -> None:
         kind, number = attribute
         self._conjunction.append(conjunction)
         self._attribute.append(kind << _SHIFT | number)
@@ -146,21 +146,8 @@ class _Found:
         first = np.array([0, *np.cumsum(kinds)[:-1]], np.int64)
         coded = np.array(self._attribute, np.int64)
         attribute = first[coded >> _SHIFT] + (coded & ((1 << _SHIFT) - 1))
-        ranges = [
-            {values: _cells(domain, values) for values in self._values[n]}
-            for n, domain in enumerate(domains)
-        ]
-        cells = [
-            [(wanted, wanted)] if isinstance(wanted, int) else ranges[a][wanted]
-            for a, wanted in zip(coded.tolist(), self._wanted, strict=True)
-        ]
-        ends = np.array([one for several in cells for one in several], np.int32).reshape(-1, 2)
         tests = CellTests(
-            np.array(self._conjunction, np.int64),
-            attribute,
-            np.array([len(several) for several in cells], np.int64),
-            np.ascontiguousarray(ends[:, 0]),
-            np.ascontiguousarray(ends[:, 1]),
+            np.array(self._conjunction, np.int64), attribute, *self._ranges(domains, coded)
         )
         truths = np.ones(TRUE + 1, np.bool_)
         snap = Snap([*map(filled_cells, domains), *[truths] * len(derived)])
@@ -180,6 +167,25 @@ class _Found:
             operators=None,
             **vars(shared),
         )
+
+    def _ranges(self, domains: list[Domain], coded: Int64s) -> tuple[Int64s, Int32s, Int32s]:
+        """How many ranges of cells each test has, and the ends of all of them.
+
+        Ranges are made once for each of the values of an attribute, and then copied to the tests that want them.
+        """
+        cells = [[(truth, truth)] for truth in range(TRUE + 1)]
+        first = np.zeros(len(domains) + 1, np.int64)
+        for n, domain in enumerate(domains):
+            first[n] = len(cells)
+            cells += [_cells(domain, values) for values in self._values[n]]
+        ends = np.array([one for several in cells for one in several], np.int32).reshape(-1, 2)
+        counts = np.array([len(several) for several in cells], np.int64)
+        is_plain = coded >> _SHIFT == 0
+        place = np.array(self._wanted, np.int64) + first[np.where(is_plain, coded, -1)]
+        mine = counts[place]
+        shift = (np.cumsum(counts) - counts)[place] - (np.cumsum(mine) - mine)
+        chosen = ends[np.repeat(shift, mine) + np.arange(mine.sum())]
+        return mine, np.ascontiguousarray(chosen[:, 0]), np.ascontiguousarray(chosen[:, 1])
 
     def _domain(self, path: Path, wanted: Iterable[Values]) -> Domain:
         type_ = self._found(path).type

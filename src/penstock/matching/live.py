@@ -2,17 +2,19 @@
 
     base        a plan, with its index: never changed, but for who has left
     growing     what was added since: in a tree that grows (`engines.tree_grow`), by labels instead of cells (`labels`)
+    waiting     what came in large numbers: nothing is done with it until an event comes alone, and often never
     odd         what no tree of ranges can hold (patterns, arrays, wide decimals, large sets, operators): a small plan,
                 compiled anew when it is asked
 
 A subscription comes as a filter's text, or as boxes of values: brokers send regions, and a merger has no text. Each
 kind has plans of its own (`compile`, `box_plan`), side by side in one matcher.
 
-One event goes through all three, at a cost that grows with what was added as the tree's does. For a batch, the
-additions are compiled into a plan beside the base. When there are many, everything is compiled into a new base in the
-background: the old one serves until then, and what changes meanwhile is put on top of the new one.
+One event goes through all of them, at a cost that grows with what was added as the tree's does; what waits is put into
+the tree first. For a batch, the additions are compiled into a plan beside the base. When there are many, everything is
+compiled into a new base in the background: the old one serves until then, and what changes meanwhile is put on top of
+the new one.
 
-A lock guards the additions, for microseconds; nothing waits for a compilation.
+A lock guards the additions, for microseconds each; nothing waits for a compilation.
 """
 
 import itertools
@@ -53,6 +55,8 @@ from penstock.operators.invoke import Health
 _log = logging.getLogger(__name__)
 
 _ODD = 9  # an odd one counts as ten: all of them are compiled again when one changes
+_MANY = 64  # that come at once
+_WAITING = 5  # that wait count as one that has been put into the tree: they have cost nothing
 _MOST_BOXES = 16  # a conjunction with sets is as many conjunctions of ranges
 
 
@@ -247,17 +251,21 @@ class LiveMatcher:
         with self._lock:
             self._state.take_out(sid)
             self._state.put(LiveSubscription(sid, subscriber, text, expires), asked)
+            self._state.grow()
         self._compact_if_many()
 
     def add_boxes(self, sid: int, boxes: Boxes) -> None:
         """Add a subscription that is a region: a union of boxes of values (`covering.regions`)."""
-        asked = [AskedValues(dict(box), _NO_TESTS) for box in boxes]
-        is_odd = any(is_hidden(path) for box in boxes for path, _ in box)
+        self.add_many_boxes([(sid, boxes)])
+
+    def add_many_boxes(self, regions: Sequence[tuple[int, Boxes]]) -> None:
+        """The same for several."""
         with self._lock:
-            self._state.take_out(sid)
-            self._state.put(
-                LiveSubscription(sid, "", "", FOREVER, boxes), None if is_odd else asked
-            )
+            for sid, boxes in regions:
+                self._state.take_out(sid)
+                self._state.put(LiveSubscription(sid, "", "", FOREVER, boxes), None)
+            if len(regions) < _MANY:
+                self._state.grow()
         self._compact_if_many()
 
     def remove(self, sid: int) -> None:
@@ -283,6 +291,7 @@ class LiveMatcher:
         moment = utc_now() if now is None else now
         with self._lock:
             state = self._state
+            state.grow()
             added = state.added
             found = [s for s in state.growing.match(event, moment) if added[s].expires > moment]
             odd = state.odd_content()
@@ -382,7 +391,9 @@ class LiveMatcher:
     def _compact_if_many(self) -> None:
         with self._lock:
             state = self._state
-            changes = len(state.added) + _ODD * len(state.odd) + state.left
+            waiting = len(state.waiting)
+            changes = len(state.added) - waiting + waiting // _WAITING
+            changes += _ODD * len(state.odd) + state.left
             if changes <= many_changes(len(state.content)) or self._compaction is not None:
                 return
             self._compaction = threading.Thread(
@@ -433,21 +444,29 @@ class _State:
     growing: _Growing
     left: int = 0
     added: dict[int, LiveSubscription] = field(default_factory=dict)
+    waiting: dict[int, list[AskedValues] | None] = field(default_factory=dict)
     odd: set[int] = field(default_factory=set)
     kept_odd: _Kept | None = None
     kept_added: _Kept | None = None
     log: list[tuple[int, tuple[LiveSubscription, list[AskedValues] | None] | None]] | None = None
 
     def put(self, subscription: LiveSubscription, asked: list[AskedValues] | None) -> None:
-        """Add a subscription; what it asks is None if no tree can hold it."""
+        """Add a subscription, which waits until things `grow`; what it asks is None if it has boxes."""
         sid = subscription.sid
         self.added[sid] = subscription
+        self.waiting[sid] = asked
         self.kept_added = None
-        if asked is None or not self.growing.add(sid, asked):
-            self.odd.add(sid)
-            self.kept_odd = None
         if self.log is not None:
             self.log.append((sid, (subscription, asked)))
+
+    def grow(self) -> None:
+        """Put what waits into the tree, or among the odd ones if no tree can hold it."""
+        for sid, asked in self.waiting.items():
+            values = _asked(self.added[sid].boxes or ()) if asked is None else asked
+            if values is None or not self.growing.add(sid, values):
+                self.odd.add(sid)
+                self.kept_odd = None
+        self.waiting.clear()
 
     def take_out(self, sid: int) -> bool:
         """Take a subscription out, wherever it is; False if it is nowhere."""
@@ -455,7 +474,9 @@ class _State:
             self.log.append((sid, None))
         if self.added.pop(sid, None) is not None:
             self.kept_added = None
-            if not self.growing.remove(sid):
+            if sid in self.waiting:
+                del self.waiting[sid]
+            elif not self.growing.remove(sid):
                 self.odd.remove(sid)
                 self.kept_odd = None
             return True
@@ -487,6 +508,13 @@ class _State:
             rows = rows.take(np.array(stay, np.int64))
             regions = {sid: boxes for sid, boxes in regions.items() if sid not in gone}
         return _Content(rows.plus(added.rows), {**regions, **added.regions})
+
+
+def _asked(boxes: Boxes) -> list[AskedValues] | None:
+    """What boxes ask; None if that is more than a tree can hold."""
+    if any(is_hidden(path) for box in boxes for path, _ in box):
+        return None
+    return [AskedValues(dict(box), _NO_TESTS) for box in boxes]
 
 
 def _readable(rows: Rows) -> Rows:

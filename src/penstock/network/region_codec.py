@@ -7,7 +7,8 @@ there is a `WireError`: kernels and plans never see anything else.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from operator import itemgetter
 
 from penstock.base.errors import PenstockError
@@ -17,6 +18,7 @@ from penstock.language.calls import CALL, Path
 from penstock.language.computed import find_attribute
 from penstock.language.hidden_attributes import (
     FAILS,
+    HIDDEN,
     HOLDS,
     OUTCOMES,
     MemberAsked,
@@ -34,6 +36,11 @@ from penstock.network.wire import WireBox, WireEntry, WireError, WirePath
 
 _WIDE_BYTES = 16
 _MOST_STEPS = 64
+_MOST_KNOWN, _KNOWN_ENDS, _KNOWN_BYTES = (
+    1_000,
+    4,
+    64,
+)  # an attribute's values that aren't checked again
 _MOST_COMPUTED = 10_000  # characters of an expression
 _TRUTHS = {HOLDS, FAILS, NOT_NULL}
 _ORDERS = {*OUTCOMES.values(), OUTCOMES["="].complement().intersection(NOT_NULL), NOT_NULL}
@@ -55,7 +62,7 @@ def _encoded(box: Box, places: dict[Path, int]) -> WireBox:
     return tuple(
         (
             places.setdefault(path, len(places)),
-            tuple(key for ends in values.intervals for key in ends),
+            tuple(chain.from_iterable(values.intervals)),
             values.null,
         )
         for path, values in box
@@ -67,7 +74,7 @@ class RegionReader:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._kinds: dict[Path, tuple[int, frozenset[Values] | None]] = {}
+        self._kinds: dict[Path, _ReadValues] = {}
 
     def read(
         self, paths: Sequence[WirePath], entries: Sequence[WireEntry]
@@ -86,18 +93,14 @@ class RegionReader:
         self,
         box: WireBox,
         paths: Sequence[WirePath],
-        kinds: Sequence[tuple[int, frozenset[Values] | None]],
+        kinds: Sequence["_ReadValues"],
     ) -> Box:
         found: list[tuple[Path, Values]] = []
         for place, ends, null in box:
             if not 0 <= place < len(paths):
                 raise WireError(f"no path {place} in the message")
-            kind, allowed = kinds[place]
-            values = Values(_intervals(ends, kind), null)
-            if values.is_empty or values == EVERYTHING:
-                raise WireError("a test that accepts nothing, or everything")
-            if allowed is not None and values not in allowed:
-                raise WireError("a test that is neither true nor false")
+            kind = kinds[place]
+            values = kind.known.get((ends, null)) or kind.read(ends, null)
             found.append((paths[place], values))
         if any(a[0] >= b[0] for a, b in pairwise(found)):
             found.sort(key=itemgetter(0))
@@ -105,13 +108,14 @@ class RegionReader:
                 raise WireError("an attribute that a box asks for twice")
         return tuple(found)
 
-    def _kind(self, path: Path) -> tuple[int, frozenset[Values] | None]:
-        """What the keys of an attribute are, and which values alone it can have. WireError if there is none."""
+    def _kind(self, path: Path) -> "_ReadValues":
+        """What reads the values of an attribute. WireError if there is no such attribute."""
         if path not in self._kinds:
             if not 0 < len(path) <= _MOST_STEPS:
                 raise WireError("no path")
             try:
-                kind = self._checked(path)
+                is_plain = not path[0].startswith(HIDDEN)
+                kind = _ReadValues(*self._checked(path), _MOST_KNOWN if is_plain else 0)
             except WireError:
                 raise
             except (PenstockError, ValueError, AssertionError, RecursionError) as error:
@@ -150,6 +154,35 @@ class RegionReader:
         if found is None:
             raise WireError(f"the schema has no attribute {'.'.join(path)[:200]!r}")
         return found.type
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadValues:
+    """What the keys of an attribute are, which values alone it can have, and some that were found to be right.
+
+    Most regions ask for few values, again and again. What is remembered is bounded, whatever a neighbour sends: some
+    short keys of the attributes of the schema.
+    """
+
+    kind: int
+    allowed: frozenset[Values] | None
+    most_known: int
+    known: dict[tuple[tuple[Key | None, ...], bool], Values] = field(default_factory=dict)
+
+    def read(self, ends: tuple[Key | None, ...], null: bool) -> Values:
+        values = Values(_intervals(ends, self.kind), null)
+        if values.is_empty or values == EVERYTHING:
+            raise WireError("a test that accepts nothing, or everything")
+        if self.allowed is not None and values not in self.allowed:
+            raise WireError("a test that is neither true nor false")
+        is_short = len(ends) <= _KNOWN_ENDS and not any(
+            isinstance(key, bytes) and len(key) > _KNOWN_BYTES for key in ends
+        )
+        if is_short and self.most_known:
+            if len(self.known) >= self.most_known:
+                self.known.clear()
+            self.known[ends, null] = values
+        return values
 
 
 def _key_kind(type_: Type) -> int:

@@ -112,8 +112,8 @@ class RoutingTables:
             if number in link.entries:
                 gone.append(link.entries[number])
             mine = link.entries[number] = self._number(link.slot, one)
-            self.matcher.add_boxes(mine, one.boxes)
             new.append((mine, one))
+        self.matcher.add_many_boxes([(mine, one.boxes) for mine, one in new])
         gone += [link.entries.pop(number) for number in left if number in link.entries]
         self._change_subscriptions(link, new, gone)
 

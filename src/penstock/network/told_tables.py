@@ -138,9 +138,17 @@ class _Covered(_Plain):
         return self._regions.keys()
 
     def put(self, regions: list[tuple[int, Region]]) -> TableChange:
+        self._regions.update(regions)
+        if self._frontier.is_bulk(len(regions)):
+            before = dict.fromkeys(self._frontier.frontier())
+            self._frontier.load(regions)
+            after = dict.fromkeys(self._frontier.frontier())
+            return TableChange(
+                {2 * n: self._regions[n] for n in after if n not in before},
+                dict.fromkeys(2 * n for n in before if n not in after),
+            )
         found = TableChange()
         for number, region in regions:
-            self._regions[number] = region
             added = self._frontier.add(number, region)
             came = {} if added.covered_by is not None else {2 * number: region}
             found.then(TableChange(came, dict.fromkeys(2 * n for n in added.covers)))
