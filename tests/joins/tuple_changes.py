@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.baselines.joins.subscribers import sent_messages, table_contents
+from benchmarks.baselines.joins.subscribers import sent_messages
 from penstock.joins.axes import row_keys
 from penstock.joins.catalog import Catalog
 from penstock.joins.changes import ChangeBatch
+from penstock.joins.newcomers import table_contents
 from penstock.joins.processor import Processor
 from penstock.joins.subscription import SelectJoin
 
@@ -60,4 +61,4 @@ def subscribe(processor: Processor, sid: int, join: SelectJoin, make: Any = Proc
     """Add a subscription; what its subscriber gets first, by way of a processor of its own, as on Spark."""
     processor.subscribe_all([(sid, join)])
     alone = make(processor.catalog, [(sid, join)])
-    return sent_messages(alone.process(table_contents(processor.tables))).get(sid, [])
+    return sent_messages(alone.process(table_contents(processor.tables.values()))).get(sid, [])

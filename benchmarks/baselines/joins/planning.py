@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from benchmarks.baselines.joins.costs import Rates, parametric, simulated, total
 from benchmarks.baselines.joins.estimated_choices import EstimatedChoices
 from benchmarks.baselines.joins.schemes import SchemeProcessor
-from benchmarks.baselines.joins.subscribers import sent_messages, table_contents
+from benchmarks.baselines.joins.subscribers import sent_messages
 from penstock.joins.catalog import Catalog
 from penstock.joins.changes import ChangeBatch
 from penstock.joins.decompose import Decomposition
@@ -70,7 +70,7 @@ class PlanningProcessor(SchemeProcessor):
             self.catalog, self._joins, decomposition=self.decomposition, choices=self.choices
         )
         found: dict[int, dict[tuple[str, TupleKey], Message]] = {sid: {} for sid in self._joins}
-        for sid, messages in sent_messages(fresh.process(table_contents(self.tables))).items():
+        for sid, messages in sent_messages(fresh.process(table_contents(self.tables.values()))).items():
             for message in messages:
                 assert isinstance(message, TupleAdded)
                 key = tuple(message.row[k] for k in self.catalog.tables[message.table].key)

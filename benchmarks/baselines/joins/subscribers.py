@@ -1,12 +1,8 @@
-"""What subscribers are sent, message by message, and what a new one begins with."""
-
-from collections.abc import Mapping
+"""What subscribers are sent, message by message."""
 
 import numpy as np
-import pyarrow as pa
 
 from benchmarks.baselines.joins.results import JoinMessage, ResultSender
-from penstock.joins.changes import ChangeBatch
 from penstock.joins.messages import (
     ADDED,
     DROPPED,
@@ -18,7 +14,6 @@ from penstock.joins.messages import (
 )
 from penstock.joins.notifications import Notifications, Part
 from penstock.joins.semijoin_scheme import SemijoinSender
-from penstock.joins.table_state import TableState
 
 
 def sent_messages(found: Notifications) -> dict[int, list[Message | JoinMessage]]:
@@ -55,16 +50,4 @@ def _messages(part: Part) -> list[Message | JoinMessage]:
             found.append(TupleAdded(table, row))
         else:
             found.append(TupleRemoved(table, tuple(row[name] for name in key)))
-    return found
-
-
-def table_contents(tables: Mapping[str, TableState]) -> list[ChangeBatch]:
-    """The tuples of all tables, as changes that put them there: a processor of newcomers that gets them sends these
-    what they have to hold at first."""
-    found = []
-    for name, state in tables.items():
-        rows = [row for place in state.places().tolist() if (row := state.rows[place]) is not None]
-        schema = state.table.schema.to_arrow()
-        columns = [pa.array([row[n] for row in rows], f.type) for n, f in enumerate(schema)]
-        found.append(ChangeBatch(name, pa.RecordBatch.from_arrays(columns, schema=schema)))
     return found

@@ -1,7 +1,9 @@
-"""`penstock broker`: run one, and ask a running one how it stands; publish into the network and follow it."""
+"""`penstock broker`: run one and ask how it stands; publish events and tables into the network, and follow them."""
 
 import json
+import re
 import sys
+from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +12,11 @@ import typer
 
 from penstock.cli.options import AsJson, importable_from_here
 from penstock.cli.plain_help import PlainCommand, PlainGroup
-from penstock.cli.terminal import count, put, put_json, put_row, report_errors, say
+from penstock.cli.terminal import complain, count, put, put_json, put_row, report_errors, say
 
 if TYPE_CHECKING:
+    from penstock.joins.catalog import Catalog
+    from penstock.joins.changes import ChangeBatch
     from penstock.server.broker_file import BrokerFile
 
 _RUN = "run"
@@ -145,7 +149,9 @@ def publish(
 @report_errors()
 def follow(
     file: DescribedBroker,
-    text: Annotated[str, typer.Argument(metavar="FILTER", help="Which events.")],
+    text: Annotated[
+        str, typer.Argument(metavar="FILTER", help="Which events; or a SELECT, over tables.")
+    ],
     name: ClientName = "follower",
     once: Annotated[
         bool, typer.Option("--once", help="End when everything that is there was printed.")
@@ -156,12 +162,21 @@ def follow(
     The broker keeps the subscription, and what comes while nobody follows it:
     the same name goes on where it was.
 
+    Of a SELECT over tables of the network, print the rows that come and go.
+    Each time, it begins with all rows that there are.
+
     Examples:
     penstock broker follow b1.yaml "price > 500"
+    penstock broker follow b1.yaml "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE Rating > 6"
     """
+    from penstock.joins.selects import SELECT_PATTERN
     from penstock.network.arrow_events import json_of_batch
 
-    with _read(file).open_client(name) as client:
+    found = _read(file)
+    if re.match(SELECT_PATTERN, text):
+        _follow_select(found, text, name, once)
+        return
+    with found.open_client(name) as client:
         client.subscribe(1, text)
         if not once:
             say(f"{name} follows at {client.broker}. Ctrl-C stops it.")
@@ -170,6 +185,85 @@ def follow(
                 put(line.decode())
             sys.stdout.flush()
             client.done(mail)
+
+
+def _follow_select(found: "BrokerFile", text: str, name: str, once: bool) -> None:
+    from penstock.joins.messages import ADDED_CHANGE, REMOVED_CHANGE
+    from penstock.network.arrow_events import json_of
+    from penstock.network.tables.select_follower import SelectFollower
+
+    catalog = _catalog(found)
+    with found.open_client(name) as client:
+        follower = SelectFollower(client, text, catalog)
+        if not once:
+            say(f"{name} follows at {client.broker}. Ctrl-C stops it.")
+        names = Counter(follower.view.columns)
+        columns = [
+            one.name if names[one.name] == 1 else f"{one.table}.{one.attribute}"
+            for one in follower.view.select.columns
+        ]
+        for changes in follower.read():
+            for sign, row in changes:
+                change = ADDED_CHANGE if sign > 0 else REMOVED_CHANGE
+                put(json_of({"change": change, "row": dict(zip(columns, row, strict=True))}))
+            sys.stdout.flush()
+            if once and follower.is_complete:
+                follower.leave()
+                return
+
+
+@report_errors()
+def tables(
+    file: DescribedBroker,
+    changes: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Lines of JSON. - for stdin.")
+    ],
+    name: ClientName = "tables",
+) -> None:
+    """Publish changing tables into the network, and serve those who follow a SELECT over them, until it is interrupted.
+
+    The tables are those of the broker's catalogue. Files say what is in them at
+    first; lines of standard input are published as they come. A line is a
+    table and a tuple, which takes the place of one with the same key:
+
+    {"table": "Stocks", "tuple": {"Symbol": "ACME", "PER": 51.7}}
+    {"table": "Stocks", "op": "delete", "tuple": {"Symbol": "ACME"}}
+
+    Nothing is kept: started again, it is given the tables as they are then, and
+    whoever follows gets what has changed.
+
+    Examples:
+    penstock broker tables b1.yaml stocks.jsonl reviews.jsonl
+    tail -f changes.jsonl | penstock broker tables b1.yaml stocks.jsonl -
+    """
+    from penstock.base.errors import SchemaError
+    from penstock.cli.table_changes import read_changes
+    from penstock.network.tables.table_publisher import TablePublisher
+
+    found = _read(file)
+    catalog = _catalog(found)
+    content: list[ChangeBatch] = []
+    for path in changes:
+        if path != "-":
+            with open(path, encoding="utf-8") as lines:
+                content += read_changes(lines, catalog)
+    with (
+        found.open_client(name) as client,
+        TablePublisher(client, catalog, content) as publisher,
+    ):
+        say(f"{name} publishes tables at {client.broker}. Ctrl-C stops it.")
+        for number, line in enumerate(sys.stdin if "-" in changes else (), 1):
+            try:
+                publisher.publish(read_changes([line], catalog))
+            except SchemaError as error:
+                complain(f"standard input, line {number}: {error}")
+        publisher.wait()
+
+
+def _catalog(found: "BrokerFile") -> "Catalog":
+    if found.catalog is None:
+        raise typer.BadParameter("it has no catalog of tables", param_hint="BROKER.yaml")
+    return found.catalog
 
 
 def _read(file: Path) -> "BrokerFile":
@@ -184,3 +278,4 @@ app.command(_RUN, cls=PlainCommand)(run)
 app.command(cls=PlainCommand)(status)
 app.command(cls=PlainCommand)(publish)
 app.command(cls=PlainCommand)(follow)
+app.command(cls=PlainCommand)(tables)

@@ -125,7 +125,7 @@ class JoinView:
         """
         messages = [notification] if isinstance(notification, Message) else list(notification)
         steps = [self._read(message) for message in messages]
-        changes = _Net()
+        changes = NetChanges()
         for step in steps:
             step(changes)
         if position is not None:
@@ -223,13 +223,17 @@ class JoinView:
         return held
 
     def _forget(
-        self, held: Held, attributes: tuple[str, ...], values: ComparedKey | None, changes: "_Net"
+        self,
+        held: Held,
+        attributes: tuple[str, ...],
+        values: ComparedKey | None,
+        changes: "NetChanges",
     ) -> None:
         """Forget the tuples with these values; None: there are none."""
         for key in held.find(attributes, values) if values is not None else ():
             self._put(held, key, None, changes)
 
-    def _forget_everything(self, changes: "_Net") -> None:
+    def _forget_everything(self, changes: "NetChanges") -> None:
         first = self.select.join.tables[0]
         for key, row in self._held[first].tuples.items():
             for tuples in self._rows_with(first, key, row):
@@ -237,7 +241,9 @@ class JoinView:
         for held in self._held.values():
             held.clear()
 
-    def _put(self, held: Held, key: ComparedKey, row: HeldRow | None, changes: "_Net") -> None:
+    def _put(
+        self, held: Held, key: ComparedKey, row: HeldRow | None, changes: "NetChanges"
+    ) -> None:
         """Hold a tuple instead of the one with its key; None: hold none."""
         old = held.tuples.get(key)
         if old == row:
@@ -288,10 +294,10 @@ class JoinView:
         return tuple(tuples[column.table][1][column.attribute] for column in self.select.columns)
 
 
-_Step = Callable[["_Net"], None]  # what a message does
+_Step = Callable[["NetChanges"], None]  # what a message does
 
 
-class _Net:
+class NetChanges:
     """What several messages changed together: a row that went and came again isn't in it."""
 
     def __init__(self) -> None:

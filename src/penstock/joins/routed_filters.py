@@ -4,7 +4,6 @@
     EXPOSED    edge, R.a ∈ A, at ∈ C, below < where C begins, above > where it ends
     DROPPED    edge, for some slot x ≥ where A begins, y ≤ where it ends; at, below, above as before
     SELECTED   edge, R.a ∈ A
-    addressed  to = the subscription's id
 
 Containment of ranges needs no new kind of predicate, so these are ordinary boxes: they can be covered and merged, and a
 `LiveMatcher` takes them. One semijoin has up to ten boxes.
@@ -16,13 +15,19 @@ what is removed or dropped they aren't tested: to forget what one never had chan
 What a filter says of the *filtering* table must hold exactly: a view that gets a tuple too many there would hold it
 when nobody tells it of its end. So the last node on the way matches this filter itself, not a merger of it. It must
 also be made by the decomposition that the sender of the messages has.
+
+Brokers take filters as texts (`join_filter`), so they needn't know of joins. Such a text says what the region does, or
+it is refused: of what decides about the filtering table nothing may be lost.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from operator import itemgetter
 
+from penstock.base.errors import SchemaError
+from penstock.covering.interest.wording import Speech, conditions_of
 from penstock.covering.reading import region
-from penstock.covering.regions import HIDDEN, Box, Region, TooManyBoxes, hull, of_boxes
+from penstock.covering.regions import HIDDEN, Box, Region, TooManyBoxes, covers_box, hull, of_boxes
 from penstock.joins.catalog import Catalog
 from penstock.joins.decompose import Decomposition
 from penstock.joins.messages import ADDED, BASE, DROPPED, EXPOSED, REMOVED, SELECTED
@@ -33,11 +38,14 @@ from penstock.joins.routed_messages import (
     form_code,
     neighbour_names,
     point_names,
+    routed_schema,
 )
 from penstock.joins.semijoin_scheme import form_of_semijoin
 from penstock.joins.semijoins import Form
 from penstock.joins.subscription import SelectJoin, Side
 from penstock.language.calls import Path
+from penstock.language.schema import Schema
+from penstock.language.types import Type
 from penstock.language.values import EVERYTHING, NOT_NULL, Values
 
 _Asked = dict[Path, Values]
@@ -45,25 +53,64 @@ _MOST_RESIDUAL_BOXES = 8  # a residual of more becomes the hull of them
 
 
 def join_region(
-    join: SelectJoin, catalog: Catalog, sid: int, decomposition: Decomposition | None = None
+    join: SelectJoin, catalog: Catalog, decomposition: Decomposition | None = None
 ) -> Region:
-    """The routed messages that a select-join's subscriber has to get.
+    """The routed messages that a select-join's subscriber has to get, but for those that are addressed to it.
 
     >>> from penstock.joins.catalog import Table
     >>> catalog = Catalog.of({"A": Table({"k": "int", "x": "int"}, key="k")})
     >>> narrow = SelectJoin((Side("A", (("x", Values(((3, 9),))),)),), ())
-    >>> for box in join_region(narrow, catalog, 7).boxes:
+    >>> for box in join_region(narrow, catalog).boxes:
     ...     print({".".join(path): values.intervals for path, values in box})
-    {'to': ((7, 8),)}
     {'A.x': ((3, 9),), 'edge': ((b'A by x', b'A by x\\x00'),), 'form': ((6, 8),)}
     """
     chosen = decomposition or Decomposition()
-    boxes: list[Box] = [_box({("to",): _one(sid)})]
+    boxes: list[Box] = []
     if not join.never_matches:
         for base, edge in chosen.of(join):
             form = form_of_semijoin(chosen, base, edge, join)
             boxes += _SemijoinBoxes(form, join, catalog).all()
     return of_boxes(boxes)
+
+
+def join_filter(
+    join: SelectJoin, catalog: Catalog, publisher: str, decomposition: Decomposition | None = None
+) -> str:
+    """The filter that matches the messages of a publisher which a select-join's subscriber has to get.
+
+    SchemaError if a constant of the select-join can't be said in it, which is so of few: texts with a backslash, or of
+    more than 200 characters.
+
+    >>> from penstock.joins.catalog import Table
+    >>> catalog = Catalog.of({"A": Table({"k": "int", "x": "int"}, key="k")})
+    >>> print(join_filter(SelectJoin((Side("A", (("x", Values(((3, 9),))),)),), ()), catalog, "p"))
+    "A.x" BETWEEN 3 AND 8 AND edge = 'A by x' AND form BETWEEN 6 AND 7 AND publisher = 'p'
+    """
+    schema = routed_schema(catalog)
+    boxes = join_region(join, catalog, decomposition).boxes
+    named = [_box({**dict(box), ("publisher",): _text(publisher)}) for box in boxes]
+    text = Speech().filter(conditions_of(box, partial(_type, schema)) for box in named)
+    said = {_decisive(box) for box in region(text, schema).boxes}
+    meant = {_decisive(box) for box in boxes}
+    if not all(any(covers_box(one, box) for one in meant) for box in said):
+        raise SchemaError(
+            "a select that compares with a text that holds a backslash, or of more than 200 characters, "
+            "can't be followed through a network: no filter says the same"
+        )
+    return text
+
+
+def _type(schema: Schema, path: Path) -> Type:
+    found = schema.find(path)
+    assert found is not None
+    return found.type
+
+
+def _decisive(box: Box) -> Box:
+    """What must be said exactly: which messages, and what they say of the filtering table."""
+    return tuple(
+        (path, values) for path, values in box if ":" in path[0] or path[0] in ("edge", "form")
+    )
 
 
 class _SemijoinBoxes:

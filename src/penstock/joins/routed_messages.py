@@ -20,6 +20,9 @@ twice, which changes nothing. joins §3.2.1 has as many attributes as points; a 
 Where a value is a text, it is the least that no subscription of the sender tells apart from the tuple's own.
 
 A message may be *addressed* to one subscription (`to`) instead: what a newcomer has to hold at first, and `ViewReset`.
+
+Whoever sends messages through a network gives them a `publisher` and a `version` (`versioned_view`). What publisher and
+subscribers have to say to each other goes the same way, in attributes of its own (`network.tables.table_events`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -96,8 +99,8 @@ def routed_schema(catalog: Catalog) -> Schema:
 
     >>> from penstock.joins.catalog import Table
     >>> schema = routed_schema(Catalog.of({"A": Table({"k": "int", "s": "string"}, key="k")}))
-    >>> [name for name, _ in schema.root.fields][:6], schema.find(("A.s:x2",)).type.kind
-    (['edge', 'form', 'table', 'to', 'A.k', 'A.k:x1'], <Kind.STRING: 'string'>)
+    >>> [name for name, _ in schema.root.fields][3:11], schema.find(("A.s:x2",)).type.kind
+    (['to', 'publisher', 'version', 'asked', 'count', 'text', 'A.k', 'A.k:x1'], <Kind.STRING: 'string'>)
     """
     text, number = Scalar(Kind.STRING), Scalar(Kind.INTEGER)
     fields: list[tuple[str, Type]] = [
@@ -105,6 +108,11 @@ def routed_schema(catalog: Catalog) -> Schema:
         ("form", number),
         ("table", text),
         ("to", number),
+        ("publisher", text),
+        ("version", number),
+        ("asked", number),
+        ("count", number),
+        ("text", text),
     ]
     for table, its in catalog.tables.items():
         for column, type_ in its.schema.root.fields:

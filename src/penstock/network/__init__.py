@@ -5,6 +5,7 @@ links           how frames get from one to another: Zenoh, NATS, within a proces
 host            runs a broker: threads, disk, clients;  host_store, client_desk, mail_delivery: its parts
 payload         bulky attributes that cross each link once (CN*)
 network_client  a client of a broker: subscribes, advertises, publishes, reads
+tables          select-joins over a network: a publisher of tables, and views of selects that are followed
 """
 
 from typing import TYPE_CHECKING
@@ -14,13 +15,17 @@ from penstock.base.fronts import front
 if TYPE_CHECKING:
     from penstock.network.links.link import NetworkError
     from penstock.network.network_client import NetworkClient, ReceivedMail
+    from penstock.network.tables.select_follower import SelectFollower
+    from penstock.network.tables.table_publisher import TablePublisher
 
 __getattr__ = front(
     "penstock.network",
     {
         "links.link": ("NetworkError",),
         "network_client": ("NetworkClient", "ReceivedMail"),
+        "tables.select_follower": ("SelectFollower",),
+        "tables.table_publisher": ("TablePublisher",),
     },
 )
 
-__all__ = ["NetworkClient", "NetworkError", "ReceivedMail"]
+__all__ = ["NetworkClient", "NetworkError", "ReceivedMail", "SelectFollower", "TablePublisher"]

@@ -56,6 +56,11 @@ def json_of_batch(batch: pa.RecordBatch) -> list[bytes]:
     return [_encode(_without_nulls(event)) for event in batch.to_pylist()]
 
 
+def json_of(value: Mapping[str, Any]) -> str:
+    """What an event is made of as a JSON object, nulls left out."""
+    return _encode(_without_nulls(value)).decode()
+
+
 def _reader(kind: pa.DataType) -> _Reader | None:
     """How values of a type are read; None: as they are."""
     if pa.types.is_timestamp(kind):

@@ -16,8 +16,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, WithJsonSchema, model_validator
 
-from penstock.base.errors import ConfigError, PenstockError
+from penstock.base.errors import ConfigError, PenstockError, SchemaError
 from penstock.base.yaml_texts import YamlError, read_yaml
+from penstock.joins.routed_messages import routed_schema
+from penstock.language.schema import Schema
+from penstock.language.types import Struct
 from penstock.network.broker_settings import Bounds, BrokerSettings, Place, Times
 from penstock.network.host import HostLimits, OpenLink
 from penstock.network.links.link import NETWORK, Link, Receiver
@@ -40,6 +43,7 @@ from penstock.server.setting_parts import (
     Length,
     NatsLinkPart,
     NetworkName,
+    Tables,
     ZenohConfig,
 )
 
@@ -55,7 +59,8 @@ class BrokerFileError(ConfigError):
 
 
 def _check_events(schema: Any) -> Any:
-    check_schema(schema)
+    if schema is not None:
+        check_schema(schema)
     return schema
 
 
@@ -142,8 +147,10 @@ class BrokerFile(Part):
     """parents to try, the best first; a broker without any is the root"""
     schema_: Annotated[
         Any, AfterValidator(_check_events), WithJsonSchema({"type": ["string", "object"]})
-    ] = Field(alias="schema")
+    ] = Field(alias="schema", default=None)
     """of the events: {symbol: string, price: double}; the same at all brokers"""
+    catalog: Tables | None = None
+    """of tables whose changes are published, for select-joins: as a service has it, or "@FILE"; the same everywhere"""
     routing: Literal["merging", "covering", "flooding"] = "merging"
     """merging: what neighbours are told is covered and merged; flooding: everything is told"""
     threshold: float = Field(0.0, ge=0.0, le=1.0)
@@ -170,6 +177,8 @@ class BrokerFile(Part):
             raise ValueError(f"neighbours: {lacking[0]} needs at, where it listens")
         if self.nats is not None and self.zenoh:
             raise ValueError("zenoh and nats: links go over one of them")
+        if self.schema_ is None and self.catalog is None:
+            raise ValueError("missing key 'schema', of the events; or 'catalog', of tables")
         try:
             self.settings()
         except PenstockError as error:
@@ -184,7 +193,7 @@ class BrokerFile(Part):
         """What the broker itself is told."""
         return BrokerSettings(
             Place(self.rank, self.name),
-            read_schema(check_schema(self.schema_)),
+            self._schema(),
             parents=tuple(Place(one.rank, one.name) for one in self.neighbours),
             routing=self.routing,
             threshold=self.threshold,
@@ -195,6 +204,17 @@ class BrokerFile(Part):
             payloads=() if self.payloads is None else self.payloads.groups(),
             payload_limits=_PAYLOADS if self.payloads is None else self.payloads.make(),
         )
+
+    def _schema(self) -> Schema:
+        """Of the events, and of messages about tables."""
+        events = () if self.schema_ is None else read_schema(check_schema(self.schema_)).root.fields
+        messages = () if self.catalog is None else routed_schema(self.catalog).root.fields
+        both = {name for name, _ in events} & {name for name, _ in messages}
+        if both:
+            raise SchemaError(
+                f"schema: {', '.join(sorted(both))}: messages about tables have this, too; name it otherwise"
+            )
+        return Schema(Struct((*events, *messages)))
 
     def host_limits(self) -> HostLimits:
         return HostLimits(self.limits.mail)

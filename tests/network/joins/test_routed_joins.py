@@ -57,7 +57,8 @@ class Filters:
         return {
             sid
             for sid, region in self.regions.items()
-            if any(all(self._accepts(p, v, event) for p, v in box) for box in region.boxes)
+            if event.get("to") == sid
+            or any(all(self._accepts(p, v, event) for p, v in box) for box in region.boxes)
         }
 
     def _accepts(self, path: Any, values: Any, event: Mapping[str, Any]) -> bool:
@@ -87,7 +88,7 @@ def test_views_behind_filters_are_what_the_selects_give(rng, graph: str, payload
 
     for sid, view in enumerate(views):
         first = [ViewReset(), *subscribe(processor, sid, view.select.join)]
-        filters.regions[sid] = join_region(view.select.join, catalog, sid)
+        filters.regions[sid] = join_region(view.select.join, catalog)
         feed(address_messages(first, sid, catalog))
     for _ in range(6):
         for view, text in zip(views, texts, strict=True):
@@ -103,7 +104,7 @@ def followed(world: str, seed: int, plain: bool) -> Iterator[tuple[Processor, Fi
     for sid in range(15):
         join = random_subscription(catalog, rng, plain).join
         processor.subscribe_all([(sid, join)])
-        filters.regions[sid] = join_region(join, catalog, sid)
+        filters.regions[sid] = join_region(join, catalog)
     for _ in range(8):
         burst = [random_change(catalog, rng, keys=25) for _ in range(8)]
         yield processor, filters, processor.process(batches(catalog, burst))
@@ -197,12 +198,9 @@ def test_a_subscription_within_another_is_covered_in_a_routing_table():
         ).join
         for low, high in ((10, 90), (20, 30))
     )
-    boxes = [
-        Region(tuple(b for b in join_region(join, STOCKS, sid).boxes if b[0][0] != ("to",)))
-        for sid, join in enumerate((wide, narrow))
-    ]
+    regions = [join_region(join, STOCKS) for join in (wide, narrow)]
     table: RoutingTable[int] = RoutingTable(routed_schema(STOCKS))
-    table.load(enumerate(boxes))
+    table.load(enumerate(regions))
     assert [id_ for id_, _ in table.entries()] == [0]
 
 
@@ -210,7 +208,7 @@ def test_an_addressed_message_reaches_its_subscription_alone():
     """What a newcomer has to hold at first is nobody else's business, and says the same after its way."""
     join = read_select("SELECT * FROM Stocks WHERE PER > 1", STOCKS).join
     filters = Filters(STOCKS)
-    filters.regions = {sid: join_region(join, STOCKS, sid) for sid in (3, 4)}
+    filters.regions = {sid: join_region(join, STOCKS) for sid in (3, 4)}
     told = [
         ViewReset(),
         TupleAdded("Stocks", {"Symbol": "A", "PER": 2.0}),

@@ -1,0 +1,156 @@
+"""Publishes changing tables through a broker: whoever follows a select over them gets just the tuples that it lacks.
+
+    with NetworkClient.connect(…) as client, TablePublisher(client, catalog, content) as publisher:
+        publisher.put("Stocks", [{"Symbol": "ACME", "PER": 51.7}])
+        publisher.delete("Stocks", [{"Symbol": "ACME"}])
+
+A thread answers those who ask. `put`, `delete` and `publish` return when the broker keeps what follows from the
+changes. Nothing is kept here: a publisher that starts again is given its tables as they are then (`content`), and all
+who follow get their views anew. There is one publisher of a name in a network at a time.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.joins.catalog import Catalog
+from penstock.joins.changes import ChangeBatch
+from penstock.network.arrow_events import batch_of
+from penstock.network.links.link import NetworkError
+from penstock.network.network_client import NetworkClient, ReceivedMail
+from penstock.network.tables.published_tables import PublishedTables
+from penstock.network.tables.table_events import (
+    PUBLISHER,
+    asks_filter,
+    check_schema,
+    published_filter,
+)
+
+_log = logging.getLogger("penstock.network")
+
+_LOOK = 0.2  # seconds after which the thread looks whether it is to end
+_AT_ONCE = 10_000  # events that are handed to the client together
+
+Rows = Any  # Sequence[Mapping[str, Any]] | pa.RecordBatch: to mypy, Arrow has no types
+
+
+class TablePublisher:
+    """For any thread. The client's mail is read here; `number` is that of its subscription and its advertisement."""
+
+    def __init__(
+        self,
+        client: NetworkClient,
+        catalog: Catalog,
+        content: Iterable[ChangeBatch] = (),
+        *,
+        name: str = PUBLISHER,
+        number: int = 1,
+    ) -> None:
+        check_schema(client.schema, catalog)
+        self.failed: BaseException | None = None
+        """Why nobody is answered any longer, if that is so."""
+        self._client, self._catalog, self._number = client, catalog, number
+        self._tables = PublishedTables(catalog, name, time.time_ns())
+        self._tables.fill(content)
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+        client.subscribe(number, asks_filter(name))
+        client.advertise(number, published_filter(name))
+        self._dropped = client.dropped
+        with self._lock:
+            self._tables.start()
+            self._flush()
+        self._thread = threading.Thread(target=self._serve, name="table-publisher", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Answer nobody any longer. What was published is on its way."""
+        self._ending.set()
+        self._thread.join()
+
+    def wait(self) -> None:
+        """Wait until nobody is answered any longer; why, if that is an error."""
+        self._thread.join()
+        if self.failed is not None:
+            raise self.failed
+
+    def __len__(self) -> int:
+        """How many selects are followed."""
+        return len(self._tables)
+
+    def put(self, table: str, rows: Rows) -> None:
+        """From now on a table has these tuples, each instead of one with the same key."""
+        self.publish([ChangeBatch(table, self._batch(table, rows))])
+
+    def delete(self, table: str, rows: Rows) -> None:
+        """From now on a table has no tuples with the keys of these rows."""
+        batch = self._batch(table, rows)
+        self.publish([ChangeBatch(table, batch, np.ones(batch.num_rows, np.bool_))])
+
+    def publish(self, changes: Iterable[ChangeBatch]) -> None:
+        """Make changes, in order, and publish what follows from them.
+
+        SchemaError: one can't be made; those before it were. NetworkError: the broker refuses, as when its outbox is
+        full; then what it didn't take goes with the next call.
+        """
+        if self.failed is not None:
+            raise NetworkError(f"the publisher has ended: {self.failed}") from self.failed
+        with self._lock:
+            try:
+                self._tables.change(changes)
+            finally:
+                self._flush()
+
+    def _batch(self, table: str, rows: Rows) -> pa.RecordBatch:
+        declared = dict(self._catalog.declared)
+        if isinstance(rows, pa.RecordBatch) or table not in declared:
+            return rows
+        return batch_of(rows, declared[table].schema.to_arrow())
+
+    def _flush(self) -> None:
+        waiting = self._tables.outgoing
+        while waiting:
+            some = [waiting[n] for n in range(min(len(waiting), _AT_ONCE))]
+            self._client.publish(some)
+            for _ in some:
+                waiting.popleft()
+
+    def _serve(self) -> None:
+        try:
+            while not self._ending.is_set():
+                for mail in self._client.read(_LOOK):
+                    self._answer(mail)
+                    self._client.done(mail)
+                    if self._ending.is_set():
+                        break
+        except BaseException as error:  # noqa: BLE001  whatever it is, who publishes is told
+            if not self._ending.is_set():
+                _log.exception("the publisher of tables ends")
+                self.failed = error
+
+    def _answer(self, mail: ReceivedMail) -> None:
+        mine = np.unique(mail.rows[mail.subscriptions == self._number])
+        asks = mail.events.take(pa.array(mine)).to_pylist()
+        with self._lock:
+            self._tables.take(asks)
+            if self._client.dropped != self._dropped:
+                self._dropped = self._client.dropped
+                self._tables.start()  # who has asked isn't known: all ask again
+            self._flush()
