@@ -43,12 +43,20 @@ def content(world: World) -> list[ChangeBatch]:
 
 @dataclass
 class Client:
-    """A client of a broker: what it is sent, each event once, and whether it still listens."""
+    """A client of a broker: it is sent each event once, and reads mail when all that it asked for at first is granted."""
 
     broker: str
     take: Callable[[list[dict[str, Any]]], None]
     got: set[bytes] = field(default_factory=set)
     numbers: list[int] = field(default_factory=list)
+    reads: bool = False
+    mail: list[dict[str, Any]] = field(default_factory=list)
+
+    def bring(self, events: list[dict[str, Any]]) -> None:
+        self.mail += events
+        if self.reads:
+            mail, self.mail = self.mail, []
+            self.take(mail)
 
 
 class TablesNetwork(BadNetwork):
@@ -85,7 +93,6 @@ class TablesNetwork(BadNetwork):
         self._numbers = self._followers = self._mail = 0
         self.publisher: PublishedTables | None = None
         self.publisher_client = Client(rng.choice(self.names), self._take_asks)
-        self._asks: list[dict[str, Any]] = []
         self._at(rng.choice((0.0, 0.5, 3.0)), self._start_publisher)
         for _ in range(rng.choice((12, 20))):
             self._at(rng.uniform(0.0, drawn.end), rng.choice(self._deeds()))
@@ -99,30 +106,29 @@ class TablesNetwork(BadNetwork):
         made = change_batch(self.world, *changed(self.rng, self.world))
         if self.publisher is not None:
             self.publisher.change([made])
-            self._flush_publisher(self.publisher)
+            if self.publisher_client.reads:
+                self._flush_publisher(self.publisher)
 
     def _start_publisher(self) -> None:
         """For the first time, or after a kill: mail that wasn't done comes again, what wasn't handed on is lost."""
         publisher = PublishedTables(self.world.catalog, NAME, int(self.time * 1e9))
         publisher.fill(content(self.world))
-        self.publisher = publisher
-        self._take_asks([])
+        self.publisher, client = publisher, self.publisher_client
+        client.reads = False
 
         def start() -> None:
             if publisher is self.publisher:
                 publisher.start()
-                self._flush_publisher(publisher)
+                client.reads = True
+                client.bring([])
 
-        client = self.publisher_client
         announce = self._advertise(client, published_filter(NAME), start)
         self._subscribe(client, asks_filter(NAME), announce)()
 
-    def _take_asks(self, events: list[dict[str, Any]]) -> None:
-        self._asks += events
-        if self.publisher is not None:
-            self.publisher.take(self._asks)
-            self._asks = []
-            self._flush_publisher(self.publisher)
+    def _take_asks(self, asks: list[dict[str, Any]]) -> None:
+        assert self.publisher is not None
+        self.publisher.take(asks)
+        self._flush_publisher(self.publisher)
 
     def _flush_publisher(self, publisher: PublishedTables) -> None:
         def flush() -> None:
@@ -143,7 +149,8 @@ class TablesNetwork(BadNetwork):
         def ask() -> None:
             self._begun.add(number)
             followed.ask()
-            self._flush_follower(followed)
+            client.reads = True
+            client.bring([])
 
         to_all, to_this = followed.filters
         then = self._advertise(client, followed.advertisement, ask)
@@ -248,7 +255,7 @@ class TablesNetwork(BadNetwork):
             client = self.owners.get(number)
             if client is not None and delivery.id(row) not in client.got:
                 client.got.add(delivery.id(row))
-                self._soon(lambda client=client, row=row: client.take([events[row]]))  # type: ignore[misc]
+                self._soon(lambda client=client, row=row: client.bring([events[row]]))  # type: ignore[misc]
 
     def _soon(self, act: Callable[[], None]) -> None:
         """Whatever a client does, it does later, and some earlier than others."""
