@@ -10,6 +10,7 @@ from penstock.joins.catalog import Catalog
 from penstock.joins.changes import ChangeBatch
 from penstock.joins.decompose import Decomposition
 from penstock.joins.messages import Message, TupleAdded, TupleKey, TupleRemoved
+from penstock.joins.newcomers import table_contents
 from penstock.joins.notifications import Part
 from penstock.joins.subscription import JoinEdge, SelectJoin
 
@@ -70,7 +71,9 @@ class PlanningProcessor(SchemeProcessor):
             self.catalog, self._joins, decomposition=self.decomposition, choices=self.choices
         )
         found: dict[int, dict[tuple[str, TupleKey], Message]] = {sid: {} for sid in self._joins}
-        for sid, messages in sent_messages(fresh.process(table_contents(self.tables.values()))).items():
+        for sid, messages in sent_messages(
+            fresh.process(table_contents(self.tables.values()))
+        ).items():
             for message in messages:
                 assert isinstance(message, TupleAdded)
                 key = tuple(message.row[k] for k in self.catalog.tables[message.table].key)

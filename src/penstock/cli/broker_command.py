@@ -163,7 +163,8 @@ def follow(
     the same name goes on where it was.
 
     Of a SELECT over tables of the network, print the rows that come and go.
-    Each time, it begins with all rows that there are.
+    Each time, it begins with all rows that there are; if nobody publishes the
+    tables, it waits for somebody who does.
 
     Examples:
     penstock broker follow b1.yaml "price > 500"

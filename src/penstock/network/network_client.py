@@ -141,6 +141,10 @@ class NetworkClient:
         for asked in left:
             asked.answer.cancel()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._ending.is_set()
+
     # --- asking --------------------------------------------------------------------------------------
 
     def subscribe(self, subscription: int, text: str, timeout: float | None = None) -> None:

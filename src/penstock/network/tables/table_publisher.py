@@ -108,7 +108,7 @@ class TablePublisher:
         """Make changes, in order, and publish what follows from them.
 
         SchemaError: one can't be made; those before it were. NetworkError: the broker refuses, as when its outbox is
-        full; then what it didn't take goes with the next call.
+        full. Then the changes are made, and what the broker didn't take is offered again, soon.
         """
         if self.failed is not None:
             raise NetworkError(f"the publisher has ended: {self.failed}") from self.failed
@@ -134,7 +134,8 @@ class TablePublisher:
 
     def _serve(self) -> None:
         try:
-            while not self._ending.is_set():
+            while not (self._ending.is_set() or self._client.is_closed):
+                self._offer_again()
                 for mail in self._client.read(_LOOK):
                     self._answer(mail)
                     self._client.done(mail)
@@ -153,4 +154,12 @@ class TablePublisher:
             if self._client.dropped != self._dropped:
                 self._dropped = self._client.dropped
                 self._tables.start()  # who has asked isn't known: all ask again
-            self._flush()
+        self._offer_again()
+
+    def _offer_again(self) -> None:
+        """Publish what waits; if the broker still refuses, the next time."""
+        with self._lock:
+            try:
+                self._flush()
+            except NetworkError as error:
+                _log.warning("%d messages about tables wait: %s", len(self._tables.outgoing), error)
