@@ -100,9 +100,14 @@ class MailBatch(Struct, frozen=True, array_like=True):
 
 
 class MailFrame(Struct, frozen=True, tag="mail", forbid_unknown_fields=True):
-    """`dropped`: how many events were dropped, ever, since the client left too much lying."""
+    """All that there is after the mail with the number `after`, as far as it goes. What is missing in between is gone:
+    the client was done with it, or it was dropped.
+
+    `dropped`: how many events were dropped, ever, since the client left too much lying.
+    """
 
     batches: list[MailBatch]
+    after: int
     dropped: int = 0
 
 

@@ -6,6 +6,7 @@
     known_brokers    those that it owes them to
     mail             what its clients haven't taken yet, in the order in which they get it
     recent_mail      ids of what they were sent last, by which repeats are dropped
+    dropped_mail     how many events of each client were dropped, since it left too much lying
 
 One thread writes. `write` is a transaction: all of it is on disk when it returns, or none.
 """
@@ -42,7 +43,12 @@ CREATE TABLE IF NOT EXISTS mail (
 CREATE TABLE IF NOT EXISTS recent_mail (
     client TEXT NOT NULL, number INTEGER NOT NULL, ids BLOB NOT NULL, PRIMARY KEY (client, number)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS dropped_mail (client TEXT PRIMARY KEY, events INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 """
+_COUNT_DROPPED = (
+    "INSERT INTO dropped_mail VALUES (?, ?) "
+    "ON CONFLICT (client) DO UPDATE SET events = events + excluded.events"
+)
 
 
 class ClientText(NamedTuple):
@@ -72,11 +78,15 @@ class ForgetText:
 
 @dataclass(frozen=True, slots=True)
 class ForgetMail:
-    """A client is done with what it was sent, up to a number; or repeats that far back aren't looked for any longer."""
+    """A client is done with what it was sent, up to a number; or repeats that far back aren't looked for any longer.
+
+    `dropped`: so many events of it have never been taken.
+    """
 
     client: str
     up_to: int
     recent: bool = False
+    dropped: int = 0
 
 
 Change = KeepEvents | DropEvents | KeepKnown | ClientText | ForgetText | Mail | ForgetMail
@@ -144,6 +154,10 @@ class HostStore:
         )
         for client, number, ids, size in rows:
             yield client, number, ids // ID_BYTES, size
+
+    def dropped(self) -> list[tuple[str, int]]:
+        """How many events of each client were dropped."""
+        return self._db.execute("SELECT client, events FROM dropped_mail").fetchall()
 
     # --- while it runs ---------------------------------------------------------------------------
 
@@ -227,6 +241,7 @@ def _statements(change: Change) -> list[tuple[str, tuple[object, ...]]]:
                 ("INSERT INTO mail VALUES (?, ?, ?, ?, ?, ?)", kept),
                 ("INSERT INTO recent_mail VALUES (?, ?, ?)", (client, b.number, b.ids)),
             ]
-        case ForgetMail(client, up_to, recent):
+        case ForgetMail(client, up_to, recent, dropped):
             table = "recent_mail" if recent else "mail"
-            return [(f"DELETE FROM {table} WHERE client = ? AND number <= ?", (client, up_to))]
+            gone = (f"DELETE FROM {table} WHERE client = ? AND number <= ?", (client, up_to))
+            return [gone, (_COUNT_DROPPED, (client, dropped))] if dropped else [gone]

@@ -60,6 +60,8 @@ class MailDelivery:
         self._boxes: dict[str, _Box] = {}
         for client, number, events, size in store.waiting():
             self._box(client).add(_Waiting(number, events, size))
+        for client, dropped in store.dropped():
+            self._box(client).dropped = dropped
 
     def figures(self) -> dict[str, dict[str, int | bool]]:
         """How the mail of each client stands. From any thread."""
@@ -80,18 +82,20 @@ class MailDelivery:
         self._box(mail.client).add(waiting)
 
     def over_the_bound(self) -> list[ForgetMail]:
-        """What has to go, since clients have left too much lying."""
+        """What has to go, since clients have left too much lying. The last batch stays: with it they are told."""
         found = []
         for client, box in self._boxes.items():
             if box.size <= self._most:
                 continue
             before = box.dropped
-            while box.waiting and 2 * box.size > self._most:
+            while len(box.waiting) > 1 and 2 * box.size > self._most:
                 last = box.remove_first()
                 box.dropped += last.events
-            found.append(ForgetMail(client, last.number))
-            dropped = f"{box.dropped - before:,}"
-            _log.warning("%s doesn't take its mail: %s events are dropped", client, dropped)
+            if dropped := box.dropped - before:
+                found.append(ForgetMail(client, last.number, dropped=dropped))
+                _log.warning(
+                    "%s doesn't take its mail: %s events are dropped", client, f"{dropped:,}"
+                )
         return found
 
     def take(self, client: str, take: Take) -> ForgetMail | None:
@@ -118,8 +122,9 @@ class MailDelivery:
                 batches = self._store.mail_after(client, box.sent, room, _FRAME) if room > 0 else []
                 if not batches:
                     break
+                frame = MailFrame(batches, box.sent, box.dropped)
                 box.sent = batches[-1].number
-                self._send(client, encode_frame(MailFrame(batches, box.dropped)))
+                self._send(client, encode_frame(frame))
 
     def _box(self, client: str) -> _Box:
         return self._boxes.setdefault(client, _Box())

@@ -318,8 +318,9 @@ class NetworkClient:
         if self._arrived < 0:
             return
         new = [batch for batch in frame.batches if batch.number > self._arrived]
-        # A gap that isn't one of dropped mail: the frame before is late, or lost, and will be sent again.
-        if not new or (new[0].number != self._arrived + 1 and not frame.dropped):
+        if (
+            not new or frame.after > self._arrived
+        ):  # the frame before is late, or lost: it will be sent again
             return
         self._arrived = new[-1].number
         self._heard = time.monotonic()

@@ -160,3 +160,23 @@ def test_mail_that_nobody_takes_is_bounded(tmp_path: Path):
     assert frame.dropped == frame.batches[0].number - 1 > 0
     assert frame.batches[-1].number == 11
     store.close()
+
+
+def test_whoever_misses_mail_is_told(tmp_path: Path):
+    """The newest stays, however large, since it says how many events are gone; a broker that starts again knows it."""
+    store = HostStore(tmp_path)
+    sent = Sent(store, most=100)
+    store_mail(store, sent, 1, size=500)
+    assert sent.delivery.over_the_bound() == []
+    store_mail(store, sent, 2, 3, size=500)
+    store.write(sent.delivery.over_the_bound())
+    store_mail(store, sent, 4, size=500)
+    store.write(sent.delivery.over_the_bound())
+    store.close()
+    store = HostStore(tmp_path)
+    sent = Sent(store, most=100)
+    sent.delivery.take("~a", Take(b"life", 0, 0))
+    sent.delivery.push()
+    (frame,) = sent.frames
+    assert ([one.number for one in frame.batches], frame.after, frame.dropped) == ([4], 0, 3)
+    store.close()

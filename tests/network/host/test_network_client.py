@@ -1,0 +1,72 @@
+"""A client of a broker, in the broker's own process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.server.running import until
+
+from penstock.language import Schema
+from penstock.network.broker_settings import BrokerSettings, Place
+from penstock.network.host import BrokerHost, HostLimits
+from penstock.network.links.in_process_link import Switchboard
+from penstock.network.network_client import NetworkClient
+
+SCHEMA = Schema.of({"n": "bigint"})
+SETTINGS = BrokerSettings(Place(0, "b1"), SCHEMA)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[BrokerHost]:
+    outside = Switchboard()
+    found = BrokerHost(
+        SETTINGS, tmp_path, lambda receiver: outside.join("b1", receiver), HostLimits(4_000)
+    )
+    yield found
+    found.close()
+
+
+def joined(host: BrokerHost, name: str) -> NetworkClient:
+    return NetworkClient(host.join_here, "b1", name)
+
+
+def numbers(client: NetworkClient, count: int) -> list[int]:
+    """Read some events, and be done with them."""
+    found: list[int] = []
+    for mail in client.read():
+        found += mail.events.column(0).to_pylist()
+        client.done(mail)
+        if len(found) >= count:
+            break
+    return found
+
+
+def test_a_client_that_comes_back_goes_on_where_it_was(host: BrokerHost):
+    """It isn't sent again what it was done with, and misses nothing that has come since."""
+    with joined(host, "publisher") as publisher:
+        publisher.advertise(1, "TRUE")
+        with joined(host, "reader") as reader:
+            reader.subscribe(1, "n >= 0")
+            for n in range(3):
+                publisher.publish([{"n": n}])
+            assert numbers(reader, 3) == [0, 1, 2]
+            until(
+                lambda: not reader.status()["clients"]["mail"]["~reader"]["batches"], "it is done"
+            )
+        publisher.publish([{"n": 3}])
+        with joined(host, "reader") as reader:
+            assert numbers(reader, 1) == [3]
+
+
+def test_a_client_that_left_too_much_lying_is_told(host: BrokerHost):
+    """It gets the newest, and how many events were dropped."""
+    with joined(host, "publisher") as publisher, joined(host, "reader") as reader:
+        publisher.advertise(1, "TRUE")
+        reader.subscribe(1, "n >= 0")
+        for n in range(60):
+            publisher.publish([{"n": n}])
+        found = numbers(reader, 1)
+        while found[-1] < 59:
+            found += numbers(reader, 1)
+        assert found == list(range(reader.dropped, 60))
+        assert reader.dropped > 0
