@@ -277,6 +277,11 @@ class NetworkClient:
                     self._send_take()
                 yield self._received_mail(batch)
 
+    @property
+    def has_mail(self) -> bool:
+        """Whether mail has come that wasn't read."""
+        return not self._mail.empty()
+
     def done(self, mail: ReceivedMail | int) -> None:
         """What was read up to this mail may go: it won't be sent again."""
         number = mail if isinstance(mail, int) else mail.number

@@ -61,7 +61,7 @@ class SelectFollower:
     @property
     def is_complete(self) -> bool:
         """Whether the view has all that the publisher had when it was asked last; not if there is none."""
-        return self._followed.is_complete
+        return self._followed.is_complete and self._client.dropped == self._dropped
 
     def read(self, timeout: float | None = None) -> Iterator[RowChanges]:
         """What each mail changes, perhaps nothing; the end if none comes for so many seconds.
@@ -77,7 +77,8 @@ class SelectFollower:
         """What some mail changes. What isn't for this follower is left out."""
         mine = np.unique(mail.rows[np.abs(mail.subscriptions) == self._number])
         changes = self._followed.take(mail.events.take(pa.array(mine)).to_pylist())
-        if self._client.dropped != self._dropped:
+        if self._client.dropped != self._dropped and not self._client.has_mail:
+            # Not before all is read: the answer would find as little room as what was dropped.
             self._dropped = self._client.dropped
             self._followed.ask()
         self._flush()

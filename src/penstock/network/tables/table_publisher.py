@@ -151,7 +151,7 @@ class TablePublisher:
         asks = mail.events.take(pa.array(mine)).to_pylist()
         with self._lock:
             self._tables.take(asks)
-            if self._client.dropped != self._dropped:
+            if self._client.dropped != self._dropped and not self._client.has_mail:
                 self._dropped = self._client.dropped
                 self._tables.start()  # who has asked isn't known: all ask again
         self._offer_again()
