@@ -53,7 +53,11 @@ class Running:
         self._log = folder / f"{'-'.join(words[:3]).replace('/', '_')}.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "penstock", *words], stdout=log, stderr=log, cwd=folder
+                [sys.executable, "-m", "penstock", *words],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.PIPE,
+                cwd=folder,
             )
 
     def said(self) -> str:
@@ -130,6 +134,65 @@ def test_nobody_answers(folder: Path):
     done = penstock("broker", "status", "north.yaml")
     assert done.exit_code == 1
     assert "no broker answers at tcp/127.0.0.1:" in done.stderr
+
+
+TABLES = """
+catalog:
+  tables:
+    Stocks: {schema: {Symbol: string, PER: double}, key: Symbol}
+    Reviews: {schema: {Id: bigint, Symbol: string, Rating: bigint}, key: Id}
+  edges: [[Stocks, Reviews, Symbol]]
+"""
+SELECT = "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER > 45 AND Rating >= 6"
+
+
+def test_tables_from_the_shell(folder: Path):
+    """Published at one broker, with a SELECT over them followed at the other; lines that are wrong are said, and left
+    out; a publisher that starts again has other tables, and those who follow get what has changed."""
+    for name in ("north", "south"):
+        file = folder / f"{name}.yaml"
+        file.write_text(file.read_text() + TABLES)
+    (folder / "stocks.jsonl").write_text(
+        '{"table": "Stocks", "tuple": {"Symbol": "GOOG", "PER": 51.7}}\n'
+    )
+    review = '{"table": "Reviews", "tuple": {"Id": 1, "Symbol": "GOOG", "Rating": 7}}\n'
+    (folder / "reviews.jsonl").write_text(review)
+    row = '"row":{"Symbol":"GOOG","PER":51.7,"Id":1,"Rating":7}}'
+    with (
+        running(folder, "broker", "north.yaml") as north,
+        running(folder, "broker", "south.yaml") as south,
+        running(folder, "broker", "follow", "south.yaml", SELECT, "--name", "alice") as alice,
+    ):
+        north.wait_for("Ctrl-C stops it.")
+        south.wait_for("Ctrl-C stops it.")
+        alice.wait_for("alice follows at south")
+        with running(folder, "broker", "tables", "north.yaml", "stocks.jsonl", "-") as tables:
+            tables.wait_for("tables publishes tables at north")
+            assert tables.process.stdin is not None
+            tables.process.stdin.write(b'{"table": "Nowhere", "tuple": {}}\n' + review.encode())
+            tables.process.stdin.flush()
+            alice.wait_for('{"change":"added",' + row)
+            assert "standard input, line 1: " in tables.said()
+            assert tables.interrupt() == 130
+        (folder / "reviews.jsonl").write_text(review.replace("7", "9"))
+        with running(folder, "broker", "tables", "north.yaml", "stocks.jsonl", "reviews.jsonl"):
+            alice.wait_for('{"change":"removed",' + row)
+            done = penstock("broker", "follow", "south.yaml", SELECT, "--name", "bob", "--once")
+            assert json.loads(done.stdout)["row"]["Rating"] == 9
+        assert alice.interrupt() == 130
+        assert "Traceback" not in north.said() + south.said() + alice.said() + tables.said()
+
+
+def test_a_broker_without_tables_says_so(folder: Path):
+    """As a wrong command line; what is wrong with a file of changes names the line."""
+    assert penstock("broker", "follow", "north.yaml", SELECT).exit_code == 2
+    assert penstock("broker", "tables", "north.yaml", "-").exit_code == 2
+    file = folder / "north.yaml"
+    file.write_text(file.read_text() + TABLES)
+    (folder / "changes.jsonl").write_text('{"table": "Stocks", "tuple": {"PRE": 1}}\n')
+    done = penstock("broker", "tables", "north.yaml", "changes.jsonl")
+    assert done.exit_code == 1
+    assert "line 1: Stocks has no column 'PRE'" in done.stderr
 
 
 @pytest.mark.nats
