@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.arrays import Int64s
+from penstock.network.batch_bytes import write_batch
 from penstock.network.broker_steps import (
     Advertise,
     Answer,
@@ -36,7 +37,6 @@ from penstock.network.client_frames import (
     UnsubscribeFrom,
     WithdrawThat,
     read_events,
-    write_events,
 )
 from penstock.network.host_store import (
     ADVERTISEMENT,
@@ -256,7 +256,7 @@ class ClientDesk:
             batch = MailBatch(
                 client.mail,
                 b"".join(ids),
-                write_events(deliver.events.take(pa.array(kept))),
+                write_batch(deliver.events.take(pa.array(kept))),
                 np.searchsorted(kept, rows[there]).astype(np.int64).tobytes(),
                 self._own_of[subscriptions[there]].tobytes(),
             )

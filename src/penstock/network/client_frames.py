@@ -17,6 +17,7 @@ from typing import TypeVar
 import pyarrow as pa
 from msgspec import DecodeError, Struct, ValidationError, msgpack
 
+from penstock.network.batch_bytes import read_batch
 from penstock.network.broker_steps import ID_BYTES
 from penstock.network.links.link import NetworkError
 
@@ -136,16 +137,10 @@ def _read(decoder: "msgpack.Decoder[_Read]", frame: bytes) -> _Read:
         raise NetworkError(f"a frame that can't be read: {error}") from None
 
 
-def write_events(batch: pa.RecordBatch) -> bytes:
-    """A batch without its schema."""
-    return batch.serialize().to_pybytes()  # type: ignore[no-any-return]
-
-
 def read_events(events: bytes, ids: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """A batch that somebody else has written; a NetworkError if it isn't one of this schema, with ids for its rows."""
     try:
-        batch = pa.ipc.read_record_batch(pa.py_buffer(events), schema)
-        batch.validate(full=True)
+        batch = read_batch(events, schema)
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         raise NetworkError(f"events that can't be read: {str(error).splitlines()[0]}") from None
     if len(ids) != ID_BYTES * batch.num_rows:

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.arrays import Int64s
+from penstock.network.batch_bytes import read_batch, write_batch
 from penstock.network.broker_settings import BrokerSettings
 from penstock.network.broker_steps import (
     ID_BYTES,
@@ -120,7 +121,7 @@ class EventPassing:
 
     def publish(self, ids: bytes, events: pa.RecordBatch, held: frozenset[int] | None) -> None:
         """Keep events and send them, or hold them until some advertisements are settled."""
-        body = _body(events)
+        body = write_batch(events)
         number = self._next
         self._next += 1
         self._put(KeepEvents(number, ids, body))
@@ -246,11 +247,11 @@ class EventPassing:
                 continue
             places = distinct_rows(rows, len(events))
             if len(places) == len(events):
-                body = _body(events) if body is None else body
+                body = write_batch(events) if body is None else body
                 self._send_to(link, flight, ids, events, only, body)
             else:
                 some = events.take(pa.array(places))
-                self._send_to(link, flight, ids_at(ids, places), some, only, _body(some))
+                self._send_to(link, flight, ids_at(ids, places), some, only, write_batch(some))
         self.answered(flight)
 
     def destinations(
@@ -299,7 +300,7 @@ class EventPassing:
                 (events.slice(0, half), ids[: half * ID_BYTES]),
                 (events.slice(half), ids[half * ID_BYTES :]),
             ):
-                self._send_to(link, flight, mine, part, only, _body(part))
+                self._send_to(link, flight, mine, part, only, write_batch(part))
             return
         number = link.send(Events(ids, tuple(sorted(only)), body))
         link.events_out += len(events)
@@ -376,8 +377,7 @@ class EventPassing:
     def read(self, body: bytes, ids: bytes) -> pa.RecordBatch:
         """WireError if the bytes are no events of the network's schema."""
         try:
-            events = pa.ipc.read_record_batch(pa.py_buffer(body), self._schema)
-            events.validate(full=True)
+            events = read_batch(body, self._schema)
         except (pa.ArrowException, OSError, EOFError, ValueError, KeyError) as error:
             raise WireError(f"no events: {error}") from None
         if len(ids) != ID_BYTES * len(events):
@@ -392,7 +392,3 @@ def distinct_rows(rows: Int64s, count: int) -> Int64s:
     [1, 3]
     """
     return np.flatnonzero(np.bincount(rows, minlength=count))
-
-
-def _body(events: pa.RecordBatch) -> bytes:
-    return bytes(events.serialize())

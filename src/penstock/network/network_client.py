@@ -31,6 +31,7 @@ import pyarrow as pa
 from penstock.base.arrays import Int64s
 from penstock.language.schema import Schema
 from penstock.network.arrow_events import batch_of
+from penstock.network.batch_bytes import write_batch
 from penstock.network.broker_steps import ID_BYTES
 from penstock.network.client_frames import (
     LIFE_BYTES,
@@ -50,7 +51,6 @@ from penstock.network.client_frames import (
     encode_frame,
     read_events,
     read_told,
-    write_events,
 )
 from penstock.network.links.link import CLIENT_MARK, NETWORK, Link, NetworkError, Receiver
 from penstock.network.links.zenoh_link import ZenohLink, ZenohPlace
@@ -187,7 +187,7 @@ class NetworkClient:
             self.ask(
                 PublishEvents(
                     b"".join(given[start : start + _ROWS]),
-                    write_events(batch.slice(start, _ROWS)),
+                    write_batch(batch.slice(start, _ROWS)),
                 )
             )
             for start in range(0, batch.num_rows, _ROWS)

@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.arrays import Int64s
+from penstock.network.batch_bytes import write_batch
 from penstock.network.broker_settings import BrokerSettings
 from penstock.network.broker_steps import Deliver, Output
 from penstock.network.open_link import Flight, OpenLink
@@ -278,7 +279,7 @@ class PayloadPassing:
     def _forward(self, waiting: _ToLink, event: CarriedEvent) -> None:
         link, batch, flight = waiting.link, waiting.batch, waiting.flight
         del self._to_link[link.name][waiting]
-        body = bytes(batch.events.serialize())
+        body = write_batch(batch.events)
         if event.headers:
             message = PayloadEvents(
                 batch.ids, body, event.headers, batch.rows, dict(event.contents)

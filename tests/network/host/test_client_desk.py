@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.network import client_desk
+from penstock.network.batch_bytes import write_batch
 from penstock.network.broker_steps import (
     Advertise,
     Answer,
@@ -23,7 +24,6 @@ from penstock.network.client_frames import (
     UnsubscribeFrom,
     Wish,
     read_events,
-    write_events,
 )
 from penstock.network.host_store import (
     SUBSCRIPTION,
@@ -132,7 +132,7 @@ def test_publications_that_come_together_go_together():
     """The broker gets one batch; each client gets its answer."""
     one = desk()
     for client, n in (("~a", 1), ("~b", 2)):
-        wish = PublishEvents(identity(n), write_events(events(n)))
+        wish = PublishEvents(identity(n), write_batch(events(n)))
         assert ask(one, 1, wish, client) == []
     ((_, request),) = one.publish()
     assert isinstance(request, Publish)
@@ -146,7 +146,7 @@ def test_publications_that_are_refused_together_are_tried_alone():
     """One that isn't advertised doesn't take the others with it."""
     one = desk()
     for client, n in (("~a", 1), ("~b", 2)):
-        ask(one, 1, PublishEvents(identity(n), write_events(events(n))), client)
+        ask(one, 1, PublishEvents(identity(n), write_batch(events(n))), client)
     ((_, request),) = one.publish()
     alone = one.answer(Answer(request.request, "not advertised"))
     assert [turn.ids for _, turn in alone] == [identity(1), identity(2)]
@@ -160,8 +160,8 @@ def test_publications_that_are_refused_together_are_tried_alone():
     [
         (identity(1), b"nonsense"),
         (identity(1), b""),
-        (identity(1, 2), write_events(events(1))),
-        (identity(1), write_events(events(1))[:-9]),
+        (identity(1, 2), write_batch(events(1))),
+        (identity(1), write_batch(events(1))[:-9]),
     ],
 )
 def test_events_that_cannot_be_read_are_refused(ids: bytes, batch: bytes):

@@ -9,6 +9,7 @@ from tests.sizes import LONG, SEED
 
 from penstock.language import Schema
 from penstock.network.arrow_events import batch_of
+from penstock.network.batch_bytes import write_batch
 from penstock.network.broker_settings import BrokerSettings, Place
 from penstock.network.client_frames import (
     MOST_BYTES,
@@ -19,7 +20,6 @@ from penstock.network.client_frames import (
     Take,
     encode_frame,
     read_asked,
-    write_events,
 )
 from penstock.network.host import BrokerHost
 from penstock.network.links.in_process_link import Switchboard
@@ -39,7 +39,7 @@ def test_frames_of_chance_stop_nobody(tmp_path: Path):
     outside = Switchboard()
     events = batch_of([{"n": 1, "text": "x"}], SCHEMA.to_arrow())
     whole = [
-        encode_frame(Ask(b"12345678", 1, PublishEvents(b"i" * 16, write_events(events)))),
+        encode_frame(Ask(b"12345678", 1, PublishEvents(b"i" * 16, write_batch(events)))),
         encode_frame(Ask(b"12345678", 2, SubscribeTo(1, "n > 5"))),
         encode_frame(Ask(b"12345678", 3, Describe())),
         encode_frame(Take(b"12345678", 5, 5, True)),
