@@ -1,7 +1,9 @@
 """Kernels compiled without what they don't need give what the same Python gives, and hold no array for too long."""
 
+import ast
 import gc
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from numba.core import event
 from numba.core.caching import NullCache
 from numba.core.runtime import _nrt_python, rtsys
 
+import penstock
 from penstock.base.jit import kernel
 
 
@@ -40,6 +43,15 @@ def _sum_of_parts(table, at):
     row = table[at]
     other = table[at, 1:]
     return _total(row) + 10 * _total(other) + 100 * _total(table[:, at])
+
+
+@kernel
+def _copy(into, values):
+    """Makes no array, but assigns arrays and a tuple to parts of one."""
+    into[: len(values)] = values
+    into[1:3] = values[:2]
+    into[2:4] = (values[0], 7)
+    return into[0]
 
 
 @kernel
@@ -100,6 +112,7 @@ TABLE = np.arange(16).reshape(4, 4)
     ("function", "arguments"),
     [
         (_sum_of_parts, (TABLE, 2)),
+        (_copy, (np.zeros(4, np.int64), np.arange(4))),
         (_part, (TABLE, 2)),
         (_chosen, (np.arange(5), np.array([1, 4]))),
         (_chosen_rows, (TABLE, np.array([0, 3]))),
@@ -164,3 +177,34 @@ def test_the_garbage_collector_is_as_before():
         gc.enable()
     double(1.0)
     assert gc.isenabled()
+
+
+_NOT_IN_KERNELS = (
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.DictComp,
+    ast.FunctionDef,
+    ast.GeneratorExp,
+    ast.JoinedStr,
+    ast.Lambda,
+    ast.ListComp,
+    ast.SetComp,
+    ast.Try,
+    ast.With,
+)
+
+
+def test_no_kernel_has_what_is_not_compiled():
+    """Kernels are compiled when they are first called, so that one that can't be is found here and not by a user."""
+    root = Path(penstock.__file__).parent
+    found = {
+        f"{path.relative_to(root)}:{part.lineno}"
+        for path in root.rglob("*.py")
+        for one in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(one, ast.FunctionDef)
+        and any(isinstance(d, ast.Name) and d.id == "kernel" for d in one.decorator_list)
+        for statement in one.body
+        for part in ast.walk(statement)
+        if isinstance(part, _NOT_IN_KERNELS)
+    }
+    assert not found

@@ -180,7 +180,11 @@ def _allocation(code: Any, value: Any) -> Any:
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _CountOwnArrays(FunctionPass):  # type: ignore[misc]
-    """A kernel that makes no array and returns none doesn't count who holds those that it is given."""
+    """A kernel that makes no array and returns none doesn't count who holds those that it is given.
+
+    To assign an array or a tuple to a part of an array takes functions of Numba's that count: a kernel that does so
+    counts, too.
+    """
 
     _name = "penstock_count_own_arrays"
 
@@ -188,16 +192,33 @@ class _CountOwnArrays(FunctionPass):  # type: ignore[misc]
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
-        counted = state.targetctx.data_model_manager
-        if counted[state.return_type].contains_nrt_meminfo():
+        if _has_arrays(state.return_type, state):
             return False
         for block in state.func_ir.blocks.values():
-            for one in block.find_insts(ir.Assign):
-                kind = state.typemap[one.target.name]
-                if not _is_given(one.value, state) and counted[kind].contains_nrt_meminfo():
-                    return False
+            if any(_makes_array(one, state) for one in block.find_insts(ir.Assign)):
+                return False
+            if any(_copies_values(one, state) for one in block.find_insts(_ASSIGNED_ITEMS)):
+                return False
         state.targetctx = state.targetctx.subtarget(enable_nrt=False)
         return True
+
+
+_ASSIGNED_ITEMS = (ir.SetItem, ir.StaticSetItem)
+
+
+def _makes_array(one: Any, state: Any) -> bool:
+    kind = state.typemap[one.target.name]
+    return not _is_given(one.value, state) and _has_arrays(kind, state)
+
+
+def _copies_values(one: Any, state: Any) -> bool:
+    kind = state.typemap[one.value.name]
+    return isinstance(kind, BaseTuple) or _has_arrays(kind, state)
+
+
+def _has_arrays(kind: Any, state: Any) -> bool:
+    """Whether values of a type are arrays or have some."""
+    return state.targetctx.data_model_manager[kind].contains_nrt_meminfo()  # type: ignore[no-any-return]
 
 
 _GIVEN = {"build_tuple", "cast", "exhaust_iter", "getattr", "null", "phi", "static_getitem"}

@@ -255,10 +255,8 @@ def _intersect(
         begin = ends[lists]
         first, past = start[found[n]], start[found[n] + 1]
         size = past - first
-        out_low[begin : begin + size], out_high[begin : begin + size] = (
-            low[first:past],
-            high[first:past],
-        )
+        copy_values(out_low, begin, low, first, size)
+        copy_values(out_high, begin, high, first, size)
         for t in range(run_start[n] + 1, run_start[n + 1]):
             first, past = start[ranges[t]], start[ranges[t] + 1]
             # Lists of m and n ranges have at most m + n - 1 in common: there is room.

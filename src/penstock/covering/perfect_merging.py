@@ -143,7 +143,8 @@ def _add_ranges(pool: MergePool, t: int, room: _Room, size: int) -> int:
     together = unite(pool, t, room.making, size, room.union)
     if is_too_long(together, size, past - first):
         return 0
-    low[:together], high[:together] = room.union.low[:together], room.union.high[:together]
+    copy_values(low, 0, room.union.low, 0, together)
+    copy_values(high, 0, room.union.high, 0, together)
     return together
 
 

@@ -257,7 +257,9 @@ def merge(groups: Groups, chances: PlaceChances, most: int) -> Int64s:
     """Merge the two that add least, until there are at most so many and none merges perfectly; which are left."""
     total = len(groups.low)
     live = np.ones(total, np.bool_)
-    sizes = np.array([_size(groups, chances, g) for g in range(total)])
+    sizes = np.empty(total)
+    for g in range(total):
+        sizes[g] = _size(groups, chances, g)
     partner, cost = np.full(total, -1, np.int64), np.full(total, np.inf)
     for g in range(total):
         for other in range(g):
