@@ -44,7 +44,7 @@ from penstock.pipeline.metrics import (
     Reports,
 )
 from penstock.pipeline.outlets import Outlet
-from penstock.pipeline.progress import Listener
+from penstock.pipeline.query_progress import Listener
 from penstock.pipeline.session import is_connect, local_session
 from penstock.pipeline.streaming_queries import RunningQuery
 from penstock.registry import Subscriptions

@@ -24,7 +24,7 @@ from penstock.pipeline.metrics import IN_PROGRESS, Report, Reports, refusals
 from penstock.pipeline.micro_batches import UNOBSERVED_AFTER, read_observation
 from penstock.pipeline.outlets import Outlet
 from penstock.pipeline.pins import query_id
-from penstock.pipeline.progress import is_registry
+from penstock.pipeline.query_progress import is_registry
 from penstock.pipeline.task_files import folders_of, forget
 from penstock.registry.kinds import SELECT_JOIN
 
