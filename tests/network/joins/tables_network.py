@@ -306,4 +306,16 @@ class TablesNetwork(BadNetwork):
                 found.append(f"{text}: not complete")
             elif view != expected:
                 found.append(f"{text}: {view} instead of {expected}")
+            found += [f"{text}: holds {row}" for row in self._stale(followed)]
+        return found
+
+    def _stale(self, followed: FollowedSelect) -> list[Any]:
+        """What a view holds and no table has, at rest: it would be in the result as soon as something joins it."""
+        found = []
+        for held in followed.view._held.values():
+            rows = map(held.read, self.world.rows[held.name.removesuffix(PAYLOAD)])
+            there = {held.key(row): bag([row.values()]) for row in rows}
+            found += [
+                row for key, row in held.tuples.items() if there.get(key) != bag([row.values()])
+            ]
         return found

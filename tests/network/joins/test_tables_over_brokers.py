@@ -10,7 +10,7 @@ from penstock.network.tables import followed_select
 from penstock.network.tables.published_tables import PublishedTables
 
 _PARTS = 4
-_FOR_MUTANTS = 10
+_FOR_MUTANTS = 60  # seeds; each mistake is noticed by about one in ten
 
 
 def judge(seed: int) -> list[str]:
@@ -97,20 +97,18 @@ def nobody_is_forgotten(patch):
     patch.setattr(PublishedTables, "_enter", wrong)
 
 
-MUTANTS = {
-    order_of_arrival: 0,
-    drops_not_remembered: 2,
-    everything_outlives_a_reset: 30,
-    nobody_asks_again: 0,
-    answers_without_versions_of_their_own: 10,
-    nobody_is_forgotten: 0,
-}
-"""With the seed from which on they are looked for."""
+MUTANTS = (
+    order_of_arrival,
+    drops_not_remembered,
+    everything_outlives_a_reset,
+    nobody_asks_again,
+    answers_without_versions_of_their_own,
+    nobody_is_forgotten,
+)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_mistake_is_noticed(mutant, monkeypatch):
     """Each of these mistakes makes one of some seeds fail, for all of which the views are right."""
     mutant(monkeypatch)
-    seeds = range(MUTANTS[mutant], MUTANTS[mutant] + _FOR_MUTANTS)
-    assert any(judge(seed) for seed in seeds), f"noticed by none of {seeds}"
+    assert any(judge(seed) for seed in range(_FOR_MUTANTS)), "noticed by none"
