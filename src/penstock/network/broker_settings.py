@@ -37,7 +37,7 @@ class Times:
     longest_retry: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """What a broker holds at most, and what happens then.
 

@@ -108,7 +108,13 @@ class BoundsPart(Part):
     """for one client that doesn't take it; of more, the oldest goes"""
 
     def make(self) -> Bounds:
-        return Bounds(self.outbox, self.under_way, self.frame, self.window)
+        return Bounds(
+            outbox_bytes=self.outbox,
+            events_under_way=self.under_way,
+            message_bytes=self.frame,
+            frame_bytes=self.frame,
+            window=self.window,
+        )
 
 
 class PayloadPart(Part):

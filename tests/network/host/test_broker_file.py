@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.network.broker_settings import Place
+from penstock.network.broker_settings import Bounds, Place, Times
+from penstock.network.host import HostLimits
+from penstock.network.payload.node import PayloadLimits
 from penstock.server.broker_file import (
     BrokerFileError,
     broker_schema,
@@ -22,6 +24,8 @@ def test_a_small_file_is_enough():
     settings = found.settings()
     assert settings.place == Place(0, "b2")
     assert settings.parents == ()
+    assert (settings.times, settings.bounds) == (Times(), Bounds())
+    assert (settings.payload_limits, found.host_limits()) == (PayloadLimits(), HostLimits())
     assert found.listen == ["tcp/127.0.0.1:7447"]
     assert found.folder.name == "broker-b2"
 
@@ -37,7 +41,13 @@ def test_everything_that_a_file_says_arrives():
                 {"name": "a", "rank": 1, "at": "tcp/h:2"},
             ],
             "times": {"repeat": "250 ms", "silence": "5 seconds"},
-            "limits": {"outbox": "64 MB", "mail": "1 MB"},
+            "limits": {
+                "outbox": "64 MB",
+                "under_way": 7,
+                "frame": "2 MB",
+                "window": 9,
+                "mail": "1 MB",
+            },
             "routing": "covering",
             "threshold": 0.1,
             "advertisements": False,
@@ -49,7 +59,13 @@ def test_everything_that_a_file_says_arrives():
     settings = found.settings()
     assert settings.parents == (Place(0, "b1"), Place(1, "a"))
     assert (settings.times.repeat, settings.times.silence) == (0.25, 5.0)
-    assert settings.bounds.outbox_bytes == 64_000_000
+    assert settings.bounds == Bounds(
+        outbox_bytes=64_000_000,
+        events_under_way=7,
+        message_bytes=2_000_000,
+        frame_bytes=2_000_000,
+        window=9,
+    )
     assert found.host_limits().mail_bytes == 1_000_000
     assert settings.payloads == (("price",), ("a", "b"))
     assert settings.payload_limits.repository_bytes == 1_000_000
