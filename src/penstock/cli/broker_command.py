@@ -261,6 +261,26 @@ def tables(
         publisher.wait()
 
 
+@report_errors()
+def forget(
+    file: DescribedBroker,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Under which the broker knows the client.")
+    ],
+) -> None:
+    """Forget a client that won't come back: its subscriptions, its advertisements and its mail.
+
+    Until then the broker keeps them for it, however long it is away; `status`
+    says who is away, and what waits.
+
+    Examples:
+    penstock broker forget b1.yaml follower
+    """
+    with _read(file).open_client(name) as client:
+        client.leave()
+    say(f"{name} is forgotten")
+
+
 def _catalog(found: "BrokerFile") -> "Catalog":
     if found.catalog is None:
         raise typer.BadParameter("it has no catalog of tables", param_hint="BROKER.yaml")
@@ -280,3 +300,4 @@ app.command(cls=PlainCommand)(status)
 app.command(cls=PlainCommand)(publish)
 app.command(cls=PlainCommand)(follow)
 app.command(cls=PlainCommand)(tables)
+app.command(cls=PlainCommand)(forget)

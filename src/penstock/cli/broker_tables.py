@@ -9,6 +9,7 @@ _HEAD = (
     *("neighbour", "state", "behind it", "subs in", "subs told", "covered", "mergers"),
     *("adverts in", "adverts told", "events in", "events out", "in vain", "payload hits"),
 )
+_SEVERAL = "subscriptions and advertisements"
 
 
 def status_lines(status: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
@@ -37,10 +38,11 @@ def status_lines(status: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
             *(one["advertisements_in"], one["advertisements_out"]),
             *(one["events_in"], one["events_out"], one["in_vain"], one["payload_hits"]),
         )
-    for name, mail in clients["mail"].items():
+    for name in dict.fromkeys((*clients["texts"], *clients["mail"])):
+        mail = clients["mail"].get(name, {"present": False, "bytes": 0})
         presence = "here" if mail["present"] else "away"
-        yield (
-            f"client {name.lstrip('~')}, {presence}: {count(mail['bytes'], 'byte')} of mail wait",
-        )
+        asked = count(clients["texts"].get(name, 0), "subscription or advertisement", _SEVERAL)
+        waits = f"{count(mail['bytes'], 'byte')} of mail wait"
+        yield (f"client {name.lstrip('~')}, {presence}: {asked}, {waits}",)
     for notice in status["notices"][-5:]:
         yield (notice["text"],)

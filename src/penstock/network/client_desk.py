@@ -2,7 +2,7 @@
 
 Clients have numbers of their own for what they subscribe and advertise; at the broker each has one that is never used
 twice. A text that replaces another is subscribed first, and the other taken back when that is answered: nothing is
-missed in between.
+missed in between. A client that leaves for good is answered when all that it had is taken back.
 
 Publications that come together go into the broker as one, so that it matches them as one batch. If that is refused,
 each is tried alone.
@@ -30,6 +30,7 @@ from penstock.network.broker_steps import (
 from penstock.network.client_frames import (
     AdvertiseThat,
     Ask,
+    LeaveForGood,
     MailBatch,
     PublishEvents,
     Reply,
@@ -43,6 +44,7 @@ from penstock.network.host_store import (
     SUBSCRIPTION,
     Change,
     ClientText,
+    ForgetClient,
     ForgetMail,
     ForgetText,
     Mail,
@@ -65,6 +67,7 @@ class _Waiting:
     ask: Ask
     text: ClientText | None = None
     replaced: ClientText | None = None
+    leaving: set[int] | None = None  # requests that aren't answered: the same for all of one client
     together: tuple["_Publication", ...] = ()
 
 
@@ -146,6 +149,8 @@ class ClientDesk:
             return []
         if isinstance(wish, SubscribeTo | AdvertiseThat):
             return self._take_text(client, ask)
+        if isinstance(wish, LeaveForGood):
+            return self._take_everything_back(client, ask)
         assert isinstance(wish, UnsubscribeFrom | WithdrawThat), "the host answers the others"
         return self._take_back(client, ask)
 
@@ -201,6 +206,23 @@ class ClientDesk:
         request = self._expect(_Waiting(client, ask))
         return [(client, ForgetText(text.kind, text.number)), (client, _untold(request, text))]
 
+    def _take_everything_back(self, client: str, ask: Ask) -> list[tuple[str, Turn]]:
+        texts = [text for text in self._texts.values() if text.client == client]
+        leaving: set[int] = set()
+        found: list[tuple[str, Turn]] = []
+        for text in texts:
+            self._leave(text)
+            request = self._expect(_Waiting(client, ask, leaving=leaving))
+            leaving.add(request)
+            found += [(client, ForgetText(text.kind, text.number)), (client, _untold(request, text))]
+        known = self._client(client)
+        found.append((client, ForgetClient(client, known.mail)))
+        known.ids.clear()
+        known.recent.clear()
+        if not texts:
+            found.append((client, self.reply(client, ask)))
+        return found
+
     # --- what the broker answers -------------------------------------------------------------------
 
     def answer(self, answer: Answer) -> list[tuple[str, Turn]]:
@@ -212,6 +234,10 @@ class ClientDesk:
             if answer.error is not None:
                 return [self._publication([one]) for one in waiting.together]
             return [(one.client, self.reply(one.client, one.ask)) for one in waiting.together]
+        if waiting.leaving is not None:
+            waiting.leaving.discard(answer.request)
+            if waiting.leaving:
+                return []
         client, text, before = waiting.client, waiting.text, waiting.replaced
         found: list[tuple[str, Turn]] = []
         if text is not None and answer.error is not None:

@@ -55,6 +55,10 @@ class PublishEvents(Struct, frozen=True, tag="publish", forbid_unknown_fields=Tr
     events: bytes
 
 
+class LeaveForGood(Struct, frozen=True, tag="leave", forbid_unknown_fields=True):
+    """Take back all that the client has subscribed and advertised, and keep nothing for it."""
+
+
 class Describe(Struct, frozen=True, tag="describe", forbid_unknown_fields=True):
     """What is the schema of the events? The reply has it as JSON."""
 
@@ -64,7 +68,14 @@ class Status(Struct, frozen=True, tag="status", forbid_unknown_fields=True):
 
 
 Wish = (
-    SubscribeTo | UnsubscribeFrom | AdvertiseThat | WithdrawThat | PublishEvents | Describe | Status
+    SubscribeTo
+    | UnsubscribeFrom
+    | AdvertiseThat
+    | WithdrawThat
+    | PublishEvents
+    | LeaveForGood
+    | Describe
+    | Status
 )
 
 

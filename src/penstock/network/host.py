@@ -63,6 +63,7 @@ from penstock.network.host_store import (
     ADVERTISEMENT,
     SUBSCRIPTION,
     Change,
+    ForgetClient,
     HostStore,
     Mail,
 )
@@ -325,6 +326,7 @@ class BrokerHost:
             "clients": {
                 "subscriptions": texts[SUBSCRIPTION],
                 "advertisements": texts[ADVERTISEMENT],
+                "texts": Counter(text.client for text in self._desk.texts),
                 "mail": self._mail.figures(),
             },
             "totals": dict(self._totals),
@@ -363,6 +365,8 @@ class BrokerHost:
             for change in changes:
                 if isinstance(change, Mail):
                     self._mail.note_stored(change)
+                elif isinstance(change, ForgetClient):
+                    self._mail.forget(change.client)
             if over := self._mail.over_the_bound():
                 self._store.write(over)
         for effects in given:

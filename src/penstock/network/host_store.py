@@ -89,7 +89,24 @@ class ForgetMail:
     dropped: int = 0
 
 
-Change = KeepEvents | DropEvents | KeepKnown | ClientText | ForgetText | Mail | ForgetMail
+@dataclass(frozen=True, slots=True)
+class ForgetClient:
+    """A client has left for good. Only the number of its last mail is kept, so that a number is never given twice."""
+
+    client: str
+    last: int
+
+
+Change = (
+    KeepEvents
+    | DropEvents
+    | KeepKnown
+    | ClientText
+    | ForgetText
+    | Mail
+    | ForgetMail
+    | ForgetClient
+)
 
 
 class HostStore:
@@ -245,3 +262,9 @@ def _statements(change: Change) -> list[tuple[str, tuple[object, ...]]]:
             table = "recent_mail" if recent else "mail"
             gone = (f"DELETE FROM {table} WHERE client = ? AND number <= ?", (client, up_to))
             return [gone, (_COUNT_DROPPED, (client, dropped))] if dropped else [gone]
+        case ForgetClient(client, last):
+            return [
+                ("DELETE FROM mail WHERE client = ?", (client,)),
+                ("DELETE FROM recent_mail WHERE client = ? AND number < ?", (client, last)),
+                ("DELETE FROM dropped_mail WHERE client = ?", (client,)),
+            ]

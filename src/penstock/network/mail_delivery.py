@@ -112,7 +112,14 @@ class MailDelivery:
 
     def leave(self, client: str) -> None:
         """A client has gone: nothing is sent to it until it comes back."""
-        self._box(client).is_present = False
+        box = self._box(client)
+        box.is_present = False
+        if not (box.waiting or box.dropped):
+            self.forget(client)
+
+    def forget(self, client: str) -> None:
+        """A client has left for good: nothing waits for it any longer."""
+        self._boxes.pop(client, None)
 
     def push(self) -> None:
         """Send what there is to all who have room for it."""

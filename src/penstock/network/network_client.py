@@ -38,6 +38,7 @@ from penstock.network.client_frames import (
     AdvertiseThat,
     Ask,
     Describe,
+    LeaveForGood,
     MailBatch,
     MailFrame,
     PublishEvents,
@@ -160,6 +161,10 @@ class NetworkClient:
 
     def withdraw(self, advertisement: int, timeout: float | None = None) -> None:
         self._wait(self.ask(WithdrawThat(advertisement)), timeout)
+
+    def leave(self, timeout: float | None = None) -> None:
+        """Leave for good: all subscriptions and advertisements are taken back, and mail that wasn't read goes."""
+        self._wait(self.ask(LeaveForGood()), timeout)
 
     def publish(
         self,

@@ -108,7 +108,9 @@ def test_two_brokers_from_the_shell(folder: Path):
         shown = penstock("broker", "status", "south.yaml").stdout
         assert "south (rank 1), under north" in shown
         assert "north (parent)" in shown
-        assert "client alice, " in shown
+        assert "client alice, away: 1 subscription or advertisement, " in shown
+        assert penstock("broker", "forget", "south.yaml", "alice").stderr == "alice is forgotten\n"
+        assert "client alice" not in penstock("broker", "status", "south.yaml").stdout
         assert south.interrupt() == 0
         assert north.interrupt() == 0
         assert north.said().endswith("stopped\n")

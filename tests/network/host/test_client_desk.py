@@ -13,11 +13,13 @@ from penstock.network.broker_steps import (
     Publish,
     Subscribe,
     Unsubscribe,
+    Withdraw,
 )
 from penstock.network.client_desk import ClientDesk
 from penstock.network.client_frames import (
     AdvertiseThat,
     Ask,
+    LeaveForGood,
     PublishEvents,
     Reply,
     SubscribeTo,
@@ -26,8 +28,10 @@ from penstock.network.client_frames import (
     read_events,
 )
 from penstock.network.host_store import (
+    ADVERTISEMENT,
     SUBSCRIPTION,
     ClientText,
+    ForgetClient,
     ForgetMail,
     ForgetText,
     Mail,
@@ -126,6 +130,27 @@ def test_numbers_are_not_used_twice():
     assert ask(one, 1, UnsubscribeFrom(3)) == [ForgetText(SUBSCRIPTION, 4), Unsubscribe(1, 4)]
     assert ask(one, 2, SubscribeTo(3, "n > 5"))[1] == Subscribe(2, 5, "n > 5")
     assert ask(one, 3, AdvertiseThat(3, "TRUE"))[1] == Advertise(3, 1, "TRUE")
+
+
+def test_a_client_that_leaves_for_good_is_answered_when_all_is_taken_back():
+    """What is another's stays."""
+    one = desk(
+        ClientText(4, SUBSCRIPTION, "~a", 3, "n > 5"),
+        ClientText(5, SUBSCRIPTION, "~b", 3, "n > 5"),
+        ClientText(2, ADVERTISEMENT, "~a", 1, "TRUE"),
+    )
+    assert ask(one, 1, LeaveForGood()) == [
+        ForgetText(SUBSCRIPTION, 4),
+        Unsubscribe(1, 4),
+        ForgetText(ADVERTISEMENT, 2),
+        Withdraw(2, 2),
+        ForgetClient("~a", 0),
+    ]
+    assert one.answer(Answer(2)) == []
+    assert one.answer(Answer(1)) == [("~a", Reply(LIFE, 1))]
+    assert [text.client for text in one.texts] == ["~b"]
+    assert one.deliver(delivery([(0, 4)], 11)) == []
+    assert ask(one, 2, LeaveForGood()) == [ForgetClient("~a", 0), Reply(LIFE, 2)]
 
 
 def test_publications_that_come_together_go_together():

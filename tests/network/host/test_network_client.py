@@ -58,6 +58,35 @@ def test_a_client_that_comes_back_goes_on_where_it_was(host: BrokerHost):
             assert numbers(reader, 1) == [3]
 
 
+def test_nothing_is_kept_for_a_client_that_has_left_for_good(host: BrokerHost):
+    """No mail and no subscription. Should it come back, it begins anew, and no number of its mail is given twice."""
+    with joined(host, "publisher") as publisher:
+        publisher.advertise(1, "TRUE")
+        with joined(host, "reader") as reader:
+            reader.subscribe(1, "n >= 0")
+            reader.subscribe(2, "n > 5")
+            reader.advertise(1, "n < 0")
+            publisher.publish([{"n": 1}])
+            (last,) = [mail.number for mail in reader.read(0.5)]
+        publisher.publish([{"n": 2}])
+        assert publisher.status()["clients"]["texts"] == {"~publisher": 1, "~reader": 3}
+        with joined(host, "reader") as reader:
+            reader.leave()
+            reader.leave()  # once more does no harm
+        publisher.publish([{"n": 3}])
+        clients = publisher.status()["clients"]
+        assert clients["texts"] == {"~publisher": 1}
+        assert not clients["mail"].get("~reader", {}).get("batches")
+        with joined(host, "reader") as reader:
+            reader.subscribe(7, "n >= 0")
+            publisher.publish([{"n": 4}])
+            reader.start_reading(last)  # as one that remembers how far it was
+            mail = next(reader.read())
+            assert mail.events.column(0).to_pylist() == [4]
+            assert mail.subscriptions.tolist() == [7]
+            assert mail.number > last
+
+
 def test_a_client_that_left_too_much_lying_is_told(host: BrokerHost):
     """It gets the newest, and how many events were dropped."""
     with joined(host, "publisher") as publisher, joined(host, "reader") as reader:
