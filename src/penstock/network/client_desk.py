@@ -214,7 +214,10 @@ class ClientDesk:
             self._leave(text)
             request = self._expect(_Waiting(client, ask, leaving=leaving))
             leaving.add(request)
-            found += [(client, ForgetText(text.kind, text.number)), (client, _untold(request, text))]
+            found += [
+                (client, ForgetText(text.kind, text.number)),
+                (client, _untold(request, text)),
+            ]
         known = self._client(client)
         found.append((client, ForgetClient(client, known.mail)))
         known.ids.clear()

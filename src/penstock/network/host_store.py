@@ -98,14 +98,7 @@ class ForgetClient:
 
 
 Change = (
-    KeepEvents
-    | DropEvents
-    | KeepKnown
-    | ClientText
-    | ForgetText
-    | Mail
-    | ForgetMail
-    | ForgetClient
+    KeepEvents | DropEvents | KeepKnown | ClientText | ForgetText | Mail | ForgetMail | ForgetClient
 )
 
 
