@@ -12,7 +12,16 @@ import typer
 
 from penstock.cli.options import AsJson, importable_from_here
 from penstock.cli.plain_help import PlainCommand, PlainGroup
-from penstock.cli.terminal import complain, count, put, put_json, put_row, report_errors, say
+from penstock.cli.terminal import (
+    REFUSED,
+    complain,
+    count,
+    put,
+    put_json,
+    put_row,
+    report_errors,
+    say,
+)
 
 if TYPE_CHECKING:
     from penstock.joins.catalog import Catalog
@@ -129,21 +138,27 @@ def publish(
 ) -> None:
     """Publish events into the network. When it ends, the broker keeps them until everybody has them.
 
+    A line that is no event of the network is refused with the reason, and the
+    others go on; then the exit code is 1.
+
     Examples:
     penstock broker publish b1.yaml events.jsonl
     echo '{"symbol": "GOOG", "price": 550}' | penstock broker publish b1.yaml - --advertise "symbol = 'GOOG'"
     """
-    import msgspec
+    from penstock.cli.event_lines import publish_lines
 
-    sent = 0
-    with _read(file).open_client(name) as client:
+    with (
+        _read(file).open_client(name) as client,
+        nullcontext(sys.stdin.buffer) if events == "-" else open(events, "rb") as lines,
+    ):
         client.advertise(1, advertise)
-        with nullcontext(sys.stdin) if events == "-" else open(events, encoding="utf-8") as lines:
-            for line in lines:
-                if line.strip():
-                    client.publish([msgspec.json.decode(line)])
-                    sent += 1
-    say(f"{count(sent, 'event')} published")
+        published = publish_lines(client, lines)
+    for reason in published.reasons:
+        complain(reason)
+    others = f", {published.refused:,} refused" if published.refused else ""
+    say(f"{count(published.events, 'event')} published{others}")
+    if published.refused:
+        raise typer.Exit(REFUSED)
 
 
 @report_errors()

@@ -98,6 +98,17 @@ def test_two_brokers_from_the_shell(folder: Path):
             lines = '{"symbol": "GOOG", "price": 550.5}\n{"symbol": "GOOG", "price": 3}\n\n{"price": 560}\n'
             done = penstock("broker", "publish", "north.yaml", "-", text=lines)
             assert done.stderr.strip() == "3 events published", done
+            bad = '{"price": 1}\noops\n{"price": "dear"}\n[3]\n{"price": 2}\n'
+            done = penstock("broker", "publish", "north.yaml", "-", text=bad)
+            assert done.exit_code == 1
+            *reasons, said = done.stderr.splitlines()
+            assert [one.partition(": ")[2].partition(":")[0] for one in reasons] == [
+                "line 2",
+                "line 3",
+                "line 4",
+            ]
+            assert "price is double in this network" in reasons[1]
+            assert said == "2 events published, 3 refused"
             alice.wait_for('{"symbol":"GOOG","price":550.5}\n{"price":560.0}\n')
             assert alice.interrupt() == 130
         told = penstock("broker", "status", "north.yaml", "--json")
