@@ -8,6 +8,7 @@ import pytest
 from penstock.base.errors import SchemaError
 from penstock.joins.catalog import Catalog, Table
 from penstock.joins.changes import ChangeBatch
+from penstock.network.tables import published_tables
 from penstock.network.tables.followed_select import FollowedSelect
 from penstock.network.tables.published_tables import PublishedTables
 from penstock.network.tables.table_events import ASKED, LEFT, REFUSED, RESET, STARTED, asks_filter
@@ -102,6 +103,62 @@ def test_a_publisher_whose_clock_was_set_back_counts_on():
     second.change([rows((3, 7))])
     view.take(sent(second))
     assert sorted(view.view) == [(2, 6), (3, 7)]
+
+
+@pytest.mark.parametrize("seen", [2**63 - 1, 2**63 - 2**41, 10**19 // 2])
+def test_a_version_that_nobody_sent_harms_only_who_has_it(seen: int):
+    """As when somebody else publishes under the publisher's name: versions stay integers of 64 bits."""
+    tables, view, other = publisher((1, 5), version=10**18), follower(), follower(asked=500)
+    (asked,) = ask(view)
+    tables.take([{**asked, "version": seen}])
+    (refusal,) = sent(tables)
+    assert refusal["form"] == REFUSED
+    view.take([refusal])
+    assert f"{seen:,}" in (view.refused or "")
+    tables.take(ask(other))
+    other.take(sent(tables))
+    assert list(other.view) == [(1, 5)]
+
+
+def test_versions_leap_as_far_as_one_may_have_seen():
+    """Again and again; a publisher that starts later takes over from there."""
+    start, far = 10**18, 10**18 + 100 * 366 * 86_400 * 10**9
+    tables = publisher((1, 5), version=start)
+    for n, seen in enumerate((far - 1, far, far + 2, far + 3)):
+        tables.take(
+            [
+                {
+                    **EMPTY,
+                    "form": ASKED,
+                    "to": 7,
+                    "asked": n,
+                    "version": seen,
+                    "text": "SELECT * FROM A",
+                }
+            ]
+        )
+        answer = sent(tables)
+        assert {event["form"] for event in answer} == {0, RESET}
+        assert all(seen < event["version"] < 2**63 for event in answer)
+    later = publisher((1, 5), version=start + 10**9)
+    view = follower()
+    (asked,) = ask(view)
+    later.take([{**asked, "version": far + 10}])
+    view.take(sent(later))
+    assert list(view.view) == [(1, 5)]
+
+
+def test_followers_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    """One too many is refused; who is there goes on, and may ask again."""
+    monkeypatch.setattr(published_tables, "_MOST", 2)
+    tables = publisher((1, 5))
+    asks = [
+        {**EMPTY, "form": ASKED, "to": to, "asked": n, "text": "SELECT * FROM A"}
+        for n, to in enumerate((1, 2, 3, 2))
+    ]
+    tables.take(asks)
+    assert [e["to"] for e in sent(tables) if e["form"] == REFUSED] == [3]
+    assert len(tables) == 2
 
 
 def test_a_select_that_the_publisher_does_not_know_is_refused():

@@ -6,7 +6,8 @@ rest: it was settled before the ask was published, so no later message is missed
 
 Nothing is kept of it. One that starts again is given its tables, says that it has `STARTED`, and is asked by all who
 follow. Versions begin with the time, in nanoseconds, so they grow from one start to the next; should a clock have been
-set back, asks tell what their followers have seen, and versions leap beyond that.
+set back, asks tell what their followers have seen, and versions leap beyond that, by a century at most: one that has
+seen more was told lies, and is refused. So nobody can drive versions out of what an integer holds.
 """
 
 from collections import deque
@@ -27,6 +28,8 @@ from penstock.joins.subscription import SelectJoin
 from penstock.network.tables.table_events import ASKED, LEFT, REFUSED, STARTED
 
 _LEAP = 1 << 40  # more messages than anybody sends between two of a follower's asks
+_CENTURY = 100 * 366 * 24 * 3600 * 10**9
+_MOST = 100_000  # followers
 
 
 class PublishedTables:
@@ -35,6 +38,7 @@ class PublishedTables:
     def __init__(self, catalog: Catalog, publisher: str, version: int) -> None:
         self.outgoing: deque[RoutedMessage] = deque()
         self._catalog, self._publisher, self._version = catalog, publisher, version
+        self._latest = version + _CENTURY
         self._processor = Processor(catalog)
         self._joins: dict[int, SelectJoin] = {}  # by follower
         self._asked: dict[int, int] = {}  # the last that each has said
@@ -70,9 +74,8 @@ class PublishedTables:
             if ask["form"] == LEFT:
                 self._forget(follower)
             elif ask["form"] == ASKED:
-                if (ask["version"] or 0) >= self._version:
-                    self._version = ask["version"] + _LEAP
                 try:
+                    self._leap(ask["version"] or 0)
                     newcomers[follower] = self._enter(follower, ask["text"] or "")
                 except PenstockError as error:
                     refusal = {"form": REFUSED, "to": follower, "asked": asked, "text": str(error)}
@@ -80,9 +83,20 @@ class PublishedTables:
         if newcomers:
             self._send_first(newcomers)
 
+    def _leap(self, seen: int) -> None:
+        """Let versions go on beyond one that a follower has seen."""
+        if seen > max(self._version, self._latest):
+            raise SchemaError(
+                f"the view has a message of version {seen:,}, which this publisher can't have sent: follow it anew"
+            )
+        if seen >= self._version:
+            self._version = min(seen + _LEAP, max(seen, self._latest))
+
     def _enter(self, follower: int, text: str) -> SelectJoin:
         join = read_select(text, self._catalog).join
         if self._joins.get(follower) != join:
+            if follower not in self._joins and len(self._joins) >= _MOST:
+                raise SchemaError(f"{_MOST:,} selects are followed here, and no more can be")
             self._forget(follower)
             self._processor.subscribe_all([(follower, join)])
             self._joins[follower] = join
