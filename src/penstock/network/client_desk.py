@@ -275,12 +275,14 @@ class ClientDesk:
             rows, subscriptions = deliver.rows[mine], deliver.subscriptions[mine]
             name = self._names[owner]
             client = self._client(name)
-            chosen = [r for r in np.unique(rows).tolist() if deliver.id(r) not in client.ids]
-            if not chosen:
+            fresh: dict[bytes, int] = {}  # messages that come together may have an event twice
+            for row in np.unique(rows).tolist():
+                if (id_ := deliver.id(row)) not in client.ids:
+                    fresh.setdefault(id_, row)
+            if not fresh:
                 continue
-            kept = np.array(chosen, np.int64)
+            ids, kept = [*fresh], np.array([*fresh.values()], np.int64)
             there = np.isin(rows, kept)
-            ids = [deliver.id(row) for row in chosen]
             client.mail += 1
             batch = MailBatch(
                 client.mail,

@@ -218,6 +218,17 @@ def test_mail_has_what_is_for_the_client():
     assert np.frombuffer(second.batch.subscriptions, np.int64).tolist() == [40, 40]
 
 
+def test_an_event_that_comes_twice_in_one_delivery_is_sent_once():
+    """As when messages that were sent again arrive together with the first ones."""
+    one = desk(ClientText(1, SUBSCRIPTION, "~a", 30, "n > 0"))
+    pairs = [(0, 1), (1, 1), (2, 1), (3, 1)]
+    (mail,) = one.deliver(delivery(pairs, 11, 12, 11, 12))
+    assert isinstance(mail, Mail)
+    assert split_ids(mail.batch.ids) == [identity(11), identity(12)]
+    assert np.frombuffer(mail.batch.rows, np.int64).tolist() == [0, 1]
+    assert one.deliver(delivery([(0, 1)], 12)) == []
+
+
 def test_repeats_are_dropped_also_after_a_restart():
     """By the event's id, within a window whose old end is forgotten."""
     text = ClientText(1, SUBSCRIPTION, "~a", 30, "n > 0")
