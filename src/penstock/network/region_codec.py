@@ -36,11 +36,8 @@ from penstock.network.wire import WireBox, WireEntry, WireError, WirePath
 
 _WIDE_BYTES = 16
 _MOST_STEPS = 64
-_MOST_KNOWN, _KNOWN_ENDS, _KNOWN_BYTES = (
-    1_000,
-    4,
-    64,
-)  # an attribute's values that aren't checked again
+_MOST_KNOWN = 1_000  # values of an attribute that aren't checked again: short ones,
+_KNOWN_ENDS, _KNOWN_BYTES = 4, 64  # of so many ends of so many bytes
 _MOST_COMPUTED = 10_000  # characters of an expression
 _TRUTHS = {HOLDS, FAILS, NOT_NULL}
 _ORDERS = {*OUTCOMES.values(), OUTCOMES["="].complement().intersection(NOT_NULL), NOT_NULL}

@@ -1,8 +1,8 @@
 """What a pipeline does, in figures: per micro-batch and in all.
 
 Two halves meet here. The function that runs a micro-batch counts what passes through it, with Spark's observations: the
-counts are taken while the batch is written, so nothing runs twice. Spark tells (`progress`) when the trigger began and
-how long it took. The first half is made where the batch runs, which with Spark Connect is another process on
+counts are taken while the batch is written, so nothing runs twice. Spark tells (`query_progress`) when the trigger
+began and how long it took. The first half is made where the batch runs, which with Spark Connect is another process on
 the server; from there it travels in the session's configuration, a ring of a few entries (no shared folder is needed,
 and the listener reads it before the ring comes round).
 
