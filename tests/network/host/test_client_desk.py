@@ -3,6 +3,8 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.network import client_desk
 from penstock.network.batch_bytes import write_batch
@@ -227,6 +229,57 @@ def test_an_event_that_comes_twice_in_one_delivery_is_sent_once():
     assert split_ids(mail.batch.ids) == [identity(11), identity(12)]
     assert np.frombuffer(mail.batch.rows, np.int64).tolist() == [0, 1]
     assert one.deliver(delivery([(0, 1)], 12)) == []
+
+
+TEXTS = [
+    ClientText(1, SUBSCRIPTION, "~a", 30, "n > 0"),
+    ClientText(2, SUBSCRIPTION, "~b", 40, "n > 1"),
+    ClientText(3, SUBSCRIPTION, "~a", 50, "n > 2"),
+]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.just("restart"), st.lists(st.tuples(st.integers(1, 6), st.sets(st.integers(1, 3))))
+        ),
+        max_size=6,
+    )
+)
+def test_each_client_gets_each_event_once_whatever_comes_again(
+    steps: list[str | list[tuple[int, set[int]]]],
+):
+    """Within a delivery, in a later one, after a restart; with all subscriptions that the first copy was for."""
+    one, sent = desk(*TEXTS), list[tuple[str, int, list[bytes]]]()
+    seen: set[tuple[str, bytes]] = set()
+    for step in steps:
+        if isinstance(step, str):
+            one = ClientDesk(SCHEMA, TEXTS, sent)
+            continue
+        wanted = {
+            n: sorted(mine) for n, mine in reversed(step)
+        }  # an event is matched as it was before
+        pairs = [(row, mine) for row, (n, _) in enumerate(step) for mine in wanted[n]]
+        for mail in one.deliver(delivery(pairs, *(n for n, _ in step))):
+            assert isinstance(mail, Mail)
+            batch, ids = mail.batch, split_ids(mail.batch.ids)
+            assert not seen & {(mail.client, id_) for id_ in ids}
+            seen |= {(mail.client, id_) for id_ in ids}
+            sent.append((mail.client, batch.number, ids))
+            rows = np.frombuffer(batch.rows, np.int64).tolist()
+            own = np.frombuffer(batch.subscriptions, np.int64).tolist()
+            found = {(ids[row], subscription) for row, subscription in zip(rows, own, strict=True)}
+            assert len(found) == len(own)
+            assert found == {
+                (identity(n), text.own)
+                for n, mine in wanted.items()
+                for text in TEXTS
+                if text.client == mail.client and text.number in mine and identity(n) in ids
+            }
+        for n, mine in wanted.items():
+            for number in mine:
+                assert (TEXTS[number - 1].client, identity(n)) in seen
 
 
 def test_repeats_are_dropped_also_after_a_restart():
