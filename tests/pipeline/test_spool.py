@@ -65,7 +65,8 @@ def test_a_task_waits_for_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyP
         most = max(most, len(list(tmp_path.glob("*.zst"))))
         read.extend(reader._take(*reader._in_turn()).decode().splitlines())
 
-    monkeypatch.setattr(spool.time, "sleep", wait)
+    # Not `time.sleep` itself: other threads of this process may sleep, too.
+    monkeypatch.setattr(spool, "time", SimpleNamespace(sleep=wait))
     list(_SpoolWork(str(tmp_path)).run(_batches(9, 3)))
     assert read + _read(reader) == _expected(9, 3)
     assert most == 2
