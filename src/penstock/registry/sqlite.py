@@ -75,7 +75,8 @@ class SQLite(Database):
     def missing(self) -> str | None:
         if self._path is None or self._path.is_file():
             return None
-        if self._path.exists():
+        # Once more: another process may just have made it.
+        if self._path.exists() and not self._path.is_file():
             raise RegistryError(f"{self._path} is not a file: give the path of the registry's file")
         if not self._path.parent.is_dir():
             raise RegistryError(f"there is no folder {self._path.parent}: make it first")
