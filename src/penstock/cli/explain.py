@@ -43,7 +43,6 @@ from penstock.cli.terminal import (
     visible,
     warn,
 )
-from penstock.language.guessed_schema import guess
 
 if TYPE_CHECKING:
     from penstock.joins.catalog import Catalog
@@ -173,6 +172,7 @@ class _Asked:
         """Explain one subscription of any kind."""
         from penstock.base.durations import utc_now
         from penstock.joins.explain import explain_select
+        from penstock.language.guessed_schema import guess
         from penstock.matching.explain import explain as explain_filter
         from penstock.registry.kinds import SELECT_JOIN, TREE_PATTERN, kind_of
         from penstock.views.explain import explain_pattern

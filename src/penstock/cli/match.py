@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from penstock.cli.event_files import FORMATS, event_files
-from penstock.cli.match_job import MatchJob, check_job, run_match, summary_text
 from penstock.cli.options import (
     DEFAULT_REGISTRY,
     SPARK,
@@ -115,6 +114,7 @@ def match(
     penstock match events.parquet --subscriptions subs.jsonl --out matches/
     penstock match ticks.csv --subscriptions sqlite:///subs.db --explode | head
     """
+    from penstock.cli.match_job import MatchJob, check_job, run_match, summary_text
     from penstock.registry.incoming import SourceColumns
 
     if out == STDOUT and as_json:

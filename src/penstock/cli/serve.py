@@ -4,7 +4,6 @@ What it says goes to standard error: where to look, how to publish the first eve
 What Spark says goes to a log in the data folder.
 """
 
-import asyncio
 import json
 from contextlib import nullcontext
 from pathlib import Path
@@ -102,6 +101,8 @@ def serve(
 
 
 def _run(settings: Any, *, with_market: bool) -> None:
+    import asyncio
+
     import uvloop
 
     from penstock.cli.demo.trading import market_publisher

@@ -23,7 +23,6 @@ from penstock.cli.options import (
     schema_of,
 )
 from penstock.cli.terminal import REFUSED, USAGE, count, put_json, put_row, report_errors, say, warn
-from penstock.language.guessed_schema import schema_of_event
 
 if TYPE_CHECKING:
     from penstock.language import Schema
@@ -86,6 +85,7 @@ def who(
 def _matching_filters(
     subs: "Subscriptions", rows: "Rows", text: str, given: "Schema | None"
 ) -> list[int]:
+    from penstock.language.guessed_schema import schema_of_event
     from penstock.matching import Matcher, compile_plan
 
     event = read_event(text)
