@@ -61,7 +61,7 @@ def main(folder: Path, address: str, jars: str, database: str) -> None:
         """Put (partition, value) into the topic; offsets follow the order given."""
         rows = [(p, v.encode() if isinstance(v, str) else v) for p, v in records]
         frame = spark.createDataFrame(rows, "partition int, value binary").coalesce(1)
-        frame.write.format("kafka").options(**broker, topic=TOPIC).save()
+        frame.write.format("kafka").options(**broker, **PATIENT, topic=TOPIC).save()
 
     broker = {"kafka.bootstrap.servers": address}
     options = {**broker, "subscribe": TOPIC, "startingOffsets": "earliest"}
@@ -140,7 +140,7 @@ def run_guide(folder: Path, spark: SparkSession, address: str, database: str) ->
         rows = [(line.encode(),) for line in sys.stdin.read().splitlines()]
         topic = words[words.index("--topic") + 1]
         records = spark.createDataFrame(rows, "value binary")
-        records.write.format("kafka").options(**broker, topic=topic).save()
+        records.write.format("kafka").options(**broker, **PATIENT, topic=topic).save()
 
     def consume(words: list[str]) -> None:
         topic = words[words.index("--topic") + 1]
