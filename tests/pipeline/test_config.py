@@ -217,6 +217,10 @@ def test_each_mistake_has_its_own_words(good, change, expected):
     ("change", "expected"),
     [
         ({"path": "nowhere"}, "events.path nowhere: there is no such folder"),
+        (
+            {"path": "nowhere", "format": "binaryFile"},
+            "events.path nowhere: there is no such folder",
+        ),
         ({"schema": None}, "source: a json source needs the schema"),
         ({"schema": 5}, "events.schema is text like"),
         ({"schema": {}}, "events.schema has no attributes"),

@@ -33,10 +33,10 @@ from penstock.pipeline.config_words import REFUSED, describe_kind
 from penstock.pipeline.intakes import PLANNING, ViewOptions
 from penstock.pipeline.joins.match import JoinOptions
 from penstock.pipeline.schema_texts import read_schema
-from penstock.pipeline.sources import NEED_SCHEMA, RECORDS, UNKNOWN, Source
+from penstock.pipeline.sources import NEED_SCHEMA, RECORDS, UNKNOWN, WHOLE_FILES, Source
 from penstock.views.live_views import LiveOptions
 
-_LOCAL_FILES = ("json", "csv", "parquet", "orc", "avro")
+_LOCAL_FILES = ("json", "csv", "parquet", "orc", "avro", WHOLE_FILES)
 _SHOWN = 300  # characters of what is wrong with a schema
 
 
