@@ -6,9 +6,10 @@
 Handed over whole (`match_work`), an event goes to Python and, if it matches, back. Of one with a kilobyte that
 no filter looks at, that is most of what matching costs.
 
-Whole events go where nothing long would be spared (`asked_attributes`), and where filters call operators: an event that
-an operator fails on is a dead letter, and that has all of it. They also go where events have no id: to be told apart by
-their content, each would have to be made JSON, which costs more than the way to Python.
+Whole events go where tasks write them by themselves, where nothing long would be spared (`asked_attributes`), and where
+filters call operators: an event that an operator fails on is a dead letter, and that has all of it. They also go where
+events have no id: to be told apart by their content, each would have to be made JSON, which costs more than the way to
+Python.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -58,7 +58,6 @@ log = logging.getLogger("penstock.pipeline")
 
 UNOBSERVED_AFTER = 5.0  # seconds to wait for the counts if a sink can't tell whether it ran
 _PRUNE_EVERY = 10  # micro-batches
-_FEW_READERS = 0.25  # notifications a record, up to which Spark writes what tasks could: most records stay in the JVM
 SNAPSHOTS_KEPT = 10  # besides those that are still needed
 _NO_DIGESTS = (
     "its pace asks for digests, which this pipeline doesn't send: give it digests: 1 minute"
@@ -75,12 +74,7 @@ class _State:
     stale: str | None = None
     paces_of: int | None = None  # the change of the registry whose paces are written down
     unpaced: bool = False  # and whether there are none
-    few_readers: bool = False  # of the micro-batch before: see `_FEW_READERS`
     kept: dict[str, Any] = field(default_factory=dict)  # by a kind, for itself
-
-    def note_readers(self, counts: Mapping[str, Any] | None) -> None:
-        if counts and counts["published"]:
-            self.few_readers = counts["notifications"] <= _FEW_READERS * counts["published"]
 
 
 @dataclass(kw_only=True)
@@ -125,7 +119,6 @@ class MicroBatches(ABC):
         done = utc_now()
         self._note_held(query, pin, paced)
         self._judge_costs(pin, counts)
-        self._state.note_readers(counts)
         if counts is None:
             # The sink had it: what failed is in the files of the run that wrote it, which is the last one.
             failures = last_run(failures.parent) or failures
@@ -269,7 +262,7 @@ class MicroBatches(ABC):
 
     def _deliver(self, found: TaskRows, batch: Batch, counted: "_Counts") -> dict[str, Any] | None:
         """Give the sink a micro-batch; what was counted meanwhile, None if the sink had it."""
-        if self.outlet.writes_in_tasks and not (found.by_column and self._state.few_readers):
+        if self.outlet.writes_in_tasks:
             return counted.get_with(
                 self.outlet.write_in_tasks(self.shape.in_tasks(found, self.kind), batch)
             )
