@@ -32,6 +32,8 @@ PATIENT = {
     name: str(1000 * PATIENCE)
     for name in ("kafka.delivery.timeout.ms", "kafka.max.block.ms", "kafka.request.timeout.ms")
 }
+IN_ORDER = {"kafka.max.in.flight.requests.per.connection": "1"}
+"""Of what isn't sent by our sink: see `kafka_sink`."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def main(folder: Path, address: str, jars: str, database: str) -> None:
         """Put (partition, value) into the topic; offsets follow the order given."""
         rows = [(p, v.encode() if isinstance(v, str) else v) for p, v in records]
         frame = spark.createDataFrame(rows, "partition int, value binary").coalesce(1)
-        frame.write.format("kafka").options(**broker, **PATIENT, topic=TOPIC).save()
+        frame.write.format("kafka").options(**broker, **PATIENT, **IN_ORDER, topic=TOPIC).save()
 
     broker = {"kafka.bootstrap.servers": address}
     options = {**broker, "subscribe": TOPIC, "startingOffsets": "earliest"}
@@ -140,7 +142,7 @@ def run_guide(folder: Path, spark: SparkSession, address: str, database: str) ->
         rows = [(line.encode(),) for line in sys.stdin.read().splitlines()]
         topic = words[words.index("--topic") + 1]
         records = spark.createDataFrame(rows, "value binary")
-        records.write.format("kafka").options(**broker, **PATIENT, topic=topic).save()
+        records.write.format("kafka").options(**broker, **PATIENT, **IN_ORDER, topic=topic).save()
 
     def consume(words: list[str]) -> None:
         topic = words[words.index("--topic") + 1]

@@ -104,8 +104,10 @@ def test_options_of_kafka_are_for_the_producer_or_for_spark():
     assert (log.producer_options, log.reader_options) == ({"acks": "all"}, {"x.y": "5"})
 
 
-def test_the_file_in_the_documents_is_one(tmp_path: Path):
+def test_the_file_in_the_documents_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Every key of a service file stands there, and the JSON Schema agrees."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "news").mkdir()
     for name in ("cert.pem", "key.pem"):
         (tmp_path / name).touch()
     (tmp_path / "my_operators.py").write_text("")

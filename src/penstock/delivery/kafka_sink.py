@@ -23,6 +23,9 @@ from penstock.delivery.sinks import AT_LEAST_ONCE, Batch
 _ID = "notification_id"
 _KEY = "subscriber"
 _OLD_INTERFACE = "spark.sql.sources.useV1SourceList"  # the formats that use it
+# A topic that is made when it is first written to may refuse the first request of a producer and take the second. Its
+# broker then refuses the first for ever, as out of order, and the task stands still until its producer gives up.
+_IN_ORDER = {"kafka.max.in.flight.requests.per.connection": "1"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class KafkaSink:
 
     @property
     def _options(self) -> dict[str, str]:
-        return {**self.options, "kafka.bootstrap.servers": self.servers}
+        return {**_IN_ORDER, **self.options, "kafka.bootstrap.servers": self.servers}
 
 
 def _use_second_interface(spark: SparkSession) -> None:
