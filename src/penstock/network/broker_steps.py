@@ -193,7 +193,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """When the next `Tick` is wanted, on the clock of `now`. At most one in a step; it replaces the one before."""
+    """When the next `Tick` is wanted, on the clock of `now`. At most one in a step; without one, none is wanted."""
 
     time: float
 

@@ -14,6 +14,7 @@ A step or a disk that fails ends the host (`failed` says why): started again, it
 
 import contextlib
 import logging
+import math
 import queue
 import threading
 import time
@@ -212,8 +213,9 @@ class BrokerHost:
     def _next_inputs(self) -> list[Any]:
         """What has come in: wait for the first, take what else there is. Empty if time has come."""
         given: list[Any] = []
+        left = max(0.0, self._wake - self._now()) if self._wake < math.inf else None
         try:
-            given.append(self._inputs.get(timeout=max(0.0, self._wake - self._now())))
+            given.append(self._inputs.get(timeout=left))
             while len(given) < _AT_ONCE and given[-1] is not _END:
                 given.append(self._inputs.get_nowait())
         except queue.Empty:
@@ -285,6 +287,7 @@ class BrokerHost:
         """
         answers = []
         inputs, self._frames = self._frames if given is None else [*self._frames, given], []
+        self._wake = math.inf  # each step says when the next one is due, if one is
         for output in self._broker.step_all(inputs, self._now()):
             if isinstance(output, Answer):
                 answers.append(output)

@@ -1,5 +1,6 @@
 """A client of a broker, in the broker's own process."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,3 +100,23 @@ def test_a_client_that_left_too_much_lying_is_told(host: BrokerHost):
             found += numbers(reader, 1)
         assert found == list(range(reader.dropped, 60))
         assert reader.dropped > 0
+
+
+def test_a_broker_that_has_nothing_to_do_does_nothing(tmp_path: Path, monkeypatch):
+    """Each turn of its thread begins with a look at what has come in: there are few of them."""
+    turns: list[int] = []
+    look = BrokerHost._next_inputs
+
+    def counted(host: BrokerHost) -> list[object]:
+        turns.append(1)
+        return look(host)
+
+    monkeypatch.setattr(BrokerHost, "_next_inputs", counted)
+    outside = Switchboard()
+    host = BrokerHost(SETTINGS, tmp_path, lambda receiver: outside.join("b1", receiver))
+    try:
+        until(lambda: turns, "it has begun")
+        time.sleep(0.2)
+        assert len(turns) < 10
+    finally:
+        host.close()
