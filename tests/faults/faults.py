@@ -65,6 +65,7 @@ class PowerCut(Fault):
     """'planned', 'pinned' or 'written', of a micro-batch; or 'any' after the next one has begun."""
     batch: int | None = None
     """None: one of the next two."""
+    clock: int = 0
 
     @staticmethod
     def at_random(rng: random.Random) -> "PowerCut":
@@ -79,7 +80,7 @@ class PowerCut(Fault):
     @property
     def fate(self) -> Fate:
         assert self.batch is not None, "prepared"
-        return Fate(self.moment, self.batch, stays=self.moment == "any")
+        return Fate(self.moment, self.batch, self.clock, stays=self.moment == "any")
 
     def strike(self, world: World, life: Life) -> None:
         if self.moment == "any":

@@ -27,8 +27,8 @@ DAY = 24 * 3600
 DISK = 256 << 20
 CHOSEN: dict[str, list[Fault]] = {
     "filters": [
-        PowerCut(random.Random(sizes.SEED), "mixed", moment="pinned", batch=1),
-        KilledAt("written", 3, clock=2 * DAY),
+        PowerCut(random.Random(sizes.SEED), "mixed", moment="pinned", batch=1, clock=2 * DAY),
+        *([KilledAt("written", 3, clock=-DAY)] if sizes.LONG > 1 else []),
     ],
     "paces": [KilledAt("written", -1, kind="digest")],
     "joins": [
@@ -75,7 +75,7 @@ def test_the_most_delicate_moments(tmp_path, name):
     if isinstance(world, Filters) and name == "filters":
         replays = world.replays()
         assert replays[1] == 2 * EVENTS  # it had only been pinned: run again
-        assert replays[3] is None  # it had been written: nothing left to do
+        assert sizes.LONG == 1 or replays[3] is None  # it had been written: nothing left to do
     if isinstance(world, Joins):
         assert world.came_back() & world.leased.keys()  # when the clock was right again
 

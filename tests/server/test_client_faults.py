@@ -16,7 +16,7 @@ from tests.sizes import LONG, SEED
 
 import penstock
 
-EVENTS = 1_000 * LONG
+EVENTS = 400 * LONG
 KILLED = 2 * LONG
 
 

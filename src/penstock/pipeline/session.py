@@ -26,6 +26,9 @@ _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",  # a time without a zone is UTC, as in the language
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20480",  # two blocks of the batch engine
+    # Simplified or not, what workers raise is told in our words. But by this Spark asks for workers of two sorts, those
+    # of stateful stages and all others: a second daemon with all imports, 150 MB.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 _ON_ONE_MACHINE = {
     "spark.sql.shuffle.partitions": "2",
