@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from penstock.base.errors import SnapshotError
 from penstock.language.folding import lower, lower_table
 from penstock.language.patterns import TextTest, text_test
-from penstock.language.regexps import compiled, required_literals
+from penstock.language.regexps import compile_regexp, required_literals
 from penstock.matching.kernels import FALSE, TRUE, UNKNOWN
 from penstock.matching.text_index import build_trie, fold_text, runs_through
 from penstock.matching.text_patterns import TextPatterns
@@ -40,7 +40,7 @@ TESTS = st.one_of(
 def expected(test: TextTest, text: str) -> bool:
     """What RE2 says of the whole pattern."""
     wanted = lower(text) if test.mode == 1 else text
-    return compiled(test.to_regex()).search(wanted.encode()) is not None
+    return compile_regexp(test.to_regex()).search(wanted.encode()) is not None
 
 
 @settings(deadline=None)
@@ -147,7 +147,7 @@ def test_a_text_of_one_letter_finds_each_needle_once() -> None:
 )
 def test_required_literals(source: str, literals: tuple[str, ...]) -> None:
     """What every match of an expression has in it; nothing where that isn't plain."""
-    compiled(source)
+    compile_regexp(source)
     assert required_literals(source) == literals
 
 

@@ -38,10 +38,10 @@ def runs(starts: Int64s | Int32s, lengths: Int64s) -> Int64s:
     return np.arange(len(shift), dtype=np.int64) + shift
 
 
-def grown(array: AnyArray, size: int, fill: int = 0) -> AnyArray:
+def grow_array(array: AnyArray, size: int, fill: int = 0) -> AnyArray:
     """The array, or one at least twice as long that begins with it, if it is to have room for so many.
 
-    >>> grown(np.array([7]), 3, fill=-1).tolist()
+    >>> grow_array(np.array([7]), 3, fill=-1).tolist()
     [7, -1, -1]
     """
     if size <= len(array):

@@ -201,7 +201,7 @@ def last_of(place: Int64s) -> Int64s:
     return place
 
 
-def grouped(items: Int64s, keys: Int64s) -> dict[int, list[int]]:
+def group_items(items: Int64s, keys: Int64s) -> dict[int, list[int]]:
     """The items of each key."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]

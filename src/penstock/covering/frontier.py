@@ -26,7 +26,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from penstock.base.arrays import Int64s
-from penstock.covering.boxes import BoxStore, Flat, grouped, last_of, region_includes
+from penstock.covering.boxes import BoxStore, Flat, group_items, last_of, region_includes
 from penstock.covering.bulk import covers_of, frontier_of
 from penstock.covering.coordinates import Coordinates
 from penstock.covering.cover_index import CoverIndex, build_index, relate, relate_each
@@ -322,7 +322,7 @@ class Frontier(Generic[Id]):
 
     def _hang_all(self, numbers: Int64s, covers: Int64s) -> None:
         self._cover[numbers] = covers
-        for cover, group in grouped(numbers, covers).items():
+        for cover, group in group_items(numbers, covers).items():
             self._below.setdefault(cover, set()).update(group)
 
     def _root(self, numbers: Int64s, covers: Int64s) -> None:

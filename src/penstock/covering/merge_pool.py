@@ -31,7 +31,7 @@ from penstock.covering.boxes import (
     Boxes,
     Test,
     boundaries,
-    grouped,
+    group_items,
     items_of,
     last_of,
 )
@@ -145,8 +145,8 @@ def mergers(pool: MergePool) -> Iterator[Joined]:
     members = np.flatnonzero(sizes[into] > 1)
     boxes = np.flatnonzero(pool.into == np.arange(len(pool.into)))
     boxes = boxes[sizes[into[pool.region[boxes]]] > 1]
-    groups = grouped(members, into[members])
-    for region, kept in grouped(boxes, into[pool.region[boxes]]).items():
+    groups = group_items(members, into[members])
+    for region, kept in group_items(boxes, into[pool.region[boxes]]).items():
         loss, is_perfect = float(pool.loss[kept].sum()), bool(pool.is_perfect[kept].all())
         yield Joined(groups[region], kept, loss, is_perfect)
 

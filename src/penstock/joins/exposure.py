@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Int32s, Int64s, grown
+from penstock.base.arrays import Int32s, Int64s, grow_array
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
 from penstock.joins.rectangle_tree import RectangleTree, all_inside, any_inside
@@ -44,7 +44,7 @@ class Exposed(NamedTuple):
 
     def widen(self) -> "Exposed":
         """The same with twice the room for tuples."""
-        return Exposed(self.ends, *(grown(z, len(z) + 1) for z in (self.tuples, self.a)))
+        return Exposed(self.ends, *(grow_array(z, len(z) + 1) for z in (self.tuples, self.a)))
 
 
 class Marks(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from penstock.base.arrays import grown
+from penstock.base.arrays import grow_array
 from penstock.base.errors import PenstockError, UnknownSubscription
 from penstock.joins.axes import Axis
 from penstock.joins.catalog import Catalog
@@ -112,7 +112,7 @@ class Processor:
 
     def _number(self, sid: int) -> int:
         number = self._free.pop() if self._free else len(self._numbers)
-        self._ids = grown(self._ids, number + 1, -1)
+        self._ids = grow_array(self._ids, number + 1, -1)
         self._numbers[sid] = number
         self._ids[number] = sid
         return number

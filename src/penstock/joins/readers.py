@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Int8s, Int32s, Int64s, grown, offsets
+from penstock.base.arrays import Bools, Int8s, Int32s, Int64s, grow_array, offsets
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
 from penstock.joins.messages import BASE, DROPPED, EXPOSED, SELECTED, Messages
@@ -255,5 +255,5 @@ def readers(rectangles: Rectangles, messages: Messages) -> Readers:
         first = _read_all(rectangles.tree, rectangles.chains.head, flat, reading, first)
         if first == count:
             break
-        reading = reading._replace(found=grown(reading.found, len(reading.found) + 1))
+        reading = reading._replace(found=grow_array(reading.found, len(reading.found) + 1))
     return Readers(start, _in_turn(reading, rectangles.chains, start))

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import AnyArray, Int32s, Int64s, grown
+from penstock.base.arrays import AnyArray, Int32s, Int64s, grow_array
 from penstock.base.jit import kernel
 from penstock.joins.rectangle_tree import RectangleTree
 
@@ -291,10 +291,10 @@ class Rectangles:
         nodes, buckets, rectangles = self._used[:3].tolist()
         sizes = [nodes + 2 * more] * 7 + [buckets + more, rectangles + more]
         arrays: tuple[AnyArray, ...] = self.tree
-        self.tree = RectangleTree(*map(grown, arrays, sizes, repeat(-1)))
+        self.tree = RectangleTree(*map(grow_array, arrays, sizes, repeat(-1)))
         sizes = [rectangles + more, *[numbers] * 3]
-        self.chains = RectangleChains(*map(grown, self.chains, sizes, repeat(-1)))
-        self._free = grown(self._free, rectangles + more)
+        self.chains = RectangleChains(*map(grow_array, self.chains, sizes, repeat(-1)))
+        self._free = grow_array(self._free, rectangles + more)
 
     def _rebuild(self) -> None:
         subscriptions = np.flatnonzero(self.chains.rectangle >= 0)

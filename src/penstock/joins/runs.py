@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Int64s, grown
+from penstock.base.arrays import Int64s, grow_array
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
 
@@ -187,8 +187,8 @@ class Runs:
 
     def cover(self, keys: int) -> None:
         """Have a run, perhaps an empty one, for every join key below this one."""
-        self.start, self.length = grown(self.start, keys), grown(self.length, keys)
-        self._room = grown(self._room, keys)
+        self.start, self.length = grow_array(self.start, keys), grow_array(self.length, keys)
+        self._room = grow_array(self._room, keys)
 
     def _pack(self) -> None:
         """All runs into a new pool without holes, each with its room, and room for as much again."""

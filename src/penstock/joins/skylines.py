@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Int32s, Int64s, grown
+from penstock.base.arrays import Int32s, Int64s, grow_array
 from penstock.base.jit import kernel
 from penstock.joins.axes import BEYOND, NOWHERE
 from penstock.joins.rectangle_tree import RectangleTree, all_inside, any_inside
@@ -44,7 +44,7 @@ class Skylines(NamedTuple):
 
     def widen(self) -> "Skylines":
         """The same with twice the room for points."""
-        return Skylines(self.ends, *(grown(z, len(z) + 1) for z in (self.x, self.y)))
+        return Skylines(self.ends, *(grow_array(z, len(z) + 1) for z in (self.x, self.y)))
 
     def trim(self) -> "Skylines":
         """The same without room for more."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Int64s, grown
+from penstock.base.arrays import Int64s, grow_array
 from penstock.base.errors import SchemaError
 from penstock.base.row_values import unreadable_rows
 from penstock.joins.axes import NULL, Axis, key_tuples, row_keys
@@ -72,7 +72,7 @@ class JoinKeys:
 
     def count(self, come: Int64s, gone: Int64s, named: Int64s) -> None:
         """Count tuples that came and went. Of all that were named, numbers that no tuple has are free again."""
-        self._tuples = grown(self._tuples, len(self._keys))
+        self._tuples = grow_array(self._tuples, len(self._keys))
         np.add.at(self._tuples, come[come >= 0], 1)
         np.subtract.at(self._tuples, gone[gone >= 0], 1)
         touched = np.unique(np.concatenate([named, gone]))
@@ -288,5 +288,5 @@ class TableState:
     def _grow(self) -> None:
         size = len(self.rows)
         if size > len(self._columns[None]):
-            self._columns = {name: grown(c, size, NULL) for name, c in self._columns.items()}
-            self._keys = {edge: grown(c, size, -1) for edge, c in self._keys.items()}
+            self._columns = {name: grow_array(c, size, NULL) for name, c in self._columns.items()}
+            self._keys = {edge: grow_array(c, size, -1) for edge, c in self._keys.items()}

@@ -42,7 +42,7 @@ def check_regexp(source: str) -> None:
     Traceback (most recent call last):
     penstock.language.regexps.RegexpError: not a regular expression of RE2: invalid perl operator: (?=
     """
-    size = compiled(source).programsize
+    size = compile_regexp(source).programsize
     if size > MAX_PROGRAM:
         raise RegexpError(
             f"the regular expression is too large: its automaton has {size:,} instructions, "
@@ -51,7 +51,7 @@ def check_regexp(source: str) -> None:
 
 
 @lru_cache(maxsize=_KEPT)
-def compiled(source: str) -> Any:
+def compile_regexp(source: str) -> Any:
     """An expression that searches bytes of UTF-8. RegexpError if RE2 doesn't take it."""
     options = re2.Options()
     options.log_errors = False

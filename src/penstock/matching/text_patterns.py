@@ -23,7 +23,7 @@ from penstock.base.columns import descend
 from penstock.language.calls import Path
 from penstock.language.folding import lower, lower_table
 from penstock.language.patterns import ILIKE, LIKE, REGEXP, TextTest
-from penstock.language.regexps import compiled
+from penstock.language.regexps import compile_regexp
 from penstock.matching.domains import ByteStrings
 from penstock.matching.invariants import check_alike, check_numbers, check_within
 from penstock.matching.kernels import FALSE, TRUE, UNKNOWN
@@ -282,7 +282,7 @@ def _holds(test: TextTest, text: bytes) -> bool:
     """What RE2 says of one text."""
     if test.mode == ILIKE:
         text = lower(text.decode()).encode()
-    return compiled(test.to_regex()).search(text) is not None
+    return compile_regexp(test.to_regex()).search(text) is not None
 
 
 def text_column(batch: pa.RecordBatch, path: Path) -> pa.Array | None:

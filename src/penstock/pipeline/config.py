@@ -47,9 +47,9 @@ from penstock.pipeline.config_parts import (
     Text,
     ViewsPart,
     WindowPart,
-    accepted_by,
+    check_with,
     check_writable,
-    made_from,
+    make_from,
 )
 from penstock.pipeline.config_words import problems_of
 from penstock.pipeline.intakes import ViewOptions
@@ -95,15 +95,15 @@ class PipelineConfig(Part):
     """of the query, in Spark's UI and in metrics"""
     subscriptions: Annotated[Text, AfterValidator(_check_registry)]
     """the registry: sqlite:///subs.db, a file, or postgresql://user@host/database"""
-    events: Annotated[Source, made_from(EventSourcePart)] | None = None
+    events: Annotated[Source, make_from(EventSourcePart)] | None = None
     """where events come from, for filters"""
-    tables: dict[str, Annotated[Source, made_from(OwnSchemaPart)]] | None = None
+    tables: dict[str, Annotated[Source, make_from(OwnSchemaPart)]] | None = None
     """where changes of tables come from, for select-joins: by the names of the registry's catalogue"""
-    documents: Annotated[Source, made_from(OwnSchemaPart)] | None = None
+    documents: Annotated[Source, make_from(OwnSchemaPart)] | None = None
     """where documents come from, for tree patterns"""
-    joins: Annotated[JoinOptions, made_from(JoinsPart)] = JoinOptions()
+    joins: Annotated[JoinOptions, make_from(JoinsPart)] = JoinOptions()
     """how changes of tables are written"""
-    views: Annotated[ViewOptions, made_from(ViewsPart)] = ViewOptions()
+    views: Annotated[ViewOptions, make_from(ViewsPart)] = ViewOptions()
     """what documents are like, and how views are fed"""
     sink: MadeSink
     """where notifications go; a list of sinks: each gets them, or those that its `when` lets through"""
@@ -113,23 +113,21 @@ class PipelineConfig(Part):
     """where bad records go; by default penstock/dead-letters in the checkpoint folder"""
     snapshots: OwnFolder | None = None
     """a folder or URI that every worker can read and write; by default penstock/snapshots in the checkpoint folder"""
-    trigger: Annotated[Text, accepted_by(trigger_of)] = "1 second"
+    trigger: Annotated[Text, check_with(trigger_of)] = "1 second"
     """an interval like 500 ms or 1 minute; available-now ends when everything that is there has been read"""
     event_time: Text | None = None
     """the attribute that tells when an event happened: latency is counted from there"""
     event_id: Text | None = None
     """the attribute that tells which event it is"""
-    engine: Annotated[Text, accepted_by(check_engine)] = "auto"
+    engine: Annotated[Text, check_with(check_engine)] = "auto"
     """auto, batch, tree, mbd or naive; options follow the name, as in tree:collapse=no"""
-    operators: Annotated[Text, accepted_by(lambda name: Operators.of(name).portable())] | None = (
-        None
-    )
+    operators: Annotated[Text, check_with(lambda name: Operators.of(name).portable())] | None = None
     """those that filters may call: a module, or module:NAME"""
-    strategy: Annotated[Text, accepted_by(check_strategy)] = DEFAULT_STRATEGY
+    strategy: Annotated[Text, check_with(check_strategy)] = DEFAULT_STRATEGY
     """the order in which operators are called"""
     metadata: bool = False
     """whether notifications carry the metadata of their subscriptions"""
-    digests: Annotated[Text, accepted_by(trigger_of)] | None = None
+    digests: Annotated[Text, check_with(trigger_of)] | None = None
     """how often digests that are due are looked for, like 1 minute; without it none are sent"""
     metrics: Annotated[Text, AfterValidator(_check_metrics)] | None = None
     """a file for the figures of each micro-batch, as JSON lines"""

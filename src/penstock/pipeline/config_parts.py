@@ -55,7 +55,7 @@ def refusing(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
-def accepted_by(check: Callable[[Any], object]) -> AfterValidator:
+def check_with(check: Callable[[Any], object]) -> AfterValidator:
     """The value as it is, if a check of another module has nothing against it."""
     return AfterValidator(refusing(lambda value: (check(value), value)[1]))
 
@@ -276,7 +276,7 @@ class SparkPart(Part):
     config: Settings = {}
 
 
-def made_from(
+def make_from(
     part: Any, make: Callable[[Any], object] = lambda checked: checked.make()
 ) -> GetPydanticSchema:
     """A value that is made of a part of the file."""

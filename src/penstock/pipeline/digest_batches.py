@@ -54,7 +54,7 @@ from penstock.pipeline.paced_rows import COUNT
 from penstock.pipeline.pins import query_id
 
 
-def told_of_digests(told: tuple[StructField, ...]) -> StructField:
+def digest_field(told: tuple[StructField, ...]) -> StructField:
     """What a digest has; `told` are the columns of the notifications that it may gather."""
     gathered = StructType([StructField(ID, StringType()), *told])
     return StructField(
@@ -123,7 +123,7 @@ class DigestBatches:
         self, spark: SparkSession, query: str, due: Mapping[int, OpenDigest], now: int
     ) -> DataFrame:
         """The digests, as notifications."""
-        field = told_of_digests(tuple(told for _, told in self.inputs.values()))
+        field = digest_field(tuple(told for _, told in self.inputs.values()))
         schema = StructType([*NAMED_READERS, field])
         arrow = to_arrow_schema(schema, timezone="UTC")
         assert isinstance(field.dataType, StructType)

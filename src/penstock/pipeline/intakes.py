@@ -36,7 +36,7 @@ from penstock.matching.subscription_rows import SubscriptionSource
 from penstock.operators.define import Operators, OperatorsLike
 from penstock.operators.strategies import check_strategy
 from penstock.pipeline.dead_letters import Records
-from penstock.pipeline.digest_batches import DigestBatches, told_of_digests
+from penstock.pipeline.digest_batches import DigestBatches, digest_field
 from penstock.pipeline.event_batches import EventBatches
 from penstock.pipeline.frames import check_columns, operators_of
 from penstock.pipeline.joins.change_batches import ChangeBatches
@@ -57,7 +57,7 @@ from penstock.pipeline.sources import (
 )
 from penstock.pipeline.streaming_queries import RunningQuery
 from penstock.pipeline.triggers import Trigger, trigger_of
-from penstock.pipeline.views.document_batches import DocumentBatches, told_of_documents
+from penstock.pipeline.views.document_batches import DocumentBatches, document_field
 from penstock.pipeline.views.match import FORMATS, id_type
 from penstock.pipeline.wanted_events import WantedEvents
 from penstock.views.live_views import LiveOptions
@@ -333,7 +333,7 @@ class DocumentIntake:
 
     @property
     def told(self) -> StructField:
-        return told_of_documents(self.id_type)
+        return document_field(self.id_type)
 
     def start(
         self, outlet: Outlet, shape: NotificationShape, registry: Registry, reports: Reports
@@ -382,7 +382,7 @@ class DigestIntake:
 
     @property
     def told(self) -> StructField:
-        return told_of_digests(tuple(self.gathering.values()))
+        return digest_field(tuple(self.gathering.values()))
 
     def start(
         self, outlet: Outlet, shape: NotificationShape, registry: Registry, reports: Reports

@@ -28,7 +28,7 @@ from penstock.delivery.several_sinks import SeveralSinks, SinkWhen
 from penstock.delivery.sinks import CallableSink, ConsoleSink, Sink
 from penstock.delivery.webhook_requests import WebhookLimits
 from penstock.delivery.webhook_sink import WebhookSink
-from penstock.pipeline.config_parts import Part, Settings, Text, check_writable, made_from
+from penstock.pipeline.config_parts import Part, Settings, Text, check_writable, make_from
 from penstock.pipeline.config_words import ONE, SEVERAL, describe_kind
 
 
@@ -266,7 +266,7 @@ _OneOrSeveral = Annotated[
     Annotated[_AnySink, Tag(ONE)] | Annotated[list[_AnySink], Tag(SEVERAL)],
     Discriminator(lambda given: SEVERAL if isinstance(given, list) else ONE),
 ]
-MadeSink = Annotated[Sink, made_from(_OneOrSeveral, _make_sink)]
-DeadLetterSink = Annotated[Sink, made_from(_AnySink, _make_dead_letter_sink)]
-MadeSinks = Annotated[tuple[Sink | SinkWhen, ...], made_from(list[_AnySink], _make_sinks)]
+MadeSink = Annotated[Sink, make_from(_OneOrSeveral, _make_sink)]
+DeadLetterSink = Annotated[Sink, make_from(_AnySink, _make_dead_letter_sink)]
+MadeSinks = Annotated[tuple[Sink | SinkWhen, ...], make_from(list[_AnySink], _make_sinks)]
 """Sinks beside another one: those that `when` chooses for are `SinkWhen`."""

@@ -33,8 +33,8 @@ from penstock.pipeline.config_parts import (
     OwnFolder,
     Part,
     Text,
-    accepted_by,
     check_schema,
+    check_with,
 )
 from penstock.pipeline.config_words import problems_of
 from penstock.pipeline.schema_texts import read_schema
@@ -163,9 +163,7 @@ class BrokerFile(Part):
     """how much more than its parts a merger may let through: 0 is nothing, 0.1 a tenth"""
     advertisements: bool = True
     """whether subscriptions only go where they meet an advertisement"""
-    operators: Annotated[Text, accepted_by(lambda name: Operators.of(name).portable())] | None = (
-        None
-    )
+    operators: Annotated[Text, check_with(lambda name: Operators.of(name).portable())] | None = None
     """those that filters may call: a module, or module:NAME"""
     payloads: PayloadPart | None = None
     """attributes that filters don't test and that repeat, like pictures and long texts: they cross each link once"""

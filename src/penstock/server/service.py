@@ -42,7 +42,7 @@ from penstock.server.publishing import (
 from penstock.server.publishing.published import DOCUMENTS, EVENTS, POSITION, TABLES
 from penstock.server.setting_parts import FilesPart, KafkaPart
 from penstock.server.settings import Settings
-from penstock.server.sides.changing_over import let_go, matched_by, move_all, note_side
+from penstock.server.sides.changing_over import let_go, move_all, note_side, read_side
 from penstock.server.sides.kafka_topics import KafkaTopics
 from penstock.server.sides.live_side import LiveSide
 from penstock.server.sides.matching_state import Matching
@@ -182,7 +182,7 @@ class Service:
     async def _change_over(self) -> None:
         """Take over from the other side, if that had the records last."""
         folder, side = self.settings.folder, self.settings.match
-        before = matched_by(folder)
+        before = read_side(folder)
         if before == "spark" and side == "live":
             self._say("Spark matches what is left, then the live matcher takes over …")
             await asyncio.to_thread(move_all, self.inbox, self._mover())

@@ -27,8 +27,8 @@ from penstock.pipeline.config_parts import (
     Part,
     Settings,
     Text,
-    accepted_by,
-    made_from,
+    check_with,
+    make_from,
     refusing,
 )
 from penstock.pipeline.config_words import describe_kind
@@ -165,7 +165,7 @@ LogPart = Annotated[FilesPart | KafkaPart, Field(discriminator="format")]
 class RetentionPart(Part):
     """How long feeds keep notifications. Who comes too late for one that was dropped is told so, with 410."""
 
-    age: Annotated[Text, accepted_by(Retention)] = "7 days"
+    age: Annotated[Text, check_with(Retention)] = "7 days"
     """how old a notification may become"""
     size: Bytes = 4 * 1024**3
     """what all feeds together may take"""
@@ -218,19 +218,19 @@ class PublishedJoinsPart(JoinsPart):
 class SourcesPart(Part):
     """What is matched besides what is published here."""
 
-    events: Annotated[Source, made_from(EventSourcePart)] | None = None
+    events: Annotated[Source, make_from(EventSourcePart)] | None = None
     """events from elsewhere"""
     event_time: Text | None = None
     """their attribute that tells when an event happened"""
     event_id: Text | None = None
     """their attribute that tells which event it is"""
-    tables: dict[str, Annotated[Source, made_from(OwnSchemaPart)]] = Field(default_factory=dict)
+    tables: dict[str, Annotated[Source, make_from(OwnSchemaPart)]] = Field(default_factory=dict)
     """tables whose changes come from elsewhere: by the names of the catalogue"""
-    documents: Annotated[Source, made_from(OwnSchemaPart)] | None = None
+    documents: Annotated[Source, make_from(OwnSchemaPart)] | None = None
     """documents from elsewhere"""
 
 
-NetworkName = Annotated[Text, accepted_by(check_name)]
+NetworkName = Annotated[Text, check_with(check_name)]
 ZenohConfig = Annotated[dict[str, Any], Field(default_factory=dict)]
 
 

@@ -42,9 +42,9 @@ from penstock.pipeline.config_parts import (
     SparkPart,
     Text,
     ViewsPart,
-    accepted_by,
     check_schema,
-    made_from,
+    check_with,
+    make_from,
 )
 from penstock.pipeline.config_words import problems_of
 from penstock.pipeline.intakes import ViewOptions
@@ -118,23 +118,21 @@ class Settings(Part):
     """a folder, or with Kafka a URI, that all of Spark's workers can read and write; by default in the data folder"""
     retention: RetentionPart = RetentionPart()
     webhooks: WebhooksPart = WebhooksPart()
-    trigger: Annotated[Text, accepted_by(trigger_of), AfterValidator(_check_interval)] = "1 second"
+    trigger: Annotated[Text, check_with(trigger_of), AfterValidator(_check_interval)] = "1 second"
     """how often Spark looks for something new"""
-    digests: Annotated[Text, accepted_by(trigger_of), AfterValidator(_check_interval)] | None = None
+    digests: Annotated[Text, check_with(trigger_of), AfterValidator(_check_interval)] | None = None
     """how often it looks for digests that are due, like 1 minute; without it, subscriptions to digests are set aside"""
     metadata: bool | None = None
     """whether notifications carry the metadata of their subscriptions; by default as the data folder was begun: not"""
-    engine: Annotated[Text, accepted_by(check_engine)] = "auto"
+    engine: Annotated[Text, check_with(check_engine)] = "auto"
     """auto, batch, tree, mbd or naive"""
-    operators: Annotated[Text, accepted_by(lambda name: Operators.of(name).portable())] | None = (
-        None
-    )
+    operators: Annotated[Text, check_with(lambda name: Operators.of(name).portable())] | None = None
     """those that filters may call: a module, or module:NAME"""
-    strategy: Annotated[Text, accepted_by(check_strategy)] = DEFAULT_STRATEGY
+    strategy: Annotated[Text, check_with(check_strategy)] = DEFAULT_STRATEGY
     """the order in which operators are called"""
-    joins: Annotated[JoinOptions, made_from(PublishedJoinsPart)] = PublishedJoinsPart().make()
+    joins: Annotated[JoinOptions, make_from(PublishedJoinsPart)] = PublishedJoinsPart().make()
     """how changes of tables are written"""
-    views: Annotated[ViewOptions, made_from(ViewsPart)] = ViewOptions()
+    views: Annotated[ViewOptions, make_from(ViewsPart)] = ViewOptions()
     """how views are fed"""
     sources: SourcesPart = SourcesPart()
     """what is matched besides what is published here"""

@@ -16,7 +16,7 @@ _BUCKET = 12  # bits of a subscription that are not in the number of its value
 _LASTS = pa.schema([("subscription", pa.int64()), ("number", pa.int64())])
 
 
-def dropped_of(session: Session, wanted: Int64s) -> Int64s:
+def highest_dropped(session: Session, wanted: Int64s) -> Int64s:
     """The highest number that was dropped of each of some feeds; 0 where none was."""
     found = np.zeros(len(wanted), np.int64)
     buckets = wanted >> _BUCKET

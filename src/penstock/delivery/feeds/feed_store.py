@@ -22,7 +22,7 @@ import pyarrow as pa
 from penstock.base.arrays import Int64s
 from penstock.base.durations import utc_now
 from penstock.base.errors import FeedError, RowsDropped
-from penstock.delivery.feeds.dropped_rows import dropped_of, note_dropped
+from penstock.delivery.feeds.dropped_rows import highest_dropped, note_dropped
 from penstock.delivery.feeds.feed_database import FORMAT, FeedDatabase, Session
 from penstock.delivery.feeds.feed_rows import (
     FeedBlock,
@@ -259,7 +259,7 @@ class FeedStore:
     def dropped(self, subscription: int) -> int:
         """The highest number that was dropped of a feed; 0 if none was."""
         with self._database.reading() as session:
-            return int(dropped_of(session, sorted_ids([subscription]))[0])
+            return int(highest_dropped(session, sorted_ids([subscription]))[0])
 
     def progress(self, query: str) -> int | None:
         """The last micro-batch of a query that is there; of `LIVE`, the last position."""
@@ -321,7 +321,7 @@ def _found(
 def _check_kept(session: Session, wanted: Int64s, offset: int, state: _State) -> None:
     if offset >= state.oldest or not len(wanted):
         return
-    lasts = dropped_of(session, wanted)
+    lasts = highest_dropped(session, wanted)
     gone = np.flatnonzero(lasts >= max(offset, 1))  # 0: nothing was dropped
     if len(gone):
         raise RowsDropped(int(wanted[gone[0]]), offset, int(lasts.max()) + 1)

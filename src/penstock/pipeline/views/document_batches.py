@@ -91,7 +91,7 @@ class DocumentBatches(MicroBatches):
         return TaskRows(records, work.run, told)
 
     def _told(self) -> StructField:
-        return told_of_documents(self.id_type)
+        return document_field(self.id_type)
 
     def _name(self, frame: DataFrame, pin: Pin, query: str) -> Column:
         """What a document's notifications are called by: its place at the source, else its content and micro-batch."""
@@ -119,7 +119,7 @@ class DocumentBatches(MicroBatches):
         return ViewSnapshots(self._snapshot_folder(query))
 
 
-def told_of_documents(id_type: DataType) -> StructField:
+def document_field(id_type: DataType) -> StructField:
     """What a notification of a tree pattern has."""
     tuples = StructField("tuples", ArrayType(ArrayType(StringType())))
     return StructField(DOCUMENT, StructType([StructField("id", id_type), tuples]))

@@ -19,7 +19,7 @@ _TOGETHER = 8 << 20  # bytes that a mover is given at once
 _PATIENCE = 60.0  # seconds for the inbox to let go of what was taken
 
 
-def matched_by(folder: Path) -> str | None:
+def read_side(folder: Path) -> str | None:
     """Which side had the records last; None in a new folder."""
     try:
         return (folder / "matched-by").read_text(encoding="utf-8").strip()
@@ -29,7 +29,7 @@ def matched_by(folder: Path) -> str | None:
 
 def note_side(folder: Path, side: str) -> None:
     """From now on this side has the records."""
-    if matched_by(folder) != side:
+    if read_side(folder) != side:
         replace_file(folder / "matched-by", side + "\n")
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from penstock.base.arrays import Int64s
 from penstock.base.jit import kernel
 from penstock.views.choosing.program import Program
-from penstock.views.choosing.repair import FREE, NO_ROW, OPEN, TWICE, blocked_by, users_of_rows
+from penstock.views.choosing.repair import FREE, NO_ROW, OPEN, TWICE, blocking_row, users_of_rows
 from penstock.views.choosing.user_lists import Users, use
 
 _AT_A_TIME = 50  # views between looks at the clock
@@ -88,7 +88,7 @@ def _reach_room(
                 break
             if c == users.chosen[view]:
                 continue
-            row = blocked_by(program, users, view, c, search.left[view])
+            row = blocking_row(program, users, view, c, search.left[view])
             if row == FREE:
                 return view, c
             if row == TWICE or search.seen_row[row] == stamp:
@@ -113,7 +113,7 @@ def _walk_back(
 ) -> bool:
     """Move the views of a chain, the last one first. Whether the first one got its column."""
     view = end
-    while blocked_by(program, users, view, column, NO_ROW) == FREE:
+    while blocking_row(program, users, view, column, NO_ROW) == FREE:
         use(users, view, column)
         if view == root:
             return True

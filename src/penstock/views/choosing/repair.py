@@ -82,13 +82,13 @@ def _take_in_order(program: Program, users: Users, reduced: Float64s, order: Int
     for view in order:
         best, column = np.inf, OPEN
         for c in range(first[view], first[view + 1]):
-            if reduced[c] < best and blocked_by(program, users, view, c, NO_ROW) == FREE:
+            if reduced[c] < best and blocking_row(program, users, view, c, NO_ROW) == FREE:
                 best, column = reduced[c], c
         use(users, view, column)
 
 
 @kernel
-def blocked_by(program: Program, users: Users, view: int, c: int, left: int) -> int:
+def blocking_row(program: Program, users: Users, view: int, c: int, left: int) -> int:
     """The one row that keeps a view from a column, if it leaves its own; it may not use the row `left`."""
     found = FREE
     for e in range(program.start[c], program.start[c + 1]):
@@ -119,7 +119,7 @@ def _improve(program: Program, users: Users, expensive: float, begin: int, end: 
             gain = cost[c] - now
             if gain >= best:
                 break
-            row = blocked_by(program, users, view, c, NO_ROW)
+            row = blocking_row(program, users, view, c, NO_ROW)
             if row == FREE:
                 best, column, partner = gain, c, -1
                 break
@@ -150,7 +150,7 @@ def _makes_room(
         for d in range(first[view], first[view + 1]):
             if cost[d] - cost[old] >= least:
                 break
-            if d != old and blocked_by(program, users, view, d, NO_ROW) == FREE:
+            if d != old and blocking_row(program, users, view, d, NO_ROW) == FREE:
                 partner, elsewhere, least = view, d, cost[d] - cost[old]
                 break
         entry = users.after[entry]
