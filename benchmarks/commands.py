@@ -310,7 +310,7 @@ def views(
     from benchmarks.views.published import CAPACITIES
 
     names = _chosen(experiment, BENCHMARK)
-    limits = tuple(_split(capacities)) or CAPACITIES
+    limits = tuple(_split([capacities or ""])) or CAPACITIES
     with _spark(master if SPARK in names else None) as session:
         _run(BENCHMARK, names, Work(_size(views), limits, session), out, as_json)
 

@@ -48,6 +48,13 @@ def test_json(bench: Bench) -> None:
     assert [len(one["figures"]) for one in found] == [1, 1]
 
 
+def test_capacities_of_views(bench: Bench) -> None:
+    """A number is one capacity, whatever digits it has."""
+    result = bench("views", "-x", "utilisation", "-n", "60", "--capacities", "30,∞", "--json")
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [one["capacity"] for one in found if "capacity" in one] == ["30", "∞"]
+
+
 def test_a_disagreement_is_exit_code_1(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of contestants that don't give the same answers are worth nothing."""
     monkeypatch.setattr(Trial, "disagreements", ["stock: 5 matches by a; 6 matches by b"])
