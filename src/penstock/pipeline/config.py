@@ -40,13 +40,15 @@ from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.config_parts import (
     EventSourcePart,
     JoinsPart,
-    OwnFolder,
     OwnSchemaPart,
-    Part,
     SparkPart,
-    Text,
     ViewsPart,
     WindowPart,
+)
+from penstock.pipeline.config_values import (
+    OwnFolder,
+    Part,
+    Text,
     check_with,
     check_writable,
     make_from,

@@ -28,7 +28,7 @@ from penstock.delivery.several_sinks import SeveralSinks, SinkWhen
 from penstock.delivery.sinks import CallableSink, ConsoleSink, Sink
 from penstock.delivery.webhook_requests import WebhookLimits
 from penstock.delivery.webhook_sink import WebhookSink
-from penstock.pipeline.config_parts import Part, Settings, Text, check_writable, make_from
+from penstock.pipeline.config_values import Part, Settings, Text, check_writable, make_from
 from penstock.pipeline.config_words import ONE, SEVERAL, describe_kind
 
 

@@ -29,23 +29,11 @@ from penstock.network.links.zenoh_link import ZenohLink, ZenohPlace
 from penstock.network.network_client import NetworkClient
 from penstock.network.payload.node import PayloadLimits
 from penstock.operators.define import Operators
-from penstock.pipeline.config_parts import (
-    OwnFolder,
-    Part,
-    Text,
-    check_schema,
-    check_with,
-)
+from penstock.pipeline.config_values import OwnFolder, Part, Text, check_schema, check_with
 from penstock.pipeline.config_words import problems_of
 from penstock.pipeline.schema_texts import read_schema
-from penstock.server.setting_parts import (
-    Bytes,
-    Length,
-    NatsLinkPart,
-    NetworkName,
-    Tables,
-    ZenohConfig,
-)
+from penstock.server.network_parts import NatsLinkPart, NetworkName, ZenohConfig
+from penstock.server.setting_values import Bytes, Length, Tables
 
 PORT = 7447
 _TIMES, _BOUNDS, _PAYLOADS = Times(), Bounds(), PayloadLimits()

@@ -36,12 +36,11 @@ from penstock.matching import check_engine
 from penstock.operators.define import Operators
 from penstock.operators.strategies import DEFAULT_STRATEGY, check_strategy
 from penstock.pipeline.config import KNOWN_KEYS
-from penstock.pipeline.config_parts import (
+from penstock.pipeline.config_parts import SparkPart, ViewsPart
+from penstock.pipeline.config_values import (
     OwnFolder,
     Part,
-    SparkPart,
     Text,
-    ViewsPart,
     check_schema,
     check_with,
     make_from,
@@ -52,20 +51,19 @@ from penstock.pipeline.joins.match import JoinOptions
 from penstock.pipeline.schema_texts import read_schema
 from penstock.pipeline.sink_parts import MadeSinks
 from penstock.pipeline.triggers import AVAILABLE_NOW, trigger_of
+from penstock.server.network_parts import NatsLinkPart, NetworkPart
 from penstock.server.setting_parts import (
     FilesPart,
     KafkaPart,
     LimitsPart,
     LogPart,
-    NatsLinkPart,
-    NetworkPart,
     PublishedJoinsPart,
     RetentionPart,
     SourcesPart,
-    Tables,
     TlsPart,
     WebhooksPart,
 )
+from penstock.server.setting_values import Tables
 from penstock.server.web.http_settings import HttpSettings
 
 PORT = 8400
