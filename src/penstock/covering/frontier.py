@@ -25,7 +25,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int64s, distinct
 from penstock.covering.boxes import BoxStore, Flat, group_items, last_of, region_includes
 from penstock.covering.bulk import covers_of, frontier_of
 from penstock.covering.coordinates import Coordinates
@@ -348,8 +348,8 @@ class Frontier(Generic[Id]):
         recent = self._recent[: self._recents]
         cover, found = relate_each(boxes, recent, self._live, number, looking)
         if cover >= 0 or not parts:
-            return cover, np.unique(found) if len(found) > 1 else found
-        return cover, np.unique(np.concatenate([*parts, found]))
+            return cover, distinct(found) if len(found) > 1 else found
+        return cover, distinct(np.concatenate([*parts, found]))
 
     def _enter(self, number: int) -> None:
         """A root more."""

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Float64s, Int64s, UInt64s
+from penstock.base.arrays import Float64s, Int64s, UInt64s, distinct
 from penstock.base.jit import kernel
 from penstock.covering.chances import Chances
 from penstock.covering.merge_loss import costs, lies_outside
@@ -76,7 +76,7 @@ def _pairs(pool: MergePool) -> tuple[Int64s, Int64s]:
         one, other = boxes[same], boxes[same + step]
         pair = np.minimum(one, other) * len(pool.into) + np.maximum(one, other)
         found.append(pair[one != other])
-    pairs = np.unique(np.concatenate(found))
+    pairs = distinct(np.concatenate(found))
     return pairs // max(len(pool.into), 1), pairs % max(len(pool.into), 1)
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.base.array_kernels import copy_values
-from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, offsets, runs
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, UInt64s, distinct, offsets, runs
 from penstock.base.jit import kernel
 from penstock.covering.boxes import (
     HIGHEST,
@@ -76,7 +76,7 @@ class MergePool(NamedTuple):
 
     def attributes(self) -> list[int]:
         """Those that some box has a test of."""
-        found: list[int] = np.unique(self.attribute[self.attribute >= 0]).tolist()
+        found: list[int] = distinct(self.attribute[self.attribute >= 0]).tolist()
         return found
 
     def tests(self, box: int) -> list[Test]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Int64s, grow_array
+from penstock.base.arrays import Int64s, distinct, grow_array
 from penstock.base.errors import SchemaError
 from penstock.base.row_values import unreadable_rows
 from penstock.joins.axes import NULL, Axis, key_tuples, row_keys
@@ -75,7 +75,7 @@ class JoinKeys:
         self._tuples = grow_array(self._tuples, len(self._keys))
         np.add.at(self._tuples, come[come >= 0], 1)
         np.subtract.at(self._tuples, gone[gone >= 0], 1)
-        touched = np.unique(np.concatenate([named, gone]))
+        touched = distinct(np.concatenate([named, gone]))
         touched = touched[touched >= 0]
         for number in touched[self._tuples[touched] == 0].tolist():
             key = self._keys[number]

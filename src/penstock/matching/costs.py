@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from penstock.base.arrays import Int8s, Int64s
+from penstock.base.arrays import Int8s, Int64s, distinct
 from penstock.language.atoms import Bound
 from penstock.language.calls import Path
 from penstock.language.conjunctions import Conjunctions
@@ -94,7 +94,7 @@ def _plain_grades(grouped: Grouped, pieces: Int64s) -> Int8s:
     plain = grouped.plain
     column, position = plain.piece[pieces], plain.position[pieces]
     grades = np.empty(len(pieces), np.int8)
-    for number in np.unique(column).tolist():
+    for number in distinct(column).tolist():
         mine = column == number
         grades[mine] = _pool_grades(grouped.pools[plain.columns[number].pool])[position[mine]]
     return grades

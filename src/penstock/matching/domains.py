@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.arrays import Bools, Bytes, Int32s, Int64s
+from penstock.base.arrays import Bools, Bytes, Int32s, Int64s, distinct
 from penstock.language.column_values import ColumnValues, column_values, decimal_words
 from penstock.language.key_values import key_value
 from penstock.language.literals import Bounds, double_keys
@@ -283,7 +283,7 @@ def build_domain(path: tuple[str, ...], type_: Type, bounds: Sequence[Bounds]) -
         # Copied: the cuts outlive the Arrow buffers they were read from.
         return Domain(path, type_, ByteStrings(strings.offsets.copy(), strings.data.copy()))
     columns: list[Any] = [keys for b in bounds for keys in (b.lo, b.hi)]
-    cuts = np.unique(np.concatenate(columns)) if columns else np.empty(0, np.int64)
+    cuts = distinct(np.concatenate(columns)) if columns else np.empty(0, np.int64)
     return Domain(path, type_, cuts.astype(np.int64))
 
 

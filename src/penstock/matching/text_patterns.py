@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s, read_only
+from penstock.base.arrays import AnyArray, Bools, Int32s, Int64s, distinct, read_only
 from penstock.base.columns import descend
 from penstock.language.calls import Path
 from penstock.language.folding import lower, lower_table
@@ -142,7 +142,7 @@ class TextPatterns:
     @cached_property
     def searched(self) -> list[int]:
         """The attributes that have patterns with needles."""
-        found: list[int] = np.unique(self.attribute[self.indexed]).tolist()
+        found: list[int] = distinct(self.attribute[self.indexed]).tolist()
         return found
 
     # --- evaluating ----------------------------------------------------------------------------

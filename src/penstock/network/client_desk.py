@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int64s, distinct
 from penstock.network.batch_bytes import write_batch
 from penstock.network.broker_steps import (
     Advertise,
@@ -270,13 +270,13 @@ class ClientDesk:
         """Mail for each client that some of the events are for, without what it was sent before."""
         found: list[Change] = []
         owners = self._owner_of[deliver.subscriptions]
-        for owner in np.unique(owners[owners >= 0]).tolist():
+        for owner in distinct(owners[owners >= 0]).tolist():
             mine = owners == owner
             rows, subscriptions = deliver.rows[mine], deliver.subscriptions[mine]
             name = self._names[owner]
             client = self._client(name)
             fresh: dict[bytes, int] = {}  # messages that come together may have an event twice
-            for row in np.unique(rows).tolist():
+            for row in distinct(rows).tolist():
                 if (id_ := deliver.id(row)) not in client.ids:
                     fresh.setdefault(id_, row)
             if not fresh:

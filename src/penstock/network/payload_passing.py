@@ -25,7 +25,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int64s, distinct
 from penstock.network.batch_bytes import write_batch
 from penstock.network.broker_settings import BrokerSettings
 from penstock.network.broker_steps import Deliver, Output
@@ -146,7 +146,7 @@ class PayloadPassing:
             if link is None:
                 self._put(Deliver(ids, events, rows, self._tables.subscription[numbers]))
             else:
-                self._send_to(link, flight, batch.take(np.unique(rows)))
+                self._send_to(link, flight, batch.take(distinct(rows)))
         self._passing.answered(flight)
         return True
 
@@ -232,7 +232,7 @@ class PayloadPassing:
     def _pass_on(self, flight: Flight, batch: StrippedBatch, events: pa.RecordBatch) -> None:
         """Match a batch by its events, whole as far as anybody tests them, and send it where it is wanted."""
         for link, rows, numbers in self._passing.destinations(flight, events):
-            places = np.unique(rows)
+            places = distinct(rows)
             some = batch.take(places)
             if link is not None:
                 self._send_to(link, flight, some)

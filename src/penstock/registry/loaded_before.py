@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.arrays import Bools, Int64s
+from penstock.base.arrays import Bools, Int64s, distinct
 from penstock.registry.bad_rows import BadRow
 from penstock.registry.details import External, read_details, read_externals
 from penstock.registry.incoming import Incoming
@@ -80,7 +80,7 @@ def find_before(turn: Turn, incoming: Incoming, source: str, now: int) -> Before
     else:
         ids = np.zeros(len(incoming), np.int64)
     asked = ids if incoming.ids is not None else ids[ids != 0]
-    table, bad = turn.read(np.unique(asked))
+    table, bad = turn.read(distinct(asked))
     table = table.take(np.argsort(table.column("id").to_numpy()))
     alive = np.asarray(table.column("removed")) == 0
     alive &= table.column("expires").to_numpy() > now

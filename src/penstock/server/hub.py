@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int64s, distinct
 from penstock.base.errors import FeedError
 from penstock.delivery.feeds.feed_rows import (
     FeedBlock,
@@ -255,7 +255,7 @@ class Hub:
         self._tail = number
 
     def _wake_readers(self, block: _HeldBlock) -> None:
-        for subscription in np.unique(block.pairs[0]).tolist():
+        for subscription in distinct(block.pairs[0]).tolist():
             for one in self._waiting.get(subscription, ()):
                 number = block.first_for(np.array([subscription]), one.offset)
                 if number is not None:

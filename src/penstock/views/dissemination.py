@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int64s, distinct
 from penstock.base.errors import PenstockError
 from penstock.views.choosing.configuration import Inputs, levels_of
 from penstock.views.documents.documents import Documents
@@ -201,7 +201,7 @@ class Dissemination:
     ) -> pa.RecordBatch:
         """Document by document, so that only the documents that are too much are lost."""
         assert fed.plan is not None
-        documents = np.unique(np.concatenate([_documents(batch) for batch in inputs]))
+        documents = distinct(np.concatenate([_documents(batch) for batch in inputs]))
         parts = []
         for document in documents.tolist():
             own = [batch.slice(*_rows_of(batch, document)) for batch in inputs]

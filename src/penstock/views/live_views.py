@@ -29,7 +29,7 @@ from typing import Literal
 
 import numpy as np
 
-from penstock.base.arrays import offsets
+from penstock.base.arrays import distinct, offsets
 from penstock.base.errors import FilterError, PenstockError
 from penstock.base.growth import many_changes
 from penstock.views.choosing.capacities import UNLIMITED, capacities
@@ -320,7 +320,7 @@ class LiveViews:
             free = [n for n in found if n in before or (n != number and self._running.has_room(n))]
             candidates.append(np.array(free, np.int64))
             before.add(number)
-        among = np.unique(np.concatenate(candidates))
+        among = distinct(np.concatenate(candidates))
         known = [self._views[n] for n in among.tolist()]
         views = [self._views[number] for number in numbers]
         graph = rewritings_from(

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from penstock.base.arrays import Int32s, Int64s, offsets
+from penstock.base.arrays import Int32s, Int64s, distinct, offsets
 from penstock.base.jit import kernel
 from penstock.covering.boxes import BoxStore
 from penstock.covering.bulk import frontier_of
@@ -152,7 +152,7 @@ def _swept(boxes: Projection) -> Projection:
     ranges = Ranges(low.copy(), high.copy(), null.copy())
     columns = range(len(boxes.columns))
     # Columns that tell most boxes apart first: what is equal in them lies together.
-    spread = [len(np.unique(ranges.low[:, c])) + len(np.unique(ranges.high[:, c])) for c in columns]
+    spread = [len(distinct(ranges.low[:, c])) + len(distinct(ranges.high[:, c])) for c in columns]
     order = sorted(columns, key=lambda c: spread[c])
     for _ in range(3):
         before = len(ranges.low)

@@ -7,7 +7,7 @@ subscription that has ended is forgotten: when its rows go, nothing of it stays.
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int64s, distinct
 from penstock.delivery.feeds.feed_database import Session
 from penstock.delivery.feeds.feed_rows import pack, unpack
 from penstock.delivery.feeds.segments import Segment, all_pairs
@@ -20,7 +20,7 @@ def highest_dropped(session: Session, wanted: Int64s) -> Int64s:
     """The highest number that was dropped of each of some feeds; 0 where none was."""
     found = np.zeros(len(wanted), np.int64)
     buckets = wanted >> _BUCKET
-    for bucket in np.unique(buckets).tolist():
+    for bucket in distinct(buckets).tolist():
         subscriptions, numbers = _read(session, bucket)
         if len(subscriptions):
             here = np.flatnonzero(buckets == bucket)
@@ -37,7 +37,7 @@ def note_dropped(session: Session, segment: Segment) -> None:
     forgotten = session.all("SELECT subscription FROM feed_forgotten")
     ended = np.array([subscription for (subscription,) in forgotten], np.int64)
     buckets = subscriptions >> _BUCKET
-    touched = np.unique(np.concatenate([buckets, ended >> _BUCKET]))
+    touched = distinct(np.concatenate([buckets, ended >> _BUCKET]))
     for bucket in touched.tolist():
         here = buckets == bucket
         _update(session, bucket, (subscriptions[here], numbers[here]), ended)

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.arrays import Int64s
+from penstock.base.arrays import Int64s, distinct
 from penstock.base.errors import FeedError
 
 APPENDED = pa.schema(
@@ -266,4 +266,4 @@ def unpack_block(first: int, kind: str, value: bytes) -> FeedBlock:
 
 def sorted_ids(subscriptions: Sequence[int]) -> Int64s:
     """Distinct subscriptions in order."""
-    return np.unique(np.asarray(subscriptions, np.int64))
+    return distinct(np.asarray(subscriptions, np.int64))

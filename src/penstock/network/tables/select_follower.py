@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from penstock.base.arrays import distinct
 from penstock.joins.catalog import Catalog
 from penstock.joins.join_view import JoinView, RowChanges
 from penstock.network.links.link import NetworkError
@@ -75,7 +76,7 @@ class SelectFollower:
 
     def take(self, mail: ReceivedMail) -> RowChanges:
         """What some mail changes. What isn't for this follower is left out."""
-        mine = np.unique(mail.rows[np.abs(mail.subscriptions) == self._number])
+        mine = distinct(mail.rows[np.abs(mail.subscriptions) == self._number])
         changes = self._followed.take(mail.events.take(pa.array(mine)).to_pylist())
         if self._client.dropped != self._dropped and not self._client.has_mail:
             # Not before all is read: the answer would find as little room as what was dropped.

@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from penstock.base.arrays import distinct
 from penstock.joins.catalog import Catalog
 from penstock.joins.changes import ChangeBatch
 from penstock.network.arrow_events import batch_of
@@ -147,7 +148,7 @@ class TablePublisher:
                 self.failed = error
 
     def _answer(self, mail: ReceivedMail) -> None:
-        mine = np.unique(mail.rows[mail.subscriptions == self._number])
+        mine = distinct(mail.rows[mail.subscriptions == self._number])
         asks = mail.events.take(pa.array(mine)).to_pylist()
         with self._lock:
             self._tables.take(asks)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.arrays import Bools, Float64s, Int32s, Int64s
+from penstock.base.arrays import Bools, Float64s, Int32s, Int64s, distinct
 from penstock.views import text_columns
 from penstock.views.documents.documents import VALUE_END, VALUE_START, Documents
 from penstock.views.extraction.embeddings import (
@@ -211,7 +211,7 @@ def _numbers(made: Compiled, lists: LabelLists, documents: Documents) -> Float64
     numbers = np.full(len(lists.nodes), np.nan)
     tests = made.tests
     owner = np.repeat(np.arange(len(tests.label)), np.diff(tests.first))
-    labels = np.unique(tests.label[owner[~tests.is_text]])
+    labels = distinct(tests.label[owner[~tests.is_text]])
     runs = [np.arange(lists.first[label], lists.first[label + 1]) for label in labels]
     if not runs:
         return numbers

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.base.arrays import Bools, Int8s, Int32s, Int64s, UInt64s, offsets, read_only
+from penstock.base.arrays import Bools, Int8s, Int32s, Int64s, UInt64s, distinct, offsets, read_only
 from penstock.base.errors import PenstockError
 from penstock.base.jit import kernel
 from penstock.views.rewriting.predicate_table import NO_PREDICATE, Implications, PredicateTable
@@ -156,7 +156,7 @@ def _check_sizes(sizes: Sequence[int]) -> None:
 def _label_sets(start: Int64s, label: Int32s) -> tuple[Int64s, Int32s]:
     views = len(start) - 1
     view = np.repeat(np.arange(views), np.diff(start))[label != ANY_LABEL]
-    pairs = np.unique((view << _NUMBER_BITS) | label[label != ANY_LABEL])
+    pairs = distinct((view << _NUMBER_BITS) | label[label != ANY_LABEL])
     counts = np.bincount(pairs >> _NUMBER_BITS, minlength=views)
     return offsets(counts), (pairs & (_MOST_NUMBERS - 1)).astype(np.int32)
 
