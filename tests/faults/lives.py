@@ -1,7 +1,8 @@
-"""A life of a pipeline: a process of its own, with a JVM of its own, in a process group that can be killed.
+"""A life of pipelines: a process of its own, with a JVM of its own, in a process group that can be killed.
 
-What a life does to itself stands in its `Fate`: the moment at which it kills itself, and what its clock says. The most
-delicate moments are right after a micro-batch was pinned, and when it has been written but Spark doesn't know yet.
+What a life does to itself stands in the `Fate` of each pipeline: the moment at which it kills itself, and what its
+clock says. The most delicate moments are right after a micro-batch was pinned, and when it has been written but Spark
+doesn't know yet. If there are several pipelines, each waits at its moment for the others, and all die at once.
 """
 
 import contextlib
@@ -10,8 +11,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -57,12 +59,14 @@ class Life:
             )
 
     @staticmethod
-    def of(world: str, folder: Path, fate: Fate) -> "Life":
-        """That of a world's pipeline."""
-        command = [*(sys.executable, "-m", "tests.faults.lives"), world, str(folder)]
+    def of(folder: Path, fates: Mapping[str, Fate]) -> "Life":
+        """That of the pipelines of some worlds, each in a folder with the world's name."""
+        command = [*(sys.executable, "-m", "tests.faults.lives"), str(folder)]
         log = folder.parent / f"{folder.name}.life.log"
         log.unlink(missing_ok=True)
-        return Life([*command, json.dumps(asdict(fate))], log, watching(folder, environment()))
+        told = json.dumps({world: asdict(fate) for world, fate in fates.items()})
+        watched = watching([folder / world for world in fates], environment())
+        return Life([*command, told], log, watched)
 
     def __enter__(self) -> "Life":
         return self
@@ -114,12 +118,28 @@ class Life:
         return self._log.read_text(errors="replace")[-4000:]
 
 
+class End:
+    """The end of a life: it comes when all pipelines are where their fates say that they die."""
+
+    def __init__(self, fates: Iterable[Fate]) -> None:
+        fated = [fate for fate in fates if fate.moment in ("planned", "pinned", "written")]
+        self.is_fated = bool(fated)
+        self._all_there = threading.Barrier(max(len(fated), 1))
+
+    def come(self, fate: Fate, moment: str, batch: int) -> None:
+        """Die, JVM and all, if this is the moment."""
+        if moment == fate.moment and fate.batch in (batch, -1):
+            self._all_there.wait(PATIENCE)
+            os.killpg(0, signal.SIGKILL)
+
+
 @dataclass(frozen=True)
 class DeadlySink:
-    """A sink that kills its life, JVM and all, at the fated moment."""
+    """A sink that ends its life at the fated moment."""
 
     sink: Any
     fate: Fate
+    end: End
 
     @property
     def guarantee(self) -> Any:
@@ -140,12 +160,7 @@ class DeadlySink:
 
     def _die(self, batch: Any, moment: str) -> None:
         if batch.kind.startswith(self.fate.kind):
-            _die_at(self.fate, moment, batch.id)
-
-
-def _die_at(fate: Fate, moment: str, batch: int) -> None:
-    if moment == fate.moment and fate.batch in (batch, -1):
-        os.killpg(0, signal.SIGKILL)
+            self.end.come(self.fate, moment, batch.id)
 
 
 def _turn_clock(seconds: int) -> None:
@@ -158,45 +173,65 @@ def _turn_clock(seconds: int) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
 
-def _watch_disk(folder: Path) -> None:
-    """Before anybody else imports what syncs it."""
+def _watch_disks(folders: Iterable[Path]) -> None:
+    """Before anybody else imports what syncs them."""
     from penstock.base import durable
 
-    disk = disk_of(folder)
-    disk.hold_folders()
-    durable.sync_disk = lambda _: disk.sync_all()
+    disks = [disk_of(folder) for folder in folders]
+    for disk in disks:
+        disk.hold_folders()
+
+    def sync_disk(path: Path) -> None:
+        for disk in disks:
+            if path.is_relative_to(disk.root):
+                disk.sync_all()
+
+    durable.sync_disk = sync_disk
 
 
-def _die_when_planned(fate: Fate) -> None:
+def _die_when_planned(folder: Path, fates: Mapping[str, Fate], end: End) -> None:
     """Spark has written what a micro-batch is to be, and nobody has synced it."""
     from penstock.pipeline import checkpoints
 
     begin = checkpoints.begin
 
     def begin_or_die(checkpoint: Path, batch: int) -> None:
-        _die_at(fate, "planned", batch)
+        for world, fate in fates.items():
+            if checkpoint.is_relative_to(folder / world):
+                end.come(fate, "planned", batch)
         begin(checkpoint, batch)
 
     checkpoints.begin = begin_or_die
 
 
-def main(world: str, folder: Path, fate: Fate) -> None:
-    _turn_clock(fate.clock)
-    _watch_disk(folder)
+def main(folder: Path, fates: Mapping[str, Fate]) -> None:
+    (clock,) = {fate.clock for fate in fates.values()}
+    _turn_clock(clock)
+    _watch_disks(folder / world for world in fates)
     from tests.faults.worlds import WORLDS
 
     from penstock.delivery import FileSink
     from penstock.pipeline import local_session
 
-    _die_when_planned(fate)
+    end = End(fates.values())
+    _die_when_planned(folder, fates, end)
     spark = local_session("local[1]")
-    sink = DeadlySink(FileSink(folder / "out"), fate)
-    running = WORLDS[world].pipeline(
-        folder, spark, sink, TRIGGER if fate.stays else "available-now"
-    )
-    running.start().await_termination()
+    running = [
+        WORLDS[world]
+        .pipeline(
+            folder / world,
+            spark,
+            DeadlySink(FileSink(folder / world / "out"), fate, end),
+            TRIGGER if fate.stays else "available-now",
+        )
+        .start()
+        for world, fate in fates.items()
+    ]
+    while running:
+        running = [one for one in running if not one.await_termination(0.1)]
+        assert not end.is_fated or len(running) == len(fates), "one has ended before its moment"
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Fate(**json.loads(sys.argv[3])))
+    main(Path(sys.argv[1]), {w: Fate(**fate) for w, fate in json.loads(sys.argv[2]).items()})

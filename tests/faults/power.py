@@ -21,7 +21,7 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +42,7 @@ class Disk:
 
     def watch(self) -> None:
         """Notice whatever this process syncs from now on. Nothing is brought to a real disk: that would take time."""
-        self.vault.mkdir(parents=True, exist_ok=True)
-        os.fsync = self._fsync
+        _watch([self])
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -65,10 +64,11 @@ class Disk:
         _let_go()
         shutil.rmtree(self.vault)
 
-    def _fsync(self, descriptor: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        with self._locked():
-            self._sync(path)
+    def note(self, path: Path) -> None:
+        """A file or folder has been synced, perhaps one of this disk."""
+        if path.is_relative_to(self.root):
+            with self._locked():
+                self._sync(path)
 
     def sync_all(self, folders: Iterable[str] = ("",)) -> None:
         """All that there is, of some folders below the root, is on the disk."""
@@ -105,8 +105,6 @@ class Disk:
             yield
 
     def _sync(self, path: Path) -> None:
-        if not path.is_relative_to(self.root):
-            return
         with contextlib.suppress(FileNotFoundError):  # a draft of somebody's, gone meanwhile
             inode = path.stat().st_ino
             if path.is_dir():
@@ -145,6 +143,18 @@ class Disk:
     def cut(self, mode: str, rng: random.Random, folders: Iterable[str] | None = None) -> "Image":
         """What is left of some folders below the root if the power goes now; None: of all of them."""
         return _Cut(self, mode, rng).left(_names_of(self.root) if folders is None else folders)
+
+
+def _watch(disks: Sequence[Disk]) -> None:
+    for disk in disks:
+        disk.vault.mkdir(parents=True, exist_ok=True)
+
+    def fsync(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        for disk in disks:
+            disk.note(path)
+
+    os.fsync = fsync
 
 
 def _let_go() -> None:
@@ -237,16 +247,19 @@ def disk_of(folder: Path) -> Disk:
     return Disk(folder, folder / ".vault")
 
 
-def watching(folder: Path, environment: dict[str, str]) -> dict[str, str]:
-    """An environment whose Python processes are watched, from their start (`watched/sitecustomize.py`)."""
+def watching(folders: Iterable[Path], environment: dict[str, str]) -> dict[str, str]:
+    """An environment whose Python processes are watched, from their start (`watched/sitecustomize.py`).
+
+    Each folder is a disk of its own.
+    """
     paths = [str(Path(__file__).parent / "watched"), environment.get("PYTHONPATH", "")]
     return environment | {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        _VARIABLE: str(folder),
+        _VARIABLE: os.pathsep.join(map(str, folders)),
     }
 
 
 def watch_this_process() -> None:
     """If it is to be watched."""
-    if folder := os.environ.get(_VARIABLE):
-        disk_of(Path(folder)).watch()
+    if folders := os.environ.get(_VARIABLE):
+        _watch([disk_of(Path(folder)) for folder in folders.split(os.pathsep)])
