@@ -4,16 +4,16 @@ import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.server.forked import Forked
 from tests.server.running import Publisher, RunningService, numbers, running, until
 from tests.sizes import PATIENCE, SEED, SERVICE_KILLS
 
@@ -22,20 +22,30 @@ LIVE = ("--match", "live")
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with running(tmp_path_factory.mktemp("live"), *LIVE) as found:
-        yield found
+    """The program itself; those of other tests are forked."""
+    found = RunningService(tmp_path_factory.mktemp("live"), *LIVE)
+    try:
+        yield found.start(afresh=True)
+    finally:
+        found.close()
 
 
-def serve(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+@dataclass(frozen=True)
+class Refused:
+    """The end of a service that didn't start."""
+
+    code: int
+    said: str
+
+
+def serve(folder: Path, *words: str, **environment: str) -> Refused:
     """Run a service that isn't going to start; what it says."""
-    return subprocess.run(
-        [sys.executable, "-m", "penstock", "serve", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, **environment},
-    )
+    said = folder / "said.txt"
+    with said.open("wb") as log, open(os.devnull, "r+b") as nothing:
+        process = Forked(
+            "penstock.cli", ["serve", *words], (nothing, nothing, log), folder, **environment
+        )
+    return Refused(process.wait(PATIENCE), said.read_text())
 
 
 # --- first steps ----------------------------------------------------------------------------------
@@ -155,47 +165,47 @@ def test_a_second_signal_does_not_wait(tmp_path: Path):
 def test_a_second_service_on_the_same_folder_is_refused(service: RunningService, tmp_path: Path):
     data = service.folder / "data"
     found = serve(tmp_path, *LIVE, "--port", "0", "--data", str(data))
-    assert found.returncode == 1
-    assert f"data folder {data} is in use by process {service.pid}" in found.stderr
-    assert "--data" in found.stderr
-    assert len(found.stderr.splitlines()) == 1
+    assert found.code == 1
+    assert f"data folder {data} is in use by process {service.pid}" in found.said
+    assert "--data" in found.said
+    assert len(found.said.splitlines()) == 1
 
 
 def test_a_port_that_is_taken_is_said_in_one_line(service: RunningService, tmp_path: Path):
     found = serve(tmp_path, *LIVE, "--port", str(service.port))
-    assert found.returncode == 1
-    assert f"port {service.port}: address already in use" in found.stderr
-    assert len(found.stderr.splitlines()) == 1
+    assert found.code == 1
+    assert f"port {service.port}: address already in use" in found.said
+    assert len(found.said.splitlines()) == 1
     assert not (tmp_path / "penstock-data").exists()
 
 
 def test_without_java_it_says_so_before_anything_starts(tmp_path: Path):
     found = serve(tmp_path, "--port", "0", JAVA_HOME=str(tmp_path))
-    assert found.returncode == 1
-    assert "Spark needs Java 17 or later" in found.stderr
-    assert len(found.stderr.splitlines()) == 1
+    assert found.code == 1
+    assert "Spark needs Java 17 or later" in found.said
+    assert len(found.said.splitlines()) == 1
 
 
 def test_others_may_reach_it_only_if_there_are_keys(tmp_path: Path):
     found = serve(tmp_path, *LIVE, "--port", "0", "--host", "0.0.0.0")
-    assert found.returncode == 1
-    assert "there are no keys" in found.stderr
-    assert "penstock keys add" in found.stderr
+    assert found.code == 1
+    assert "there are no keys" in found.said
+    assert "penstock keys add" in found.said
 
 
 def test_all_that_is_wrong_with_a_file_is_said_at_once(tmp_path: Path):
     (tmp_path / "service.yaml").write_text("prt: 5\nmatch: life\nlog: {format: kafka}\n")
     found = serve(tmp_path, "service.yaml")
-    assert found.returncode == 1
-    assert "3 problems in the service description" in found.stderr
+    assert found.code == 1
+    assert "3 problems in the service description" in found.said
     for problem in ("did you mean 'port'?", "did you mean 'live'?", "missing key 'log.servers'"):
-        assert problem in found.stderr
+        assert problem in found.said
 
 
 def test_a_file_can_be_checked_without_starting_anything(tmp_path: Path):
     (tmp_path / "service.yaml").write_text("match: live\nschema: {price: double}\n")
     found = serve(tmp_path, "service.yaml", "--check")
-    assert (found.returncode, found.stderr.count("fine")) == (0, 1)
+    assert (found.code, found.said.count("fine")) == (0, 1)
     assert not (tmp_path / "penstock-data").exists()
 
 
@@ -243,3 +253,12 @@ def read_on(feed: Any, ending: threading.Event) -> None:
     while not ending.is_set():
         if not feed.read("long-poll"):
             time.sleep(0.05)
+
+
+# --- the program itself ---------------------------------------------------------------------------
+
+
+def test_the_program_ends_in_order(service: RunningService):
+    """The last test of this file: it ends the service of the others."""
+    assert service.stop() == 0
+    assert service.said().splitlines()[-1] == "stopped"

@@ -1,6 +1,7 @@
-"""`penstock serve` on Spark: all kinds of subscription, a schema that grows, kills, and the change to live and back.
+"""`penstock serve` on Spark: all kinds of subscription, a schema that grows, kills, and the change from live and back.
 
-One service for all tests of this file: it is started, killed and started again on the same folder.
+One service for all tests of this file: it is started, killed and started again on the same folder, live at first, then
+on Spark, and live at the end.
 """
 
 import json
@@ -11,7 +12,6 @@ from typing import Any
 
 import pytest
 from tests.server.running import (
-    Feed,
     Publisher,
     RunningService,
     is_alive,
@@ -19,14 +19,14 @@ from tests.server.running import (
     numbers,
     until,
 )
-from tests.server.test_serve import read_on
 from tests.sizes import LONG, SEED, SERVICE_KILLS
 
 import penstock
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = """
+LIVE = "match: live\nmetadata: true\n"
+ON_SPARK = """
 trigger: 1 second
 digests: 1 second
 metadata: true
@@ -42,13 +42,63 @@ SELECT = "SELECT * FROM Stocks JOIN Reviews USING (Symbol) WHERE PER > 45 AND Ra
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    folder = tmp_path_factory.mktemp("spark")
-    (folder / "service.yaml").write_text(SETTINGS)
-    found = RunningService(folder, "service.yaml")
+    found = RunningService(tmp_path_factory.mktemp("spark"), "service.yaml")
+    _describe(found, LIVE)
     try:
         yield found.start()
     finally:
         found.close()
+
+
+def _describe(service: RunningService, settings: str) -> None:
+    """What it is to be when it is started next."""
+    (service.folder / "service.yaml").write_text(settings)
+
+
+class Told:
+    """Two feeds from their beginning, and what was published that is for them."""
+
+    def __init__(self, service: RunningService) -> None:
+        self._feeds = [service.subscribe("n >= 0"), service.subscribe("even", "bob")]
+        self._published: dict[str, list[int]] = {}
+
+    def check(self, *publishers: Publisher) -> None:
+        """All that these and those before have published is told once, and in order."""
+        self._published |= {one.name: one.answered for one in publishers}
+        every, evens = self._feeds
+        every.wait_for(sum(map(len, self._published.values())))
+        evens.wait_for(sum(n % 2 == 0 for answered in self._published.values() for n in answered))
+        for name, answered in self._published.items():
+            assert numbers(every.got, name) == answered
+            assert numbers(evens.got, name) == [n for n in answered if n % 2 == 0]
+        for feed in self._feeds:
+            ids = [one["id"] for one in feed.got]
+            assert len(ids) == len(set(ids))
+
+
+@pytest.fixture(scope="module")
+def told(service: RunningService) -> Told:
+    return Told(service)
+
+
+def _wait_for_more(publisher: Publisher, count: int) -> None:
+    wanted = len(publisher.answered) + count
+    until(lambda: len(publisher.answered) >= wanted, f"{count} more events")
+
+
+def test_it_changes_to_spark_without_loss_or_doubling(service: RunningService, told: Told):
+    """Killed in the middle, with events that the live matcher has matched, has half matched, and has not seen."""
+    with Publisher(service, "before", pause=0.01) as publisher:
+        _change(service, publisher, ON_SPARK)
+    told.check(publisher)
+
+
+def _change(service: RunningService, publisher: Publisher, settings: str) -> None:
+    _wait_for_more(publisher, 20)
+    service.kill()
+    _describe(service, settings)
+    service.start(ready=False)
+    _wait_for_more(publisher, 40)
 
 
 def test_filters_meet_events(service: RunningService):
@@ -192,78 +242,59 @@ STRIKES: dict[str, Callable[[RunningService], bool]] = {
 }
 
 
-def test_whatever_is_killed_each_event_is_told_once_and_in_order(service: RunningService):
-    """The JVM; in `make test-long` a worker, the process with Spark, the service, and random ones, too. (The service is
-    killed in every run: when it changes to live, and back.)"""
+@pytest.mark.skipif(LONG == 1, reason="part of make test-long")
+def test_whatever_is_killed_each_event_is_told_once_and_in_order(
+    service: RunningService, told: Told
+):
+    """The JVM, a worker, the process with Spark, the service, and random ones.
+
+    In `make test` the service is killed when it changes to Spark and from it, and Spark's JVM when that begins.
+    """
     draw = random.Random(SEED)
-    strikes = ["the JVM"]
-    if LONG > 1:
-        strikes = [*STRIKES, *draw.choices(list(STRIKES), k=SERVICE_KILLS - len(STRIKES))]
-    feeds = [service.subscribe("n >= 0"), service.subscribe("even", "bob")]
-    ending = threading.Event()
-    readers = [threading.Thread(target=read_on, args=(f, ending), daemon=True) for f in feeds]
-    for reader in readers:
-        reader.start()
+    feed = service.subscribe("n >= 0")
     with Publisher(service, "a", pause=0.02) as a, Publisher(service, "b", pause=0.05) as b:
-        for what in strikes:
-            told = len(feeds[0].got)
-            until(lambda: len(feeds[0].got) > told, f"something is told before {what} is killed")  # noqa: B023
-            wanted = len(a.answered) + draw.randrange(10)
-            until(lambda: len(a.answered) >= wanted, "more is published")  # noqa: B023
+        for what in (*STRIKES, *draw.choices(list(STRIKES), k=SERVICE_KILLS - len(STRIKES))):
+            until(lambda: feed.read("long-poll"), f"something is told before {what} is killed")
+            _wait_for_more(a, draw.randrange(10))
             until(lambda: STRIKES[what](service), f"{what} is there to be killed")  # noqa: B023
-    published = {"a": a.answered, "b": b.answered}
-    evens = sum(n % 2 == 0 for answered in published.values() for n in answered)
-    until(lambda: len(feeds[0].got) >= sum(map(len, published.values())), "all is told")
-    until(lambda: len(feeds[1].got) >= evens, "all even ones are told")
-    ending.set()
-    for reader in readers:
-        reader.join()
-    check_once(feeds, published)
-
-
-def check_once(feeds: list[Feed], published: dict[str, list[int]]) -> None:
-    for name, answered in published.items():
-        assert numbers(feeds[0].got, name) == answered
-        assert numbers(feeds[1].got, name) == [n for n in answered if n % 2 == 0]
-    for feed in feeds:
-        ids = [one["id"] for one in feed.got]
-        assert len(ids) == len(set(ids))
-
-
-def test_a_view_goes_on_after_all_that(joined: Joined):
-    """From its file, by a feed that a service wrote which was killed and started again meanwhile."""
-    joined.publish("ACME", 60.0, 3, 4.2)
-    joined.publish("LATE", 46.0, 4, 5.0)
-    joined.check()
+    told.check(a, b)
 
 
 # --- from one side to the other -------------------------------------------------------------------
 
 
-def test_it_changes_to_live_and_back_without_loss_or_doubling(service: RunningService):
-    """Killed in the middle each time, with events that the one side has matched, has half matched, and has not seen."""
-    feeds = [service.subscribe("n >= 0"), service.subscribe("even", "bob")]
-    with Publisher(service, "change", pause=0.01) as publisher:
-        for side in ("live", "spark") * min(LONG, 20):
-            count = len(publisher.answered)
-            until(lambda: len(publisher.answered) > count + 20, "events on the way")  # noqa: B023
-            service.kill()
-            (service.folder / "service.yaml").write_text(
-                SETTINGS if side == "spark" else "match: live\n"
-            )
-            service.start(ready=False)
-            until(lambda: len(publisher.answered) > count + 40, "events of the other side")  # noqa: B023
-    published = {"change": publisher.answered}
-    feeds[0].wait_for(len(publisher.answered))
-    feeds[1].wait_for(len([n for n in publisher.answered if n % 2 == 0]))
-    check_once(feeds, published)
+def test_it_changes_to_live_without_loss_or_doubling(
+    service: RunningService, told: Told, joined: Joined
+):
+    """Killed in the middle, with events that Spark has matched, has half matched, and has not seen.
+
+    Spark matches what is left, of all kinds. Its JVM is killed as soon as it is there, and started again.
+    """
+    joined.publish("ACME", 60.0, 3, 4.2)
+    with Publisher(service, "after", pause=0.01) as publisher:
+        _wait_for_more(publisher, 20)
+        before = [service.child(), service.jvm()]
+        service.kill()
+        for pid in before:
+            assert pid is not None
+            until(lambda: not is_alive(pid), "Spark ends with the service")  # noqa: B023
+        _describe(service, LIVE)
+        starting = threading.Thread(target=service.start)
+        starting.start()
+        until(lambda: kill(service.jvm()), "Spark is there to be killed")
+        starting.join()
+        _wait_for_more(publisher, 40)
+    told.check(publisher)
 
 
-def test_it_ends_in_order_and_leaves_nothing_running(service: RunningService):
-    service.wait_ready()
-    pids = [service.child(), service.jvm()]
-    assert service.stop() == 0
-    assert service.said().splitlines()[-1] == "stopped"
-    for pid in pids:
-        assert pid is not None
-        until(lambda: not is_alive(pid), "Spark has ended")  # noqa: B023
+def test_a_view_goes_on_after_all_that(joined: Joined):
+    """From its file, by a feed that a service wrote which was killed and started again meanwhile."""
+    joined.check()
+
+
+def test_it_changes_again_and_again(service: RunningService, told: Told):
+    """In `make test-long`: there and back."""
+    with Publisher(service, "often", pause=0.01) as publisher:
+        for settings in (ON_SPARK, LIVE) * (min(LONG, 20) - 1):
+            _change(service, publisher, settings)
+    told.check(publisher)
