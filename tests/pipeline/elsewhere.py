@@ -1,7 +1,7 @@
 """Runs a script of this folder in a process of its own, with a Spark of its own, and reads what it found out.
 
 A Connect session, a `local-cluster` or another set of jars can't live beside the session of the other tests. Such a
-script does everything in one go, prints one line of JSON, and several tests look at it.
+script does everything in one go, prints what it found as lines of JSON, and several tests look at it.
 """
 
 import json
@@ -61,10 +61,12 @@ def found_by(script: str, *arguments: object) -> dict[str, Any]:
 
 
 def found_in(output: str) -> dict[str, Any] | None:
-    """What a script has told, by all that it has said."""
+    """All that a script has told, by what it has said; None if it has told nothing."""
     lines = [line for line in output.splitlines() if line.startswith(_MARK)]
-    found: dict[str, Any] | None = json.loads(lines[-1].removeprefix(_MARK)) if lines else None
-    return found
+    found: dict[str, Any] = {}
+    for line in lines:
+        found |= json.loads(line.removeprefix(_MARK))
+    return found if lines else None
 
 
 def tell(**found: Any) -> None:

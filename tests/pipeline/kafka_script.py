@@ -1,6 +1,6 @@
 """A pipeline from a Kafka topic, stopped, started again and replayed; into a topic, whose broker is killed meanwhile.
 
-A page of the guide runs in between. Run by test_kafka.py.
+A page of the guide runs at the end. Part of jars_script.py.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ from tests.sizes import PATIENCE
 from penstock.delivery import CallableSink, KafkaSink
 from penstock.delivery.sinks import Batch
 from penstock.delivery.task_rows import Batches
-from penstock.pipeline import Source, local_session
+from penstock.pipeline import Source
 from penstock.pipeline.pins import query_id
 
-from .elsewhere import message_of, tell
+from .elsewhere import message_of
 from .scenes import SCHEMA, delivered, forget_commit, market, pipeline, run, tick
 
 TOPIC = "ticks"
@@ -56,8 +56,8 @@ class HeldKafkaSink(KafkaSink):
         return super().write(rows.mapInArrow(send_half, rows.schema), batch)
 
 
-def main(folder: Path, address: str, jars: str, database: str) -> None:
-    spark = local_session("local[2]", config={"spark.jars": jars})
+def find_out(folder: Path, spark: SparkSession, address: str, database: str) -> dict[str, Any]:
+    """What the tests look at."""
 
     def send(*records: tuple) -> None:
         """Put (partition, value) into the topic; offsets follow the order given."""
@@ -113,24 +113,23 @@ def main(folder: Path, address: str, jars: str, database: str) -> None:
     letters = (folder / "checkpoint/penstock/dead-letters").glob("*/batch=*/*.json")
     dead = [json.loads(line) for file in letters for line in file.read_text().splitlines()]
     guide = message_of(lambda: run_guide(folder / "guide", spark, address, database))
-    tell(
-        guide=guide,
-        alerts=sorted(
+    return {
+        "guide": guide,
+        "alerts": sorted(
             (row.key, row.value, [(h.key, bytes(h.value).decode()) for h in row.headers])
             for row in written
         ),
-        alert_runs=alert_runs,
-        runs=runs,
-        delivered=delivered(folder / "out"),
-        dead=sorted((d["batch_id"], d["raw"], d["encoding"], d["reason"]) for d in dead),
-        query=query_id(folder / "calls/checkpoint/events"),
-        call_runs=call_runs,
-        first=[(c["event"]["id"], c["subscription"], c["notification_id"]) for c in first],
-        again=[
+        "alert_runs": alert_runs,
+        "runs": runs,
+        "delivered": delivered(folder / "out"),
+        "dead": sorted((d["batch_id"], d["raw"], d["encoding"], d["reason"]) for d in dead),
+        "query": query_id(folder / "calls/checkpoint/events"),
+        "call_runs": call_runs,
+        "first": [(c["event"]["id"], c["subscription"], c["notification_id"]) for c in first],
+        "again": [
             (c["event"]["id"], c["subscription"], c["notification_id"]) for c in calls[len(first) :]
         ],
-    )
-    spark.stop()
+    }
 
 
 def run_guide(folder: Path, spark: SparkSession, address: str, database: str) -> None:
@@ -160,7 +159,3 @@ def run_guide(folder: Path, spark: SparkSession, address: str, database: str) ->
         shell.provide("kafka-console-producer.sh", produce)
         shell.provide("kafka-console-consumer.sh", consume)
         run_page(GUIDE / "saved-searches.md", shell, places)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])

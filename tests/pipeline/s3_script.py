@@ -1,26 +1,34 @@
-"""A pipeline of every kind whose checkpoint is in S3, run and replayed. Run by test_remote_checkpoints.py."""
+"""A pipeline of every kind whose checkpoint is in S3, run and replayed. Part of jars_script.py."""
 
-import sys
 from pathlib import Path
+from typing import Any
 
-from tests.sizes import PATIENCE
+from pyspark.sql import SparkSession
+from tests.sizes import LONG, PATIENCE
 
 from penstock.base.locations import path_of
-from penstock.pipeline import local_session
 
 from .door import FIRST, SECOND, SELECTS, Desk
-from .elsewhere import tell
 
 
-def main(folder: Path, checkpoint: str, server: str, jars: str) -> None:
-    reached = {
+def config(server: str) -> dict[str, str]:
+    """How Spark reaches a server, host and port."""
+    return {
         "spark.hadoop.fs.s3a.endpoint": f"http://{server}",
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.hadoop.fs.s3a.path.style.access": "true",
         # Amazon's other client, which uploads files of state, doesn't understand how moto says "100 Continue".
         "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false",
     }
-    desk = Desk(local_session("local[2]", config={"spark.jars": jars, **reached}), folder)
+
+
+def find_out(folder: Path, spark: SparkSession, server: str) -> dict[str, Any]:
+    """What the tests look at."""
+    reached = f"endpoint_override={server}&scheme=http&region=us-east-1"
+    checkpoint = f"s3://penstock/checkpoint?{reached}"
+    # Each partition of a state has files of its own there.
+    spark.conf.set("spark.sql.shuffle.partitions", min(LONG, 2))
+    desk = Desk(spark, folder)
     batches = []
 
     def run() -> None:
@@ -38,20 +46,16 @@ def main(folder: Path, checkpoint: str, server: str, jars: str) -> None:
     desk.publish()
     run()
     letters = path_of(checkpoint) / "penstock" / "dead-letters"
-    tell(
-        batches=batches,
-        events=desk.events_of(FIRST),
-        documents=desk.tuples_of(FIRST),
-        view_is_right=desk.rows_of(FIRST) == desk.market.result(SELECTS[FIRST]),
-        letters={
+    return {
+        "batches": batches,
+        "events": desk.events_of(FIRST),
+        "documents": desk.tuples_of(FIRST),
+        "view_is_right": desk.rows_of(FIRST) == desk.market.result(SELECTS[FIRST]),
+        "letters": {
             f"{kind.name}/{batch.name}": sum(
                 len(file.read_text().splitlines()) for file in batch.glob("*.json")
             )
             for kind in letters.iterdir()
             for batch in kind.glob("batch=*")
         },
-    )
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    }
