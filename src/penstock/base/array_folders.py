@@ -3,10 +3,10 @@
     manifest.json    a document (`checked_files`): a header, and where each array lies
     arrays           all arrays, end to end, each at a multiple of 64 bytes
 
-Written beside its final place, synced, then renamed: a reader sees all of it or nothing. The manifest has the size and
-the checksum of the arrays, and one of its own, so that a torn, changed or foreign file is found before a worker maps
-it. Arrays are mapped read-only: workers of one host share one copy in the page cache. There are two files, however
-many arrays there are: a pipeline writes such a folder with every change, and a sync of each file is what takes time.
+A folder is written beside its final place, synced, then renamed: a reader sees all of it or nothing. The manifest has
+the size and the checksum of the arrays, and a checksum of its own. So a torn, changed or foreign file is found before a
+worker maps it. Arrays are mapped read-only: workers of one host share one copy in the page cache. There are two files,
+however many arrays there are: a pipeline writes such a folder with every change, and syncing files is what takes time.
 
 In an object store nothing can be renamed: the manifest is written last, and without it there is no folder. A reader
 maps a copy on its own disk (`local_copies`), which the manifest's checksum names.
@@ -34,7 +34,7 @@ MANIFEST, ARRAYS = "manifest.json", "arrays"
 REMEDY = "start the pipeline or the job again: it is compiled anew from the registry"
 _KIND = FileKind({"header": dict, "arrays": dict, "size": int, "crc32": int}, SnapshotError, REMEDY)
 _ALIGNED = 64
-_DTYPES = "biuf"  # the kinds of NumPy that are plain numbers
+_DTYPES = "biuf"  # NumPy's kinds of plain numbers
 
 
 def pack_texts(texts: Iterable[str]) -> tuple[AnyArray, AnyArray]:
@@ -49,13 +49,13 @@ def pack_texts(texts: Iterable[str]) -> tuple[AnyArray, AnyArray]:
 
 
 def unpack_texts(data: AnyArray, ends: AnyArray) -> list[str]:
-    """The texts that `pack_texts` was given. ValueError if that are none."""
+    """The texts that `pack_texts` was given. ValueError if the bytes aren't UTF-8."""
     whole = data.tobytes()
     return [whole[a:b].decode() for a, b in itertools.pairwise(ends.tolist())]
 
 
 def write_folder(folder: AnyPath, header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> int:
-    """Write a folder of arrays atomically; the checksum of its manifest, which covers all of it.
+    """Write a folder of arrays atomically. Returns the checksum of its manifest, which covers everything in the folder.
 
     A folder that is there already is left alone: content is never changed.
     """
@@ -116,7 +116,10 @@ def _end_to_end(arrays: Mapping[str, AnyArray]) -> tuple[bytes, dict[str, list[A
 def read_folder(
     folder: AnyPath, checksum: int | None = None, remedy: str = REMEDY
 ) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    """Check a folder against its manifest, and that against its checksum if that is known; map its arrays."""
+    """The header of a folder and its arrays, mapped.
+
+    The arrays are checked against the manifest, and the manifest against `checksum` if it is known.
+    """
     kind = replace(_KIND, remedy=remedy)
     content = read_manifest(folder, remedy)
     if checksum is not None and checksum_of(content) != checksum:
@@ -153,7 +156,7 @@ def _check(path: AnyPath, data: AnyArray, content: Mapping[str, Any], kind: File
 
 def _mapped(path: Path, kind: FileKind) -> AnyArray:
     try:
-        if not path.stat().st_size:  # nothing can't be mapped
+        if not path.stat().st_size:  # an empty file can't be mapped
             return np.empty(0, np.uint8)
         return np.memmap(path, np.uint8, "r").view(np.ndarray)
     except FileNotFoundError:
@@ -174,7 +177,7 @@ def _array(data: AnyArray, dtype: str, shape: list[int], first: int) -> AnyArray
 
 
 def read_manifest(folder: AnyPath, remedy: str = REMEDY) -> dict[str, Any]:
-    """What a folder says of itself, without its arrays."""
+    """The content of a folder's manifest. The arrays aren't read."""
     try:
         return replace(_KIND, remedy=remedy).read(folder / MANIFEST)
     except FileNotFoundError:

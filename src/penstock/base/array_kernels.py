@@ -1,8 +1,8 @@
 """Copying and sorting in kernels.
 
-NumPy's own ways to do so compile into much code. An assignment between slices brings the text of an error about their
-shapes with it, and all that Numba has for making text; a sort brings a quicksort, an insertion sort and a heap. That is
-two seconds for every process that compiles. These loops are a tenth of that.
+In a kernel, NumPy's own copy and sort compile into much code. An assignment between slices has an error message about
+their shapes, and with it comes all that Numba has for making text. A sort comes with a quicksort, an insertion sort and
+a heap. Together they take two seconds in every process that compiles; these loops take a tenth of that.
 """
 
 import numpy as np
@@ -29,10 +29,10 @@ def longest_list(start: AnyArray, first: int) -> int:
 
 @kernel
 def sorted_places(values: AnyArray, count: int) -> Int64s:
-    """The places 0 .. count in ascending order of their values; those of equal values stay as they are.
+    """The places 0 .. count in ascending order of their values; places of equal values keep their order.
 
-    Merges runs of places that are in order, from those of eight on. Two runs that are in order as they stand aren't
-    merged, so that sorted values take one pass.
+    A merge sort, which begins with runs of eight places. Two runs that are in order as they stand aren't merged, so
+    that sorted values take one pass.
     """
     order = np.empty(count, np.int64)
     for begin in range(0, count, 8):

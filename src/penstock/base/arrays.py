@@ -55,7 +55,7 @@ def runs(starts: Int64s | Int32s, lengths: Int64s) -> Int64s:
 
 
 def grow_array(array: AnyArray, size: int, fill: int = 0) -> AnyArray:
-    """The array, or one at least twice as long that begins with it, if it is to have room for so many.
+    """The array itself if it has room for `size` values; else a copy at least twice as long, the new places filled.
 
     >>> grow_array(np.array([7]), 3, fill=-1).tolist()
     [7, -1, -1]

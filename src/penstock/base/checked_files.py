@@ -16,7 +16,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.remote_paths import AnyPath
 
 FORMAT = 3
-"""Of all files of Penstock that are read again; those before 3 had no checksums, and are refused."""
+"""The format of all files that Penstock writes and reads again. Formats before 3 have no checksums and are refused."""
 
 FieldType = type | types.UnionType
 

@@ -21,5 +21,5 @@ def descend(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array | None:
         index = column.type.get_field_index(step)
         if index < 0:
             return None
-        column = pc.struct_field(column, index)  # by name it would take as long as there are fields
+        column = pc.struct_field(column, index)  # by name, time grows with the fields
     return column

@@ -18,14 +18,17 @@ from penstock.base.jit import kernel
 
 MOST_DIGITS = 18
 MOST_POWER = 10**17
-"""Of ten, either way; an exponent past it counts as this."""
+"""The largest exponent of ten, positive or negative; an exponent past it counts as this one."""
 
 _EXACT_POWERS = np.array([float(10**n) for n in range(23)], np.float64)
 
 
 class DecimalNumber(NamedTuple):
-    """mantissa * 10**exponent, and its sign. `digits` says how many the mantissa has: if they are more than
-    `MOST_DIGITS` it isn't all of them, and -1 means that there is no number."""
+    """mantissa * 10**exponent, and its sign.
+
+    `digits` counts the digits from the first that isn't 0. If they are more than `MOST_DIGITS`, the mantissa doesn't
+    have all of them; -1 means that there is no number.
+    """
 
     negative: bool
     mantissa: int
@@ -35,7 +38,7 @@ class DecimalNumber(NamedTuple):
 
 @kernel
 def read_decimal(data: Bytes, at: int, past: int) -> DecimalNumber:
-    """The number that the bytes from `at` on, up to but without `past`, are."""
+    """The number that is written in data[at:past]."""
     at, past = trim_space(data, at, past)
     negative = at < past and data[at] == 45
     if at < past and (data[at] == 45 or data[at] == 43):
@@ -65,7 +68,7 @@ def read_decimal(data: Bytes, at: int, past: int) -> DecimalNumber:
 
 @kernel
 def nearest_double(number: DecimalNumber) -> tuple[float, bool]:
-    """The double nearest to a number, if one multiplication or division gives it; whether it does."""
+    """The double nearest to a number, and whether one multiplication or division gives it; if not, NaN."""
     mantissa, exponent = number.mantissa, number.exponent
     if not 0 <= number.digits <= MOST_DIGITS or mantissa >= 1 << 53 or abs(exponent) > 22:
         return np.nan, False

@@ -67,7 +67,10 @@ def replace_file(path: AnyPath, content: str | bytes) -> None:
 
 
 def make_folder(folder: AnyPath) -> None:
-    """Make a folder and those above it, and bring their names to the disk. Elsewhere files make their folders."""
+    """Make a folder and those above it, and bring their names to the disk.
+
+    Nothing needs to be done in an object store, where a file makes its folders.
+    """
     if isinstance(folder, RemotePath) or folder.is_dir():
         return
     make_folder(folder.parent)
@@ -100,7 +103,7 @@ def delete_folder(folder: AnyPath) -> None:
 
 
 def age_of(path: AnyPath) -> float:
-    """Seconds since a file or folder was written; none if it is gone."""
+    """Seconds since a file or folder was written; 0 if it is gone."""
     if isinstance(path, RemotePath):
         return path.age()
     try:
@@ -110,7 +113,7 @@ def age_of(path: AnyPath) -> float:
 
 
 def sync_disk(path: Path) -> None:
-    """Bring everything on the disk of `path` there: for what others have written in many places."""
+    """Sync the whole file system of `path`: for what others have written in many places."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)

@@ -1,8 +1,8 @@
-"""What went wrong, out of the stack traces of Java and Python around it."""
+"""Finds the line that says what went wrong in an error that Spark passed on, with stack traces of Java and Python."""
 
 
 def cause(error: Exception) -> str:
-    """The line that says what went wrong, out of a Java stack trace around a Python one around a Java one.
+    """The line that says what went wrong. Stack traces may be nested: a Java one around a Python one around a Java one.
 
     >>> cause(Exception("failed\\n at a\\nCaused by: java.io.IOException: No space left on device\\n at b"))
     'java.io.IOException: No space left on device'

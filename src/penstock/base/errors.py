@@ -236,8 +236,8 @@ class RowsDropped(FeedError):
 
     The service answers 410 then, and its client raises `FeedGone`.
 
-    `subscription` is whose feed that is (None: the store never was so far), `oldest` the offset from which all of it is
-    there.
+    `subscription` is the subscription whose feed was read; None if the offset is past everything in the store. From
+    offset `oldest` on, the feed is complete.
     """
 
     def __init__(self, subscription: int | None, offset: int, oldest: int) -> None:

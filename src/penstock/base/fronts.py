@@ -1,7 +1,7 @@
-"""Fronts of packages: what they offer is imported when it is first used.
+"""Fronts of packages: a package imports a name that it offers when the name is first used.
 
-The core works without Spark, and `penstock --help` without both. Every process that Spark starts imports what it needs
-of `penstock.pipeline`; all of it would take two seconds.
+So the core works without importing Spark, and `penstock --help` without importing the core or Spark. And a process that
+Spark starts imports only what it needs of `penstock.pipeline`: importing all of it would take two seconds.
 """
 
 import importlib
@@ -26,7 +26,7 @@ def front(package: str, rooms: Mapping[str, Iterable[str]]) -> Callable[[str], A
         if name not in room_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         room = importlib.import_module(f"{package}.{room_of[name]}")
-        # All at once: a name that is also the room's own would otherwise stay the module.
+        # All names of the module at once: one that is called like its module would otherwise stand for the module.
         for own in rooms[room_of[name]]:
             setattr(sys.modules[package], own, getattr(room, own))
         return getattr(room, name)

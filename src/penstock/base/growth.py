@@ -1,4 +1,4 @@
-"""How many changes are so many that it is worth making the whole anew."""
+"""How many changes something takes before it is worth making the whole of it anew."""
 
 LEAST = 10_000
 _SHARE = 10

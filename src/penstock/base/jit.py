@@ -2,10 +2,10 @@
 
 A kernel is compiled in one of two ways. If Python calls it, it becomes machine code with a wrapper, and is kept. If
 another kernel calls it, it becomes code for LLVM that is linked into the caller, and nothing else: no wrapper, no
-machine code of its own, no file. Numba by itself makes all of that for each kernel, and two of three are called by
-kernels only.
+machine code of its own, no file. Numba by itself makes all of that for every kernel, although two of three kernels are
+called by other kernels only.
 
-`kernel_watchers` hears of each kernel that is compiled, so that a program can say what it is waiting for.
+Each kernel that is compiled is reported to `kernel_watchers`, so that a program can say what it is waiting for.
 """
 
 import sys
@@ -48,15 +48,15 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
             return super().compile(sig)
 
     def __reduce__(self) -> Any:
-        """Pickled by its name, as functions are. Numba's own way is by value: each worker of Spark's would get a copy
-        that knows no cache, and compile it."""
+        """A kernel is pickled by its name, as functions are. Numba pickles it by value: each Spark worker would get a
+        copy that has no cache, and compile it."""
         name = self.py_func.__qualname__
         module = sys.modules.get(self.py_func.__module__)
         is_found = self.py_func.__module__ != "__main__" and getattr(module, name, None) is self
         return name if is_found else super().__reduce__()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """What a caller gets. Numba would compile a kernel anew for each constant that it is called with."""
+        """The form that a calling kernel links. Numba's own way compiles anew for each constant argument."""
         plain = {name: unliteral(value) for name, value in kws.items()}
         return self._inner.get_call_template([unliteral(value) for value in args], plain)
 
@@ -65,7 +65,8 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
 
 
 class _InnerKernel(CPUDispatcher):  # type: ignore[misc]
-    """A kernel as kernels call it. Numba knows the code of a callee by its entry, so here that is any object."""
+    """A kernel as other kernels call it. Numba finds the code of a callee by its entry point. This form has none, so
+    any object stands for it."""
 
     def add_overload(self, compiled: Any) -> None:
         compiled = compiled._replace(entry_point=object())

@@ -1,22 +1,23 @@
 """Where compiled kernels are kept, so that each is compiled once and not by every process.
 
-They are pickles, which run code when they are read: whoever may write to that folder may run programs as whoever reads
-it. So it is private, and one that isn't is left alone. The first of these that can be written to is used:
+Compiled kernels are kept as pickles, which run code when they are read: whoever may write to their folder may run
+programs as the user who reads it. So the folder must be private, and one that isn't is not used. The first of these
+folders that can be written to is used:
 
 1. `NUMBA_CACHE_DIR`, if it is set;
 2. `__pycache__` beside the sources;
 3. the user's folder for caches (`XDG_CACHE_HOME`, or `.cache` in the home folder);
 4. a folder of this user in the one for temporary files: containers often have neither of the others.
 
-If there is none, kernels are compiled in every process, and one line says so. What lies beside the sources is read
-unless `NUMBA_CACHE_DIR` says otherwise: an image whose kernels were compiled when it was made (`penstock warm-up`)
-needs no folder that can be written to.
+If none of them can be written to, every process compiles its kernels, and one line says so. Kernels that lie beside the
+sources are read unless `NUMBA_CACHE_DIR` says otherwise: an image whose kernels were compiled when it was made
+(`penstock warm-up`) needs no folder that can be written to.
 
 Several processes compile at once, as Spark's workers do when a pipeline starts for the first time. Numba numbers the
 files of a kernel's signatures by an index that it has read before. Two processes that compile two signatures take the
 same number for both, and the index leads to code for other types: a crash, in every process from then on. So here a
-file has a name that follows from its signature (`_CacheFile`). What is lost at worst is a line of the index, and the
-signature is compiled again.
+file has a name that follows from its signature (`_CacheFile`). At worst a line of the index is lost, and that signature
+is compiled again.
 """
 
 import functools
@@ -41,7 +42,7 @@ _BESIDE = "__pycache__"
 
 
 def cache_of(function: Callable[..., Any]) -> "_KernelCache | None":
-    """What keeps the compiled signatures of a kernel; None if nothing can be kept."""
+    """The cache of a kernel's compiled signatures; None if nothing can be kept."""
     source = function.__code__.co_filename
     if cache_folder(Path(__file__).parent) is None or not os.path.exists(source):
         return None
@@ -50,7 +51,7 @@ def cache_of(function: Callable[..., Any]) -> "_KernelCache | None":
 
 @functools.cache
 def cache_folder(package: Path) -> Path | None:
-    """The folder for what is compiled, `__pycache__` standing for that of each module; None if there is none."""
+    """The folder for compiled kernels; None if there is none. `__pycache__` means the one beside each module."""
     given = numba.config.CACHE_DIR
     if given:
         problem = problem_of_cache(Path(given))
@@ -60,7 +61,7 @@ def cache_folder(package: Path) -> Path | None:
             f"NUMBA_CACHE_DIR={given} {problem}: it isn't used, because what is read from there is run. Give a folder "
             "that only this user may write to (chmod 700)"
         )
-        numba.config.CACHE_DIR = ""  # for functions of others, too
+        numba.config.CACHE_DIR = ""  # so that functions of other packages don't use it either
     if _is_writable(package / _BESIDE):
         return Path(_BESIDE)
     for folder in (_user_folder(), _temporary_folder()):
@@ -74,7 +75,7 @@ def cache_folder(package: Path) -> Path | None:
 
 
 def problem_of_cache(folder: Path) -> str | None:
-    """Why a folder of compiled kernels can't be trusted; None if it can. One that isn't there is made, for us alone."""
+    """Why a folder of compiled kernels can't be trusted; None if it can. A missing folder is made, and is private."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat() if folder.is_symlink() else folder.stat()
@@ -99,7 +100,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _user_folder() -> Path | None:
-    """As Numba's; None for a user without a home folder."""
+    """The folder that Numba would use, too; None for a user without a home folder."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(home) / "numba" if os.path.isabs(home) else None
 

@@ -1,20 +1,21 @@
 """How a kernel is compiled: Numba's own way, without what kernels don't need.
 
-Numba compiles anything that is Python. A kernel is less: no closure, no `with`, no type that depends on a constant. The
-passes that look for those are left out, and
+Numba is made for any Python function. A kernel uses less of Python: no closure, no `with`, no type that depends on a
+constant. The passes that look for those are left out. Besides,
 
-- *code is optimised once*, where it becomes machine code. Numba does so in each kernel that others call, again in each
-  that calls it, and there twice. LLVM inlines what is plain better than what it has unrolled and vectorised already,
-  so that this makes kernels faster, too;
+- *code is optimised once*, where it becomes machine code. Numba optimises each kernel that others call, again each
+  kernel that calls it, and that one twice. LLVM inlines plain code better than code that it has unrolled and vectorised
+  already, so that this makes kernels faster, too;
 - *allocations are instructions*. Numba compiles `np.empty` and its like as functions, once for each type of array, with
   machine code that nobody calls. Here they are written into the kernel (`kernel_allocations`);
-- *arrays that a kernel is given aren't counted*. Numba counts who holds an array, for each name that it gets, and LLVM
-  has to find out that most of it cancels out. Who calls holds the arrays, so a kernel that makes none counts none;
+- *references to arguments aren't counted*. Numba counts the references to an array for each name that the array gets,
+  and LLVM has to find out that most counts cancel out. The caller holds references to the arrays that it gives, so a
+  kernel that makes no array counts none;
 - *functions of Numba's are compiled once*, and not once for each of the two ways in which a kernel is compiled;
 - *Python's garbage collector rests* meanwhile. A compiler makes few cycles and very many objects.
 
-Together that is half of the time. Each of these leaves the results of kernels as they are: what they don't support,
-such as a closure, is an error when the kernel is compiled.
+Together they save half of the time. The results of kernels stay as they are: a kernel with something that isn't
+supported, such as a closure, is an error when it is compiled.
 """
 
 import gc
@@ -74,7 +75,7 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
         return [steps]
 
     def _compile_core(self) -> Any:
-        """As Numba's, but for the flags, and without other pipelines to fall back to."""
+        """As Numba's own method, with other flags and without other pipelines to fall back to."""
         with ConfigStack().enter(_shared_flags(self.state.flags)):
             (steps,) = self.define_pipelines()
             steps.run(self.state)
@@ -93,7 +94,7 @@ class InnerCompiler(KernelCompiler):
 
 class _KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
     """Code that becomes machine code. Numba optimises everything twice at the end, the first time in order to find
-    counts of holders that cancel out; there are few in kernels."""
+    reference counts that cancel out; kernels have few of those."""
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
@@ -129,8 +130,8 @@ class _InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 
 class _SharedFlags(Flags):  # type: ignore[misc]
-    """Options by which Numba knows functions of its own that it has compiled. It asks for them all the time: these are
-    the same if they are the same object."""
+    """Options by which Numba looks up the functions of its own that it has compiled. It compares them all the time, so
+    here two are equal only if they are the same object."""
 
     def __hash__(self) -> int:
         return id(self)
@@ -143,7 +144,8 @@ _flags: dict[bool, _SharedFlags] = {}
 
 
 def _shared_flags(flags: Any) -> _SharedFlags:
-    """Those of all kernels: they differ in whether bounds are checked, and in what their callees don't inherit."""
+    """The object for all kernels with, or without, bounds checks. Flags differ otherwise only in what callees don't
+    inherit."""
     return _flags.setdefault(bool(flags.boundscheck), _SharedFlags(flags))
 
 
@@ -168,7 +170,7 @@ class _WriteAllocations(FunctionPass):  # type: ignore[misc]
 
 
 def _allocation(code: Any, value: Any) -> Any:
-    """What is written for `np.empty`, if that is what a value is."""
+    """The instruction that replaces a value if it is `np.empty` or its like; None for any other value."""
     if not (isinstance(value, ir.Expr) and value.op == "getattr"):
         return None
     (owner, *others) = code._definitions[value.value.name]
@@ -180,10 +182,10 @@ def _allocation(code: Any, value: Any) -> Any:
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _CountOwnArrays(FunctionPass):  # type: ignore[misc]
-    """A kernel that makes no array and returns none doesn't count who holds those that it is given.
+    """A kernel that makes no array and returns none doesn't count the references to the arrays that it is given.
 
-    To assign an array or a tuple to a part of an array takes functions of Numba's that count: a kernel that does so
-    counts, too.
+    Assigning an array or a tuple to a part of an array takes functions of Numba's that count references: a kernel that
+    does so counts, too.
     """
 
     _name = "penstock_count_own_arrays"
@@ -225,21 +227,21 @@ _GIVEN = {"build_tuple", "cast", "exhaust_iter", "getattr", "null", "phi", "stat
 
 
 def _is_given(value: Any, state: Any) -> bool:
-    """Whether a value is an argument, a constant, or part of such: if it has arrays, somebody else holds them."""
+    """Whether a value is an argument, a constant, or part of one: somebody else holds the arrays in it, if any."""
     if not isinstance(value, ir.Expr) or value.op in _GIVEN:
         return True
     return value.op == "getitem" and _is_part(state.typemap[value.index.name])
 
 
 def _is_part(index: Any) -> bool:
-    """Whether what an index of this type gives is part of an array, and not a new one."""
+    """Whether indexing with this type gives a part of the array, and not a new array."""
     parts = index.types if isinstance(index, BaseTuple) else (index,)
     return all(isinstance(one, Integer | SliceType) for one in parts)
 
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """No garbage is collected meanwhile."""
+    """A time in which Python collects no garbage."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -7,8 +7,8 @@ Here every constant has a *label*, an integer far from those of its neighbours, 
     labels           1<<60       2<<60       3<<60         ─▶     1<<60       2<<60  …    3<<60
 
 A value equal to a constant has its label, any other value the label of the constant below it plus one, NULL 0. So a
-predicate is exactly a range of labels, and stays that range. After some forty constants that each halve what the one
-before left, no number is left in between: that is an error, and whoever keeps labels spreads them anew or starts anew.
+predicate is exactly a range of labels, and stays that range. After some forty constants that each halve the same gap,
+no number is left in it: that is an error, and whoever keeps labels then spreads them anew or starts anew.
 """
 
 from bisect import bisect_left

@@ -1,12 +1,12 @@
 """Copies of remote files on this machine's disk: fetched once by whichever process is first, and mapped by all.
 
     <folder>/<name>           the copy of one version of one file
-    <folder>/.draft-<name>    one that is being fetched, locked by who fetches it
-    <folder>/.lock-7          held while a copy is looked for and fetched; a sixteenth of the names has the same one
+    <folder>/.draft-<name>    a copy that is being fetched, locked by the process that fetches it
+    <folder>/.lock-7          held while a copy is looked for and fetched; a sixteenth of the names share a lock
 
 The folder is `PENSTOCK_CACHE`, by default one of this user's among the temporary ones. It holds `PENSTOCK_CACHE_BYTES`
 at most, by default 10 GB: copies that nobody has used for longest go first. A copy that some process has mapped is
-locked for as long, so it stays, even if there is too little room without it. Whoever is killed leaves its draft, which
+locked for as long, so it stays, even if that leaves too little room. A process that is killed leaves its draft, which
 the next one overwrites.
 
 A copy is named after its URI and its version, so it is never out of date. Nothing is synced: after a power cut a copy
@@ -37,7 +37,7 @@ _log = logging.getLogger("penstock.base")
 
 def map_copy(path: RemotePath, version: str, size: int) -> AnyArray:
     """The bytes of a file, mapped from a copy on this machine."""
-    if not size:  # nothing can't be mapped
+    if not size:  # an empty file can't be mapped
         return np.empty(0, np.uint8)
     folder, name = _folder(), _name(path, version)
     with _turn(folder, name):
@@ -48,7 +48,7 @@ def map_copy(path: RemotePath, version: str, size: int) -> AnyArray:
             copy, ns=(time.time_ns(), time.time_ns())
         )  # finer than the clock of the file system
         with copy.open("rb") as file:
-            # What is mapped has a descriptor of its own of the same open file, and so the lock, until it is unmapped.
+            # The mapping has a descriptor of its own of the same open file: it keeps the lock until it is unmapped.
             fcntl.flock(file, fcntl.LOCK_SH)
             return np.memmap(file, np.uint8, "r").view(np.ndarray)
 

@@ -127,11 +127,11 @@ class RemotePath:
             shutil.copyfileobj(stream, out, _CHUNK)
 
     def size(self) -> int:
-        """Bytes; none if there is no such file."""
+        """The size in bytes; 0 if there is no such file."""
         return int(self._info().size or 0)
 
     def age(self) -> float:
-        """Seconds since a file, or the newest file of a folder, was written; none if it is gone."""
+        """Seconds since a file, or the newest file of a folder, was written; 0 if it is gone."""
         found = self._info()
         files = self._inside() if found.type == _fs().FileType.Directory else [found]
         times = [one.mtime_ns for one in files if one.mtime_ns]
@@ -156,7 +156,7 @@ class RemotePath:
         return self.read_bytes() == content
 
     def upload(self, file: Path) -> None:
-        """Write what a file of this machine has."""
+        """Write the content of a file on this machine."""
         with self._written() as out, file.open("rb") as content:
             shutil.copyfileobj(content, out, _CHUNK)
 
@@ -178,7 +178,7 @@ class RemotePath:
     def _written(self) -> Iterator[Any]:
         system, path = self._place()
         if system.type_name not in _RENAMES:
-            # A stream that is closed makes a file, so that of a writer who fails is left open: it makes none.
+            # Closing a stream makes the file. If the writer fails, the stream is left open, so that no file is made.
             out = system.open_output_stream(path)
             yield out
             out.close()
@@ -218,7 +218,7 @@ AnyPath = Path | RemotePath
 
 
 def uri_for_spark(path: AnyPath) -> str:
-    """What Spark is told of a path."""
+    """The URI by which Spark knows a path."""
     return path.for_spark if isinstance(path, RemotePath) else str(path)
 
 

@@ -24,7 +24,7 @@ def row_dicts(batch: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
     """
     try:
         found: list[dict[str, Any]] = batch.to_pylist()
-    except Exception:  # noqa: BLE001  (of some value; which, is found below)
+    except Exception:  # noqa: BLE001  (some value can't be converted; below each is tried)
         columns = [[_value(one) for one in column] for column in batch.columns]
         names = batch.schema.names
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

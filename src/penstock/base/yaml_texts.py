@@ -1,8 +1,8 @@
-"""YAML of bounded size: anybody may have written the file, and what is refused is refused with its place.
+"""Reads YAML of bounded size, because anybody may have written the file. Errors name the place in the text.
 
-YAML has aliases, which repeat a part of the file: nine lines of nine aliases each are a billion values for whoever
-walks through them. It lets a key stand twice, and forgets the first. Both are refused here, and texts or nestings that
-are larger than any description of a pipeline.
+YAML has aliases, which repeat a part of the file: nine lines of nine aliases each are a billion values for a program
+that walks through them. YAML also lets a key stand twice, and forgets the first. Both are refused here. So are texts
+and nestings that are larger than any description of a pipeline.
 """
 
 from typing import Any
