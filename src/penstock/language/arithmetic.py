@@ -1,6 +1,7 @@
 """Arithmetic of columns of 64-bit integers and of doubles, as SQL has it.
 
-What may overflow, or divide by zero, gives the values and which of them fit; the others are any number.
+An operation that may overflow, or divide by zero, returns the values and which of them are right (`Checked`). Where an
+operation overflowed or divided by zero, the value means nothing.
 """
 
 from collections.abc import Callable
@@ -38,7 +39,7 @@ def _largest(values: Int64s) -> int:
 
 
 def _whole_quotients(a: Int64s, b: Int64s) -> Checked:
-    """Towards zero, as C has it."""
+    """Quotients, rounded towards zero as in C."""
     fits = (b != 0) & ~((a == INT64_MIN) & (b == -1))
     divisor = np.where(fits, b, 1)
     quotient = a // divisor
@@ -46,7 +47,7 @@ def _whole_quotients(a: Int64s, b: Int64s) -> Checked:
 
 
 def _remainders(a: Int64s, b: Int64s) -> Checked:
-    """With the sign of what is divided."""
+    """Remainders, with the sign of the dividend."""
     fits = (b != 0) & ~((a == INT64_MIN) & (b == -1))
     return np.fmod(a, np.where(fits, b, 1)), fits
 

@@ -1,10 +1,11 @@
 """Atoms: what a part of a plain conjunction means, whatever its literals.
 
 Ten attributes and five comparisons make fifty atoms, but far too many conjunctions to parse each. So where a filter is
-nothing but a conjunction of simple predicates, each of these is read alone, once per skeleton (`skeletons`), and the
-conjunction is put together from what was read.
+nothing but a conjunction of simple predicates, each predicate is read alone, once per skeleton (`skeletons`), and the
+conjunction is put together from its atoms.
 
-sqlglot does the reading, as everywhere. Whether a part means the same alone and in its conjunction is checked:
+sqlglot reads the parts, as it reads everything. Three checks make sure that a part means the same alone and in its
+conjunction:
 
   - the skeleton must be one of a few forms in which AND, OR and NOT have no other place than the known ones;
   - sqlglot must read it between two other conditions as it reads it alone;
@@ -12,8 +13,8 @@ sqlglot does the reading, as everywhere. Whether a part means the same alone and
 
 A part that fails any of this has no atom, and its filter is parsed as a whole. So no error message comes from here.
 
-Calls of operators have an atom for every list of literals that they are given, and there may be as many lists as
-filters. Only one call of each kind is parsed; `call_atoms` makes the others from it.
+A call of an operator has another atom for every list of literals among its arguments, and there may be as many such
+lists as filters. Only one call of each kind is parsed; `call_atoms` makes the other atoms from it.
 """
 
 import re
@@ -88,9 +89,9 @@ Bound = tuple[Term, list[tuple[Column, str]]]
 class Atom:
     """A part of a conjunction without its literals.
 
-    `columns` are the literals of each term. The slot of one is its place among the literals of the text; one without a
-    slot is always the same. If `repeats`, there may be any number of literals in the text, and the single piece of the
-    single term stands for all of them. `given` are the attributes that an operator is given.
+    `columns` are the literals of each term. A literal's slot is its place among the literals of the text; a literal
+    without a slot is the same in all texts. If `repeats`, there may be any number of literals in the text, and the
+    single piece of the single term stands for all of them. `given` are the attributes among an operator's arguments.
     """
 
     terms: tuple[Term, ...]
@@ -111,7 +112,7 @@ class Atom:
         ]
 
     def with_terms(self, terms: tuple[Term, ...] | None) -> "Atom | None":
-        """The same atom but for what is asked of its operator."""
+        """The same atom with other terms, which call its operator with other literals; None if there are no terms."""
         if terms is None:
             return None
         return replace(self, terms=terms, columns=tuple(columns_of([t]) for t in terms))
@@ -132,7 +133,8 @@ class Atom:
 def read_atom(
     skeleton: bytes, schema: Schema | None, operators: Signatures = NO_OPERATORS
 ) -> Atom | None:
-    """The atom of a skeleton under a schema, or under the one that it implies; None if it has to be read in company."""
+    """The atom of a skeleton under a schema, or under the one that it implies; None if filters with it must be
+    parsed as a whole."""
     form = skeleton.decode()
     bare = form[1:-1].strip() if form[:1] == "(" and form[-1:] == ")" else form
     known = _FORM.fullmatch(bare)
@@ -216,7 +218,7 @@ class Atoms:
         return skeletons(texts, len(self.operators) > 0)
 
     def _read(self, skeleton: bytes) -> Atom | None:
-        """The atom of a new skeleton; that of a call is made of another that differs in what it is given only."""
+        """The atom of a new skeleton. That of a call is made from a call with other literals, if one was parsed."""
         called = None
         if len(self.operators) and b"(" in skeleton:
             if len(skeleton) >= _LONG:

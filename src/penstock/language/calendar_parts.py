@@ -39,7 +39,7 @@ def _civil(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def _days(year: Int64s, month: Int64s, day: Any) -> Int64s:
-    """The other way round."""
+    """Days since 1970-01-01 of years, months and days of the month: the inverse of `_civil`."""
     year = year - (month <= 2)
     era, of_era = year // 400, year % 400
     of_year = (153 * np.where(month > 2, month - 3, month + 9) + 2) // 5 + day - 1
@@ -55,12 +55,12 @@ def _day_of_year(times: Int64s) -> Int64s:
 
 
 def _iso_day(times: Int64s) -> Int64s:
-    """1 is Monday."""
+    """The day of the ISO week; 1 is Monday."""
     return (times // DAY + 3) % 7 + 1
 
 
 def _iso_week(times: Int64s) -> Int64s:
-    """The week that has the Thursday of the same week, counted from the first of its year."""
+    """The ISO week of each time: the number of the week's Thursday among the Thursdays of its year."""
     thursday = (times // DAY - _iso_day(times) + 4) * DAY
     return (_day_of_year(thursday) - 1) // 7 + 1
 

@@ -1,4 +1,4 @@
-"""What an operator is given: whether an attribute or a literal fits a parameter, and the literal as its type has it.
+"""Arguments of operators: whether an attribute or a literal fits a parameter, and a literal as a value of its type.
 
 A filter is refused when it is subscribed, not when the operator meets its first event: so a literal that isn't exactly
 a value of the parameter's type (2.5 for an integer, 'soon' for a date) is an error here.
@@ -99,7 +99,7 @@ def _double(literal: Literal) -> float:
     value = float(literal.text)
     if math.isinf(value):
         raise ValueError("the number is too large for a double")
-    return (-value if literal.negative else value) + 0.0  # there is one zero
+    return (-value if literal.negative else value) + 0.0  # + 0.0 makes -0.0 the only zero
 
 
 def _scaled(literal: Literal, type_: Scalar) -> int:

@@ -1,12 +1,12 @@
-"""Atoms of calls that differ in nothing but the literals that the operator is given: one is parsed, the others follow.
+"""Atoms of calls that differ only in literal arguments: one is parsed, and the others are made from it.
 
-    p(image, 'k17') > ②      the skeleton: what an operator is given is part of what is asked
+    p(image, 'k17') > ②      the skeleton, which keeps the literals among the arguments: they are part of the invocation
     p(image, ⑰) > ②          its key, without those literals: parsed once
     'k17'                    a literal and its place among the arguments
 
 Forty thousand distinct calls would take a minute to parse; to convert their literals takes a second. The literals are
-converted as the parser does it (`call_arguments.fix_literal`), and a template must give back the call that it was made
-of.
+converted as the parser does it (`call_arguments.fix_literal`). As a check, a template must reproduce the call that it
+was made from.
 """
 
 import re

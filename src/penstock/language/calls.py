@@ -1,14 +1,14 @@
 """Operators as filters call them.
 
-    invocation    in_area(location, 'Bronx')           an operator and what it is given: what costs, and is done once
-    call          boats(image, :y), boats(image, 3)    an invocation, and what its answer must fit
+    invocation    in_area(location, 'Bronx')           an operator with its arguments: it is expensive, and done once
+    call          boats(image, :y), boats(image, 3)    an invocation, and a pattern that its answer must fit
     joint         boats(image, :y), coastguard(image, :z) with :y > 2 * :z
-                                                       calls that share variables, and what must hold of those
+                                                       calls that share variables, and conditions on the variables
 
 A call that answers a value is an attribute of the event like any other, only expensive: `crowd(image) > 50` is a range
 of its values. A call that answers true or false, or binds variables, is a boolean attribute: true if an answer fits.
-What several calls must satisfy together is one more boolean attribute, the joint, which costs nothing once its calls
-have been answered. So the normal form, the cells and the plan need no new kind of predicate.
+A joint, which says what several calls must satisfy together, is one more boolean attribute; it costs nothing once its
+calls have been answered. So the normal form, the cells and the plan need no new kind of predicate.
 
 Everything here is canonical: equal predicates are equal objects, whatever the filters call their variables.
 """
@@ -37,7 +37,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-"""What the orders of comparisons mean, of values that compare as SQL's do."""
+"""What each order of a comparison means, for values that Python compares as SQL does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +159,14 @@ Asked = Call | Joint
 
 
 def only_invocation(asked: Asked) -> Invocation | None:
-    """The invocation whose answer decides what is asked; None of a joint of several."""
+    """The invocation whose answer decides a call or a joint; None for a joint of several invocations."""
     calls = (asked,) if isinstance(asked, Call) else asked.calls
     distinct = {call.invocation for call in calls}
     return distinct.pop() if len(distinct) == 1 else None
 
 
 def event_paths(asked: Asked | Condition) -> list[Path]:
-    """The attributes of the event that are looked at."""
+    """The attributes of the event that a call, a joint or a condition looks at."""
     if isinstance(asked, Call):
         return [a.path for a in asked.invocation.arguments if isinstance(a, Given)]
     if isinstance(asked, Joint):
@@ -176,7 +176,7 @@ def event_paths(asked: Asked | Condition) -> list[Path]:
 
 
 def simple_operands(condition: Condition) -> Iterator[Variable | Given | Fixed]:
-    """What a condition compares and computes with, from left to right."""
+    """The variables, attributes and constants of a condition, from left to right."""
     pending: list[Operand | None] = [condition.right, condition.left]
     while pending:
         operand = pending.pop()

@@ -6,7 +6,7 @@
     doubles                                                                        doubles
     strings                                                                        Arrow strings
 
-NULLs are zero or empty; who reads them says which they are.
+A NULL becomes zero or empty here; whoever reads the column must know from elsewhere which values are NULL.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view())
 
 
 def column_values(column: pa.Array, type_: Scalar, name: str) -> ColumnValues:
-    """The values of an Arrow column, which must not be dictionary-encoded. SchemaError if it has others."""
+    """The values of an Arrow column, which must not be dictionary-encoded. SchemaError if it is of another type."""
     values, has_values, read = _READERS[type_.kind]
     try:
         if not has_values(column.type):

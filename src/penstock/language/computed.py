@@ -65,7 +65,7 @@ class ComputedColumns:
         return [field.path for one in self._expressions.values() for field in fields_of(one)]
 
     def add_to(self, batch: pa.RecordBatch, now: int) -> pa.RecordBatch:
-        """The batch with what is computed of it at a time (UTC microseconds)."""
+        """The batch with its computed attributes, whose `now()` is the time given (UTC microseconds)."""
         if not self.attributes:
             return batch
         evaluator = Evaluator(batch, now)
@@ -75,7 +75,7 @@ class ComputedColumns:
 
 
 def columns_at(batch: pa.RecordBatch, paths: Iterable[Path]) -> pa.RecordBatch | None:
-    """The columns of a batch that some paths lead into, of computed attributes no others; None if it has none."""
+    """The columns of a batch that some paths lead into, and of `COMPUTED` only those fields; None if it has none."""
     computed = sorted({path[1] for path in paths if path[0] == COMPUTED})
     names = {path[0] for path in paths if path[0] != COMPUTED}.intersection(batch.schema.names)
     found = batch.select(sorted(names)) if names else None

@@ -1,8 +1,7 @@
 """Value constraints: conditions on the variables that operators bind (operators §2.1).
 
-They compare arithmetic of variables, numbers, strings and scalar attributes of the event. Elsewhere filters don't
-compute, because an index couldn't find them; a condition on variables is looked at only once its operators have
-answered, and then costs nothing beside them.
+They compare terms: arithmetic of variables, numbers, strings and scalar attributes of the event. A condition on
+variables needs no index: it is looked at only once its operators have answered, and then costs nothing beside them.
 
 A variable has the type that its operator binds it as. A condition may stand before the call in the text, so the calls
 are looked through first.
@@ -215,7 +214,7 @@ def _as_double(side: Operand) -> Operand:
 
 
 def _bound(operands: Operands, tree: exp.Expr) -> dict[str, Scalar]:
-    """What each variable is bound as."""
+    """The type that each variable is bound as."""
     types: dict[str, Scalar] = {}
     for variable, type_ in bound_variables(tree, operands.schema.operators):
         known = types.setdefault(operands.variable(variable), type_)

@@ -1,7 +1,7 @@
-"""Columns of numbers, read from their digits; those that this can't do exactly are marked.
+"""Kernels that read columns of numbers from their digits, and say which numbers they have read exactly.
 
-A number of up to 18 digits is an integer times a power of ten, and both fit a machine word (`base.decimals`). What is
-longer goes to Python one by one (`literals`).
+A number of up to 18 digits is an integer times a power of ten, and both fit a machine word (`base.decimals`). Longer
+numbers are left to Python, which reads them one by one (`literals`).
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ _POWERS = np.array([10**n for n in range(MOST_DIGITS + 1)], np.int64)
 def scaled_integers(
     data: Bytes, offsets: Int64s, negative: bool, scale: int
 ) -> tuple[Int64s, Int64s, Bools]:
-    """Every number times 10**scale, rounded up and rounded down; which of them could be had this way."""
+    """Every number times 10**scale, rounded up and rounded down; and which of them were read exactly."""
     count = len(offsets) - 1
     up, down = np.zeros(count, np.int64), np.zeros(count, np.int64)
     sure = np.zeros(count, np.bool_)
@@ -40,7 +40,7 @@ def scaled_integers(
 
 @kernel
 def doubles(data: Bytes, offsets: Int64s, negative: bool) -> tuple[npt.NDArray[np.float64], Bools]:
-    """The double nearest to every number; which of them could be had this way."""
+    """The double nearest to every number; and which of them were read exactly."""
     count = len(offsets) - 1
     values = np.zeros(count, np.float64)
     sure = np.zeros(count, np.bool_)

@@ -1,8 +1,9 @@
-"""What expressions give, for a batch of events at once.
+"""Evaluates expressions for a batch of events at once.
 
 `Evaluator` computes column by column, in NumPy or Arrow, and every part of an expression once per batch, however many
-expressions it is part of. No event makes it raise. What has no value is NULL: what SQL says is NULL, and what DuckDB
-stops a query with, an integer or a decimal that overflows, a remainder by zero, a timestamp beyond all.
+expressions it is part of. No event makes it raise. An expression is NULL where SQL says so. It is also NULL where
+DuckDB stops the query with an error: if an integer or a decimal overflows, a remainder is by zero, or a timestamp is
+out of range.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,9 +33,10 @@ _NARROW_DATES = 1 << 31
 
 
 class Values(NamedTuple):
-    """A column: what `column_values` says, but scaled decimals of more than 18 digits as Arrow decimals of scale 0.
+    """A column, as `column_values` describes it, except that decimals of more than 18 digits are scaled to integers and
+    held as Arrow decimals of scale 0.
 
-    Arrays of NumPy may have one value that stands for all. `valid`: which aren't NULL; None is all.
+    A NumPy array may have a single value, which stands for all rows. `valid` says which rows aren't NULL; None: all.
     """
 
     values: Any
@@ -51,14 +53,14 @@ class Evaluator:
         self._known: dict[Expression, Values] = {}
 
     def column(self, expression: Expression) -> pa.Array:
-        """What an expression gives for every event, in Arrow."""
+        """The value of an expression for every event, as an Arrow column."""
         with np.errstate(all="ignore"):
             found = self.values(expression)
         assert isinstance(expression.type, Scalar)
         return _arrow(found, expression.type, self.rows)
 
     def values(self, expression: Expression) -> Values:
-        """What an expression gives, as it is computed with."""
+        """The value of an expression for every event, in the form that other computations take."""
         found = self._known.get(expression)
         if found is None:
             found = self._known[expression] = self._evaluate(expression)
@@ -92,7 +94,7 @@ class Evaluator:
         return Values(np.array([key], np.float64 if type_ == DOUBLE else np.int64))
 
     def converted(self, operand: Expression, type_: Scalar) -> Values:
-        """What an operand gives, as values of another type."""
+        """The values of an operand, converted to another type."""
         found = self.values(operand)
         of = operand.type
         assert isinstance(of, Scalar)
@@ -195,7 +197,7 @@ def _arithmetic(evaluator: Evaluator, node: Computation) -> Values:
 
 
 def _exact(evaluator: Evaluator, node: Computation) -> Values:
-    """The same of decimals: as integers, once they have a common scale, or of products the sum of both."""
+    """`+ - * %` of decimals: they are computed as integers of a common scale; a product has the sum of both scales."""
     types = [decimal_of(one) for one in node.operands]
     scales = [t.scale if node.name == "*" else node.type.scale for t in types]
     wide = 38 if node.type.is_wide else 18
@@ -306,7 +308,7 @@ def _moved(evaluator: Evaluator, node: Computation, time: Expression, by: Consta
 
 
 def _between(evaluator: Evaluator, left: Expression, right: Expression, days: bool) -> Values:
-    """The time between two, which ends at the ends of 64 bits: so it compares right with any interval."""
+    """The time between two, limited to the range of 64 bits: so it compares right with any interval."""
     type_ = Scalar(Kind.DATE if days else Kind.TIMESTAMP)
     a, b = evaluator.converted(left, type_), evaluator.converted(right, type_)
     values, fits = arithmetic.subtract(a.values, b.values)
@@ -342,7 +344,7 @@ def _filled(found: Values, other: Values, rows: int) -> Values:
 
 
 def _element(evaluator: Evaluator, node: Computation) -> Values:
-    """What maps have for a key: of the same key twice, the first. One pass over the keys of all maps of the batch."""
+    """The value that each map has for a key; if a map has the key twice, the first value. One pass over all keys."""
     held, key = node.operands
     column, valid = evaluator.values(held)
     if not pa.types.is_map(column.type):
@@ -412,7 +414,7 @@ _OPERATIONS: dict[str, Callable[[Evaluator, Computation], Values]] = {
 
 
 def fold(node: Computation) -> ConstantValue | None:
-    """What an operation on constants gives; None is NULL."""
+    """The value of an operation on constants; None is NULL."""
     empty = pa.RecordBatch.from_pydict({"": [0]})
     evaluator = Evaluator(empty, 0)
     with np.errstate(all="ignore"):

@@ -1,14 +1,14 @@
 """Expressions over the attributes of an event: `price * size`, `lower(symbol)`, `at - now()`.
 
-What an expression gives is an attribute like any other, a *computed attribute*: it has a type, its values have keys and
-are cut into cells, and engines, snapshots and covering see nothing new. Its path is `COMPUTED` and the expression as
-text. That text is canonical, so expressions that mean the same have one path and are computed once per batch for all
-subscriptions (`computed`):
+The value of an expression is an attribute like any other, a *computed attribute*: it has a type, its values have keys
+and are cut into cells, so engines, snapshots and covering need to know nothing of expressions. Its path is `COMPUTED`
+and the text of the expression. That text is canonical, so equal expressions have one path and are computed once per
+batch for all subscriptions (`computed`):
 
     size*price > 5,  price * (size) < 7        ("\\0computed", "price * size")
 
-The text is SQL: read under the same schema it gives the same expression (`computing`), so a plan need keep nothing
-else of it. `functions` says which operations there are and what types they give, `evaluator` what they give.
+The text is SQL: read under the same schema it gives the same expression (`computing`), so a plan keeps nothing but the
+text. `functions` says which operations there are and the types of their results, `evaluator` computes them.
 """
 
 import datetime

@@ -1,8 +1,9 @@
 """What a factor of one filter accepts, as a set of values.
 
-Contradictions show (`i > 5 AND i < 6`, of integers), and equal sets are equal objects. For that, ends of intervals are
-canonical (`key_lines`): where a type's keys begin or end there is None, and an end at a key that no value has is moved
-up to the next that one has (between the negative doubles and 0.0, past the last string with a prefix).
+Equal sets are equal objects, and a contradiction (`i > 5 AND i < 6`, of integers) is an empty set. For that, the ends
+of intervals are canonical (`key_lines`): None stands for the beginning and the end of a type's keys, and an end at a
+key that no value has is moved up to the next key that has one (between the negative doubles and 0.0, past the last
+string with a prefix).
 """
 
 import functools
@@ -18,7 +19,7 @@ _LONG, _MANY = 100, 16
 
 
 def factor_values(factor: Factor, literals: Sequence[tuple[Column, str]]) -> Values:
-    """What a factor accepts, given its literals as they are written. ValueError if one of them is none."""
+    """What a factor accepts, given the text of its literals. ValueError if one can't be read as its type."""
     is_short = len(literals) <= _MANY and all(len(text) <= _LONG for _, text in literals)
     find = _known if is_short else literal_values
     pieces = [
@@ -42,5 +43,5 @@ def literal_values(pool: PoolKey, order: str, text: str) -> Values:
     return Values(() if found is None else (found,))
 
 
-# The same predicates come again and again. And of one and the same object no test of inclusion is needed.
+# The same predicates come again and again. And an inclusion test between two uses of one object can be skipped.
 _known = functools.lru_cache(maxsize=50_000)(literal_values)

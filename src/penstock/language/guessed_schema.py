@@ -1,4 +1,4 @@
-"""A schema for a filter and an event, where nobody has given one."""
+"""Guesses a schema for a filter and an event when none was given."""
 
 from collections.abc import Mapping
 from typing import Any

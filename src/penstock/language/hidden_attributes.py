@@ -1,11 +1,11 @@
-"""The names of hidden attributes: tests that are no sets of values, as attributes that no event can have.
+"""Hidden attributes: each stands for a test that isn't a set of values, under a path that no event can have.
 
-    ("\\0test", "text", mode, body, *path)              whether a text is as a pattern has it: 0 or 1
+    ("\\0test", "text", mode, body, *path)              whether a text matches a pattern: 0 or 1
     ("\\0test", "contains", lo, hi, over, *path)        whether an array has an element: 0 or 1
     ("\\0order", steps of left, *left, *right)          less, equal, greater: -1, 0, 1
 
-What an operator answers has a name of its own (`calls`). A name says all there is to know of its test, so regions with
-hidden attributes can be sent to others, and compiled there: `read_hidden` is the way back.
+Calls of operators have paths of another form (`calls`). A path says all there is to know of its test, so regions with
+hidden attributes can be sent to other brokers and compiled there: `read_hidden` turns a path into its test again.
 """
 
 import ast
@@ -16,7 +16,7 @@ from penstock.language.patterns import TextTest
 from penstock.language.values import Values
 
 HIDDEN = "\0"
-"""How the first step of a path begins that leads to no attribute of the event."""
+"""The first step of a path begins with this if the path leads to no attribute of the event."""
 TEST, ORDER = HIDDEN + "test", HIDDEN + "order"
 HOLDS, FAILS = Values(((1, None),)), Values(((None, 1),))
 OUTCOMES = {
@@ -26,12 +26,12 @@ OUTCOMES = {
     ">=": Values(((0, None),)),
     ">": Values(((1, None),)),
 }
-"""What the order of two attributes must be for a comparison to hold."""
+"""For each comparison of two attributes, the values of their order (-1, 0 or 1) for which it holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextAsked:
-    """Whether the text at a path is as a pattern has it."""
+    """Whether the text at a path matches a pattern."""
 
     path: Path
     test: TextTest
@@ -56,7 +56,7 @@ class OrderAsked:
 
 
 def text_path(path: Path, mode: int, body: bytes) -> Path:
-    """The hidden attribute that says whether a text is as a test wants it."""
+    """The hidden attribute that says whether a text matches a pattern."""
     return (TEST, "text", str(mode), body.decode("latin-1"), *path)
 
 
@@ -71,7 +71,7 @@ def order_path(left: Path, right: Path) -> Path:
 
 
 def read_hidden(path: Path) -> TextAsked | MemberAsked | OrderAsked:
-    """What a hidden attribute stands for. ValueError if that can't be said, as of what operators answer.
+    """The test that a hidden attribute stands for. ValueError if it stands for none, as the path of a call does.
 
     >>> read_hidden(text_path(("s",), 0, b"ab"))
     TextAsked(path=('s',), test=TextTest(mode=0, body=b'ab'))

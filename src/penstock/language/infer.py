@@ -137,7 +137,7 @@ def _uses(
 
 
 def _function(node: exp.Expr) -> Uses:
-    """What a function says of its first argument: `contains` of a string looks into a string."""
+    """The type of a function's first argument: `contains` with a string searches a string."""
     arguments = node.expressions or [node.this, node.expression]
     path = column_path(arguments[0])
     wanted = _type(arguments[-1]) or _STRING
@@ -148,8 +148,8 @@ def _function(node: exp.Expr) -> Uses:
 
 
 def _inside(node: exp.Expr, type_: Scalar | None) -> Uses:
-    """The attributes that something is computed of: numbers and times by what is done to them, else of the type that
-    the whole is compared with."""
+    """The attributes of a computation, with types. The operations tell numbers and times; any other attribute has the
+    type that the whole is compared with."""
     if not is_computation(node):
         return
     given: list[tuple[exp.Expr, Scalar | None]] = [(node, type_)]
@@ -171,7 +171,7 @@ def _inside(node: exp.Expr, type_: Scalar | None) -> Uses:
 
 
 def _operand_type(node: exp.Expr, type_: Scalar | None) -> Scalar | None:
-    """What the operands of a computation are, if its value is of a type."""
+    """The type of a computation's operands, given the type of its value."""
     match node:
         case exp.Lower() | exp.Upper() | exp.Length():
             return _STRING
@@ -190,7 +190,7 @@ def _operand_type(node: exp.Expr, type_: Scalar | None) -> Scalar | None:
 
 
 def _arguments(node: exp.Anonymous, operators: Signatures) -> Uses:
-    """What a call says of the attributes that it is given: of a struct, what it says of its fields."""
+    """The attributes among the arguments of a call, with the types of its parameters; of a struct, its fields."""
     signature = operators.find(node.name)
     parameters = () if signature is None else signature.parameters
     for argument, type_ in zip(node.expressions, parameters, strict=False):

@@ -1,13 +1,13 @@
 """What the calls of one conjunction must satisfy together (operators §2.2).
 
 Calls belong together if they share a variable, or if a condition compares a variable of one with a variable of the
-other. Each such set is a `Joint` of its own: variables of different sets are independent, so that one joint for all
-would only be shared by fewer subscriptions. A call whose variables stand nowhere else needs no joint.
+other. Each set of such calls is a `Joint` of its own. Variables of different sets are independent; a single joint for
+all sets would be shared by fewer subscriptions. A call whose variables stand nowhere else needs no joint.
 
-A joint is canonical: calls stand by their text, variables are numbered as they occur there, conditions stand in order,
+A joint is canonical: calls are sorted by their text, variables are numbered as they occur there, conditions are sorted,
 each with its greater side first. Where one call occurs several times with different variables, all orders are tried and
-the least is taken, up to a bound; past it equal joints may count as different, which costs an evaluation and isn't
-wrong.
+the least is taken, up to a bound. Past the bound, equal joints may count as different: that costs an evaluation, but
+isn't wrong.
 """
 
 import functools

@@ -1,8 +1,8 @@
-"""The keys that values of a type can have, in their order: where they begin, where they end, what lies next to what.
+"""The keys that values of a type can have, in their order: the first, the end, and the key after each.
 
-`literals` turns values into keys, 64-bit integers or bytes. Not every such key has a value: a boolean has two, no
-double has the key below that of 0.0, a string is UTF-8. Whoever compares sets of values by their keys must know, since
-`b` and `b >= TRUE` are the same, and so are `i > 5` and `i >= 6` of an integer.
+`literals` turns values into keys, 64-bit integers or bytes. Not every such key has a value: booleans have two keys, no
+double has the key below that of 0.0, and bytes that aren't UTF-8 are no string. Whoever compares sets of values by
+their keys must know that: `b` and `b >= TRUE` accept the same values, and so do `i > 5` and `i >= 6` of an integer.
 """
 
 import functools
@@ -14,7 +14,7 @@ from penstock.language.literals import INT64_MAX, INT64_MIN, double_key, wide_ke
 from penstock.language.types import Kind, Scalar
 
 Interval = tuple[Key | None, Key | None]
-"""From the first key on, up to but without the second; None: without end."""
+"""The keys from the first on, up to but without the second; None: the interval has no end on that side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Line:
     def interval(self, order: str, lo: Key, hi: Key, over: int) -> Interval | None:
         """The keys that compare with a literal in this way (see `language.literals`); None if there are none."""
         if over:
-            below = over > 0  # all values are, or none is
+            below = over > 0  # every value is below the literal, or every value above
             return (None, None) if order != "=" and (order in ("<", "<=")) == below else None
         match order:
             case "<":

@@ -1,8 +1,8 @@
 """Kernels that lay plain conjunctions out in columns. `conjunctions` says what the columns are.
 
 All of them run over *parts*: the predicates of all filters, end to end, each with the number of its atom and with the
-literals literal_start[p] .. literal_start[p + 1]. What there is to know of atoms is in small tables, by number of the
-atom, of the term (those of all atoms, end to end) or of the column (those of all terms, end to end).
+literals literal_start[p] .. literal_start[p + 1]. Small tables say what atoms are like: they are indexed by atom, by
+term (the terms of all atoms, end to end) or by column (the columns of all terms, end to end).
 """
 
 import numpy as np
@@ -74,7 +74,7 @@ def gather(
             length -= 2
             for at in range(begin[i] + 1, end[i] - 1):
                 length -= data[at] == 39
-            # A quote inside is doubled: each pair counted two, and is one.
+            # Inside a string a quote is written twice; here all quotes have been taken off, so half of them come back.
             length += (end[i] - begin[i] - 2 - length) // 2
             if kind[i] == PREFIX:
                 at = end[i] - 2

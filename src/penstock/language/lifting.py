@@ -1,10 +1,10 @@
-"""The literals of one filter, taken out of its text: what is left is the key of its shape.
+"""Takes the literals of one filter out of its text: what is left is the key of its shape.
 
-One regular expression per text, about a tenth of what a parse costs. What it can't lift safely (comments, escapes,
-dollar quotes …) stays in the key as it is: such a filter is parsed for itself alone. Two kinds of literals stay in the
-key because they are part of what a predicate is: LIKE patterns with a head, and what operators are given. So do
-intervals, of which sqlglot doesn't say where they stood, and literals that are computed with, once the parser has met
-them (`keep_literals`).
+One regular expression does it, at about a tenth of the cost of a parse. Text that it can't lift literals from safely
+(comments, escapes, dollar quotes …) stays in the key as it is: such a filter shares its parse with no other. Two kinds
+of literals stay in the key because they are part of the predicate itself: LIKE patterns with a head, and arguments of
+operators. So do intervals, because sqlglot doesn't say where they stood, and literals that are computed with, once the
+parser has met them (`keep_literals`).
 """
 
 import re
@@ -43,7 +43,7 @@ def lift(text: str, calls: bool = False) -> tuple[ShapeKey, tuple[str, ...]]:
     ('in_area(place, ', "'Bronx'", ') OR price > ', 1, '')
     """
     if len(text) > MAX_TEXT or "\0" in text or not (text.isascii() or _is_printable(text)):
-        return (text,), ()  # refused for what is in a literal, perhaps: not to be shared
+        return (text,), ()  # perhaps refused for a literal: not to be shared
     parts = _LIFTED.split(text)
     lifted = tuple(parts[1::2])
     kept: Collection[int] = _in_calls(parts) if calls and "(" in text else ()

@@ -1,7 +1,8 @@
-"""What was read of long filters, kept while there is room: a subscription in an overlay is read at every publish.
+"""A cache of what was read of long filters: a subscription in an overlay is read again at every publish.
 
-Short texts are kept by the thousand. A long one takes a second to read, and as much room as thousands of short ones:
-so room is counted in characters, and what was used longest ago goes first. The longest of all is kept if it is alone.
+Short filters have caches that count entries. A long filter takes a second to read, and as much room as thousands of
+short ones: so this cache counts characters, and drops first what was used longest ago. An entry that is larger than the
+whole cache is kept as long as it is alone.
 """
 
 import gc
@@ -14,7 +15,7 @@ from typing import Generic, TypeVar
 LONG = 4096
 """Characters from which on a text is long."""
 MOST = 1 << 20
-"""Characters of all the texts that are kept: what was read of them takes 70 to 220 bytes for each."""
+"""Characters of all the texts in a cache; what was read of a text takes 70 to 220 bytes for each of them."""
 
 Found = TypeVar("Found")
 
@@ -57,10 +58,11 @@ class LongTexts(Generic[Found]):
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """A time in which Python's collector doesn't run: it takes as long as reading a long text, and finds nothing.
+    """A time in which Python's garbage collector doesn't run: it would take as long as reading a long text, and find
+    nothing.
 
-    Short enough that what other threads leave meanwhile does no harm. Any number of threads may be in one: the
-    collector runs again as soon as the first leaves.
+    The time is so short that the garbage of other threads does no harm. Any number of threads may be in one: the
+    collector runs again as soon as the first of them leaves.
     """
     before = gc.isenabled()
     gc.disable()

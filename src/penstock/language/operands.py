@@ -1,6 +1,6 @@
-"""What a predicate compares: attributes of the schema, calls of operators and literals, and whether they go together.
+"""Reads what a predicate compares: attributes of the schema, calls of operators and literals. Checks their types.
 
-Also where errors are made: with the position in the text, what was expected and what was found.
+The errors of a filter are made here, too: with the position in the text, what was expected and what was found.
 """
 
 import re
@@ -22,7 +22,7 @@ _CONDITIONS = (
     exp.Connector, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Like, exp.Is,
     exp.ILike, exp.StartsWith, exp.EndsWith, exp.RegexpLike, exp.Escape,
 )  # fmt: skip
-# What is refused wherever it stands: the nodes of sqlglot's tree, the reason, a hint.
+# SQL that is refused wherever it stands: nodes of sqlglot's tree, the reason, a hint.
 _REFUSALS: tuple[tuple[tuple[type[exp.Expr], ...], str, str | None], ...] = (
     (
         _CONDITIONS,
@@ -100,7 +100,7 @@ class Operands:
         return operators.find(node.name) is not None or not is_computation(node)
 
     def computed(self, node: exp.Expr) -> Attribute | Literal | None:
-        """What is computed: an attribute, or a literal if it doesn't depend on the event; None for NULL."""
+        """A computation as an attribute, or as a literal if it doesn't depend on the event; None for NULL."""
         expression = read_expression(self, node)
         if expression is None:
             return None
@@ -176,7 +176,7 @@ class Operands:
     # --- calls ---------------------------------------------------------------------------------
 
     def subject(self, node: exp.Expr) -> Attribute:
-        """An attribute of the event, what is computed of it, or what an operator answers."""
+        """An attribute of the event, a computed attribute, or the answer of an operator."""
         if isinstance(node, exp.Anonymous) and self.is_operator(node):
             return self.answer(node)
         if is_computation(node):
@@ -208,7 +208,7 @@ class Operands:
         )
 
     def call(self, node: exp.Anonymous) -> Attribute | Binding:
-        """A call: what is asked, as an attribute, or a binding if it has variables."""
+        """A call as an attribute, or as a binding if it has variables."""
         signature = self.schema.operators.find(node.name)
         if signature is None:
             raise self.unregistered(node)
@@ -239,7 +239,7 @@ class Operands:
         return Attribute((CALL, str(call)), signature.result or Scalar(Kind.BOOLEAN), call)
 
     def argument(self, node: exp.Expr, type_: Type | None, place: str) -> Given | Fixed:
-        """What an operator is given for a parameter."""
+        """The argument of an operator for one of its parameters."""
         if isinstance(node, exp.Placeholder):
             raise self.error(
                 node,
@@ -262,7 +262,7 @@ class Operands:
     def fitting(
         self, node: exp.Expr, type_: Scalar, signature: Signature, names: list[str]
     ) -> int | Fixed:
-        """What one of the bound values must be: the number of a variable, which is put into `names`, or a literal."""
+        """One place of a call's pattern: the number of a variable, whose name is put into `names`, or a literal."""
         if isinstance(node, exp.Placeholder):
             name = self.variable(node)
             if name not in names:

@@ -63,7 +63,7 @@ _ORDERS: dict[type[exp.Expr], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-# The arguments of sqlglot's nodes that are understood here. A node with another one means something else.
+# The arguments of sqlglot's nodes that are understood here. A node with another argument means something else.
 _ARGUMENTS = frozenset(
     {"this", "expression", "expressions", "low", "high", "negate", "query", "field"}
     | {"table", "db", "catalog"}
@@ -181,7 +181,7 @@ class _Conditions(TextConditions):
     def alternatives(self, nodes: list[exp.Expr], depth: int) -> Iterator[Tree]:
         """The conditions of a disjunction. Equalities of one attribute in a row are read as one condition, as IN is.
 
-        Somebody will write ten thousand of them: one by one they would take several times as long.
+        A filter may have ten thousand of them: read one by one they would take several times as long.
         """
         for column, run in itertools.groupby(nodes, key=_equated):
             some = list(run)
@@ -240,7 +240,7 @@ class _Conditions(TextConditions):
         return _with_order(order, lambda o: Factor(attribute, (Piece(o, b),), span))
 
     def since_now(self, order: str, a: Attribute, b: Attribute, span: Span) -> Tree | None:
-        """A comparison with the time of the match, as one with a constant; None if it is none."""
+        """A comparison with the time of the match as one with a constant; None if it isn't such a comparison."""
         if a.computed is not None and relative_to_now(b, a) is not None:
             a, b, order = b, a, MIRRORED[order]
         found = None if b.computed is None else relative_to_now(a, b)
@@ -389,7 +389,7 @@ class _Conditions(TextConditions):
         return Or(tests) if has_any else And(tests)
 
     def constant(self, order: str, a: Literal, b: Literal, span: Span) -> Tree:
-        """Two literals: true or false whatever the event, as generated SQL has it (`1 = 1`)."""
+        """A comparison of two literals, as in generated SQL (`1 = 1`): true or false whatever the event."""
         if a.slot is not None or b.slot is not None:
             raise SlotNeededError
         x, y = self.value(a), self.value(b)

@@ -1,11 +1,11 @@
-"""What a string is searched for: LIKE and ILIKE, `contains`, `ends_with`, regular expressions.
+"""Text tests: what LIKE and ILIKE, `contains`, `ends_with` and regular expressions ask of a string.
 
-A plain string is an equality and a prefix is a range, both of which an index of values can use. Everything else is a
-*text test*, in one of three modes. LIKE and ILIKE have a *program*: the pattern's bytes in UTF-8, in lower case if case
-is ignored, with one of two bytes that UTF-8 doesn't have for each wildcard. So there is no escape character left, and
-texts that ask for the same are equal. The third mode has the source of a regular expression.
+A pattern without wildcards is an equality and a prefix is a range; an index of values can use both. Everything else is
+a *text test*, in one of three modes. LIKE and ILIKE have a *program*: the pattern's bytes in UTF-8, in lower case if
+case is ignored, where each wildcard is one of two bytes that UTF-8 doesn't have. So a program needs no escape
+character, and equal tests have equal programs. The third mode has the source of a regular expression.
 
-As in DuckDB there is no escape character unless ESCAPE names one, and ILIKE compares what `lower` makes of both sides.
+As in DuckDB there is no escape character unless ESCAPE names one, and ILIKE compares both sides after `lower`.
 """
 
 import re
@@ -36,7 +36,7 @@ TEXT_ROLES = frozenset(get_args(TextRole))
 
 
 class TextTest(NamedTuple):
-    """What a string must be like: a mode, and a program or the source of a regular expression, in UTF-8."""
+    """A test of a string: a mode, and a program or the source of a regular expression, in UTF-8."""
 
     mode: int
     body: bytes
@@ -77,7 +77,7 @@ class TextTest(NamedTuple):
 
 
 def text_test(role: str, text: str, escape: str | None = None) -> TextTest:
-    """What a literal asks for. ValueError if it can't be read.
+    """The test that a literal asks for. ValueError if it can't be read.
 
     >>> text_test("ilike", "50!%%", escape="!")
     TextTest(mode=1, body=b'50%\\xff')

@@ -1,4 +1,4 @@
-"""Pools: the literals of all filters that are written alike and compared with the same attribute, converted at once."""
+"""Pools: literals of all filters, written alike and compared with the same attribute, are converted at once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ Role = Choice["value", "prefix", "start", "element"] | TextRole
 
 @dataclass(frozen=True, slots=True)
 class PoolKey:
-    """What literals have in common that are converted together: the attribute, and how they are written.
+    """What the literals of a pool have in common: the attribute, and how they are written.
 
     `role` is what the literal is to the attribute: a value of it, a prefix of it, an element it may contain, or what it
     is searched for, with an escape character or without.

@@ -108,7 +108,7 @@ class _Reader:
         return together if all(branches) and len(together) <= _MOST_LITERALS else ()
 
     def branch(self) -> tuple[str, ...]:
-        """What is required of parts one after the other: the best of what each run of literals, or group, requires."""
+        """The texts that parts in a row require: the best of what each run of literals, or group, requires."""
         best: tuple[str, ...] = ()
         run = ""
         while self.at < len(self.source) and self.source[self.at] not in "|)":

@@ -133,7 +133,7 @@ class Shapes:
         return lift(text, len(self.operators) > 0)
 
     def one(self, text: str) -> list[list[Bound]]:
-        """The conjunctions of one filter. FilterError if it isn't one; its literals aren't looked at."""
+        """The conjunctions of one filter. FilterError if the text isn't a filter; literals aren't checked."""
         plain = self._atoms.of(text)
         if plain is not None:
             return [plain]

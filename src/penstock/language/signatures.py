@@ -1,7 +1,7 @@
-"""What a filter must know of an operator: its name, what it takes, what it answers. Not the function itself.
+"""Signatures: what reading a filter requires of an operator, without its function: name, parameters, answer.
 
-Signatures are data. They stand in the schema that filters are read under, travel in the header of a plan, and say by
-`source` where a worker finds the function.
+Signatures are data. They are part of the schema that filters are read under, and of the header of a plan. By `source`
+they say where a worker finds the function.
 """
 
 import functools

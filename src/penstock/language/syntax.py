@@ -1,6 +1,6 @@
-"""Filter text -> sqlglot's tree, or a clear error: what is wrong with the text whatever it means.
+"""Filter text -> sqlglot's tree, or a clear error if the text isn't SQL, whatever it means.
 
-Limits stand here, too: a text that is too long or nests too deeply is refused before it can cost anything.
+Limits are checked here, too: a text that is too long or nests too deeply is refused before it can cost anything.
 
 sqlglot doesn't say where in the text a variable (`:y`) stands; the tokens do.
 
@@ -117,7 +117,7 @@ def _condition_tokens(text: str) -> list[Token]:
 
 
 def _parse(text: str, tokens: list[Token], into: type[exp.Expr]) -> exp.Expr:
-    """As `sqlglot.parse_one`, which would look for the tokens once more."""
+    """As `sqlglot.parse_one`, which would tokenise the text once more."""
     trees = Dialect.get_or_raise(DIALECT).parser().parse_into(into, tokens, text)
     if not trees or trees[0] is None:
         raise ParseError("there is nothing in it")

@@ -1,6 +1,6 @@
-"""The conditions that search in a text: LIKE, ILIKE, functions and regular expressions.
+"""Reads the conditions that search in a text: LIKE, ILIKE, functions and regular expressions.
 
-`parser` decides what of SQL a filter may use; this reads the part of it that is about texts. What they ask for is in
+`parser` decides what of SQL a filter may use; this module reads the conditions on texts. What they mean is in
 `patterns`.
 """
 

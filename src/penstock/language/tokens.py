@@ -4,7 +4,7 @@ It is no second parser. It knows where a word, a string, a quoted name or a numb
 conjunction. Whatever is not plainly one of its tokens (a comment, an escape, a bracket, a number next to a letter)
 makes a text *odd*, and sqlglot reads an odd text as a whole. What the others mean sqlglot decides as well (`atoms`).
 
-A regular expression per text would do the same in 5 to 15 µs, of which a filter has 10 in all; the kernel takes
+A regular expression per text would do the same in 5 to 15 µs, where reading a filter has 10 µs in all; the kernel takes
 about a tenth of that.
 """
 
@@ -24,7 +24,7 @@ _SINGLE = 7  # and above: a token of one byte, of the kind `class - _SINGLE`
 
 
 def _classes() -> Bytes:
-    """What each byte begins. Bytes above 127 are letters: whether they really are is for the parser to say."""
+    """The class of token that each byte begins. Bytes above 127 count as letters: the parser checks if they are."""
     table = np.full(256, _ODD, np.uint8)
     table[[9, 10, 13, 32]] = _SPACE
     letters = b"abcdefghijklmnopqrstuvwxyz"

@@ -28,7 +28,7 @@ class Kind(StrEnum):
     STRING = "string"
     DATE = "date"
     TIMESTAMP = "timestamp"
-    INTERVAL = "interval"  # what lies between two timestamps: only computed attributes have it
+    INTERVAL = "interval"  # the time between two timestamps: only computed attributes have it
 
 
 NUMBERS = frozenset({Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL})

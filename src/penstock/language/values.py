@@ -85,7 +85,7 @@ NOTHING = Values(())
 
 
 def any_of(several: Sequence[Values]) -> Values:
-    """What is in one of them."""
+    """The values that at least one of several sets has."""
     if len(several) == 1:
         return several[0]
     intervals = (interval for values in several for interval in values.intervals)
@@ -93,7 +93,7 @@ def any_of(several: Sequence[Values]) -> Values:
 
 
 def all_of(several: Sequence[Values]) -> Values:
-    """What is in all of them. `i <> 1 AND i <> 2 AND …` takes time in proportion to their number, not its square."""
+    """The values that all sets have. `i <> 1 AND i <> 2 AND …` takes time linear in their number, not its square."""
     if len(several) == 2:
         return several[0].intersection(several[1])
     gaps = (gap for values in several for gap in _gaps(values.intervals))

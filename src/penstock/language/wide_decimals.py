@@ -1,7 +1,8 @@
-"""Arithmetic of decimals with more than 18 digits: Arrow arrays of integers with up to 38 digits, and which fit.
+"""Arithmetic of decimals with more than 18 digits, as Arrow arrays of integers with up to 38 digits.
 
-Arrow has 128-bit decimals without a check for overflow in products of two of 38 digits, and 256-bit ones whose products
-may have 76. A product of at most 38 digits has a factor of at most 19: so the smaller factor is cut off there.
+Each operation also returns which results have at most 38 digits. Arrow doesn't check whether the product of two 128-bit
+decimals of 38 digits overflows; products of its 256-bit decimals may have 76 digits. A product of at most 38 digits has
+a factor of at most 19 digits: so a product whose smaller factor has more is known not to fit.
 """
 
 import functools
@@ -23,7 +24,7 @@ Checked = tuple[Any, Bools]
 
 @functools.cache
 def _scalar(value: int, digits: int = 38) -> pa.Scalar:
-    """Made when it is needed: with its first scalar PyArrow imports pandas, which takes half a second."""
+    """A decimal. Made when it is needed: with its first scalar PyArrow imports pandas, which takes half a second."""
     return pa.scalar(Decimal(value), _TYPE if digits == 38 else pa.decimal256(digits, 0))
 
 
@@ -39,7 +40,7 @@ def widened(values: Int64s) -> pa.Array:
 
 
 def repeat(value: int, rows: int) -> pa.Array:
-    """One value so many times."""
+    """A column of `rows` equal values."""
     return pa.repeat(pa.scalar(Decimal(value), _TYPE), rows)
 
 
