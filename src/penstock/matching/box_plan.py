@@ -3,9 +3,10 @@
 A merger has no text. What it has is a union of boxes, for each attribute intervals of keys (`language.values`), and the
 names of hidden attributes (`language.hidden_attributes`). Keys are what constants of filters become as well, so boxes
 become cells directly: the ends of all intervals cut each attribute, and an interval [a, b) is the cells from that of a
-to the one before that of b. From there on the way is that of `compile`.
+to the one before that of b. The rest is done as in `compile`.
 
-What an operator answers isn't asked here: a broker on the way takes it for true. Whoever has the filter's text asks.
+Operators aren't called here: a broker on the way takes their tests for true. The broker that has the filter's text
+calls them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +58,7 @@ _ORDERS = {values: (order, TRUE) for order, values in OUTCOMES.items()} | {
 
 
 def is_hidden(path: Path) -> bool:
-    """Whether an attribute is a test's or an operator's: not the event's, and not computed of it."""
+    """Whether an attribute stands for a test or a call, and is neither one of the event's nor computed."""
     return path[0].startswith(HIDDEN) and path[0] != COMPUTED
 
 
@@ -77,7 +78,7 @@ def compile_boxes(regions: Mapping[int, Boxes], schema: Schema) -> Plan:
 
 
 class _Found:
-    """The conjunctions of all boxes, as they are met: each test with the values, or the truth, that it wants."""
+    """The conjunctions of all boxes, in the order they come: each test with the values, or the truth, that it wants."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema

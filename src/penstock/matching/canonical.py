@@ -5,8 +5,9 @@
     i > 5 AND i < 6         (nothing)                a range of empty cells is a contradiction
     i > 3 OR i > 5 AND b    i > 3                    an alternative that another one includes isn't needed
 
-What comes out is shared (`sharing`): each distinct conjunction once, with all the subscriptions that it belongs to. Not
-found: alternatives that are equal only together, as `b AND i > 1 OR NOT b AND i > 1` is to `b IS NOT NULL AND i > 1`.
+The results are shared (`sharing`): each distinct conjunction once, with all the subscriptions that it belongs to. This
+module doesn't find alternatives that are equal only together, as `b AND i > 1 OR NOT b AND i > 1` is to `b IS NOT NULL
+AND i > 1`.
 """
 
 from dataclasses import replace
@@ -19,12 +20,12 @@ from penstock.base.jit import kernel
 from penstock.matching.filled_cells import Snap
 from penstock.matching.sharing import CellTests
 
-# Of one filter, which are compared in pairs. Filters may have a thousand, and there may be many such.
+# Alternatives of one filter are compared in pairs, unless there are more: it may have a thousand.
 _MOST_ALTERNATIVES = 32
 
 
 def canonical(tests: CellTests, owners: Int64s, snap: Snap) -> tuple[CellTests, Int64s]:
-    """Conjunctions without what makes no difference, and their owners; those that contradict themselves are gone."""
+    """Conjunctions in canonical form, and their owners. Contradictions and needless alternatives are left out."""
     tests, possible = _in_filled_cells(tests, len(owners), snap)
     wanted = possible & _needed(tests, owners, possible)
     if wanted.all():
@@ -35,7 +36,7 @@ def canonical(tests: CellTests, owners: Int64s, snap: Snap) -> tuple[CellTests, 
 
 
 def _in_filled_cells(tests: CellTests, count: int, snap: Snap) -> tuple[CellTests, Bools]:
-    """The same tests in cells that have a value, and which of so many conjunctions can be true."""
+    """The same tests with ranges that begin and end in filled cells, and which of so many conjunctions can be true."""
     single = len(tests.low) == len(tests.ranges)
     of = tests.attribute if single else np.repeat(tests.attribute, tests.ranges)
     low, high = snap.up(of, tests.low), snap.down(of, tests.high)

@@ -164,7 +164,7 @@ def _joined(parts: Sequence[Any], dtype: type) -> npt.NDArray[Any]:
 def _discretise(
     terms: Iterable[Term], literals: Mapping[PoolKey, Pool]
 ) -> tuple[list[Domain], dict[Attribute, Domain], list[Domain]]:
-    """Cut every attribute, all that is asked of operators, and the elements of every array, at the constants they are
+    """Cut every attribute, the answers of every call, and the elements of every array at the constants that they are
     compared with."""
     attributes: dict[Path, Attribute] = {}
     for term in terms:

@@ -1,10 +1,11 @@
 """Computed attributes of one event, given as a mapping: the event with what is computed of it.
 
 The values stand under `COMPUTED` by the text of their expression, as they do in a batch (`language.computed`), so the
-path of a computed attribute leads to its value in a mapping, too. What has a quick way takes it (`quick_values`); the
-rest is computed by the code that computes for batches, with arrays of one value.
+path of a computed attribute leads to its value in a mapping, too. Common expressions are computed by `quick_values`,
+the others by the code that computes for batches, with arrays of one value.
 
-Numbers and times are given as their keys (`language.literals`): a timestamp may lie beyond what Python's can say.
+Numbers and times are given as their keys (`language.literals`), because a timestamp may lie outside the years that
+Python's timestamps have.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +26,7 @@ from penstock.matching.quick_values import NotQuickError, QuickValue, quick_valu
 
 
 class ComputedEvents:
-    """Adds to events what is computed of them, for the computed attributes among some paths."""
+    """Adds computed attributes to events: those among some paths."""
 
     def __init__(self, schema: Schema, paths: Iterable[Path]) -> None:
         self._schema = schema
@@ -46,7 +47,7 @@ class ComputedEvents:
         return computed.attributes, sorted(event_columns(self._schema, paths))
 
     def add_to(self, event: Mapping[str, Any], now: int) -> Mapping[str, Any]:
-        """The event with what is computed of it at a time."""
+        """The event with its computed attributes, whose `now()` is the time given."""
         if not self._all[0]:
             return event
         found: dict[str, Any] = {}

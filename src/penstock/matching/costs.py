@@ -7,8 +7,8 @@ membership is evaluated (`engines.gates`): for the events that the rest of its c
 event if there is nothing in it that an index finds. The latter counts `EVERY_EVENT` times. An expression counts
 one: it is computed for every event, though only once for all subscriptions that have it.
 
-It is counted from the text, and not measured on a sample of events: the same text must be accepted, or refused, by
-everybody and at any time. What a filter does take is counted while it runs (`pipeline.running_costs`).
+The cost is counted from the text, and not measured on a sample of events: the same text must be accepted, or refused,
+by everybody and at any time. The tests that a filter really takes are counted while it runs (`pipeline.running_costs`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ from penstock.language.pools import Column, Pool, width
 from penstock.language.shapes import Group, Grouped
 
 EVERY_EVENT = 4
-# What an index does for a term: nothing, it finds it and the rest is evaluated, or it decides it.
+# What an index does for a term: nothing; it finds candidates, which are then evaluated; or it decides the term.
 _NOTHING, _FINDS, _DECIDES = 0, 1, 2
 
 
@@ -118,7 +118,7 @@ def _grade(term: Term, literals: Sequence[tuple[Column, str]]) -> int:
     try:
         body, _, mode = column.pool.convert_one(text)
     except ValueError:
-        return _NOTHING  # it is refused anyhow
+        return _NOTHING  # such a filter is refused anyhow
     assert isinstance(body, bytes)
     return _text_grade(TextTest(mode, body))
 

@@ -1,7 +1,7 @@
 """Predicates that are no range of cells: attribute against attribute, patterns (`text_patterns`), array membership.
 
-Each distinct one is a derived attribute of the event with three cells (unknown, false, true). It is evaluated once per
-batch, whatever the number of subscriptions that use it, and past that an engine sees one more column of cells.
+Each distinct predicate of these kinds is a derived attribute of the event with three cells (unknown, false, true). It
+is evaluated once per batch, whatever the number of subscriptions that use it; to an engine it is one more row of cells.
 """
 
 from collections.abc import Callable, Mapping, Sequence

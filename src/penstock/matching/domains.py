@@ -61,7 +61,7 @@ class ByteStrings:
         return ByteStrings(arrays[f"{name}.offsets"], arrays[f"{name}.data"])
 
     def check(self, count: int) -> None:
-        """A SnapshotError unless there are so many strings, all within the data, which may have more around them."""
+        """A SnapshotError unless there are so many strings, all within the data, which may be longer."""
         check_numbers(np.int64, offsets=self.offsets)
         check_numbers(np.uint8, data=self.data)
         check_alike(count + 1, offsets=self.offsets)
@@ -73,7 +73,7 @@ KeyColumn = Int64s | ByteStrings
 
 
 def _said(value: Any | None) -> str:
-    """A value as people read it."""
+    """A value as text, for people."""
     if isinstance(value, str | bool | int | float):
         return repr(value)
     return "?" if value is None else str(value)
@@ -148,7 +148,7 @@ class Domain:
         return " and ".join(parts) or "is any value"
 
     def edge(self, cell: int, is_last: bool) -> str:
-        """The value with which a range begins, or ends, that begins or ends with this cell. A key, not for people."""
+        """The end of a range with this last cell, or the start of one with this first cell. A key, not for people."""
         if cell == 0:
             return "null"
         if cell == (self.last if is_last else 1):

@@ -1,7 +1,7 @@
 """One event, given as a mapping, as a batch of one row.
 
-What JSON can't say is accepted in text: dates and timestamps in ISO form, decimals as strings or numbers. A missing key
-is NULL. A value of the wrong type is an error that names the attribute: nothing is guessed.
+Values that JSON doesn't have are accepted as text: dates and timestamps in ISO form, decimals as strings or numbers. A
+missing key is NULL. A value of the wrong type is an error that names the attribute: nothing is guessed.
 """
 
 import datetime
@@ -61,7 +61,7 @@ def _pairs(value: Any, type_: Map, name: str) -> list[tuple[str, Any]] | None:
 
 
 def event_value(value: Any, type_: Type, name: str) -> Any:
-    """A value of an event as Arrow takes it for this type; SchemaError if it is none."""
+    """A value of an event as Arrow takes it for this type; SchemaError if it isn't of the type."""
     if value is None:
         return None
     match type_:

@@ -1,8 +1,8 @@
 """Why an event matches a subscription, or doesn't.
 
 Every leaf of the filter, and its negation, is evaluated as if it were a subscription of its own (`leaf_truths`): so the
-answer comes from the very code that matches, not from a second opinion. A leaf that neither holds nor fails is unknown,
-which is what NULL does, and an operator that fails.
+answer comes from the very code that matches, not from a second opinion. A leaf that neither holds nor fails is unknown:
+an attribute is NULL, or an operator failed.
 """
 
 import math
@@ -42,7 +42,7 @@ _WORDS: dict[Truth, str] = {True: "holds", False: "fails", None: "is unknown"}
 
 @dataclass(frozen=True, slots=True)
 class LeafVerdict:
-    """One predicate of the filter, and what the event made of it."""
+    """One predicate of the filter, its truth for the event, and the values that it looked at."""
 
     predicate: str
     truth: Truth
@@ -60,7 +60,7 @@ class LeafVerdict:
 class Explanation:
     """The answer to "why did I get this?" and to "why didn't I?".
 
-    `lacking` is how near it was: so many predicates would have to come out differently for the filter to be true.
+    `lacking` says how near the event is to a match: so many predicates would have to come out differently.
     """
 
     subscription: int
@@ -179,7 +179,7 @@ def _not(truth: Truth) -> Truth:
 
 
 def _values(leaf: Leaf, schema: Schema, event: Mapping[str, Any], now: int) -> dict[str, Any]:
-    """What the event has of the attributes that a leaf looks at; of computed ones also what is computed."""
+    """The event's values of the attributes that a leaf looks at, and the values that are computed of them."""
     found: dict[str, Any] = {}
     for path in _paths(leaf):
         if path[0] != COMPUTED:
@@ -198,7 +198,7 @@ def _values(leaf: Leaf, schema: Schema, event: Mapping[str, Any], now: int) -> d
 def _python_value(value: pa.Scalar) -> Any:
     try:
         return value.as_py()
-    except (ValueError, OverflowError):  # a time that Python's can't say
+    except (ValueError, OverflowError):  # a time that Python doesn't have
         return str(value.cast(pa.int64()))
 
 

@@ -1,8 +1,9 @@
 """Which cells a value can be in.
 
-Cells (`kernels`) say where a value stands among the constants of its attribute. Cells alone don't know that nothing
-lies between 5 and 6 of an integer, below the false of a boolean, or between 'a' and 'a' + NUL: there `i > 5` has one
-cell more than `i >= 6`, an empty one. Ranges with filled cells at both ends are equal if they accept the same values.
+A cell (`kernels`) is where a value stands among the constants of its attribute. Some cells are empty: no integer lies
+between 5 and 6, no boolean below false, no string between 'a' and 'a' + NUL. So `i > 5` may have one cell more than
+`i >= 6`, although both accept the same integers. Ranges that begin and end with filled cells are equal if they accept
+the same values.
 
     integers, cuts 5 and 6      cell    0     1     2     3     4     5
                                        NULL  .. 4   5     -     6    7 ..
@@ -50,7 +51,7 @@ def filled_cells(domain: Domain) -> Bools:
 class Snap:
     """For every cell of every attribute the nearest filled ones, upwards and downwards.
 
-    Cell c of attribute a is at base[a] + c. Upwards there may be none: then it is one past the last cell.
+    Cell c of attribute a is at base[a] + c. If no cell is filled upwards, the number is one past the last cell.
     """
 
     def __init__(self, attributes: Iterable[Bools]) -> None:
@@ -64,7 +65,7 @@ class Snap:
         for filled in attributes:
             if (
                 filled is before
-            ):  # as those of tests that are no ranges, of which there may be a million
+            ):  # derived attributes share one array: there may be a million of them
                 bases.append(bases[-1])
                 lasts.append(lasts[-1])
                 continue

@@ -1,4 +1,7 @@
-"""What the conjunctions of one filter ask: a look at a single filter, for which a plan would take a millisecond."""
+"""Resolves, for each conjunction of one filter, which values it accepts of each attribute.
+
+`check` and the live matcher look at single filters; to compile each into a plan would take a millisecond.
+"""
 
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
@@ -14,23 +17,23 @@ from penstock.language.values import EVERYTHING, Values, all_of
 
 
 class AskedValues(NamedTuple):
-    """The values that a conjunction asks for, by attribute, and its tests that are no sets of values."""
+    """The values that a conjunction accepts, by attribute, and those of its tests that aren't sets of values."""
 
     values: dict[Path, Values]
     tests: frozenset[Hashable]
 
 
 class WantedText(NamedTuple):
-    """That an attribute's text is as a pattern has it."""
+    """The test that a pattern matches an attribute's text."""
 
     path: Path
     test: TextTest
 
 
 def read_conjunctions(text: str, shapes: Shapes) -> tuple[list[list[Bound]], list[AskedValues]]:
-    """The conjunctions of a filter as they were read, and what those ask that don't contradict themselves.
+    """The conjunctions of a filter as they were read, and the values that each accepts, without contradictions.
 
-    FilterError if it isn't one.
+    FilterError if the text isn't a filter.
     """
     read = shapes.one(text)
     try:
@@ -40,7 +43,7 @@ def read_conjunctions(text: str, shapes: Shapes) -> tuple[list[list[Bound]], lis
 
 
 def _asked(conjunction: Sequence[Bound]) -> AskedValues | None:
-    """None if the conjunction contradicts itself. What accepts everything isn't asked for."""
+    """What a conjunction accepts; None if it contradicts itself. Attributes that may have any value are left out."""
     several: dict[Path, list[Values]] = {}
     tests: set[Hashable] = set()
     for term, literals in conjunction:
@@ -62,7 +65,7 @@ def _asked(conjunction: Sequence[Bound]) -> AskedValues | None:
 
 
 def _identity(term: SignedTest) -> Hashable:
-    """What tests have in common that are one and the same derived attribute, but for the literal."""
+    """The identity of a test, apart from its literal: equal tests are one derived attribute."""
     match term.test:
         case Contains(attribute):
             return attribute, term.holds

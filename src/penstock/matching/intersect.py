@@ -23,7 +23,7 @@ EQUAL, LESS, AT_MOST, MORE, AT_LEAST = range(5)
 
 
 class Pieces(NamedTuple):
-    """Those of all factors. A record of their own: the more arrays `_unite` is given, the slower it is."""
+    """The pieces of all factors. They are a record of their own because every array makes calling `_unite` slower."""
 
     start: Int64s
     order: Int8s

@@ -23,7 +23,7 @@ from penstock.matching.operator_stage import OperatorFailure
 from penstock.matching.plan import Plan
 from penstock.matching.subscription_rows import FOREVER
 
-# A block of events has at most so much of cells, which engines read at random.
+# A block of events has at most so many bytes of cells, because engines read these at random.
 _CELL_BYTES = 1 << 22
 # Pairs of event and subscription that are in memory at a time, and hits: 40 MB of each.
 MOST_PAIRS = 1 << 21
@@ -36,7 +36,8 @@ _NO_LEASES = np.empty(0, np.int64)
 class Layer:
     """A plan, and which of its subscriptions are gone (changed or removed by a later layer; empty: none).
 
-    Chains of operators stand behind the subscriptions in `gone` and `expires`, and last as long as anybody needs them.
+    In `gone` and `expires`, chains of operators come after the subscriptions. A chain is gone when all of its
+    subscriptions are, and expires with the last of them.
     """
 
     plan: Plan

@@ -1,8 +1,9 @@
 """The truth of each leaf of one filter for one event, and what its operators cost.
 
 Each leaf and its negation are compiled like subscriptions, all into one plan: an operator is called once, however many
-leaves ask it. Two kinds of leaves need company. A call with variables has no negation: if it isn't true, it is false.
-A condition on variables means nothing without what binds them, so it is evaluated together with those calls.
+leaves call it. Two kinds of leaves are treated differently. A call with variables has no negation: if it isn't true, it
+is false. A condition on variables means nothing without the calls that bind them, so it is evaluated together with
+them.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ Truth = bool | None
 
 @dataclass(frozen=True, slots=True)
 class CallCost:
-    """An operator that a predicate needs: when it would be called, what was expected of it, what it took now."""
+    """The invocation that decides a predicate: when it would be called, what was expected of it, what it took now."""
 
     invocation: str
     order: int  # among the calls of this filter, if nothing else were to be matched
@@ -125,7 +126,7 @@ class LeafTruths:
 
 
 def _forms(leaf: Leaf, bindings: tuple[Binding, ...]) -> tuple[Tree, Tree]:
-    """What is true if the leaf is, and what is true if it is false."""
+    """A condition that is true if the leaf is true, and one that is true if it is false."""
     if isinstance(leaf, Binding):
         return leaf, leaf
     if isinstance(leaf, Constraint):

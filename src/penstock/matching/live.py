@@ -1,18 +1,19 @@
 """A matcher whose subscriptions come and go one at a time, each change seen by the next match: for brokers.
 
-    base        a plan, with its index: never changed, but for who has left
-    growing     what was added since: in a tree that grows (`engines.tree_grow`), by labels instead of cells (`labels`)
-    waiting     what came in large numbers: nothing is done with it until an event comes alone, and often never
-    odd         what no tree of ranges can hold (patterns, arrays, wide decimals, large sets, operators): a small plan,
-                compiled anew when it is asked
+    base        a plan with its index: nothing in it changes, except that subscriptions are marked as gone
+    growing     additions since the base: in a tree that grows (`engines.tree_grow`), by labels instead of cells
+                (`base.labels`)
+    waiting     additions that came in large numbers: nothing is done with them until a single event comes, often never
+    odd         additions that a tree of ranges can't hold (patterns, arrays, wide decimals, large sets, operators): a
+                small plan, compiled anew when it is needed
 
 A subscription comes as a filter's text, or as boxes of values: brokers send regions, and a merger has no text. Each
 kind has plans of its own (`compile`, `box_plan`), side by side in one matcher.
 
-One event goes through all of them, at a cost that grows with what was added as the tree's does; what waits is put into
-the tree first. For a batch, the additions are compiled into a plan beside the base. When there are many, everything is
-compiled into a new base in the background: the old one serves until then, and what changes meanwhile is put on top of
-the new one.
+A single event goes through all of them; first, additions that wait are put into the tree. The cost of the additions
+grows with their number as the tree's cost does. For a batch, the additions are compiled into a plan beside the base.
+When there are many, everything is compiled into a new base in the background. The old base serves until then, and
+changes that come meanwhile are made to the new one, too.
 
 A lock guards the additions, for microseconds each; nothing waits for a compilation.
 """
@@ -54,14 +55,14 @@ from penstock.operators.invoke import Health
 
 _log = logging.getLogger(__name__)
 
-_ODD = 9  # an odd one counts as ten: all of them are compiled again when one changes
-_MANY = 64  # that come at once
-_WAITING = 5  # that wait count as one that has been put into the tree: they have cost nothing
-_MOST_BOXES = 16  # a conjunction with sets is as many conjunctions of ranges
+_ODD = 9  # an odd addition counts as ten: all of them are compiled again when one changes
+_MANY = 64  # from so many that come at once on, additions wait
+_WAITING = 5  # so many that wait count as one in the tree: they have cost nothing yet
+_MOST_BOXES = 16  # that a conjunction with sets may be in the tree: one for each choice of ranges
 
 
 class LiveSubscription(NamedTuple):
-    """A subscription that was added after the base was compiled; with boxes, it has no text."""
+    """A subscription that was added after the base was compiled. If it has boxes, it has no text."""
 
     sid: int
     subscriber: str
@@ -92,7 +93,7 @@ class _Content:
         return _Content(Rows.of(texts), regions)
 
     def plans(self, schema: Schema) -> list[Plan]:
-        """One for each kind that there is."""
+        """A plan for the texts and one for the regions, if there are any."""
         found: list[Plan] = []
         if len(self.rows):
             plan, errors = compile_plan(self.rows, schema)
@@ -116,10 +117,10 @@ class _Growing:
     owner: dict[int, int] = field(default_factory=dict)  # box -> subscription
     boxes: dict[int, list[int]] = field(default_factory=dict)  # subscription -> boxes
     numbers: Any = field(default_factory=itertools.count)
-    computed: ComputedEvents | None = None  # of the attributes, when somebody asks
+    computed: ComputedEvents | None = None  # of the attributes; made at the next match
 
     def add(self, sid: int, asked: Sequence[AskedValues]) -> bool:
-        """Put a filter into the tree; False if it can't hold it."""
+        """Put a filter into the tree; False if the tree can't hold it."""
         boxes = self._boxes_of(asked)
         if boxes is None:
             return False
@@ -171,7 +172,7 @@ class _Growing:
         return boxes
 
     def _knows(self, path: Path) -> bool:
-        """Whether the attribute is of a kind with labels; numbered, if it is new."""
+        """Whether the attribute's values can have labels. A new attribute gets a number."""
         if path in self.attribute:
             return True
         reader = key_reader(self.schema, path)
@@ -287,7 +288,7 @@ class LiveMatcher:
     def match_reporting(
         self, event: Mapping[str, Any], now: int | None = None
     ) -> tuple[list[int], tuple[OperatorFailure, ...]]:
-        """The same, and the operators that failed: those who need them are left out."""
+        """The same, and the operators that failed. Subscriptions that they would have decided are left out."""
         moment = utc_now() if now is None else now
         with self._lock:
             state = self._state
@@ -413,7 +414,7 @@ class LiveMatcher:
 
 @dataclass(slots=True)
 class _Kept:
-    """Subscriptions as they were at one moment, and their matcher when somebody has compiled it."""
+    """Subscriptions as they were at one moment, and their matcher, once it has been compiled."""
 
     content: _Content
     matcher: Matcher | None = None
@@ -421,7 +422,7 @@ class _Kept:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Base:
-    """The subscriptions of one plan of the base, ascending, and which have left it."""
+    """The subscriptions of one plan of the base, ascending, and which of them are gone."""
 
     ids: Int64s
     gone: Bools
@@ -436,7 +437,8 @@ class _Base:
 
 @dataclass(slots=True)
 class _State:
-    """A base, who has left it, and what was added. Guarded by the matcher's lock, but for the base's matcher."""
+    """A base, which of its subscriptions are gone, and what was added. The matcher's lock guards all of it, except the
+    base's matcher."""
 
     base: Matcher | None
     content: _Content  # of the base
@@ -451,7 +453,7 @@ class _State:
     log: list[tuple[int, tuple[LiveSubscription, list[AskedValues] | None] | None]] | None = None
 
     def put(self, subscription: LiveSubscription, asked: list[AskedValues] | None) -> None:
-        """Add a subscription, which waits until things `grow`; what it asks is None if it has boxes."""
+        """Add a subscription. It waits until `grow` is called. `asked` is None if it has boxes."""
         sid = subscription.sid
         self.added[sid] = subscription
         self.waiting[sid] = asked
@@ -460,7 +462,7 @@ class _State:
             self.log.append((sid, (subscription, asked)))
 
     def grow(self) -> None:
-        """Put what waits into the tree, or among the odd ones if no tree can hold it."""
+        """Put the subscriptions that wait into the tree, or among the odd ones if the tree can't hold them."""
         for sid, asked in self.waiting.items():
             values = _asked(self.added[sid].boxes or ()) if asked is None else asked
             if values is None or not self.growing.add(sid, values):
@@ -511,14 +513,14 @@ class _State:
 
 
 def _asked(boxes: Boxes) -> list[AskedValues] | None:
-    """What boxes ask; None if that is more than a tree can hold."""
+    """What boxes accept; None if a tree can't hold them."""
     if any(is_hidden(path) for box in boxes for path, _ in box):
         return None
     return [AskedValues(dict(box), _NO_TESTS) for box in boxes]
 
 
 def _readable(rows: Rows) -> Rows:
-    """Without those that couldn't be read: the others are served."""
+    """The subscriptions without those that couldn't be read, which are logged."""
     for sid, error in rows.errors:
         _log.warning("subscription %d set aside: %s", sid, error)
     return replace(rows, errors=())

@@ -1,8 +1,8 @@
 """A matcher answers: which subscriptions does this event match?
 
-It stands on a snapshot, which is one plan or several *layers* of them (a base, and an overlay of later changes), and
-does what is the same for every engine: cells before, fan-out, leases and sorting after. Any number of threads may use
-one matcher; with `threads` it uses several itself, a block of events each.
+It is made from a snapshot, which is one plan or several *layers* of plans (a base, and an overlay of later changes). It
+does all that is the same for every engine: cells before, fan-out, leases and sorting after. Any number of threads may
+use one matcher; with `threads` it uses several itself, a block of events each.
 """
 
 import functools
@@ -52,7 +52,7 @@ from penstock.operators.invoke import Health
 from penstock.operators.learning import Learned
 from penstock.operators.strategies import DEFAULT_STRATEGY, bytes_per_event
 
-# Of what strategies keep of the events that are decided together.
+# Bytes that strategies may take for the events that are decided together.
 _STRATEGY_BYTES = 128 << 20
 _NO_FAN: Fan = (read_only(np.zeros(1, np.int32)), read_only(np.empty(0, np.int32)))
 
@@ -60,8 +60,8 @@ _NO_FAN: Fan = (read_only(np.zeros(1, np.int32)), read_only(np.empty(0, np.int32
 class _Undecided(NamedTuple):
     """What is known of some events before their operators are called.
 
-    `matched`: of each layer, where the subscriptions of each event begin, and those. The chains that event e still
-    needs stand at start[e] .. start[e + 1].
+    `matched` has for each layer where the subscriptions of each event begin, and the subscriptions. The chains that
+    event e still needs are chains[start[e]:start[e + 1]].
     """
 
     matched: list[tuple[Int64s, Int32s]]
@@ -128,7 +128,7 @@ class Matcher:
     def match_reporting(
         self, event: Mapping[str, Any], now: int | None = None
     ) -> tuple[list[int], tuple[OperatorFailure, ...]]:
-        """The same, and the operators that failed: those who need them are left out."""
+        """The same, and the operators that failed. Subscriptions that they would have decided are left out."""
         moment = utc_now() if now is None else now
         if self.operators is not None:
             matches = self.matches(self._batch_of(event), moment)
@@ -229,7 +229,7 @@ class Matcher:
         )
 
     def stats(self) -> Stats:
-        """How large the plan is, and what of."""
+        """How large the plan is, and what makes it large."""
         return measure(
             self.layers, self._choices[0], [own.index for own in self._own], self.operators
         )
@@ -278,7 +278,7 @@ class Matcher:
             step = max(1, min(_STRATEGY_BYTES // each, 4 * step, BLOCK))
 
     def _undecided(self, found: list[tuple[Int64s, Int32s]], now: int) -> "_Undecided":
-        """What was found, as subscriptions that match anyway and the chains that decide about the others."""
+        """What was found, split into subscriptions that match in any case and chains that decide about others."""
         matched: list[tuple[Int64s, Int32s]] = []
         needed: list[tuple[Int64s, Int32s]] = []
         base = 0

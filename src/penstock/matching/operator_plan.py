@@ -1,11 +1,11 @@
 """The operators' share of a plan.
 
-A conjunction that calls operators is cut in two. Its ordinary predicates go where all others go, to the matching
-engine, but what an event finds there is no subscription: it is a *chain*, the other half, which remains to be decided
-for this event. `fan_subscription` of the plan has chain c as len(ids) + c.
+A conjunction that calls operators is cut in two. Its ordinary predicates go to the matching engine, like those of all
+other conjunctions. But they don't lead an event to a subscription: they lead to a *chain*, the other half of the
+conjunction, which remains to be decided for this event. `fan_subscription` of the plan has chain c as len(ids) + c.
 
-    attribute a    what is asked of operators (`language.calls`): a call, with its values cut into cells like those of
-                   any attribute, or a joint of calls
+    attribute a    a call, with its values cut into cells like those of any attribute, or a joint of calls
+                   (`language.calls`)
     predicate p    cells predicate_low[p] .. predicate_high[p] of a call, predicate_attribute[p]; if that is negative,
                    those of the set ~predicate_attribute[p]
     chain c        see `chains`; once all its predicates are true, the joints joint[joint_start[c]:joint_start[c + 1]]
@@ -14,7 +14,7 @@ for this event. `fan_subscription` of the plan has chain c as len(ids) + c.
     mixed c        whether one of them has a conjunction without operators, too
 
 Distinct calls of one operator with the same arguments are one invocation, whatever their answers are compared with. A
-joint of calls that are all one invocation is decided by its answer, and so is a predicate like any other.
+joint whose calls are all one invocation is decided by the answer of that invocation: it is a predicate like any other.
 """
 
 import json
@@ -50,7 +50,7 @@ from penstock.matching.invariants import (
 from penstock.matching.sharing import Fan, Predicates
 from penstock.operators.chains import Chains
 
-# Of one chain. What is left out costs a needless call now and then, never a wrong match.
+# Rivals of one chain that are kept. One that is left out costs a needless call now and then, never a wrong match.
 _MOST_RIVALS = 64
 _PREFIX = "operators."
 
@@ -102,7 +102,7 @@ class OperatorPlan(Predicates):
         )
 
     def find_asked(self, attribute: int) -> tuple[Asked, Domain]:
-        """What an attribute asks, and how its values are cut."""
+        """The call or joint that an attribute is, and how its values are cut."""
         asked = self.attributes[attribute].asked
         assert asked is not None
         return asked, self.domains[attribute]
@@ -116,13 +116,13 @@ class OperatorPlan(Predicates):
         return list(zip(self.set_low[span].tolist(), self.set_high[span].tolist(), strict=True))
 
     def columns(self) -> set[str]:
-        """The event columns that operators are given, or that conditions on their answers look at."""
+        """The event columns that are arguments of operators, or that conditions on their answers look at."""
         return {
             path[0] for a in self.attributes if a.asked is not None for path in event_paths(a.asked)
         }
 
     def predicate_keys(self) -> list[str]:
-        """What each predicate is known by whatever plan it stands in: its call and the constants it compares with."""
+        """A key of each predicate that is the same in all plans: its call and the constants it compares with."""
         found = []
         for p, a in enumerate(self.tested_attribute.tolist()):
             domain = self.domains[a]
@@ -262,7 +262,7 @@ def _end_to_end(starts: Sequence[Int32s]) -> Int32s:
 
 
 def _invocation_of(attributes: Sequence[Attribute], number: Mapping[Invocation, int]) -> Int64s:
-    """The invocation that decides each attribute; of a joint of several none, -1."""
+    """The invocation that decides each attribute; -1 for a joint of several invocations."""
     deciding = [only_invocation(a.asked) for a in attributes if a.asked is not None]
     return np.array([-1 if i is None else number[i] for i in deciding], np.int64)
 
@@ -325,12 +325,12 @@ def build(
 
 
 def _starts(chain: Int64s, chains: int) -> Int32s:
-    """Where the entries of each chain begin, which stand in order."""
+    """Where the entries of each chain begin; entries are in the order of chains."""
     return offsets(np.bincount(chain, minlength=chains)).astype(np.int32)
 
 
 def _rivals(fan_start: Int32s, fan: Int32s, unjoined: Bools) -> tuple[Int32s, Int32s]:
-    """The chains whose owners all own chain c, for each c that is decided by its predicates alone (`unjoined`)."""
+    """For each chain c without joints (`unjoined`), its rivals: the chains whose owners all own c, too."""
     start = np.zeros(len(unjoined) + 1, np.int32)
     owner, chains_each = np.unique(fan, return_counts=True)
     among = np.isin(fan, owner[chains_each > 1])

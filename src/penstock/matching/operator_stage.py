@@ -1,13 +1,13 @@
-"""Decides chains: calls operators, as few as the strategy can, for the events that the engine has left them.
+"""Decides chains: calls operators, as rarely as the strategy can, for events and chains that the engine has left open.
 
     chains per event ──▶ strategy: which calls? ──▶ operators ──▶ cells ──▶ truth of predicates ──▶ strategy …
                      ──▶ chains that are true ──▶ joints
 
-What an operator answers is an attribute like any other: its cell decides all predicates of the call. An operator that
-fails leaves no cell, and so no predicate that is true.
+The answer of an operator is an attribute like any other: its cell decides all predicates of the call. If an operator
+fails there is no cell, and so none of its predicates is true.
 
-The stage learns as it goes (`operators.learning`): that is the one thing in a matcher that changes. A lock sees to it
-that one batch at a time does so.
+The stage learns as it goes (`operators.learning`): that is the one thing in a matcher that changes. A lock lets one
+batch at a time change it.
 """
 
 import functools
@@ -38,7 +38,7 @@ from penstock.operators.learning import Estimator, Learned
 from penstock.operators.strategies import strategy
 
 _FAILED = -1  # the cell of a failed call: no predicate accepts it
-_ORDERING = 20  # so many times as long as making an order took, it serves
+_ORDERING = 20  # an order serves at least so many times as long as it took to make
 _MOVED = 1.25  # a new order is made once something is so many times as likely, or as expensive, as it was
 
 
@@ -46,7 +46,7 @@ AnswerTuples = frozenset[tuple[Any, ...]]
 """The tuples that an operator answered."""
 BooleanCells = dict[bool | None, int]
 Fitting = Callable[[Asked, int, AnswerTuples | None], bool | None]
-"""Whether the answer for the n-th event has what is asked of it."""
+"""Whether the answer for the n-th event fits a call or a joint; None if that is unknown."""
 
 
 class OperatorFailure(NamedTuple):
@@ -59,7 +59,7 @@ class OperatorFailure(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """The chains that are true, those of event e from start[e] to start[e + 1], and the operators that failed."""
+    """The chains that are true: those of event e are chains[start[e]:start[e + 1]]. And the operators that failed."""
 
     start: Int64s
     chains: Int32s
@@ -100,18 +100,20 @@ class OperatorStage:
             return _Block(self, batch).decide(self._order.begin(start, chains))
 
     def learn(self, learned: Learned) -> None:
-        """Take over what others have learned."""
+        """Take over what other processes have learned."""
         with self._lock:
             self.estimator.learn(learned)
 
     def take_learned(self) -> Learned:
-        """What was learned since this was last asked."""
+        """What was learned since the last call."""
         with self._lock:
             return self.estimator.delta()
 
     def estimate(self, predicate: str, invocation: str) -> tuple[float, float | None]:
-        """How often a predicate is expected to be true and what its invocation costs, by their keys; of one that isn't
-        known here, half and None."""
+        """How often a predicate is expected to be true and what its invocation costs, by their keys.
+
+        What isn't known here is one half, and None.
+        """
         p, i = self._predicate_number.get(predicate), self._invocation_number.get(invocation)
         return (
             0.5 if p is None else float(self.estimates.true[p]),
@@ -202,7 +204,7 @@ class _Block:
         return Decided(start, chains, failures)
 
     def _truth(self, number: int, events: Int32s, answers: Answers) -> Bools:
-        """What an invocation answered for some events: the truth of its predicates, event by event."""
+        """The truth of an invocation's predicates, event by event, given its answers for some events."""
         stage = self.stage
         for place, reason in answers.reasons.items():
             self._fail(int(events[place]), number, reason)
@@ -220,7 +222,7 @@ class _Block:
         return truth.reshape(-1)
 
     def _fits(self, asked: Asked, number: int, event: int, bound: AnswerTuples) -> bool | None:
-        """Whether some of the tuples that an operator answered are what is asked for."""
+        """Whether some of the tuples that an operator answered fit a call or a joint; None if that is unknown."""
         if isinstance(asked, Call):
             return fits(asked, bound)
         return self._holds(asked, number, event, [bound] * len(asked.calls))
@@ -234,7 +236,7 @@ class _Block:
 
         try:
             return holds(joint, bound, value)
-        except OperatorError as error:  # more combinations than anybody can look at
+        except OperatorError as error:  # too many combinations
             self._fail(event, number, str(error))
         except Exception as error:  # noqa: BLE001  (a value that Python has none for, a decimal that overflows)
             self._fail(event, number, f"{type(error).__name__}: {error}")
@@ -248,7 +250,7 @@ class _Block:
     # --- joints --------------------------------------------------------------------------------
 
     def _with_joints(self, start: Int64s, chains: Int32s) -> tuple[Int64s, Int32s]:
-        """Without the chains whose calls are all true, but not jointly."""
+        """The chains without those whose predicates are all true, but one of whose joints isn't."""
         plan = self.stage.plan
         first, past = plan.joint_start[chains], plan.joint_start[chains + 1]
         asked = np.flatnonzero(past > first)
@@ -277,7 +279,7 @@ class _Block:
 class _AnswerCells:
     """The predicates of one invocation: each a set of cells of one of its calls."""
 
-    # What is asked of its answers, each with its domain and, if it is true or false, with the cells of those.
+    # The calls and joints that its answers decide, each with its domain; if its values are true and false, their cells.
     asked: tuple[tuple[Asked, Domain, BooleanCells | None], ...]
     which: Int64s  # what each predicate is about
     start: Int64s  # its ranges: low[start[p]:start[p + 1]]
@@ -377,7 +379,7 @@ def still_needed(
     now: int,
     gone: Bools,
 ) -> tuple[Int64s, Int32s]:
-    """The chains that some living subscription needs that the event doesn't match already."""
+    """The chains that are still needed: by a living subscription that the event doesn't match already."""
     events = len(start) - 1
     found = np.empty(len(chains), np.int32)
     found_start = np.zeros(events + 1, np.int64)

@@ -1,7 +1,7 @@
-"""Cuts the conjunctions that call operators in two: what the matching engine can test, and what is left to operators.
+"""Cuts conjunctions that call operators in two: tests for the matching engine, and tests that operators decide.
 
-Distinct conjunctions are found first, as a whole: each is a chain, with the subscriptions that it serves. Then the
-ordinary half of a chain goes back among the conjunctions without operators, owned by the chain.
+First the distinct conjunctions are found, as a whole: each is a chain, with the subscriptions that it serves. Then the
+ordinary half of each chain is put among the conjunctions without operators; its owner is the chain.
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,10 @@ def separate_operators(
     signatures: Signatures,
     subscriptions: int,
 ) -> tuple[OperatorPlan | None, CellTests, Int64s]:
-    """The operators' plan, and the tests and owners without it. Attributes first .. first + len(asked) are operators'.
+    """The operators' plan, and the other tests with their owners.
 
-    The owners that come back are subscriptions or, past those, chains; attributes past the operators' move up.
+    Attributes first .. first + len(asked) are operators'. The owners that are returned are subscriptions or, past
+    those, chains. Attributes past the operators' are renumbered to close the gap.
     """
     past = first + len(asked)
     is_asked = (tests.attribute >= first) & (tests.attribute < past)
@@ -68,6 +69,6 @@ def separate_operators(
 
 
 def _closed_up(tests: CellTests, first: int, count: int) -> CellTests:
-    """Without the gap that operators leave among the attributes."""
+    """The tests, renumbered to close the gap that operators leave among the attributes."""
     attribute = np.where(tests.attribute >= first + count, tests.attribute - count, tests.attribute)
     return replace(tests, attribute=attribute)

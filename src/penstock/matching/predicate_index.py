@@ -7,17 +7,19 @@ by class of width (see `sharing`) and lowest cell, the sets of several ranges la
     predicates 12 .. 20     attribute 3, ranges of 5 to 8 cells      low   3  4  4  9 11 12 15 17
     an event in cell 16                                                          └───────┘      16 - 7 <= low <= 16
 
-Predicates of one attribute and class are a *group*. Those of a group that accept a cell lie in one run of it, found by
-two binary searches; whether a predicate of the run holds is one comparison with its highest cell. So what holds for an
-event is found without a look at what doesn't, but for a quarter of a run on average, and it is found as bits: 64
-predicates are a word. The ranges of sets are in groups of their own, and lead to the set's number.
+Predicates of one attribute and class are a *group*. The predicates of a group that accept a cell lie in one run, which
+two binary searches find; whether a predicate of the run holds is one comparison with its highest cell. So the index
+looks at few predicates that don't hold, a quarter of a run on average. It gives those that hold as bits, 64 predicates
+to a word. The ranges of sets are in groups of their own, and lead to the set's number.
 
-The order of attributes follows mbd §3.2 in that an attribute comes to the bottom if it is tested often, and by few
-distinct predicates: what pairs of conjunctions have in common there is one node. Pairs weigh the more, the smaller the
-share of its cells that their predicate accepts. That is ours: nodes above a predicate are visited only for events that
-satisfy it. For the workload `stock` it is a third of the visits for 6 % more nodes, elsewhere it changes little.
+The order of attributes follows mbd §3.2: an attribute comes to the bottom if it is tested often, and by few distinct
+predicates, because conjunctions with the same predicate there share one node. One thing is ours: a pair of conjunctions
+counts for more, the smaller the share of cells that their predicate accepts, because nodes above a predicate are
+visited only for events that satisfy it. For the workload `stock` that gives a third of the visits for 6 % more nodes;
+elsewhere it changes little.
 
-Not the hierarchy of type, attribute, operator and value that mbd §3.1 has: in cells all types and operators are ranges.
+The index isn't the hierarchy of type, attribute, operator and value of mbd §3.1: in cells all types and operators are
+ranges.
 """
 
 from collections.abc import Mapping
@@ -30,7 +32,7 @@ from penstock.base.jit import kernel
 from penstock.matching.plan import Plan
 
 WORD = 64
-_UNKNOWN_SHARE = 0.5  # how often a derived attribute is true, or a value NULL, the cells don't tell
+_UNKNOWN_SHARE = 0.5  # how often a derived attribute is true, or a value NULL: cells don't say
 
 
 # Columns of a table of groups.

@@ -1,10 +1,10 @@
-"""What an expression gives for one event, without Arrow: a function made of the expression, for the common operations.
+"""The value of an expression for one event, without Arrow: makes a Python function of the expression.
 
-Arrays of one value cost a hundred times what they hold. So for one event the sums, products and differences of numbers
-and times, `abs`, `coalesce`, `length`, `lower`, `upper` and the like are functions of Python's numbers and texts. They
-give what `language.evaluator` gives, to the bit, which the differential tests compare; where that can't be promised
-(decimals, rounding, letters beyond ASCII, parts of the calendar) there is no quick way (`quick_value` is None), or it
-gives up (`NotQuickError`), and the arrays decide.
+An array of one value takes a hundred times as long as the value. So for one event the sums, products and differences of
+numbers and times, `abs`, `coalesce`, `length`, `lower`, `upper` and the like are functions of Python's numbers and
+texts. They give what `language.evaluator` gives, to the bit; the differential tests compare them. Where that can't be
+promised (decimals, rounding, letters beyond ASCII, parts of the calendar), `quick_value` is None, or the function
+raises `NotQuickError`, and the evaluator computes the value.
 """
 
 import math
@@ -26,11 +26,11 @@ _FEW_DAYS = 100_000_000  # that have microseconds within 64 bits
 
 
 class NotQuickError(Exception):
-    """The event has a value that takes the long way."""
+    """The event has a value that only the evaluator computes right."""
 
 
 def quick_value(expression: Expression) -> QuickValue | None:
-    """A function that gives the value of an expression; None if there is no quick way."""
+    """A function that gives the value of an expression; None if only the evaluator can compute it."""
     match expression:
         case FieldValue(path, type_):
             read = None if isinstance(type_, Array) else _READERS.get(_kind(expression))
@@ -98,7 +98,7 @@ def _coalesced(node: Computation, operands: Sequence[QuickValue]) -> QuickValue 
 
 
 def _operation(node: Computation) -> Callable[..., Any] | None:
-    """What is done to operands that aren't NULL."""
+    """The function that computes an operation on operands that aren't NULL; None if there is none."""
     kinds = [_kind(one) for one in node.operands]
     if node.type.kind is Kind.DOUBLE and set(kinds) <= {Kind.INTEGER, Kind.DOUBLE}:
         return _DOUBLES.get(node.name)

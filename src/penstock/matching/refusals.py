@@ -2,9 +2,9 @@
 
     <folder>/errors/<name>.json    errors, and the ids of the base's errors that no longer count
 
-A version names the file of its base and that of its overlay. A base's is written once, however many versions are
-published on it, and read once by a process: there may be a hundred thousand of them, and a version for every
-micro-batch.
+A version names two of these files, that of its base and that of its overlay. The file of a base is written once,
+however many versions are published on it, and a process reads it once: it may have a hundred thousand errors, and there
+may be a version for every micro-batch.
 """
 
 import functools
@@ -34,7 +34,7 @@ def write_errors(folder: AnyPath, errors: Errors, replaced: Iterable[int] = ()) 
     path = _path(folder, name)
     try:
         make_folder(path.parent)
-        write_file(path, _KIND.to_text(content))  # nobody knows its name yet
+        write_file(path, _KIND.to_text(content))  # not atomic: nobody knows the name yet
         sync_folder(path.parent)
     except OSError as error:
         raise SnapshotError(f"can't write {path}: {error.strerror or error}") from error

@@ -1,13 +1,13 @@
-"""Each distinct conjunction once, in the order in which they are looked for.
+"""Keeps each distinct conjunction once, and sorts conjunctions into the order in which an index finds them.
 
     1. Inside a conjunction the predicates stand by how much of their attribute they accept, the most selective first.
        That one is its *access predicate*: the one an index finds it by.
     2. Conjunctions stand by their access predicate: attribute, then class of width, then lowest cell. Those that are
        found together lie together, and equal ones are neighbours, so that one pass keeps each once.
 
-A class of width holds the predicates of 2**(k - 1) to 2**k - 1 cells more than one; class 0 are the points. Inside a
-class all that accept a cell have their lowest cell at most 2**k - 1 before it: one short run of the order, without any
-postings. Not an interval tree: it would cost more bytes than the conjunctions.
+Class of width k holds the predicates of 2**(k - 1) + 1 to 2**k cells; class 0 are the points. Inside a class, all
+predicates that accept a cell have their lowest cell at most 2**k - 1 before it: they are one short run of the order, so
+no postings are needed. An interval tree would cost more bytes than the conjunctions.
 
 Equal conjunctions are brought together by a 64-bit hash and then compared for real, so that a collision costs a little
 memory and never a wrong match.
@@ -145,7 +145,7 @@ def share(tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from: int
 def distinct(
     tests: CellTests, owner: Int64s, last_cells: Int64s, derived_from: int
 ) -> tuple[Int64s, Int32s, Int32s]:
-    """One of each run of equal conjunctions, by number, and whose they are: those of the n-th from fan_start[n] on."""
+    """The number of one of each run of equal conjunctions, and the run's owners: the n-th's from fan_start[n] on."""
     arranged = _arranged(tests, owner, last_cells, derived_from)
     return arranged.first, arranged.fan_start, arranged.fan
 
@@ -236,7 +236,7 @@ def _coverage(tests: CellTests, last_cells: Int64s, derived_from: int) -> Float6
 
 @kernel
 def width_class(low: int, high: int) -> int:
-    """The number of binary digits of how many cells a range has more than one."""
+    """The class of width of a range: the number of binary digits of high - low."""
     width = high - low
     digits = 0
     while width:
@@ -256,7 +256,7 @@ def _arrange(
 ) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s, UInt64s]:
     """Order the tests of each conjunction, and give the keys that order the conjunctions.
 
-    `place` are the numbers of the tests in their new order, of which each conjunction keeps the first so many.
+    `place` has the numbers of the tests in their new order; each conjunction keeps the first `kept` of its own.
     """
     count = len(start) - 1
     place = np.arange(len(attribute))

@@ -1,9 +1,9 @@
 """One event, given as a mapping, to cells: microseconds, without Arrow.
 
-What a broker has is one event at a time. An Arrow batch of one row costs more than matching it, so the common kinds of
+A broker has one event at a time. To make an Arrow batch of one row costs more than to match it, so the common kinds of
 values (integers, doubles, booleans, dates, timestamps, strings) are read from the mapping into two small arrays, and
-one kernel finds all their cells. Patterns are found in their texts by the kernel that finds those of batches. What is
-rarer (decimals, arrays, attributes compared with each other) takes the way of a batch, with the columns that it needs.
+one kernel finds all their cells. Patterns are found by the same kernel as in batches. Rarer kinds (decimals, arrays,
+attributes compared with each other) are put into a batch of the columns that they need.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ class EventEncoder:
         self._plan = plan
         self._numbers: list[tuple[tuple[str, ...], Scalar, ToKey]] = []
         self._texts: list[tuple[tuple[str, ...], Scalar]] = []
-        self._slow: list[int] = []  # the attributes that take the way of a batch
+        self._slow: list[int] = []  # the attributes that are put into a batch
         number_spans: list[tuple[int, int, int]] = []  # row, first and past cut
         text_spans: list[tuple[int, int, int]] = []
         number = text = 0
@@ -160,7 +160,7 @@ class EventEncoder:
             out[first + number, 0] = patterns.text_cell(number, text)
 
     def _rest(self, event: Mapping[str, Any], out: Int32s, now: int) -> None:
-        """What takes the way of a batch."""
+        """The cells of attributes of rarer kinds, by way of a batch."""
         plan = self._plan
         batch = self._computed.add_to(event_batch(event, plan.schema, self._columns), now)
         for row in self._slow:
@@ -179,14 +179,14 @@ def texts_of(event: Mapping[str, Any], patterns: TextPatterns) -> list[str | Non
 
 
 def find_patterns(event: Mapping[str, Any], patterns: TextPatterns) -> FoundPatterns:
-    """The patterns that one event has."""
+    """The patterns that one event matches."""
     texts = texts_of(event, patterns)
     missing = tuple(_MISSING if text is None else None for text in texts)
     return FoundPatterns(len(patterns), patterns.find_in(texts), missing)
 
 
 class LazyTests:
-    """Tests that are evaluated for one event after the other, and only if somebody asks."""
+    """Evaluates lazy tests for single events, when their cells are asked for."""
 
     def __init__(self, schema: Schema, gate: Gate) -> None:
         self._schema = schema
@@ -249,7 +249,7 @@ def _descend(event: Any, path: tuple[str, ...]) -> Any:
 
 
 def _checked(value: Any, type_: Scalar, path: tuple[str, ...], key: ToKey) -> int:
-    """The key of a value; if it isn't plainly of the type, what an event may also say (a date as text, …)."""
+    """The key of a value. It may also be written in another way that events have, like a date as text."""
     try:
         return key(value)
     except (TypeError, OverflowError):
@@ -266,7 +266,7 @@ def _text(value: Any, type_: Scalar, path: tuple[str, ...]) -> str | None:
 
 
 def _given(value: Any) -> int:
-    """Of computed attributes: the key is what the event has."""
+    """The key of a computed attribute, which is what the event has for it."""
     key: int = value
     return key
 

@@ -56,7 +56,7 @@ from penstock.operators.invoke import Health
 from penstock.operators.learning import latest
 from penstock.operators.strategies import DEFAULT_STRATEGY
 
-# Past so many times what is many (`base.growth`), the publisher waits for the new base: changes outrun the compaction.
+# Past so many times `base.growth.many_changes`, the publisher waits for the new base: changes outrun the compaction.
 _OVERLAY_MOST = 4
 
 _FIELDS: dict[str, FieldType] = {
@@ -73,7 +73,7 @@ _FIELDS: dict[str, FieldType] = {
 _PLANS, _ERRORS = ("base", "overlay"), ("base_errors", "overlay_errors")
 _UNNAMED = 3600.0  # seconds after which no publisher will name a plan that no version names yet
 
-_HEALTH = Health()  # of operators: a breaker that is open stays so when the next version is opened
+_HEALTH = Health()  # of operators: an open breaker stays open for the next version
 _log = logging.getLogger(__name__)
 _compacting: set[AnyPath] = set()  # the folders that this process is compacting
 _compacting_lock = threading.Lock()
@@ -287,7 +287,7 @@ class SnapshotStore:
         rows = source.active(EVER)
         plan, errors = compile_plan(rows, schema, progress)
         if errors:
-            # The errors of subscriptions whose lease has ended interest nobody.
+            # Errors of subscriptions whose lease has ended are left out.
             now_active = source.active(now)
             active = {*now_active.ids.tolist(), *(sid for sid, _ in now_active.errors)}
             errors = [(sid, error) for sid, error in errors if sid in active]

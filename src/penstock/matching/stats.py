@@ -1,4 +1,4 @@
-"""How large a plan is, and what of: for `Matcher.stats()`."""
+"""How large a plan is, and what makes it large: for `Matcher.stats()`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ _TEXTS = ("subscribers.", "filters.")  # kept for people, never touched by a mat
 
 @dataclass(frozen=True, slots=True)
 class PredicateEstimate:
-    """What is expected of a predicate that an operator decides: how often it is true, and the seconds that costs."""
+    """How often a predicate of an operator is expected to be true, and how many seconds it takes to decide it."""
 
     predicate: str
     true: float

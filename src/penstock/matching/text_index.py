@@ -1,4 +1,4 @@
-"""All that texts are searched for, found in one pass over each text.
+"""An index of text patterns: finds all patterns that hold for a text in one pass over the text.
 
 A text test that can't hold without some literal has *needles*: its longest literal, or one for each alternative, in
 lower case. The needles of an attribute are a trie. A text is put into lower case once, and from each of its characters
@@ -14,9 +14,9 @@ bytes a node, without links. The first nodes are the roots, one for each attribu
 bytes, and so has a walk: the time is linear in the text, whatever the needles. The automaton of Aho and Corasick would
 never go back, but its links make it twice as large, and most walks end after two or three steps.
 
-What a needle leads to is decided at once where the needle is all that is asked for, or by a kernel that runs the
-pattern's program; regular expressions are left to RE2. So the time grows with what is found, and not with how many
-patterns there are.
+A needle that is found leads to its patterns. A pattern holds at once if the needle is all that it asks for; else a
+kernel runs the pattern's program, or RE2 searches for a regular expression. So the time grows with the patterns that
+are found, and not with how many there are.
 """
 
 from collections.abc import Sequence
@@ -152,9 +152,10 @@ def _build(
 def search_texts(
     texts: TextRun, root: int, trie: Trie, programs: Programs, lower: Int32s, most: int
 ) -> tuple[Int32s, Int32s, Bools, int]:
-    """The patterns of a root that hold for each text: text and pattern of each pair, and whether RE2 is still to say.
+    """The patterns of a root that hold for each text: text and pattern of each pair, and whether RE2 must still decide.
 
-    Pairs are ascending, each once. Stops at more than `most` pairs. The last number is of how many RE2 is to say it.
+    Pairs are ascending, each once. Stops at more than `most` pairs. The last number says how many pairs RE2 must
+    decide.
     """
     text, pattern = np.empty(64, np.int32), np.empty(64, np.int32)
     asked = np.empty(64, np.bool_)
@@ -226,7 +227,7 @@ def _find_nodes(text: Bytes, size: int, root: int, trie: Trie, nodes: Int32s) ->
 
 @kernel
 def _distinct(values: Int32s, count: int) -> int:
-    """Sort the first so many values, each once; how many are left."""
+    """Sort the first `count` values and drop repetitions; how many are left."""
     if count < 2:
         return count
     ordered = np.sort(values[:count])
@@ -240,7 +241,7 @@ def _distinct(values: Int32s, count: int) -> int:
 
 @kernel
 def _in_order(pattern: Int32s, asked: Bools, first: int, past: int) -> int:
-    """Sort the patterns of one text, each once; where they end. One may be found by several of its needles."""
+    """Sort the patterns of one text and drop repetitions, as several needles may find one; where they end."""
     ordered = True
     for i in range(first + 1, past):
         ordered = ordered and pattern[i] > pattern[i - 1]
@@ -276,7 +277,7 @@ def _child(trie: Trie, node: int, byte: int) -> int:
 
 @kernel
 def fold_text(data: Bytes, begin: int, end: int, lower: Int32s, out: Bytes) -> int:
-    """Write a text in lower case, as `language.folding` has it; how many bytes it has, at most half as many more."""
+    """Write a text in lower case, as `language.folding` has it; its length, at most half as many bytes more."""
     size = 0
     at = begin
     while at < end:
@@ -322,7 +323,8 @@ def _write(point: int, out: Bytes, size: int) -> int:
 
 @kernel
 def runs_through(program: Bytes, p: int, p_end: int, text: Bytes, t: int, t_end: int) -> bool:
-    """Whether a text is as a program of LIKE says. Goes back to the last wildcard for any text, one character on."""
+    """Whether a text matches a program of LIKE. On a mismatch, goes back to the last wildcard for any text, which then
+    takes one character more."""
     back_p, back_t = -1, -1
     while True:
         if p < p_end and program[p] == ANY_TEXT:

@@ -4,9 +4,9 @@
     needle        leads to the patterns that need it (`text_index`); length[p] is that of the shortest one of p, 0 if p
                   has none: then p is evaluated by itself, by RE2
 
-A pattern is a derived attribute like others (unknown, false, true). But there are hundreds of thousands of them, and an
-event satisfies a handful. So those with needles are *found*, as pairs of event and pattern, and an engine is given no
-cells of them but for the few that it finds conjunctions by (`engines.gates`).
+A pattern is a derived attribute like others (unknown, false, true). But there may be hundreds of thousands of patterns,
+and an event satisfies a handful. So patterns with needles are *found*, as pairs of event and pattern. An engine gets
+cells only of the few patterns by which it finds conjunctions (`engines.gates`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -219,7 +219,7 @@ class TextPatterns:
         return keys[holds]
 
     def _ask(self, texts: TextRun, text: Int32s, pattern: Int32s) -> Bools:
-        """What RE2 says of pairs of text and pattern."""
+        """Whether pairs of text and pattern match, by RE2."""
         holds = np.empty(len(text), np.bool_)
         order = np.argsort(pattern, kind="stable")
         bounds = np.flatnonzero(np.diff(pattern[order], prepend=-1))
@@ -279,7 +279,7 @@ class TextPatterns:
 
 
 def _holds(test: TextTest, text: bytes) -> bool:
-    """What RE2 says of one text."""
+    """Whether one text matches, by RE2."""
     if test.mode == ILIKE:
         text = lower(text.decode()).encode()
     return compile_regexp(test.to_regex()).search(text) is not None

@@ -1,12 +1,12 @@
-"""Numbered versions in a folder of snapshots, and whose they are.
+"""Numbered versions in a folder of snapshots, and the owner of the folder.
 
-    <folder>/owner.json                whose subscriptions these are, and what else a folder has one of
+    <folder>/owner.json                 whose subscriptions these are, and what else is fixed for the folder
     <folder>/versions/0000000012.json   a version: what it consists of
 
-Both are documents (`checked_files`). A version is linked under its number, whole and synced: of two who publish at the
-same time one gets the number, and the other learns that it didn't. Nobody ever sees a half-written one. In an object
-store that is so within a process: of two processes that publish in the same moment, both may get the number, and the
-later one has it.
+Both are documents (`checked_files`). A version is linked under its number, whole and synced: of two publishers at the
+same time one gets the number, and the other learns that it didn't. Nobody ever sees half of a version. In an object
+store that holds within a process only: of two processes that publish at the same moment both may believe that they got
+the number, and the later version stays.
 """
 
 from collections.abc import Mapping

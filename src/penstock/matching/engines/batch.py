@@ -1,8 +1,8 @@
 """Bit-parallel over a batch of events: one bit per event, one AND per predicate and 64 events.
 
-For every attribute that is an access attribute (see `entries`), the events of a block are put into the order of their
+For every attribute that has access predicates (see `entries`), the events of a block are put into the order of their
 cells of it. An access predicate then accepts one *run* of events, r0 .. r1, and most conjunctions need not look at the
-rest. What of the run satisfies the other predicates is found in one of two ways:
+rest. Which events of the run satisfy the other predicates is found in one of two ways:
 
     a short run      event by event
     a longer one     64 events at a time: the events below a *band* of another attribute b are a bitmap, in the order
@@ -17,10 +17,11 @@ are never more than 65 prefixes however many predicates there are, they adapt to
 stays in the cache. Bands are coarser than cells, and only three predicates take part, so what is left, a few events, is
 verified against all of them.
 
-Points (equalities) are not gone through at all: the cells that a block has lead to them.
+Access predicates that are points (equalities) aren't gone through one by one: the cells of the block's events lead to
+them.
 
-Not a bitmap per predicate: there are hundreds of thousands of them, and most would be used once. Not a bitmap per rank
-(4,096 per attribute, exact): building them cost more than verifying what is left over.
+Two alternatives were rejected. A bitmap per predicate: there are hundreds of thousands of predicates, and most bitmaps
+would be used once. A bitmap per rank (4,096 per attribute, exact): building them cost more than verifying what is left.
 """
 
 from collections.abc import Mapping
@@ -124,7 +125,7 @@ class BatchEngine:
         return index | {f"slot_{name}": value for name, value in slots._asdict().items()}
 
     def one_event(self, gone: Bools) -> OneEvent:
-        """The short way for single events, all the way to the ids of those that aren't gone."""
+        """The fast path for single events: from cells to the ids of the subscriptions that aren't gone."""
         return OneEvent(self._plan, self._entries, self._conjunctions, gone)
 
     def match(self, cells: Int32s, most: int = UNBOUNDED) -> Hits:

@@ -11,9 +11,10 @@ All entries of a group that accept a cell lie in one run of it, which begins at 
 at least half of a run's width is accepted by any of them. A small table says where a run begins. So the index costs
 twelve bytes per entry and the table four, and no range is posted twice, as it would be in a segment tree.
 
-Where many conjunctions have the same point for access (five values, a million subscriptions), one cell leads to a long
-run. Such runs are parted by the second predicate, which is what they are ordered by next: *parts* of one attribute and
-ascending lowest cell, of which an event wants only those up to its cell, and of points only those at it.
+Where many conjunctions have the same point as access predicate (five values, a million subscriptions), one cell leads
+to a long run. Such a run is ordered by the second predicate next, and is cut into *parts* of one attribute, ascending
+by lowest cell. Of a part, an event looks only at the entries up to its cell; if all are points, only at those in its
+cell.
 """
 
 from typing import NamedTuple

@@ -1,9 +1,9 @@
-"""What an index can't decide is evaluated only for events that the rest of its conjunction lets through.
+"""Gates: tests that no index decides are evaluated only for events that the rest of their conjunction lets through.
 
-A pattern, or an attribute against another, costs a hundred nanoseconds and more for each event, and a subscription may
-ask for thousands. So engines get a *core* of the plan: its conjunctions without such tests, and without those that a
-pattern finds (`text_access`). What a core lets through, or a pattern leads to, is tested one test after the other, only
-while all before were true:
+A pattern, or a comparison of two attributes, costs a hundred nanoseconds and more for each event, and a subscription
+may ask for thousands. So engines get a *core* of the plan: its conjunctions without such tests, and without the
+conjunctions that a pattern finds (`text_access`). Candidates, which the core lets through or a pattern leads to, go
+through their tests one after the other, as long as all tests before were true:
 
     events ─┬▶ core (engine) ──────▶ candidates ─▶ 1st test of each ─▶ those left ─▶ 2nd test … ─▶ hits
             └▶ patterns in texts ──▶
@@ -117,7 +117,7 @@ def _place_in_run(values: Int64s) -> Int64s:
 
 
 def _core_rows(plan: Plan, eager: Bools) -> Int64s:
-    """The row of cells that each attribute has in the core; those of lazy tests have none, whatever is said here."""
+    """The row of cells that each attribute has in the core. Lazy tests have none; their numbers mean nothing."""
     domains = len(plan.domains)
     return np.concatenate([np.arange(domains), domains + np.cumsum(eager) - 1]).astype(np.int64)
 
@@ -197,7 +197,7 @@ class Gate:
         return Hits(np.repeat(hits.event, lengths), fan[runs(start[hits.conjunction], lengths)])
 
     def find_patterns(self, batch: pa.RecordBatch, most: int) -> FoundPatterns | None:
-        """The patterns that events have, None if nobody asks for any; TooManyHitsError if these are too many."""
+        """The patterns that events match, None if the plan needs none; TooManyHitsError if they are too many."""
         if not self.finds_patterns:
             return None
         found = self.plan.derived.patterns.find(batch, most)
@@ -226,7 +226,7 @@ class Gate:
     def let_through(
         self, hits: Hits, needed: Bools, batch: pa.RecordBatch, found: FoundPatterns | None
     ) -> Hits:
-        """The candidates that hold. Those that aren't `needed` aren't tested: nobody has them any more."""
+        """The candidates that hold. Those that aren't `needed` aren't tested: no subscription has them any more."""
         lengths = self._lengths[hits.conjunction]
         done = lengths == 0
         kept_event, kept = [hits.event[done]], [hits.conjunction[done]]
@@ -311,7 +311,7 @@ class Gate:
         return cells[event]
 
     def count(self, conjunction: int, tests: int) -> None:
-        """Note that somebody else has evaluated so many tests for a conjunction."""
+        """Count tests that a caller has evaluated itself for a conjunction."""
         with self._lock:
             self._evaluations[conjunction] += tests
 
@@ -385,7 +385,7 @@ def cells_of(test: LazyTest, batch: pa.RecordBatch, events: Int32s) -> Int32s:
 def are_needed(
     conjunction: Int32s, fan_start: Int32s, fan: Int32s, expires: Int64s, now: int, gone: Bools
 ) -> Bools:
-    """Whether somebody still needs each of these; `expires` and `gone` may be empty, as for `collect`."""
+    """Whether a living subscription has each conjunction; `expires` and `gone` may be empty, as for `collect`."""
     needed = np.zeros(len(conjunction), np.bool_)
     for n in range(len(conjunction)):
         c = conjunction[n]

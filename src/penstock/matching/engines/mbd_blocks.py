@@ -1,14 +1,14 @@
 """The diagram for a block of events: one bit per event, every node once.
 
-For each attribute that lowest nodes test, the events are put into its order, in which a lowest node is true for one run
-of them (see `mbd_tables`). From there the diagram is climbed depth first: a node's bits are those of the node below it,
-AND those of its predicate; where none is left, nothing above is visited. Only the nodes on the way up to the current
-one have bits, as a list of the words that aren't zero. So memory is bounded by the longest conjunction, whatever the
-size of the diagram, and a node costs as many ANDs as there are words left below it.
+For each attribute that lowest nodes test, the events are sorted by their cells of it: then a lowest node is true for
+one run of events (see `mbd_tables`). From there the diagram is climbed depth first: a node's bits are those of the node
+below it, AND those of its predicate; where none is left, nothing above is visited. Only the nodes on the way up to the
+current one have bits, as a list of the words that aren't zero. So memory is bounded by the longest conjunction,
+whatever the size of the diagram, and a node costs as many ANDs as there are words left below it.
 
-Where bits are a superset, because of wide bands, events are verified at the outputs, by their ranks. An attribute that
-few nodes test gets no table; their events are tested one by one. A chain of nodes without a branch or an output is
-climbed three nodes at a step: the ANDs without the stores.
+Where bits are a superset, because bands are wide, events are verified at the outputs, by their ranks. An attribute that
+few nodes test gets no table; these nodes test their events one by one. A chain of nodes without a branch or an output
+is climbed three nodes at a step, which saves storing the words in between.
 
 Not a bitmap per node: the diagram of a million conjunctions has three million nodes, and a block 64 words and more. Not
 one order of events for all: most words of a lowest node, and of all above it, would be zero.
@@ -55,9 +55,9 @@ _MOST_RANGES = 16  # the events of a set with more ranges are tested one by one
 
 
 class Lowest(NamedTuple):
-    """The n-th attribute that lowest nodes test: these are first[n] .. first[n + 1].
+    """The attributes that lowest nodes test: the nodes first[n] .. first[n + 1] test the n-th of them, attribute[n].
 
-    Attributes that are tested above them are tested[i], by uses[i] nodes, i from table_start[n] to table_start[n + 1].
+    For i from table_start[n] to table_start[n + 1], uses[i] nodes above these test the attribute tested[i].
     """
 
     attribute: Int32s
@@ -107,11 +107,12 @@ def _spread_upwards(above: Int32s, group: Int64s) -> None:
 
 
 class Stack(NamedTuple):
-    """The way up. At every depth: the next node above, where these end, and where the words of the one below them end.
+    """The nodes on the way up to the current one.
 
-    `at` is the next lowest node, and the depth, which is -1 before that. Words have their numbers beside them; there is
-    room for all at every depth. `path` are the predicates so far whose bits are a superset (table or ~set, first and
-    past rank); path_end says where they end.
+    `at` has the next lowest node, and the depth, which is -1 when that node is to be begun. At every depth: `next_node`
+    and `past_node` are the nodes above that are still to be visited, and the words of the node below them end at
+    `past_word`. `word` has the number of each word, `bits` the word itself; there is room for all words at every depth.
+    `path` has the predicates so far whose bits are a superset (table or ~set, first and past rank), up to `path_end`.
     """
 
     at: Int64s
@@ -213,9 +214,9 @@ def _climb(
     found: Int32s,
     count: int,
 ) -> int:
-    """Visit lowest nodes, and what is above them, until all are done or there may be no room for more pairs.
+    """Visit lowest nodes, and the nodes above them, until all are done or there may be no room for more pairs.
 
-    Begins and goes on where the stack says. Returns how many pairs there are.
+    The stack says where to begin, and is left so that the next call goes on there. Returns how many pairs there are.
     """
     # The arrays of tuples get names of their own: a loop that takes them from a tuple counts references at every turn.
     at, next_node, past_node, past_word, path_end, path, word, bits = stack

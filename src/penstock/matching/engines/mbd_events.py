@@ -1,11 +1,11 @@
 """The diagram for one event at a time: from the predicates that hold, upwards.
 
-The index marks the predicates that hold. Then the lowest nodes among them are true, and of the nodes above a true node
-those are whose predicate holds: a node is looked at if the one below it is true, and once, since there is one below it.
-The cost is the number of predicates that hold, over 64, and the number of nodes just above a true one; what can't match
-is never touched.
+The index marks the predicates that hold. A lowest node is true if its predicate holds. Any other node is true if its
+predicate holds and the node below it is true. So only nodes right above a true node are looked at, and each once, since
+each has one node below it. The cost is the number of predicates that hold, over 64, and the number of nodes right above
+a true one; a conjunction that can't match is never touched.
 
-Not from the outputs down, as a diagram with few outputs is evaluated: that begins at every conjunction.
+A diagram with few outputs could be evaluated from the outputs down. Here that would begin at every conjunction.
 """
 
 import numpy as np
@@ -58,7 +58,7 @@ def match_events(
         trues = _lowest(diagram, holds, true)
         done = 1
         while done < trues:
-            # Arrays are replaced out here: where one is replaced in a loop, the loop counts references.
+            # Arrays grow out here: a loop in which an array is replaced counts references.
             done, trues, looked = _rise(diagram, holds, true, done, trues)
             looked_at += looked
             if done < trues:
@@ -74,7 +74,7 @@ def match_events(
 
 @kernel
 def _most_lowest(diagram: Diagram, holds: UInt64s) -> int:
-    """At least the number of lowest nodes that are true."""
+    """An upper bound for the number of lowest nodes that are true."""
     most = 0
     for word in range(len(holds)):
         if holds[word]:

@@ -4,14 +4,14 @@
     row of b          01001101 11010110 …              the events whose band of b is below those of a predicate on b
     row of b          01101101 11011111 …              … or in them
 
-Events are ranked by their cells of every attribute. Put into the order of one attribute, those that satisfy a range of
-its cells are a *run*. For another attribute there is a *table*, in the same order: row k has the bits of the events
-whose band is below k. A band is a cell where the attribute has few of them, is *narrow*; otherwise it is a 64th of the
-events. So a table has at most 65 rows, however many predicates there are, and stays in the cache. But where bands are
-wide, the difference is a superset, since the first and the last band of a range may be in it in part. Exact are the
-ranks of events and predicates, which are kept beside it.
+Events are ranked by their cells of every attribute. In the order of one attribute, the events that satisfy a range of
+its cells are a *run*. Any other attribute has a *table*, in the same order: row k has the bits of the events whose band
+is below k. If the attribute is *narrow*, that is has few cells, a band is a cell; otherwise it is a 64th of the events.
+So a table has at most 65 rows, however many predicates there are, and stays in the cache. But where bands are wide, the
+difference of two rows is a superset, since a range may have only a part of its first and last band. The ranks of events
+and predicates, which are kept beside the table, are exact.
 
-Not a row per rank: exact, but 2 MB for an attribute, of which most rows are read once or never.
+A row per rank would be exact, but take 2 MB for an attribute, and most rows would be read once or never.
 """
 
 from typing import NamedTuple
@@ -73,7 +73,7 @@ def prepare_block(
     conjunctions: PlanConjunctions,
     last: Int64s,
 ) -> Block:
-    """Everything but the contents of the tables, which there is one of for every attribute in `tested`."""
+    """A block whose tables are still to be filled: one for each attribute in `tested`."""
     events = cells.shape[1]
     words = (events + 63) >> 6
     table_of = np.full(len(last), -1, np.int64)
@@ -115,7 +115,7 @@ def fill_table(block: Block, t: int, order: Int32s) -> None:
 
 @kernel
 def set_of(table: int) -> int:
-    """The set that a predicate is, by the first column of what is known of it; -1 if it is a range."""
+    """The set that a predicate is, given column `TABLE` of `Block.known`; -1 if it is a range."""
     return ~table >> 1 if table < 0 and ~table & 1 else -1
 
 
@@ -193,7 +193,7 @@ def rank_events(cells: Int32s, last: Int64s) -> Ranks:
 
 @kernel
 def ranks_of_cells(ranks: Ranks, a: int, last_cell: int) -> Int32s:
-    """How many events are below each cell of a narrow attribute, one past the last included; of others, nothing."""
+    """How many events are below each cell of a narrow attribute, and below the end; nothing for other attributes."""
     count = last_cell + 2 if is_narrow(last_cell) else 0
     return ranks.table[ranks.base[a] : ranks.base[a] + count]
 

@@ -1,9 +1,9 @@
 """A node's events as a list of words: those of its 64-bit words that aren't zero, each with its number.
 
 All lists of a climb (see `mbd_blocks`) stand in one pair of arrays, `word` and `bits`, one behind the other: a list is
-two places in them. What is below a node is a list at source .. past_source; what is true of the node is written from
-`some` on, and the functions return where that ends. Nothing branches on a word being zero: it is written, and
-overwritten by the next.
+given by where it begins and ends. The list of the node below is at source .. past_source. The list of the node itself
+is written from `some` on, and the functions return where it ends. No branch skips words that are zero: a zero word is
+written, and the next word overwrites it.
 
 The functions take single arrays. With tuples of them, each call would copy their descriptions, and count references.
 """

@@ -1,12 +1,12 @@
-"""Conjunctions that are found by a pattern: what a text has in it leads to them, as a cell does to others.
+"""Finds conjunctions by a pattern: a pattern that a text matches leads to them, as a cell leads to other conjunctions.
 
 Of the patterns that a conjunction asks for, the one with the longest needle is its *access pattern*. The events that
-have it (`text_patterns`) are verified against the conjunction's ranges, and what is lazy goes through the gate:
+match it (`text_patterns`) are verified against the conjunction's ranges, and the lazy tests are left to the gate:
 
     found patterns ─▶ conjunctions by access pattern ─▶ ranges of each ─▶ lazy tests ─▶ hits
 
-So a pattern that no event has costs nothing, and there is no column of cells for any of them. A conjunction stays with
-the engine if it has a range that is more selective than its pattern seems to be, and many others have the same pattern.
+So a pattern that no event matches costs nothing, and no pattern needs a row of cells. A conjunction stays with the
+engine if it has a range that is more selective than its pattern seems to be, and many others have the same pattern.
 """
 
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ from penstock.matching.plan import Plan
 from penstock.matching.predicate_index import accepted_share
 from penstock.matching.text_patterns import FoundPatterns
 
-# How often a needle of so many bytes is expected to be in a text: nobody knows, but longer ones are rarer.
+# How often a needle of 0, 1, 2 … bytes is expected to be in a text. A guess: longer ones are rarer.
 _SHARES = np.array([1.0, 0.5, 0.2, 0.05, 0.01])
 _FEW = 64  # conjunctions with the same access pattern are verified for every event that has it
 
 
 def access_patterns(plan: Plan, conjunction: Int64s) -> Int64s:
-    """The predicate that each conjunction is found by; -1 if that isn't a pattern. `conjunction` of each predicate."""
+    """The predicate that is each conjunction's access pattern, or -1. `conjunction` has that of each predicate."""
     access = np.full(plan.conjunctions, -1, np.int64)
     patterns = plan.derived.patterns
     if not len(patterns):
@@ -46,7 +46,7 @@ def access_patterns(plan: Plan, conjunction: Int64s) -> Int64s:
 def _not_better_by_range(
     plan: Plan, conjunction: Int64s, access: Int64s, pattern: Int32s
 ) -> Int64s:
-    """Without the access patterns of conjunctions that a range finds better."""
+    """`access` without the patterns of conjunctions that a range finds better."""
     found = access >= 0
     own = pattern[access[found]]
     share = _SHARES[np.minimum(plan.derived.patterns.length[own], len(_SHARES) - 1)]

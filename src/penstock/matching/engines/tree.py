@@ -105,7 +105,7 @@ class TreeEngine:
         return dict(zip(("nodes", "searches", "verified"), counts, strict=True))
 
     def _order(self, cells: Int32s) -> Int32s:
-        """Events that go the same way at first, one after the other: they find the way in the cache.
+        """An order in which events that go the same way at first follow each other: they find nodes in the cache.
 
         Worth a third of the time with a million subscriptions. Four bits of the cells of four attributes say where an
         event goes well enough, and sixteen bits are sorted in linear time.

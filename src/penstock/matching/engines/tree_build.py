@@ -1,10 +1,10 @@
 """Building a tree, or a part of one, in one go: split the conjunctions by an attribute, and their parts again.
 
-A part becomes a leaf when it is small, or when no attribute splits it well. That, and not one level per attribute down
-to a single conjunction each, is what bounds the space: a node has at least `few` conjunctions to tell apart, whatever
-the subscriptions look like, and a leaf costs what is left of its conjunctions.
+A part becomes a leaf when it is small, or when no attribute splits it well. That bounds the space: a node has at least
+`few` conjunctions to tell apart, whatever the subscriptions look like, and a leaf takes room only for the predicates
+that its path leaves open. (One level per attribute, down to single conjunctions, would have no such bound.)
 
-Depth first, without recursion; linear in the predicates for every level of the tree.
+The parts are split depth first, without recursion, in time linear in the predicates for every level of the tree.
 """
 
 from typing import NamedTuple
@@ -50,10 +50,11 @@ LEAF, FEW = 32, 16
 class Rules(NamedTuple):
     """How a tree is split.
 
-    `sequence` are attributes in the order in which they are tested; if it is empty, each part is split by the one that
-    is worth most to it. The first `factored` attributes are tested on all paths, exclusively. `every`: the others, too,
-    even if no conjunction asks. A part of at most `leaf` conjunctions isn't split, and none is by an attribute that it
-    has fewer than `few` points of, or sixteen times as many ranges.
+    `sequence` are attributes in the order in which they are tested; if it is empty, each part is split by the attribute
+    that is worth most to it. The first `factored` attributes are tested on all paths, by exclusive nodes. `every`: the
+    other attributes are tested on all paths, too, even if no conjunction there tests them. A part of at most `leaf`
+    conjunctions isn't split. No part is split by an attribute of which it has fewer than `few` points, where a range
+    counts as a sixteenth of a point.
     """
 
     sequence: Int32s
@@ -90,7 +91,7 @@ def build(
     attributes = len(tested)
     path = np.empty(attributes, np.int64)
     worth, wide = np.zeros(attributes, np.int64), np.zeros(attributes, np.int64)
-    # The parts: slot, members first .. past of `members`, depth. The last one's members are the last ones.
+    # A part has a slot, the members first .. past, and a depth. The last part has the last members.
     parts = np.empty((64, 4), np.int64)
     _set_part(parts, 0, slot, 0, len(items.number), 0)
     pending = 1 if len(items.number) else 0
@@ -200,10 +201,10 @@ def _before(a: int, b: int, worth: Int64s, rules: Rules) -> bool:
 def _split(
     items: Items, members: Int64s, a: int, exclusive: bool, sets: Sets, top_level: int
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Members by the edge that they follow: those that don't care, then edge by edge; keys; bounds of the parts.
+    """Members by the edge that they follow, first those of the don't-care edge; the keys of edges; the parts' bounds.
 
-    Edges stand in the order in which members come to them. Of an exclusive node only points have edges, and the parts
-    of all edges begin with those that don't care.
+    Edges stand in the order in which members come to them. In an exclusive node only points have edges, and the part of
+    each edge begins with the members that don't care.
     """
     chosen = np.empty(len(members), np.int64)  # the predicate that decides; -1: doesn't care
     staying, moving = 0, 0

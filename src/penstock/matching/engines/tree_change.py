@@ -1,9 +1,9 @@
 """Inserting a conjunction into a tree and removing it, in place.
 
 Both go down by the rule of `tree_items`, to the one leaf where the conjunction is or belongs: without sets there are no
-copies. A leaf that outgrows its words is moved, and if it is no longer small, it is to be built anew: it
-becomes a node with leaves if that is worth it. As leaves have powers of two of words, that comes seldom enough. Leaves
-and edges that become empty go, and nodes that have lost all their edges.
+copies. A leaf that outgrows its words is moved. If it is no longer small then, the caller builds it anew, and it
+becomes a node with leaves if that is worth it. As the room of a leaf is a power of two of words, that is rare enough.
+Leaves and edges that become empty are removed, and so are nodes that have lost all their edges.
 """
 
 import numpy as np
@@ -166,7 +166,7 @@ def _shift(words: Words, first: int, past: int, by: int) -> None:
 
 @kernel
 def take_leaf(words: Words, state: Int64s, slot: int, tested: Int8s) -> Items:
-    """Take the leaf of a slot away, to be built anew from the items that are given.
+    """Take away the leaf of a slot and return its items, from which it can be built anew.
 
     What the path to it has tested counts as tested above from now on.
     """

@@ -1,11 +1,11 @@
 """A matching tree that changes: conjunctions come and go, and the next match knows.
 
-Cells are int64 here, from 0 (NULL) to `LAST`, and mean nothing but an order: whoever keeps a tree may label values with
-gaps between the labels, so that a new constant gets one in between and no old predicate is renumbered. Attributes are
-numbered as they appear; to the nodes that are there already a new one is one that they don't test.
+Cells are int64 here, from 0 (NULL) to `LAST`, and mean nothing but an order. So they may be labels with gaps between
+them (`base.labels`): a new constant gets a label in between, and no old predicate is renumbered. Attributes are
+numbered as they appear; nodes that are there already don't test a new one.
 
-Which attribute a node tests is chosen from the conjunctions in a leaf when it is split, and not by an order of all
-attributes: what is popular among the first hundred conjunctions may not be among the next.
+When a leaf is split, the attribute to test is chosen from the conjunctions in it, and not by an order of all
+attributes: an attribute that many of the first hundred conjunctions test may be rare among the next.
 
 Space: the array has at most a few times the words that its conjunctions need by themselves. When it has more, because
 most of them are gone, the tree is built anew.
@@ -126,7 +126,7 @@ class GrowingTree:
         self._words = empty_words(np.int64, attributes)
         self._state = empty_state(exact=False)
         self._build(ROOT, items, np.zeros(attributes, np.int8))
-        # Should even a new tree be loose, then not every change shall build another.
+        # If even a new tree is loose, not every change should build another one.
         self._loose = max(_LOOSE, 2 * (int(self._state[END]) - _SLACK) // max(1, self._needed))
 
 

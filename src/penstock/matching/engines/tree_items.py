@@ -21,7 +21,8 @@ NEVER, ABOVE, HERE = 0, 1, 2
 class Items(NamedTuple):
     """Conjunction c is called number[c]; its predicates are the rows start[c] .. start[c + 1].
 
-    A row has all of a predicate, for conjunctions are looked at in no order: a column each would be a miss each.
+    A row has all the fields of a predicate. Conjunctions are looked at in no order, so an array for each field would
+    cost a cache miss for each.
     """
 
     number: Int32s
@@ -38,8 +39,8 @@ FIELDS = 5
 def set_keys(predicates: Words, sets: Sets, last: Int64s, top_level: int, copies: int) -> None:
     """Set the key of every predicate; `last` are the last cells of attributes.
 
-    A set of at most so many points gets an edge for each; the conjunction is copied to all of them, so that below an
-    edge nobody asks which set led there. Other sets go by their hull.
+    A set of at most `copies` points has an edge for each point. The conjunction is copied to all these edges, so that
+    below an edge it doesn't matter which set led there. Any other set has the edge of its hull.
     """
     for p in range(len(predicates)):
         if predicates[p, RAW] < 0 and _is_few_points(~predicates[p, RAW], sets, copies):
@@ -66,7 +67,7 @@ def _is_few_points(s: int, sets: Sets, most: int) -> bool:
 
 @kernel
 def is_point(predicates: Words, p: int) -> bool:
-    """Is it one cell? What an edge says of it then needn't be verified."""
+    """Is the predicate one cell? Then a conjunction that followed its edge needn't be verified against it."""
     return bool(predicates[p, RAW] >= 0 and predicates[p, LOW] == predicates[p, HIGH])
 
 
@@ -74,7 +75,7 @@ def is_point(predicates: Words, p: int) -> bool:
 def edge_predicate(items: Items, c: int, a: int, copied: bool) -> int:
     """The predicate by which a conjunction follows an edge of a node that tests a; -1 if it doesn't care.
 
-    One that has been copied isn't copied again: its other sets of points are verified in the leaf.
+    A conjunction that has been copied isn't copied again: its other sets of points are verified in the leaf.
     """
     for p in range(items.start[c], items.start[c + 1]):
         key = items.predicates[p, KEY]

@@ -1,4 +1,4 @@
-"""Leaves: conjunctions, with what the path to them has left open.
+"""Leaves: conjunctions, with the predicates that the path to them leaves open.
 
     leaf        size, where heads begin, where rests begin (both from the leaf's first word), then
       settled   the conjunctions of which nothing is left to verify
@@ -6,10 +6,10 @@
       rests     conjunction, words of this rest, then the other predicates
     predicate   attribute + POINT, cell | attribute, low, high | ~set, low, high of its hull
 
-Most conjunctions of a leaf fail by their first predicate, so the first ones stand together, all of a length: they are
-gone through without a branch, and only the few that are left are looked at any further. The first is the most selective
-one of an attribute that no node on the path has tested; what the edge of a range has narrowed down already comes last.
-If the first is a set, the head has its hull, and the rest begins with the set.
+Most conjunctions of a leaf fail by their first predicate. So the first predicates stand together, all of one length: a
+loop without a branch tests them, and only the few conjunctions that are left are looked at any further. The first is
+the most selective predicate on an attribute that no node on the path tests; predicates that the edge of a range has
+narrowed down already come last. If the first is a set, the head has its hull, and the rest begins with the set.
 """
 
 import numpy as np

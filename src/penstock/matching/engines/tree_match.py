@@ -1,7 +1,7 @@
-"""Matching: follow all edges that an event agrees with, and verify what the leaves have left open.
+"""Matching: follow all edges that an event agrees with, and verify the conjunctions in the leaves.
 
-One event after the other, with a stack of pointers. An `order` may have events that go the same way follow each other,
-so that they find what they need in the cache.
+Events are matched one after the other, each with a stack of pointers. With an `order`, events that go the same way can
+follow each other, so that they find their nodes in the cache.
 """
 
 import numpy as np

@@ -5,8 +5,9 @@ test the same ones. First come the attributes whose edges are worth most (see `t
 conjunctions test, by points rather than ranges, and by many different ones rather than few.
 
 Factoring (tree §5): an index attribute comes first and gets a separate tree for each of its values (and one for all
-other cells), so that no event follows a don't-care edge there. What doesn't care is copied into all of these trees,
-which is what limits it: attributes that nearly every conjunction compares with one of a few constants, and no others.
+other cells), so that no event follows a don't-care edge there. Conjunctions that don't test the attribute are copied
+into all of these trees. So factoring pays only for attributes that nearly every conjunction compares with one of a few
+constants.
 """
 
 from typing import NamedTuple
@@ -26,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class TreeStatistics(NamedTuple):
-    """What predicates have to do with each attribute."""
+    """For each attribute, counts of the predicates on it."""
 
     edges: Int64s  # how many predicates have one
     worth: Int64s  # and what they are worth
