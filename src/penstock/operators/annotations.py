@@ -1,4 +1,4 @@
-"""What a function takes and answers, from what its author wrote: annotations, or SQL type names as in a schema."""
+"""Finds the types that an operator takes and answers: from SQL type names as in a schema, or from annotations."""
 
 import collections.abc
 import inspect
@@ -20,7 +20,7 @@ TypeName = Any  # "double", "struct<lat: double, lon: double>", an Arrow type, a
 
 
 def describe_value(value: Any) -> str:
-    """A value as messages name it."""
+    """A value with its type, for messages."""
     return f"{type(value).__name__} {quote_briefly(str(value))}"
 
 
@@ -31,7 +31,7 @@ _PYTHON: dict[Any, Type | None] = {
     str: Scalar(Kind.STRING),
     Decimal: Scalar(
         Kind.DECIMAL, 38, 9
-    ),  # Python's have no scale: leave most digits before the point
+    ),  # Python's decimals have no scale: most digits are before the point
     date: Scalar(Kind.DATE),
     datetime: Scalar(Kind.TIMESTAMP),
     bytes: Unusable("binary"),
@@ -77,7 +77,7 @@ def parameters_of(
     hints: dict[str, Any],
     declared: Sequence[TypeName] | None,
 ) -> tuple[Type | None, ...]:
-    """What an operator takes: the types that were given, else those of the annotations."""
+    """The types of an operator's parameters: those that were given, else those of the annotations."""
     try:
         listed = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -120,7 +120,7 @@ def answer_of(
     result: TypeName | None,
     binds: Sequence[TypeName] | None,
 ) -> tuple[Scalar | None, tuple[Scalar, ...]]:
-    """What an operator answers: the type of its value, or those of the variables that it binds."""
+    """The type of the value that an operator answers, or the types of the variables that it binds."""
     if result is not None and binds is not None:
         raise OperatorError(f"operator {name!r} answers a value or binds variables, not both")
     if binds is not None:

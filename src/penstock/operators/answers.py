@@ -1,9 +1,9 @@
-"""What an operator answers, checked strictly against what it declared.
+"""The answers of operators, checked strictly against the types that the operator declared.
 
 A wrong type is a defect of the operator that no conversion should hide: `True` isn't a number, `1` isn't a text. Only
-what loses nothing is let through: an integer where a double or a decimal is declared, NumPy's scalars, and a moment
-without a zone, which is taken for UTC. None is NULL; of an operator that binds, the answer is never None: a set without
-elements says that there is nothing.
+conversions that lose nothing are made: of an integer where a double or a decimal is declared, of NumPy's scalars, and
+of a moment without a zone, which is taken for UTC. None is NULL. The answer of an operator that binds is never None: if
+nothing is bound, it is an empty set.
 """
 
 import itertools
@@ -37,9 +37,9 @@ Bindings = frozenset[BoundTuple]
 class Answers:
     """The answers of one invocation, one per row that was asked about.
 
-    `found` are values if the operator has a `result`, else the tuples it bound. None is unknown: what an operator
-    answers as None, what it isn't asked because an argument is NULL, and what failed; `reasons` has the failures by
-    position in the rows. `called` rows the operator was really called for, in `seconds`.
+    `found` are values if the operator has a `result`, else the tuples it bound. None is unknown: the operator answered
+    None, it wasn't called because an argument is NULL, or it failed; `reasons` has the failures by position in the
+    rows. The operator was really called for `called` rows, which took `seconds`.
     """
 
     found: list[Any]
@@ -51,14 +51,14 @@ class Answers:
 
     @property
     def values(self) -> pa.Array | None:
-        """In Arrow, of an operator that answers values."""
+        """The answers as an Arrow array; None if the operator binds."""
         if self.result is None:
             return None
         return pa.array(self.found, arrow_type(self.result), from_pandas=False)
 
     @property
     def bindings(self) -> list[Bindings | None] | None:
-        """Of an operator that binds."""
+        """The tuples that the operator bound for each row; None if it answers values."""
         return self.found if self.result is None else None
 
 
@@ -72,14 +72,14 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """In the place of an answer: why there is none. `called`: whether the operator was called at all."""
+    """Stands in the place of an answer and says why there is none. `called`: whether the operator was called at all."""
 
     reason: str
     called: bool = True
 
 
 def failure_text(error: BaseException) -> str:
-    """Why a call failed, in one line; an interrupt of this process is no failure, and goes on its way."""
+    """Why a call failed, in one line. An interrupt of this process isn't a failure: it is raised again."""
     if isinstance(error, KeyboardInterrupt) and threading.current_thread() is _MAIN:
         raise error
     return error_text(error)
@@ -99,9 +99,9 @@ def error_text(error: BaseException) -> str:
 def answering(
     signature: Signature, function: Callable[..., Any]
 ) -> Callable[[list[Any], int], Any]:
-    """What calls an operator, with its arguments and for how many events: the checked answer.
+    """A function that calls an operator with arguments, for so many events, and gives the checked answer.
 
-    Of a batch operator it is a list with an answer, or the failure, of each event.
+    For a batch operator the answer is a list with the answer, or the failure, of each event.
     """
     check = checker(signature)
     if not signature.batch:

@@ -1,4 +1,4 @@
-"""What an operator is given: attributes of the event and constants, as Python values or as Arrow arrays.
+"""The arguments of operators: attributes of the event and constants, as Python values or as Arrow arrays.
 
 Structs arrive as dicts, binary as bytes, timestamps in UTC (those without a zone are taken for UTC, as everywhere).
 Where an attribute is another kind of number than the operator declared, it is converted; a number that doesn't convert

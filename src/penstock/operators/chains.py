@@ -1,13 +1,13 @@
-"""What the conjunctions of a plan ask of operators.
+"""Chains: the conjunctions of a plan, as far as operators decide them.
 
-    invocation i   an operator with its arguments: what costs. It decides the predicates
+    invocation i   an operator with its arguments, which is what costs time. It decides the predicates
                    invocation_start[i] .. invocation_start[i + 1], all at once
     predicate p    true or false of an event once its invocation has been answered: `crowd(image) > 50`. An answer that
                    is unknown, or an operator that failed, makes it false: it matters only whether it is true
     chain c        the predicates predicate[start[c]:start[c + 1]] of one conjunction, each once, in any order: it is
                    true if all of them are. A subscription of operators §3
-    rivals of c    rival[rival_start[c]:rival_start[c + 1]]: chains that nobody needs once c is true, because whoever
-                   has one of them has c, too (other conjunctions of the same subscriptions)
+    rivals of c    rival[rival_start[c]:rival_start[c + 1]]: chains that are needless once c is true, because every
+                   subscription that has one of them has c, too, as another conjunction
 
 A chain is *open* for an event as long as none of its predicates is known to be false, not all of them are known to be
 true, and no chain that it is a rival of is true.
@@ -42,7 +42,7 @@ class Chains:
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What is expected: how often each predicate is true, and what each invocation costs, in seconds."""
+    """How often each predicate is expected to be true, and what each invocation is expected to cost, in seconds."""
 
     true: Float64s
     cost: Float64s

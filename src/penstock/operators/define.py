@@ -7,11 +7,12 @@ Types come from the annotations, or are given by SQL names as in a schema. What 
 operator it is: `bool`, a value (`crowd(image) > 50`), or a set of bindings (`set[int]`, `Iterable[tuple[str, int]]`),
 for which filters have variables (`objects(image, :kind, :count)`).
 
-A plan says which operators its filters call, by their signatures, but not what is imported: otherwise whoever can write
-a plan's files would decide what workers run. Only operators of the owner's list are called. The list travels to workers
-with the job, as signatures with import paths, `module:name`. Functions without such a path (of a notebook, of
-`__main__`, defined inside another function) work in this process only, and `Operators.portable` refuses them before a
-cluster does. There is no global registry: `Operators` is a plain collection that is handed over.
+A plan says by signatures which operators its filters call, but doesn't decide which functions a worker imports:
+otherwise whoever can write a plan's files would decide what workers run. Only operators of the owner's list are called.
+The list travels to workers with the job, as signatures with import paths, `module:name`. Functions without such a path
+(of a notebook, of `__main__`, defined inside another function) work in this process only, and `Operators.portable`
+refuses them before a cluster does. There is no global registry: `Operators` is a plain collection that callers hand
+over.
 """
 
 import functools
@@ -40,9 +41,9 @@ DEFAULT_TIMEOUT = "10 s"
 
 @dataclass(eq=False)
 class Operator:
-    """A function, and what filters know of it. Calling it calls the function.
+    """A function with its signature. Calling the operator calls the function.
 
-    One to be isolated is called by filters in a process of its own.
+    With `isolate`, filters call it in a process of its own.
     """
 
     signature: Signature
@@ -56,7 +57,7 @@ class Operator:
         return self.function(*arguments, **named)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        # Plain pickle would look for the function under its name, and find this object there.
+        # Pickle would otherwise look for the function by its name, and find this object instead.
         if _unreachable(self.signature.source) is None:
             return import_operator, (self.signature,)
         return Operator, (self.signature, self.function, self.isolate)

@@ -1,16 +1,17 @@
-"""Where one operator is called, whatever it does.
+"""Calls one operator, and turns whatever goes wrong into failures of single events.
 
 An operator fails on an event if it raises, takes longer than its time-out, or answers the wrong type. A failure
-concerns that event alone: the others of the sub-batch go on, and the reason is kept for the dead letters. Time-outs
-are `watched_calls`'s business, failures in a row `breaker`'s.
+concerns that event alone: the other events of the sub-batch go on, and the reason is kept for the dead letters.
+`watched_calls` keeps to time-outs, `breaker` counts failures in a row.
 
-**Batch operators** get at most as many events as should take a quarter of their time-out, by what calls took so far. If
-such a call raises, its halves are tried, down to single events: a poisoned event among n costs about 2 log2 n calls
-more, and no event is looked at more than 1 + log2 n times. Trying them one by one would lose what batching is for.
-A call that hangs fails all of its events: trying again would cost one more time-out and one more thread.
+**Batch operators** get at most as many events as should take a quarter of their time-out, judged by earlier calls. If
+such a call raises, its halves are tried, down to single events: a single event among n that makes the call raise costs
+about 2 log2 n calls more, and no event is looked at more than 1 + log2 n times. Trying all events one by one would lose
+the advantage of a batch. A call that hangs fails all of its events: trying again would cost one more time-out and one
+more thread.
 
-**Isolated operators** are called in a process of their own (`isolated`), which may end: that is a failure, too. It can
-be ended at the time-out, so their calls need no thread.
+**Isolated operators** are called in a process of their own (`isolated`). If the process ends, that is a failure, too.
+The process can be killed at the time-out, so these calls need no thread.
 """
 
 import math
@@ -34,12 +35,12 @@ from penstock.operators.watched_calls import HUNG, OnResult, Runner, Step
 MOST_STUCK = 4  # threads that hang in calls of one operator; then it isn't called until one returns
 MOST_AT_ONCE = 1024  # events in one call of a batch operator
 _LONGEST_REASON = 300
-_FORGET = 0.9  # of what calls took, at each call
+_FORGET = 0.9  # the weight of earlier calls in the average cost of a row
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorStats:
-    """What became of an operator's calls. `rows` are the events that were asked about, called for or not."""
+    """Counts of an operator's calls. `rows` are all events it was needed for, whether or not it was called for them."""
 
     calls: int
     rows: int
@@ -49,7 +50,7 @@ class OperatorStats:
 
 
 class OperatorLine:
-    """The way to one operator: its thread or process, its breaker, and a lock, as one thread at a time calls it."""
+    """What all calls of one operator share: its thread or process, its breaker, and a lock by which they take turns."""
 
     def __init__(self, name: str, clock: Clock, isolated: IsolatedOperator | None = None) -> None:
         self.lock = threading.Lock()
@@ -63,7 +64,7 @@ class OperatorLine:
 
 
 class Prepared:
-    """An invocation, ready: constants converted, and which attributes go to which places."""
+    """An invocation that is ready to be called: its constants are converted, its attributes have their places."""
 
     __slots__ = ("attributes", "constants", "has_null", "operator", "text")
 
@@ -86,7 +87,7 @@ class Prepared:
 
 @dataclass(slots=True)
 class Request:
-    """An invocation for some rows, of which `asked` have no NULL among the arguments, and what came of it."""
+    """An invocation for some rows, and its answers. The rows `asked` have no NULL among the arguments."""
 
     desk: "Desk"
     prepared: Prepared
@@ -97,14 +98,14 @@ class Request:
     seconds: float = 0.0
 
     def arguments(self, read: Callable[[ArgumentColumn], Any]) -> list[Any]:
-        """What the operator is given, if `read` takes the values of attributes."""
+        """The operator's arguments; `read` gets the values of an attribute from its column."""
         arguments = self.prepared.constants.copy()
         for place, column in self.given:
             arguments[place] = read(column)
         return arguments
 
     def failure(self, reason: str, called: bool = True) -> Failure:
-        """In the place of an answer of this invocation."""
+        """A failure of this invocation, to stand in the place of its answer."""
         text = f"{self.prepared.text}: {reason}"
         shown = text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + "…"
         return Failure(shown, called)
@@ -126,7 +127,7 @@ class Request:
 
 
 class Desk:
-    """Where one operator is called, and its calls are counted."""
+    """Calls one operator and counts its calls."""
 
     def __init__(
         self, signature: Signature, function: Callable[..., Any], line: OperatorLine
@@ -169,7 +170,7 @@ class Desk:
             self._count(one)
 
     def _one_by_one(self, steps: list[tuple[Request, int]]) -> None:
-        """Call the operator for each row; one hand-over to its thread is enough for all."""
+        """Call the operator for each row; all rows are handed to its thread at once."""
 
         def step(i: int) -> Any:
             began = time.perf_counter()
@@ -274,6 +275,6 @@ def _shift(step: Step, done: int) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """A call for several events that raised: which of them it was for isn't known yet."""
+    """A call for several events that raised: which of the events is to blame isn't known yet."""
 
     failure: Failure

@@ -1,7 +1,7 @@
 """Calling operators on the rows of a batch: many invocations, few operators, one `desk` for each of them.
 
-A breaker that forgot everything whenever a plan changes would be of little use. So what is known of operators' health
-is one object for the whole process, which all invokers share: `Health`.
+A breaker would be of little use if it forgot everything whenever a plan changes. So the breakers and threads of
+operators are in one object for the whole process, which all invokers share: `Health`.
 """
 
 import threading

@@ -1,12 +1,12 @@
-"""An operator in a process of its own: what ends that process ends one call.
+"""An operator in a process of its own: if that process ends, one call fails.
 
     this process ──▶ arguments of a call ──▶ python -m penstock.operators.isolated
                  ◀── its answer, checked, or why there is none
 
-A call is sent, and its answer awaited, one at a time: so a process that ends (`os._exit`, a segmentation fault, no
-memory left) ends in a call that is known. That call fails, and the next one gets a new process. A batch operator's call
-is for many events; which of them it was is found by halves, as for a call that raises (`desk`). And a call that takes
-longer than its time-out is really ended here, together with its process: nothing is left hanging.
+A process has one call at a time. So when it ends (`os._exit`, a segmentation fault, no memory left), it is known in
+which call. That call fails, and the next one gets a new process. A batch operator's call is for many events; the event
+to blame is found by halves, as for a call that raises (`desk`). And a call that takes longer than its time-out is
+really ended here, together with its process: nothing is left hanging.
 
 A round trip costs about 0.03 ms, a new process a second or so. What an operator prints goes to standard error.
 """
@@ -113,10 +113,10 @@ class _Child:
         threading.Thread(target=self._look_after, daemon=True).start()
 
     def exchange(self, message: Any, timeout: float | None) -> Any:
-        """Send a message, and the reply to it. TimeoutError if it takes too long, EOFError if the process ends.
+        """Send a message and return the reply. TimeoutError if it takes too long, EOFError if the process ends.
 
-        Sending and receiving wait for the process themselves, if it stops in the middle of either. So it is looked
-        after meanwhile, and ended when its time is over.
+        If the process stops in the middle of a message, sending or receiving would wait for ever. So a thread watches
+        the process meanwhile, and ends it when its time is over.
         """
         self._deadline = None if timeout is None else time.monotonic() + timeout
         try:

@@ -3,10 +3,10 @@
 Follows operators §2.1: an event matches if there is a substitution of all variables for which every predicate and every
 value constraint is true. A call gives the tuples that its operator bound; those that fit its pattern are a relation
 over its variables, and the question is whether the join of all relations, less what the conditions refuse, is empty. It
-is answered (operators §2.2) as a database would: conditions on one relation first, then the smallest relation, then
-whichever shares a variable and is smallest, hashed on what is shared; conditions as soon as their variables are bound;
-a variable that is no longer needed is dropped, and rows that then are equal are kept once. The last join ends at the
-first row.
+is answered (operators §2.2) as a database would. Conditions on one relation come first. Joins begin with the smallest
+relation; next comes the smallest that shares a variable with what is joined, by a hash of the shared variables. Other
+conditions are tested as soon as their variables are bound. A variable that is no longer needed is dropped, and of rows
+that are equal then one is kept. The last join ends at the first row.
 
 Numbers that are equal join whatever their type (1 and 1.0); conditions see the value that the first call bound. NULL,
 as a value of a tuple, equals nothing and so never joins, but may stand alone: `:y IS NULL`.
@@ -26,7 +26,7 @@ from penstock.operators.terms import ConditionTest, Event, truth_of, variables_o
 
 K = TypeVar("K")
 V = TypeVar("V")
-MOST_ROWS = 1_000_000  # that joins may look at, for one joint and event
+MOST_ROWS = 1_000_000  # rows that joins may look at, for one joint and event
 _REMEMBERED = 10_000
 
 # The value of each variable of the joint; that of one that isn't bound is meaningless.
@@ -56,7 +56,7 @@ def holds(joint: Joint, bindings: Sequence[Bindings], event: Event) -> bool:
 
 
 def _remember(known: dict[int, tuple[K, V]], key: K, make: Callable[[K], V]) -> V:
-    """What was made of a key, by its identity: hashing a call would cost more than most checks."""
+    """A cache by the identity of keys, because hashing a call would cost more than most checks."""
     found = known.get(id(key))
     if found is None or found[0] is not key:
         if len(known) >= _REMEMBERED:
@@ -103,7 +103,7 @@ def _fitting(pattern: _Pattern, tuples: Iterable[BoundTuple]) -> Iterator[BoundT
 
 
 def _key(value: Any) -> Any:
-    """What equal values have in common. NaN is one object (see `answers`), and a tuple with it equals itself."""
+    """A key that equal values share. NaN is one object (see `answers`), so that a tuple with it equals itself."""
     if isinstance(value, float) and value != value:
         return "NaN", None
     if isinstance(value, date) and not isinstance(value, datetime):

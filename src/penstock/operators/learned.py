@@ -1,4 +1,4 @@
-"""What is known of predicates and invocations, by key: sums that can be added up, kept and sent.
+"""What was learned of predicates and invocations, by key: sums that can be added up, kept and sent.
 
     predicate    key -> on how many events it was true, of how many it was evaluated on
     invocation   key -> how many seconds its calls took, and on how many events
@@ -6,12 +6,12 @@
 Evidence is capped: past WINDOW events both sums shrink together, so that new events count and old ones fade. `combine`
 adds up what was learned in different places and at different times.
 
-**How it travels.** A worker leaves what it observed as a small file in a folder (`publish`). The driver adds these
+**How it travels.** A worker writes what it observed to a small file in a folder (`publish`). The driver adds these
 files to the file `learned` (`gather`), which workers of the next micro-batch read (`latest`). A file is written beside
 its place and renamed: nobody ever reads half of one. Drivers take turns by a lock on the folder. After a crash some
-events may count twice, or not at all, which does estimates no harm; the same goes for drivers of one object store,
-where nothing can be locked. The folder must be one that all machines see; where there is none, every worker learns for
-itself.
+events may count twice, or not at all, which does estimates no harm. The same may happen if several drivers share an
+object store, where nothing can be locked. All machines must see the folder; without such a folder every worker learns
+for itself.
 """
 
 import fcntl
@@ -34,7 +34,7 @@ from penstock.base.remote_paths import AnyPath, RemotePath, paths_in
 
 WINDOW = 1000.0  # events that count; older ones fade
 _LEAST = 0.05  # events; a key with less evidence left is forgotten
-_KEPT = 0.99  # of all evidence, whenever something new is gathered: what is no longer evaluated fades, too
+_KEPT = 0.99  # of old evidence, whenever something is gathered: keys that are no longer evaluated fade, too
 _MAGIC = b"PSL1"
 _HEADER = struct.Struct("<4sI")
 _STALE = 3600.0  # seconds after which the writer of a file that was never renamed must have crashed
@@ -200,13 +200,13 @@ _OBSERVED = "observed-"
 
 
 def publish(folder: str | AnyPath, learned: Learned) -> None:
-    """Leave what a worker observed, for the driver to gather. Any number of workers may do so at a time."""
+    """Write what a worker observed to a file that the driver gathers. Any number of workers may do so at a time."""
     if learned:
         learned.save(path_of(folder) / f"{_OBSERVED}{uuid.uuid4().hex}")
 
 
 def gather(folder: str | AnyPath) -> Learned:
-    """Add what workers left to what is known, and remove it; what is known now."""
+    """Add the files of workers to what is known and delete them. Returns what is known now."""
     place = path_of(folder)
     if not place.is_dir():
         return Learned.empty()
@@ -233,7 +233,7 @@ def latest(folder: str | AnyPath) -> Learned:
 
 @contextmanager
 def _turn(folder: AnyPath) -> Iterator[None]:
-    """One driver at a time; the lock goes with the process that holds it. An object store has none, and no drafts."""
+    """One driver at a time; the lock ends with the process that holds it. Object stores have no locks and no drafts."""
     if isinstance(folder, RemotePath):
         yield
         return

@@ -5,14 +5,15 @@ one half with the weight of two events (Laplace's rule), so that no estimate is 
 decaying mean of seconds per event, starting from its operator's cost hint. An event on which the operator failed counts
 as one on which its predicates were false, because that is what they decide.
 
-**The bias.** A predicate is seen only on events on which it was still needed: some chain was open, all that was
-evaluated of it before was true. So what is learned is the probability *given that it gets evaluated*. That is what the
-choice of the next call wants, because it is made in just that situation: whether `crowd > 50` in the Bronx is likely,
-not whether it is anywhere. It misleads when the order changes: the situation changes with it, and estimates made in the
-old one are wrong until enough events have been seen in the new one; two predicates that imply each other can each look
-likely because the other one is evaluated first. Two things keep estimates from getting stuck there: old events fade, so
-WINDOW evaluations are enough to turn an estimate; and whatever isn't evaluated any more fades too, a half-life of
-HALF_LIFE events of the whole stream, back towards one half, until it is worth trying again.
+**The bias.** A predicate is seen only on events on which it was still needed: some chain with it was open, so all
+predicates of the chain that were evaluated before were true. So the estimate is the probability *given that the
+predicate gets evaluated*. That is right for choosing the next call, which is made in the same situation: it matters
+whether `crowd > 50` is likely in the Bronx, not whether it is likely anywhere. The bias misleads when the order of
+evaluation changes. The situation changes with it, and old estimates are wrong until enough events have been seen in the
+new one; two predicates that imply each other can each look likely because the other one is evaluated first. Two things
+keep estimates from getting stuck there. Old events fade, so WINDOW evaluations are enough to turn an estimate. And the
+evidence of a predicate that isn't evaluated any more fades, with a half-life of HALF_LIFE events of the whole stream:
+its estimate goes back towards one half, until the predicate is worth trying again.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ HALF_LIFE = 100.0 * WINDOW  # in evaluations of an average invocation
 
 
 class _Sums(NamedTuple):
-    """By predicate and then by invocation: sums that fade, and those since the last `delta`, which don't."""
+    """Sums by predicate, then sums by invocation. The new ones, since the last `delta`, don't fade; the others do."""
 
     true: Float64s
     seen: Float64s
@@ -118,7 +119,7 @@ class Estimator:
 
 
 def _observed(keys: Sequence[str], total: Float64s, events: Float64s) -> Tally:
-    """What was evaluated at all."""
+    """A tally of the keys that were evaluated at all."""
     found = np.flatnonzero(events)
     return Tally.of([keys[n] for n in found.tolist()], total[found], events[found])
 

@@ -1,16 +1,16 @@
 """Calls that may hang, watched from outside.
 
 Python can't stop a function that runs. So an operator with a time-out runs in a thread of its own, and the caller waits
-no longer than it must: what hangs is given up together with its thread, and the rows after it get a new thread. A
-thread takes a whole run of rows, so one hand-over pays for all of them (about 15 µs); the caller only looks at
-the row that is under way when a time-out's length has passed.
+no longer than the time-out: a call that hangs is given up together with its thread, and the rows after it get a new
+thread. A thread takes a whole run of rows, so that handing over (about 15 µs) is paid once for all of them. Only when
+the length of a time-out has passed does the caller look at the row that is under way.
 
     runner   the thread, waiting for runs
     run      a step to be made for rows 0 .. n: results so far, which row is under way, since when
 
-A run is given up under its lock, which the runner takes between any two rows: a row is called once, by one thread.
-Given-up threads are daemons and end when their call does; `Runner.stuck` says how many haven't. A thread whose step
-raises isn't one of them: what was raised is raised for the caller.
+A run is given up under its lock, which the runner takes between any two rows: so each row is called once, by one
+thread. Threads that were given up are daemons and end when their call does; `Runner.stuck` says how many haven't ended.
+If a step raises, its thread isn't given up: the error is raised for the caller.
 """
 
 import queue
@@ -25,11 +25,11 @@ OnResult = Callable[[Any], None]
 
 
 HUNG: Any = object()
-"""In the place of a result: the row was given up."""
+"""Stands in the place of a result: the row was given up."""
 
 
 class Run:
-    """Rows that one thread steps through, until it is done or given up."""
+    """Rows that one thread steps through, until all are done or the run is given up."""
 
     def __init__(self, step: Step, on_result: OnResult, rows: int) -> None:
         self._step = step

@@ -1,8 +1,8 @@
 """Where an event happened: point in polygon, and distances, over areas of New York.
 
 The areas are in `regions.geojson`: rough outlines, drawn by hand for this project, good to some hundred metres. They
-are projected once to metres on a plane that touches the globe in the middle of the city, which is exact to a part in a
-thousand within it; far away, distances are only an idea.
+are projected once to metres on a plane that touches the globe in the middle of the city. Within the city that is exact
+to a part in a thousand; far away, distances are only rough.
 """
 
 import functools

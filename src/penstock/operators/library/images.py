@@ -1,8 +1,8 @@
 """What a picture from above shows: people, cars and boats, as blobs of their colour.
 
-Honest image work without a trained model: decode the bytes, find the pixels of a colour, label connected ones, and
-count. Where figures touch, a blob counts as many of them as fit its area. Bytes that are no picture raise, and so
-fail their event. One picture is decoded once, however many operators look at it in turn.
+These operators do real work on images without a trained model: they decode the bytes, find the pixels of a colour,
+label connected ones, and count. Where figures touch, a blob counts as many of them as fit its area. Bytes that aren't a
+picture raise, so that their event fails. One picture is decoded once, however many operators look at it in turn.
 """
 
 import functools

@@ -1,9 +1,9 @@
-"""Which invocation comes next. All strategies find the same chains; they differ in what they ask for on the way.
+"""Strategies choose which invocation comes next. All find the same true chains; they differ in what they evaluate.
 
 naive        the baseline of operators §5.2: chain by chain, with a memo
 sequential   operators §4.1, never more than d times the optimum (d: the longest chain)
 sub-order    operators §4.2: chains in an order decided beforehand, by cost differences between pairs
-adaptive     ours, and the default: what decides most for least, given what is known of the event
+adaptive     ours, and the default: decides most at the least cost, given what is known of the event
 """
 
 from penstock.base.errors import PenstockError

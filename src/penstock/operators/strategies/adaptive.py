@@ -1,27 +1,28 @@
-"""Our own strategy, and the default: what comes next depends on what is known of the event.
+"""Our own strategy, and the default: the next invocation depends on what is known of the event.
 
 At each step the best invocation is the one that is expected to decide most for its cost:
 
     score(i) = 1 / cost(i) · sum over open chains c that i has predicates in of P(i makes c false) · w(c)
 
-    w(c)     = 1 / (invocations of c that aren't known yet); `_SURE` if there is only one left, because then it must be
-               evaluated whatever else is done: what it decides is decided for nothing
+    w(c)     = 1 / (invocations of c that aren't known yet); `_SURE` if there is only one left, because that one must be
+               evaluated in any case: whatever else it decides costs nothing more
 
-It is greedy, as for set cover, which is what the problem becomes when every predicate is false (operators §3,
-theorem 1). Sub-Order orders chains beforehand (operators §4.2); here an answer changes the scores of everything that it
-concerns.
+The strategy is greedy, like the greedy algorithm for set cover: when every predicate is false, the problem is set cover
+(operators §3, theorem 1). Sub-Order orders chains beforehand (operators §4.2); here each answer changes the scores of
+the invocations that it concerns.
 
 In one round an event asks for every invocation that scores best in *all* of its open chains. No two of them share an
-open chain, so that neither's answer could have changed the other's score. That makes some tens of rounds instead of
+open chain, so the answer of one couldn't have changed the score of the other. That makes some tens of rounds instead of
 thousands, and gives an operator sub-batches of more than one event.
 
 The state of an event, beside what is known of it; slots are its chains, places its invocations (`needed`):
 
-    score[x]    kept up: a chain that an answer concerns takes back what it gave, and gives anew. `_DONE` once asked for
+    score[x]    the score of a place, kept up to date: when an answer concerns a chain, the chain's old share of it is
+                taken off and its new share added. `_DONE` once x has been asked for
     left[k]     how many invocations of the chain are unknown; 0 if it isn't open
     live        the places that may still be asked for, from first[e] on
-    look[x]     where among x's slots one was found in which it is beaten, and `victor[x]` by whom: mostly it still is,
-                so that nearly all invocations are passed over with one comparison
+    look[x]     a slot of x in which another place, `victor[x]`, scored better: mostly it still does, so that nearly all
+                invocations are passed over with one comparison
 
 Weights that were tried, with the evaluations per event for 20K subscriptions over 5K predicates by Zipf's law, and the
 cost in ms where costs are skewed (sub-order: 1103, 668; a greedy cover that knows all answers beforehand: 836):
@@ -59,7 +60,7 @@ _DONE = -1e300
 
 
 class _Board(NamedTuple):
-    """A block as it stays: the chains that its events need by slot, their rivals, and what they ask for."""
+    """What stays the same for a block: the chains that its events need by slot, their rivals and their invocations."""
 
     start: Int64s
     chains: Int32s
@@ -70,7 +71,7 @@ class _Board(NamedTuple):
 
 
 class _Standing(NamedTuple):
-    """What changes from round to round, as drawn above; `many[e]` places of an event are live."""
+    """What changes from round to round, as the module lists it; `many[e]` places of an event are live."""
 
     score: Float64s
     left: Int32s
@@ -81,7 +82,7 @@ class _Standing(NamedTuple):
 
     @staticmethod
     def of(needed: Needed) -> "_Standing":
-        """Before anything is known."""
+        """The state before anything is known."""
         places = len(needed.invocation)
         return _Standing(
             score=np.zeros(places),
@@ -131,7 +132,7 @@ class _Choosing(BlockState):
 
 @kernel
 def _give(k: int, before: int, after: int, board: _Board, score: Float64s) -> None:
-    """A chain had `before` unknown invocations and has `after`, 0 if it isn't open: what it gives changes."""
+    """Change a chain's share of scores: it had `before` unknown invocations and has `after`; 0 if it isn't open."""
     weight = 0.0
     if before:
         weight -= _SURE if before == 1 else 1.0 / before
@@ -140,7 +141,7 @@ def _give(k: int, before: int, after: int, board: _Board, score: Float64s) -> No
     part_start, place = board.needed.part_start, board.needed.place
     shift = board.needed.gain[k] - part_start[k]
     for n in range(part_start[k], part_start[k + 1]):
-        # Of no consequence to those that are done.
+        # For places that are done this makes no difference.
         score[place[n]] += weight * board.gain[n + shift]
 
 
@@ -153,7 +154,7 @@ def _slot_of(c: int, start: int, end: int, chains: Int32s) -> int:
 
 @kernel
 def _open(board: _Board, standing: _Standing) -> None:
-    """Before anything is known: every chain is open, but those that ask for nothing, and their rivals."""
+    """At the beginning every chain is open, except those without invocations, which are true, and their rivals."""
     start, chains, part_start = board.start, board.chains, board.needed.part_start
     left = standing.left
     for e in range(len(start) - 1):
@@ -177,7 +178,7 @@ def _rivals_of(c: int, board: _Board) -> Int32s:
 def _update(
     events: Int32s, places: Int32s, known: Known, at: Index, board: _Board, standing: _Standing
 ) -> None:
-    """Answers are known: the open chains that they concern are closed, or weigh more."""
+    """Take in answers: each open chain that they concern is closed, or weighs more."""
     needed, left = board.needed, standing.left
     for n in range(len(events)):
         e, x = events[n], places[n]
@@ -188,7 +189,7 @@ def _update(
             before = left[k]
             if before == 0:
                 continue
-            # What else is known of an open chain is true.
+            # The chain was open: the predicates of it that were known before are true.
             if last - first == 1:
                 is_false = seen[first] == FALSE
             else:
@@ -201,7 +202,7 @@ def _update(
 
 @kernel
 def _close_rivals(e: int, c: int, board: _Board, standing: _Standing) -> None:
-    """A chain of an event is true: its rivals are needless."""
+    """Close the rivals of a chain that is true: they are needless."""
     left = standing.left
     for r in _rivals_of(c, board):
         other = _slot_of(r, board.start[e], board.start[e + 1], board.chains)

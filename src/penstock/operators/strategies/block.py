@@ -1,9 +1,9 @@
-"""What the strategies share: chains indexed both ways, and what is known of each event of a block.
+"""What the strategies share: chains with their predicates, predicates with their chains, and what is known of events.
 
-`known[e, p]` is all that is kept of predicate p for event e. Whether a chain is open follows from it, and is looked up
+`known[e, p]` is all that is kept of predicate p for event e. Whether a chain is open follows from it, and is worked out
 when a strategy comes to the chain: nothing has to be written to the thousands of chains that a predicate decides.
 
-All arrays that kernels get from here are read-only, `known` excepted: Numba compiles a kernel once per kind.
+All arrays that kernels get from here are read-only, except `known`: Numba compiles a kernel for each kind of array.
 """
 
 from typing import NamedTuple, TypeVar
@@ -26,8 +26,9 @@ Known = npt.NDArray[np.int8]  # events x predicates
 class Index(NamedTuple):
     """Chains with what kernels look up in them.
 
-    `owner[p]` is the invocation that decides predicate p; the chains with p stand at user[user_start[p]:…]; those that
-    make chain c needless once they are true, at above[above_start[c]:…] (the rivals, the other way round).
+    `owner[p]` is the invocation that decides predicate p. The chains with p are user[user_start[p]:user_start[p + 1]].
+    The chains that make chain c needless once they are true, because c is a rival of theirs, are
+    above[above_start[c]:above_start[c + 1]].
     """
 
     start: Int32s
@@ -68,7 +69,7 @@ def inverted(start: Int32s, item: Int32s, items: int) -> tuple[Int32s, Int32s]:
 
 
 def bytes_per_event(chains: Chains, needed: float | None = None) -> int:
-    """What an event takes in a block at most, whatever the strategy. They need `needed` chains on average, or all."""
+    """The most bytes an event takes in a block, by any strategy. Events need `needed` chains on average, or all."""
     many = len(chains) if needed is None else needed
     parts = many * len(chains.predicate) / max(1, len(chains))
     return int(chains.predicates + 24 * many + 36 * min(chains.invocations, parts) + 12 * parts)
@@ -82,7 +83,7 @@ def freeze(array: npt.NDArray[A]) -> npt.NDArray[A]:
 
 
 class BlockState:
-    """What is known of a block's events, and what was asked last: all of `Rounds` but what to ask for."""
+    """What is known of a block's events, and what was asked last: all of `Rounds` except the choice of what to ask."""
 
     def __init__(self, at: Index, start: Int64s, chains: Int32s) -> None:
         self.at = at

@@ -1,6 +1,6 @@
 """The baseline of operators §5.2: chains one by one, their predicates as they stand, until one is false.
 
-What was evaluated once is remembered. But it doesn't look ahead: a predicate is evaluated although another of the same
+Answers are remembered. But the strategy doesn't look ahead: a predicate is evaluated although another of the same
 chain, further on, is already known to be false.
 """
 

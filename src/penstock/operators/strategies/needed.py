@@ -1,7 +1,7 @@
 """The chains that each event of a block needs, with their invocations, numbered for this block alone.
 
-An event mostly needs a few of many chains. What is kept for it is as large as those, and a walk along the chains of an
-invocation meets no others.
+An event mostly needs a few of many chains. The state of an event has room for these chains only, and a walk along the
+chains of an invocation meets only chains that the event needs.
 
     slot k      a chain that an event needs: chains[k] for start[e] <= k < start[e + 1]
     place x     an invocation that an event may ask for: invocation[x] for first[e] <= x < first[e + 1]
@@ -43,7 +43,7 @@ class Needed(NamedTuple):
 
 
 def parts_of(chains: Chains, at: Index) -> Parts:
-    """What the chains ask of invocations."""
+    """The invocations of each chain."""
     chain = np.repeat(np.arange(len(chains)), np.diff(at.start))
     order = np.lexsort((at.predicate, chain))  # what one invocation decides stands together
     chain, predicate = chain[order], at.predicate[order]
@@ -60,7 +60,7 @@ def parts_of(chains: Chains, at: Index) -> Parts:
 
 
 def number_places(all_parts: Parts, start: Int64s, chains: Int32s) -> Needed:
-    """Number what the events of a block need."""
+    """Number the chains and invocations that the events of a block need."""
     part_start = offsets(np.diff(all_parts.start)[chains])
     first, invocation, place = _numbered(
         start, chains, all_parts.start, all_parts.part, part_start, all_parts.invocations

@@ -19,7 +19,7 @@ class Standing(NamedTuple):
     """Where the events of a block stand.
 
     Event e needs the chains start[e] .. start[e + 1] of `chains`, ascending, and visits them as they stand in `order`.
-    It has come to order[place[e]], and in that chain to step[e], which means what the strategy wants.
+    It has come to order[place[e]], and in that chain to step[e]; each strategy gives `step` a meaning of its own.
     """
 
     start: Int64s
