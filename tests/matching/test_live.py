@@ -109,6 +109,49 @@ def test_it_follows_a_registry():
         assert matcher.match({"a": 1}) == [kept, new]
 
 
+def test_what_does_not_fit_its_schema_is_set_aside_and_the_rest_goes_on(caplog):
+    """A registry without a schema takes what this matcher's schema can't; of a replaced text the old one has gone."""
+    subs = penstock.Subscriptions()
+    replaced, ticket = subs.subscribe("ann", "a = 1")
+    matcher = subs.live(SCHEMA)
+    subs.update(replaced, ticket, "nothing = 1")
+    misfit, _ = subs.subscribe("bob", "a = 'one'")
+    fits, _ = subs.subscribe("cy", "a >= 1")
+    for _ in range(2):
+        matcher.follow(subs)
+        assert matcher.match({"a": 1}) == [fits]
+    for sid in (replaced, misfit):
+        assert f"subscription {sid} set aside" in caplog.text
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("text", ["a >= 1", "a = 1 OR s LIKE '%x'"])
+def test_what_is_replaced_while_it_is_matched_is_found_once(monkeypatch, order, text):
+    """By another thread, right before or after the base is asked; in the tree, or among the odd ones."""
+    batch = pa.RecordBatch.from_pylist([{"a": 1}, {"a": 0}, {"a": 1}])
+    for method, published, expected in (
+        ("match_reporting", {"a": 1}, ([1], ())),
+        ("matches", batch, [[1], [], [1]]),
+    ):
+        matcher = LiveMatcher(SCHEMA, rows_of({1: "a = 1"}))
+        ask = getattr(Matcher, method)
+
+        def replacing(self, *rest, ask=ask, matcher=matcher):
+            monkeypatch.undo()
+            if order == "before":
+                matcher.add(1, text)
+            found = ask(self, *rest)
+            if order == "after":
+                matcher.add(1, text)
+            return found
+
+        monkeypatch.setattr(Matcher, method, replacing)
+        if method == "matches":
+            assert matcher.match_batch(published).to_pylist() == expected
+        else:
+            assert matcher.match_reporting(published) == expected
+
+
 def test_what_is_refused_changes_nothing():
     """A bad filter is an error with a position; an unknown id is one, too."""
     matcher = LiveMatcher(SCHEMA)

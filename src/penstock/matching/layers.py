@@ -177,10 +177,11 @@ def concatenate_matches(parts: Sequence[Matches]) -> Matches:
 
 
 def merge_matches(a: Matches, b: Matches) -> Matches:
-    """The matches of two sets of subscriptions, none of which is in both."""
+    """The matches of two sets of subscriptions. Where an event matches an id in both, the match of `b` stays."""
     if not len(b.ids):
         return a
-    return Matches(*_merge(a.start, a.ids, a.position, b.start, b.ids, b.position))
+    start, ids, position = _merge(a.start, a.ids, a.position, b.start, b.ids, b.position)
+    return Matches(start, ids[: start[-1]], position[: start[-1]])
 
 
 @kernel
@@ -192,8 +193,8 @@ def _merge(
     b_ids: Int64s,
     b_position: Int64s,
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Two sets of matches of the same events as one; no id is in both."""
-    start = a_start + b_start
+    """Two sets of matches of the same events as one: `start`, and arrays with room for all of both."""
+    start = np.zeros(len(a_start), np.int64)
     ids = np.empty(len(a_ids) + len(b_ids), np.int64)
     position = np.empty(len(ids), np.int64)
     out = 0
@@ -204,7 +205,10 @@ def _merge(
                 ids[out], position[out] = a_ids[i], a_position[i]
                 i += 1
             else:
+                if i < a_start[e + 1] and a_ids[i] == b_ids[j]:
+                    i += 1
                 ids[out], position[out] = b_ids[j], b_position[j]
                 j += 1
             out += 1
+        start[e + 1] = out
     return start, ids, position

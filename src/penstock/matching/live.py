@@ -15,7 +15,9 @@ grows with their number as the tree's cost does. For a batch, the additions are 
 When there are many, everything is compiled into a new base in the background. The old base serves until then, and
 changes that come meanwhile are made to the new one, too.
 
-A lock guards the additions, for microseconds each; nothing waits for a compilation.
+A lock guards the additions, for microseconds each; nothing waits for a compilation. The base is asked before the
+additions: a subscription that another thread replaces meanwhile is found where it was or where it is, perhaps in both,
+never in neither.
 """
 
 import itertools
@@ -32,7 +34,7 @@ import pyarrow as pa
 
 from penstock.base.arrays import Bools, Int32s, Int64s
 from penstock.base.durations import utc_now
-from penstock.base.errors import SubscriptionErrors, UnknownSubscription
+from penstock.base.errors import FilterError, SubscriptionErrors, UnknownSubscription
 from penstock.base.growth import many_changes
 from penstock.base.labels import HIGHEST, LOWEST, NULL, Labels, NoRoomError
 from penstock.language.calls import Path
@@ -290,32 +292,28 @@ class LiveMatcher:
     ) -> tuple[list[int], tuple[OperatorFailure, ...]]:
         """The same, and the operators that failed. Subscriptions that they would have decided are left out."""
         moment = utc_now() if now is None else now
+        state = self._state
+        found, failures = _match_one(state.base, event, moment)
         with self._lock:
-            state = self._state
             state.grow()
             added = state.added
-            found = [s for s in state.growing.match(event, moment) if added[s].expires > moment]
+            found |= {s for s in state.growing.match(event, moment) if added[s].expires > moment}
             odd = state.odd_content()
-        failures: tuple[OperatorFailure, ...] = ()
-        for matcher in (state.base, None if odd is None else self._compiled(odd)):
-            if matcher is not None:
-                ids, failed = matcher.match_reporting(event, moment)
-                found += ids
-                failures += failed
-        return sorted(found), failures
+        ids, failed = _match_one(None if odd is None else self._compiled(odd), event, moment)
+        return sorted(found | ids), failures + failed
 
     def match_batch(self, batch: pa.RecordBatch, now: int | None = None) -> pa.ListArray:
         """The ids for every event of an Arrow batch: one ascending list per event."""
         moment = utc_now() if now is None else now
+        state = self._state
+        found = None if state.base is None else state.base.matches(batch, moment)
         with self._lock:
-            state = self._state
             added = state.added_content()
-        base = state.base if added is None or state.base is not None else self._compiled(added)
-        if base is None:
+        if added is not None:
+            more = self._compiled(added).matches(batch, moment)
+            found = more if found is None else merge_matches(found, more)
+        if found is None:
             return pa.ListArray.from_arrays([0] * (len(batch) + 1), pa.array([], pa.int64()))
-        found = base.matches(batch, moment)
-        if added is not None and base is state.base:
-            found = merge_matches(found, self._compiled(added).matches(batch, moment))
         return found.lists()
 
     def take_evaluations(self) -> dict[int, int]:
@@ -329,12 +327,16 @@ class LiveMatcher:
         return dict(found)
 
     def follow(self, source: SubscriptionSource) -> None:
-        """Take over what has changed in a registry since this matcher was made of it, or last followed it."""
+        """Take over what has changed in a registry since this matcher was made of it, or last followed it.
+
+        A subscription that doesn't fit the schema is set aside and logged, as one that can't be read is. The others
+        are taken over.
+        """
         changes = source.changes(self.sequence)
         for sid in changes.removed.tolist():
             with self._lock:
                 self._state.take_out(sid)
-        rows = changes.upserts
+        rows = _readable(changes.upserts)
         for sid, subscriber, text, expires in zip(
             rows.ids.tolist(),
             rows.subscribers.to_pylist(),
@@ -342,7 +344,11 @@ class LiveMatcher:
             rows.expires.tolist(),
             strict=True,
         ):
-            self.add(sid, text, subscriber, expires)
+            try:
+                self.add(sid, text, subscriber, expires)
+            except FilterError as error:
+                self.discard(sid)
+                _set_aside(sid, error)
         self.sequence = changes.sequence
 
     def compact(self) -> None:
@@ -522,8 +528,21 @@ def _asked(boxes: Boxes) -> list[AskedValues] | None:
 def _readable(rows: Rows) -> Rows:
     """The subscriptions without those that couldn't be read, which are logged."""
     for sid, error in rows.errors:
-        _log.warning("subscription %d set aside: %s", sid, error)
+        _set_aside(sid, error)
     return replace(rows, errors=())
+
+
+def _set_aside(sid: int, error: FilterError) -> None:
+    _log.warning("subscription %d set aside: %s", sid, error)
+
+
+def _match_one(
+    matcher: Matcher | None, event: Mapping[str, Any], now: int
+) -> tuple[set[int], tuple[OperatorFailure, ...]]:
+    if matcher is None:
+        return set(), ()
+    ids, failures = matcher.match_reporting(event, now)
+    return set(ids), failures
 
 
 _NO_ROWS = Rows.of([])
