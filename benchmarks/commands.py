@@ -15,6 +15,7 @@ import typer
 from benchmarks import RESULTS, settings
 from benchmarks.steps import Steps
 from penstock.cli.options import SPARK
+from penstock.cli.plain_help import PlainCommand, PlainGroup
 from penstock.cli.terminal import REFUSED, complain, put_json, report_errors, say
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Work = TypeVar("Work")
 
 app = typer.Typer(
     name="python -m benchmarks",
+    cls=PlainGroup,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -92,7 +94,7 @@ def group() -> None:
     """
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def matching(
     workload: Workloads = None,
@@ -153,7 +155,7 @@ def matching(
         _run(BENCHMARK, names, Work(sizes, options), out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def spark(
     workload: Workloads = None,
@@ -190,7 +192,7 @@ def spark(
         _run(BENCHMARK, ["spark"], Work(session, names, *sizes, engine), out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def operators(
     experiment: Experiments = None,
@@ -222,7 +224,7 @@ def operators(
     _run(BENCHMARK, names, Work(_size(events), runs), out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def covering(experiment: Experiments = None, out: Out = None, as_json: AsJson = False) -> None:
     """Make routing tables small by covering and merging, beside the MBD paper.
@@ -241,7 +243,7 @@ def covering(experiment: Experiments = None, out: Out = None, as_json: AsJson = 
     _run(BENCHMARK, _chosen(experiment, BENCHMARK), None, out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def joins(
     experiment: Experiments = None,
@@ -277,7 +279,7 @@ def joins(
         _run(BENCHMARK, names, Work(sizes, _size(events), session), out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def views(
     experiment: Experiments = None,
@@ -315,7 +317,7 @@ def views(
         _run(BENCHMARK, names, Work(_size(views), limits, session), out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def pipeline(
     experiment: Experiments = None,
@@ -363,7 +365,7 @@ def pipeline(
         _run(BENCHMARK, names, work, out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def service(
     experiment: Experiments = None,
@@ -403,7 +405,7 @@ def service(
     _run(BENCHMARK, names, Work(sides, seconds, sizes), out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def network(
     experiment: Experiments = None,
@@ -450,7 +452,7 @@ def network(
     _run(BENCHMARK, names, work, out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def adds(out: Out = None, as_json: AsJson = False) -> None:
     """Add subscriptions: 100,000 at once, and one by one to a live matcher and to a registry."""
@@ -459,7 +461,7 @@ def adds(out: Out = None, as_json: AsJson = False) -> None:
     _run(BENCHMARK, ["adds"], None, out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def load(
     subscriptions: Annotated[
@@ -474,7 +476,7 @@ def load(
     _run(BENCHMARK, ["load"], _size(subscriptions), out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def sketch(subscriptions: Numbers = None, out: Out = None, as_json: AsJson = False) -> None:
     """Match ranges by the batch engine and by the plainest bit-parallel loop. Default: 100K and 1M."""
@@ -484,7 +486,7 @@ def sketch(subscriptions: Numbers = None, out: Out = None, as_json: AsJson = Fal
     _run(BENCHMARK, ["sketch"], sizes, out, as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 @report_errors()
 def hostile(
     ordinary: Annotated[
@@ -502,7 +504,7 @@ def hostile(
     _run(BENCHMARK, ["hostile"], Work(ordinary, tests), out, as_json)
 
 
-@app.command("all")
+@app.command("all", cls=PlainCommand)
 @report_errors()
 def run_all(
     out: Annotated[
