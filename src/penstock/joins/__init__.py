@@ -1,20 +1,23 @@
 """Select-joins: from changing tables to just the tuples that each subscriber lacks.
 
-    catalog, subscription       tables and their edges; what a select-join asks for
-    selects                     selects' texts as that, many by columns: select_shapes (select_syntax, from_clause,
-                                join_edges), select_sides
-    changes, table_state        what happens to tables, and their state; runs, axes: their indexes
+    catalog, subscription       tables and the edges between them; a select-join, as what it asks of each table
+    selects                     reads selects, many by columns: select_shapes (select_syntax, from_clause, join_edges),
+                                select_sides; select_costs: what a select can cost
+    changes, table_state        changes of tables, and the state of tables; runs, axes: their indexes
     processor                   subscriptions and changes in, notifications out: read this first
-    semijoin_scheme             subscriptions as semijoins, and what their messages say
-    decompose                   which semijoins, and by which attributes they are grouped
-    statistics                  what tables are like, by which that is decided
-    semijoins, exposure,        a group of semijoins: who must get a tuple (skylines), and what a tuple
-    skylines                    of the other table exposes
+    semijoin_scheme             subscriptions as groups of semijoins, and the contents of their messages
+    decompose                   chooses the semijoins of a select-join, and the attributes by which they are grouped
+    statistics                  sizes, rates and values of the tables, by which `decompose` chooses
+    semijoins, exposure,        a group of semijoins: who must get a tuple of the base table (skylines), and which of
+    skylines                    these a tuple of the filtering table exposes (exposure)
     stabbing, rectangles        ranges in clusters, and an index of rectangles; rectangle_tree: how it is searched
-    messages, notifications     what is sent, described so that stateless filters can route it; readers: whom it is for
-    conditions                  what else a subscription asks of one table
-    join_view, held             the subscriber's side: notifications in, the rows of the join out; view_file: kept
+    messages, notifications     messages, described so that stateless filters can route them; readers: who gets which
+    newcomers                   the first messages to new subscribers
+    routed_messages             messages as flat events for a network; routed_filters: select-joins as filters over them
+    conditions                  the other conditions of a subscription on one table
+    join_view, held             the subscriber's side: notifications in, the rows of the join out; view_file: saves a
+                                view; versioned_view: takes messages in any order
     explain                     why tuples are in a result, or aren't
 
-It imports the language, matching and covering, and no Spark.
+This room imports the language, matching and covering, and no Spark.
 """

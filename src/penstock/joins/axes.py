@@ -3,20 +3,22 @@
     NOWHERE   NULL   LOWEST … keys of values … HIGHEST   BEYOND
      −2^63     +1      +2                       2^63−2    2^63−1
 
-Keys that are integers (`language.literals`) are their own coordinates. Byte keys have `base.labels`: each constant
-of a subscription has a label, and any other value the label of the constant below it plus one. So two values have the
-same coordinate exactly if no subscription distinguishes them. A new constant separates some values, and one that no
-subscription has any longer joins some again: the axis has then `changed`, and whoever keeps coordinates of values asks
-for them again. After some forty constants that each halve what the one before left, all are numbered anew, and the axis
-has `moved`: ranges must be asked for again, too.
+Keys that are integers (`language.literals`) are their own coordinates. For keys that are bytes, coordinates are labels
+(`base.labels`): each constant of a subscription has a label, and any other value has the label of the constant below it
+plus one. So two such values have the same coordinate exactly if no subscription distinguishes them. A new constant
+gives some values another coordinate, and so does the end of a constant that no subscription has any longer: the axis
+has then `changed`, and coordinates of values that are kept must be computed again. After some forty constants each of
+which halves the room that the one before left, all constants are numbered anew, and the axis has `moved`: ranges must
+be computed again, too.
 
-Labels depend on the order in which constants came. What leaves the process has *ranks* instead, which depend only on
-which constants there are: constant n, counted from 0, is 2n, and what lies above it, below the next one, is 2n + 1.
-What other processes are to test has *keys* (`key_of`): they depend on nothing but the value.
+Labels depend on the order in which constants came. Messages that leave the process have *ranks* instead, which depend
+only on the set of constants: constant n, counted from 0, is 2n, and the values between it and the next constant are 2n
++ 1. Messages that other processes test have *keys* (`key_of`), which mean the same in every process.
 
-NULL is below every value and in no range that has a condition; a subscription without one has the range [NULL,
-HIGHEST]. NOWHERE and BEYOND stand for "no tuple on this side". The three lowest integers of 64 bits, and the two
-highest, are the same coordinate. Conditions that separate them are no ranges (`has_coordinates`) but residuals.
+NULL is below every value, and in no range that a condition gives. A subscription without a condition on the attribute
+has the range [NULL, HIGHEST]. NOWHERE and BEYOND stand for "no tuple on this side". The three lowest integers of 64
+bits share one coordinate, and so do the two highest. A condition that separates them is therefore not a range
+(`has_coordinates`) but a residual.
 """
 
 import itertools
@@ -79,9 +81,9 @@ class Axis:
         self.name = name
         self._type = type_
         self._labels = Labels() if has_text_keys(type_) else None
-        self._uses: Counter[Key] = Counter()  # of constants, by the ranges that are kept
-        self.changed = False  # constants came or went: coordinates of values are others now
-        self.moved = False  # all constants were numbered anew: no coordinate of before holds
+        self._uses: Counter[Key] = Counter()  # how many ends of kept intervals are this constant
+        self.changed = False  # constants came or went: values may have other coordinates now
+        self.moved = False  # all constants were numbered anew: no earlier coordinate is valid
 
     def coordinates(self, column: pa.Array) -> Int64s:
         """The coordinates of a column of values."""
@@ -102,7 +104,7 @@ class Axis:
                     self._place(end)
 
     def release(self, values: Values) -> None:
-        """Forget an interval that was kept: constants that no other one has are no constants any longer."""
+        """Forget an interval that was kept. An end that no other kept interval has is no longer a constant."""
         if self._labels is not None:
             for end in values.intervals[0]:
                 if end is not None:
@@ -113,7 +115,7 @@ class Axis:
                         self.changed = True
 
     def ranks(self, coordinates: Int64s) -> Int64s:
-        """Coordinates as they leave this process."""
+        """The ranks of coordinates: the form in which these leave this process."""
         if self._labels is None:
             return coordinates
         labels = np.array(self._labels.all(), np.int64)
@@ -124,7 +126,7 @@ class Axis:
         return np.where(is_value, 2 * at + ~is_constant, coordinates)
 
     def key_of(self, coordinate: int) -> Key | None:
-        """A key that this coordinate stands for; None for NULL, and for no tuple at all.
+        """A key that has this coordinate; None for NULL, and for "no tuple".
 
         Of several keys that no subscription tells apart it is the least, whatever tuple the coordinate comes from.
 
@@ -160,7 +162,7 @@ class Axis:
         return low, high
 
     def ranges(self, values: Sequence[Values]) -> Int64s:
-        """The ranges of many, one a row."""
+        """The coordinates of many intervals, one a row, as `range` gives them."""
         if self._labels is None:
             intervals = [v.intervals[0] for v in values if not v.null and len(v.intervals) == 1]
             if len(intervals) == len(values) and not any(None in pair for pair in intervals):

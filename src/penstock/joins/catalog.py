@@ -10,9 +10,10 @@ It is the join graph of joins §2.2, and may have cycles. A catalogue is immutab
 that is wrong with it.
 
 *Select with payload* (joins §I). Attributes that are declared as payload, because they are bulky, are kept in a table
-of their own with the same key, joined to the rest by it. A select over the table is then a join, also where it stands
-alone. A payload is sent to a subscriber when it is new to it, not whenever something else in the tuple has changed.
-`parts` takes a tuple apart in the same way. Unlike in joins §I nobody rewrites the subscription: the catalogue does.
+of their own with the same key, by which it is joined to the rest. A select over the table is then a join, even if it
+names no other table. A payload is sent to a subscriber when it is new to this subscriber, not whenever something else
+in the tuple has changed. `parts` divides a tuple in the same way. Unlike in joins §I nobody has to rewrite the
+subscription: the catalogue has both tables and their edge, and every select is read with them.
 """
 
 import functools
@@ -67,7 +68,7 @@ class Table:
         return dict(self.schema.root.fields)
 
     def only(self, columns: Iterable[str]) -> "Table":
-        """The table with some of its columns, in its own order, and nothing bulky about them."""
+        """The table with some of its columns, in its own order, none of them payload."""
         wanted = set(columns)
         fields = tuple(field for field in self.schema.root.fields if field[0] in wanted)
         return Table(Schema(Struct(fields)), self.key)
@@ -115,7 +116,7 @@ class Catalog:
 
     @functools.cached_property
     def tables(self) -> dict[str, Table]:
-        """The tables that the core works on, in the catalogue's order: what is bulky stands apart."""
+        """The tables that the core works on, in the catalogue's order: payloads are tables of their own."""
         found: dict[str, Table] = {}
         for name, table in self.declared:
             found[name] = table.only(set(table.columns) - set(table.payload))
@@ -125,7 +126,7 @@ class Catalog:
 
     @functools.cached_property
     def edges(self) -> tuple[JoinEdge, ...]:
-        """The edges between those tables, each table's with its payload included."""
+        """The edges between `tables`, including those that join a table with its payload."""
         bulky = [
             JoinEdge(name, name + PAYLOAD, tuple((k, k) for k in table.key))
             for name, table in self.declared
@@ -184,7 +185,7 @@ class Catalog:
 
     @staticmethod
     def from_json(text: str) -> "Catalog":
-        """Read what `to_json` wrote, or the like by hand, with schemas as {"price": "double"}."""
+        """Read what `to_json` wrote, or a text like it, written by hand with schemas like {"price": "double"}."""
         try:
             found = json.loads(text)
             tables = {
@@ -204,7 +205,8 @@ class Catalog:
 
 
 def joinable(left: Type | None, right: Type | None) -> bool:
-    """Whether values of two types are equal just when their keys are: integers and doubles, for example, aren't."""
+    """Whether values of two types are equal exactly if their keys are. Integers and doubles, for example, aren't
+    joinable."""
     if not isinstance(left, Scalar) or not isinstance(right, Scalar):
         return False
     return left.kind == right.kind and left.scale == right.scale and left.is_wide == right.is_wide

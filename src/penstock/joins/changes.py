@@ -1,7 +1,7 @@
-"""What happens to tables, as it comes in: what the tuple with some key is from now on.
+"""Changes of tables: each says what the tuple with some key is from now on.
 
 A change says what a tuple *is*, not what was done to it, so the same change twice is the same as once. Changes are
-taken in the order in which they come: whoever sends them drops late ones first (`pipeline.joins.tuple_stage`).
+applied in the order in which they come: their sender drops late ones first (`pipeline.joins.tuple_stage`).
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ PUTS = (
 DELETES = ("delete", "d", "-d")
 IGNORED = ("update_preimage", "-u")
 OPERATIONS = (*PUTS, *DELETES, *IGNORED)
-"""What is done to a tuple, in the words of change feeds, whatever their case. What a tuple was before is ignored."""
+"""What was done to a tuple, in the words of change feeds, whatever their case. Rows that say what a tuple was before
+are ignored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""All that a subscription asks of one table, tested on tuples one by one.
+"""Tests all conditions of a subscription on one table, tuple by tuple.
 
-Groups of semijoins test one range of each table. What else a subscription asks is tested here: other ranges by their
-coordinates, and residuals by an ordinary matcher, each distinct text once for a tuple however many subscriptions have
-it.
+Groups of semijoins test one range of each table. The other conditions of a subscription are tested here: ranges by
+coordinates, and residuals by an ordinary matcher, which tests each distinct text once for a tuple, however many
+subscriptions have it.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ class Residuals:
         self._uses: Counter[int] = Counter()
         self._next = 0
         self._matcher = LiveMatcher(state.table.schema)
-        self._true: dict[int, frozenset[int]] = {}  # by place, of one revision of the table
+        self._true: dict[int, frozenset[int]] = {}  # by place, for one revision of the table
         self._revision = -1
         self._matched = 0
 
@@ -68,7 +68,7 @@ class Residuals:
         return self._true[place]
 
     def take_costs(self) -> tuple[int, dict[int, int]]:
-        """How many tuples were matched, and by residual how many tests that took, since this was last asked."""
+        """How many tuples were matched, and how many tests that took for each residual, since the last call."""
         matched, self._matched = self._matched, 0
         return matched, self._matcher.take_evaluations() if matched else {}
 

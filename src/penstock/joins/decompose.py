@@ -1,19 +1,22 @@
-"""Which semijoins serve a select-join (joins §4), and by which attribute of each table they are grouped (joins §C).
+"""Chooses the semijoins that serve a select-join (joins §4), and the attribute of each table by which they are grouped
+(joins §C).
 
-A select-join of n tables is n semijoins, one for each of them as base, each with one of its neighbours in the join as
-filtering table. A subscriber that holds all of them and joins them has its result: each tuple of it is in its table's
-semijoin, and the edges that filter nothing are tested by the subscriber. So cycles need no special case.
+A select-join of n tables is n semijoins. Each table is the base table of one, with one of its neighbours in the join as
+the filtering table. A subscriber that holds the tuples of all n semijoins and joins them has its result: every tuple
+that takes part in the result is in its table's semijoin, and the subscriber itself tests the edges along which nothing
+was filtered. So cycles need no special case.
 
-The greedy choice: for each base table, the neighbour whose semijoins cost least. As the cost of a decomposition is the
-sum over its semijoins, that is the best one (joins §E). What they cost follows from `statistics`; without these, and
-without costs, the catalogue's order decides.
+The choice is greedy: for each base table, the neighbour whose semijoin costs least. As the cost of a decomposition is
+the sum of the costs of its semijoins, that is the best decomposition (joins §E). Costs follow from `statistics`;
+without statistics and without costs, the catalogue's order decides.
 
-Where a subscription has ranges for several attributes of a table, it is grouped by the one that selects least, or,
-without statistics, whose range looks narrowest. The other conditions of the filtering table are left to the subscriber,
-who then gets tuples that it doesn't need.
+Where a subscription has ranges for several attributes of a table, it is grouped by the one whose range selects least
+or, without statistics, looks narrowest. The other conditions on the filtering table are left to the subscriber, which
+then gets tuples that it doesn't need.
 
-All this decides which tuples a subscriber holds, and it follows from the subscription and the statistics alone. Another
-process, or the same one after a restart, relies on subscribers holding the same: so it must have the same statistics.
+The choice determines which tuples a subscriber holds, and it follows from the subscription and the statistics alone.
+Another process, or the same one after a restart, relies on subscribers holding the same tuples: so it must have the
+same statistics.
 """
 
 from collections.abc import Mapping
@@ -28,7 +31,7 @@ SemijoinCosts = Mapping[tuple[str, JoinEdge], float]
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """A choice for every select-join.
+    """How every select-join is decomposed.
 
     >>> rs, st = JoinEdge("R", "S", (("b", "b"),)), JoinEdge("S", "T", (("c", "c"),))
     >>> cheap = Decomposition({("S", rs): 5.0, ("S", st): 1.0})
@@ -48,7 +51,7 @@ class Decomposition:
     statistics: Statistics | None = None
 
     def of(self, join: SelectJoin) -> tuple[tuple[str, JoinEdge | None], ...]:
-        """For each table of a select-join the edge to the one that filters it; None if it is alone."""
+        """For each table of a select-join the edge to the table that filters it; None for a table that is alone."""
         return tuple((side.table, self._edge(side.table, join)) for side in join.sides)
 
     def _edge(self, base: str, join: SelectJoin) -> JoinEdge | None:
@@ -64,18 +67,18 @@ class Decomposition:
         return self.statistics.cost(mine, edge, filtering, self.attribute(filtering))
 
     def attribute(self, side: Side) -> str | None:
-        """By which attribute of a table a subscription is grouped; None: it has no ranges."""
+        """The attribute of a table by which a subscription is grouped; None if it has no ranges there."""
         if self.statistics is not None:
             return self.statistics.narrowest(side)[0]
         ranges = dict(side.ranges)
         return min(ranges, key=lambda name: (width(ranges[name]), name), default=None)
 
     def decision(self, join: SelectJoin) -> tuple[object, ...]:
-        """All that is decided of a select-join: where it is the same, the subscriber holds the same."""
+        """All that is decided about a select-join: if two decisions are equal, the subscriber holds the same tuples."""
         return self.of(join), tuple(map(self.attribute, join.sides))
 
     def estimate(self, join: SelectJoin, seen: Statistics) -> tuple[float, float]:
-        """How many tuples a change brings the subscriber, and how many it holds, of tables that are like this."""
+        """How many tuples a change brings the subscriber on average, and how many it holds, judged by statistics."""
         brought = held = 0.0
         for base, edge in self.of(join):
             if edge is not None:

@@ -1,8 +1,8 @@
-"""Why tuples are in the result of a select-join, or aren't.
+"""Explains why tuples are in the result of a select-join, or aren't.
 
-Tuples by table are one event with a struct for each table, and what a select asks of them is a conjunction of filters:
-its conditions on one table each, and the equalities of its edges. So `matching.explain` says which of them hold, in the
-same words as it does for a filter, and the answer comes from the code that matches.
+The tuples, one of each table, become one event with a struct for each table, and the select becomes a conjunction of
+filters: its conditions on one table each, and the equalities of its edges. So `matching.explain` says which of these
+hold, in the same words as it does for a filter, and the answer comes from the code that matches.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def explain_select(
     lease_end: int = FOREVER,
     now: int = EVER,
 ) -> Explanation:
-    """Explain one select on a tuple of each of its tables. FilterError if it isn't one.
+    """Explain one select on a tuple of each of its tables. FilterError if the text isn't a select.
 
     >>> from penstock.joins.catalog import Table
     >>> tables = {"Stocks": Table({"Symbol": "string", "PER": "double"}, key="Symbol"),

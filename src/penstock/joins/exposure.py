@@ -1,18 +1,21 @@
 """Which tuples of the base table a tuple of the filtering table exposes when it comes, and takes away when it goes.
 
 Follows joins §3.1.2, theorem 1, in the direction R ⋉ S. A tuple of S comes, with coordinate c, between `below` and
-`above`, its neighbours with the same join key. A joining tuple of R is new to just those with
+`above`, its neighbours with the same join key. A joining tuple of R with coordinate a is new to exactly the
+subscriptions with
 
     a ∈ A   and   below < C begins ≤ c ≤ C ends < above
 
-as a C that reaches a neighbour has had the tuple all along. Deletion is the mirror image: the neighbours are those that
-are left, and a subscription that fits this has nothing in S any longer that joins. It must forget all tuples of R with
-the join key, of which it has at least one if some coordinate of them is in A. Points say which coordinates those are,
-as in a skyline (CLU+ of `skylines`), so nothing is sent to those who have nothing to forget.
+because a subscription whose C reaches a neighbour has had the tuple all along. Deletion is the mirror image: the
+neighbours are those that are left, and a subscription whose C fits this condition has no tuple of S left that joins. It
+must forget all tuples of R with the join key, and it holds at least one of them if one of their coordinates is in its
+A. Points say which coordinates those are, as in a skyline (CLU+ of `skylines`), so nothing is sent to subscriptions
+that have nothing to forget.
 
-An update is both, and what comes is there before what goes has gone: nothing is sent to those with both in their range.
+An update is both at once. The new tuple is there before the old one has gone, so nothing is sent to subscriptions that
+have both in their range.
 
-Pure functions of a join key's run, the tree of rectangles, and (c, below, above).
+The results follow from a join key's run, the tree of rectangles, and (c, below, above) alone.
 """
 
 from typing import NamedTuple
@@ -48,17 +51,17 @@ class Exposed(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """The distinct coordinates of a run, ascending, and what somebody in a box makes of them."""
+    """The distinct coordinates of a run, ascending, and how the ranges A of the rectangles in a box lie among them."""
 
     distinct: Int64s
-    covered: Int64s  # it is in somebody's A
-    cut: Int64s  # somebody has its A between this one and the next
+    covered: Int64s  # not 0: some A has this coordinate in it
+    cut: Int64s  # not 0: some A lies between this coordinate and the next
     found: Int32s  # room for the rectangles in the box
 
 
 @kernel
 def _box_of(c: int, below: int, above: int) -> Int64s:
-    """The box of those that have c in C, and none of its neighbours."""
+    """The box of the rectangles that have c in C, and neither of its neighbours."""
     box = np.empty(8, np.int64)
     box[0], box[4], box[1], box[5] = NOWHERE, BEYOND, NOWHERE, BEYOND
     box[2], box[6], box[3], box[7] = below + 1, c, c, above - 1
@@ -67,10 +70,10 @@ def _box_of(c: int, below: int, above: int) -> Int64s:
 
 @kernel
 def _mark(tree: RectangleTree, box: Int64s, count: int, marks: Marks) -> None:
-    """Mark which distinct values are in the A of somebody in the box, and after which a gap has an A inside."""
+    """Mark which distinct values are in the A of a rectangle in the box, and after which a gap has such an A inside."""
     values, covered, cut, found = marks.distinct, marks.covered, marks.cut, marks.found
-    # If they are many, each value is asked for, which is soon answered. Gaps aren't: with a cut after every value,
-    # points are more than they need be, but right.
+    # If there are many rectangles, each value is looked up by itself, which is fast. Gaps aren't looked up: with a cut
+    # after every value there are more points than needed, but they are right.
     n = all_inside(tree, box, found, 0, min(len(found), 256 + 16 * count))
     if n > min(len(found), 256 + 16 * count):
         for i in range(count):
@@ -100,7 +103,7 @@ def expose_all(
     out: Exposed,
     marks: Marks,
 ) -> int:
-    """The tuples exposed by those that come, from the first on, as long as there is room; which one is next."""
+    """Write the tuples that changes expose, from change `first` on, as long as there is room; which change is next."""
     start, length, values, tuples = runs.start, runs.length, runs.values, runs.tuples
     keys, c, near = changes.keys, changes.c, changes.near
     at = int(out.ends[first - 1]) if first else 0
@@ -133,7 +136,8 @@ def drop_all(
     out: Skylines,
     marks: Marks,
 ) -> int:
-    """For those that go, from the first on, the points of who must forget, as long as there is room; the next one."""
+    """Write the points that say who must forget tuples, for changes from `first` on, as long as there is room; which
+    change is next."""
     start, length = runs.start, runs.length
     keys, c, near = changes.keys, changes.c, changes.near
     at = int(out.ends[first - 1]) if first else 0
@@ -154,7 +158,7 @@ def drop_all(
 
 @kernel
 def _points(marks: Marks, count: int, out: Skylines, at: int) -> int:
-    """Values between cuts as one point each, from the first that is covered to the last; where points end."""
+    """Write one point for the values between two cuts, from the first covered value to the last; where points end."""
     begin = -1
     end = -1
     for i in range(count):

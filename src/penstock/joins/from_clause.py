@@ -11,7 +11,7 @@ instead. ON conditions are kept for `select_shapes`, which reads them like those
 same.
 
 A column stands in one of the core's tables, or in several whose values are equal: USING merges columns, and a key
-stands beside the payload, too (see `joins.catalog`).
+stands in the payload's table, too (see `joins.catalog`).
 """
 
 import difflib
@@ -34,7 +34,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ScopeColumn:
-    """A column that can be seen: its name in the result, and where it stands; the first place is the one shown."""
+    """A column that can be seen: its name in the result, and its places; the result shows the value of the first."""
 
     name: str
     places: tuple[Place, ...]
@@ -51,7 +51,7 @@ class Equality:
 
 @dataclass(slots=True)
 class Scope:
-    """What is known after some of the joins."""
+    """The tables, columns and equalities after some of the joins."""
 
     text: str
     catalog: Catalog
@@ -59,7 +59,7 @@ class Scope:
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # table -> where it is named
     columns: list[ScopeColumn] = field(default_factory=list)
     equalities: list[Equality] = field(default_factory=list)
-    _commas: set[int] | None = None  # what begins behind a comma, once somebody has asked
+    _commas: set[int] | None = None  # where something begins after a comma; None: not looked for
 
     # --- finding columns -----------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class Scope:
     # --- joining -------------------------------------------------------------------------------
 
     def add(self, node: exp.Expr) -> list[ScopeColumn]:
-        """One more table, and its columns, which aren't seen yet."""
+        """Add one more table; its columns, which can't be seen yet."""
         name = self._table(node)
         table = _declared(self.catalog)[name]
         return [
@@ -271,7 +271,7 @@ def read_from(text: str, tree: exp.Expr, catalog: Catalog) -> tuple[Scope, list[
             )
         if join.args.get("on"):
             for column in columns_of(join.args["on"]):
-                scope.find(column)  # what comes later in FROM can't be seen yet
+                scope.find(column)  # raises if the column's table comes later in FROM
             conditions.append(join.args["on"])
     return scope, conditions
 

@@ -1,4 +1,4 @@
-"""What a subscriber holds of one table: the tuples it was sent, by key, and found by what they join on.
+"""What a subscriber holds of one table: the tuples it was sent, by key, and by the values that they join on.
 
     tuples    key -> tuple                       one per key: a later one takes its place
     indexes   join attributes -> values -> keys  for every edge of the subscription that ends here
@@ -60,7 +60,7 @@ class Held:
         self._residual = None if side.residual is None else _test(side.residual, table.schema)
 
     def read(self, given: Mapping[str, Any]) -> HeldRow:
-        """A tuple as it is kept: its own columns, and values of their types. SchemaError if they aren't."""
+        """A tuple as it is kept: the table's columns, with values of their types. SchemaError if a value isn't."""
         if not isinstance(given, Mapping):
             raise SchemaError(f"a tuple is a mapping of columns to values, not {given!r}")
         row: HeldRow = {}
@@ -84,7 +84,7 @@ class Held:
         return self.values(attributes, _named(self.name, attributes, values))
 
     def values(self, attributes: Sequence[str], row: Mapping[str, Any]) -> ComparedKey | None:
-        """What a tuple has for some attributes, as it is compared; None if one is NULL."""
+        """A tuple's values of some attributes as they are compared; None if one is NULL."""
         found: list[int | bytes] = []
         for name in attributes:
             key_of = self._keys.get(name)
@@ -155,14 +155,14 @@ class Held:
 
 
 def column_type(type_: Type) -> pa.DataType | None:
-    """The Arrow type of a column; None where Arrow is to see for itself."""
+    """The Arrow type of a column; None where Arrow infers it from the values."""
     if isinstance(type_, Unusable):
         return pa.binary() if type_.name in ("binary", "varbinary") else None
     return arrow_type(type_)
 
 
 def _column(name: str, type_: Type, values: list[Any]) -> pa.Array:
-    """A column of values; SchemaError if Arrow would make others of them."""
+    """A column of values; SchemaError if Arrow can't keep them unchanged."""
     try:
         found = pa.array(values, column_type(type_))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -199,7 +199,7 @@ def _decimal_key(name: str, type_: Scalar) -> _KeyOf:
         value = _value(row.get(name), type_, name)
         if value is None:
             return None
-        sign, digits, _ = value.as_tuple()  # as many of them behind the point as the type has
+        sign, digits, _ = value.as_tuple()  # with as many digits behind the point as the type has
         number = int("".join(map(str, digits))) * (-1 if sign else 1)
         return wide_key(number) if type_.is_wide else number
 
@@ -214,7 +214,7 @@ def _value(given: Any, type_: Type, name: str) -> Any:
     if isinstance(value, Decimal) and not value.is_finite():
         raise SchemaError(f"attribute {name!r}: expected {type_}, found {given!r}")
     if isinstance(value, float) and value != value:
-        return math.nan  # one and the same, so that equal tuples are equal
+        return math.nan  # always the same object, so that equal tuples compare as equal
     if isinstance(value, int) and type_ == Scalar(Kind.TIMESTAMP):  # it came as text
         return _EPOCH + timedelta(microseconds=value)
     if isinstance(value, datetime) and value.tzinfo is None:

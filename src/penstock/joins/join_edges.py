@@ -5,9 +5,9 @@
     catalogue   a — b on x, b — c on x, a — c on x, a — c on y
     edges       a — b on x, b — c on x, a — c on x
 
-Every allowed edge that follows from the classes is used, so that whoever evaluates the join can choose, and so that the
-same join has the same edges however it is spelt. The edges used must say all that the text says: an equality that
-doesn't follow from them is none that the catalogue allows.
+Every allowed edge that follows from the classes is used, so that the evaluation can choose among edges, and so that the
+same join has the same edges however it is spelt. The edges must imply every equality of the text: the catalogue doesn't
+allow an equality that doesn't follow from them.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Classes:
 
 
 def equal_columns(scope: Scope, parts: Sequence[str]) -> Classes:
-    """What a select makes equal; the keys of a table and of its payload always are."""
+    """The columns that a select makes equal. The keys of a table and of its payload are always equal."""
     classes = Classes([(equality.left, equality.right) for equality in scope.equalities])
     for part in parts:
         if part.endswith(PAYLOAD):
@@ -55,7 +55,7 @@ def equal_columns(scope: Scope, parts: Sequence[str]) -> Classes:
 
 
 def allowed_edges(catalog: Catalog, parts: Sequence[str], classes: Classes) -> tuple[JoinEdge, ...]:
-    """The allowed edges that follow from what is equal, but for those that another one includes."""
+    """The allowed edges that follow from the classes, except those that another such edge includes."""
     found = [
         edge
         for edge in catalog.edges
@@ -105,7 +105,7 @@ def _not_allowed(scope: Scope, equality: Equality) -> FilterError:
 
 
 def _allowed(catalog: Catalog, table: str, others: Sequence[str]) -> str:
-    """Which joins of a table with others there may be."""
+    """A hint that names the joins that the catalogue allows between a table and others."""
     mine = [edge for edge in catalog.joins if table in (edge.left, edge.right)]
     near = [edge for edge in mine if edge.left in others or edge.right in others]
     if near:

@@ -8,12 +8,12 @@ Follows joins §3.1: the client holds the contents of its semijoins and joins th
 that it was sent (`held`, one per table), and computes what a message changes by following the edges from the tuple that
 came or went: hash lookups, no scan. The rows themselves aren't kept.
 
-Messages are those of `messages`. The same message twice changes nothing, and a notification with a bad message is
-refused as a whole.
+Messages are those of `messages`. A message that is applied a second time changes nothing, and a notification with a bad
+message is refused as a whole.
 
-A subscriber that starts again loads what it saved (`view_file`), and goes on with the messages after its position. One
-that has lost them needs no protocol of its own to get all of its view again: it is sent what a newcomer is, a
-`ViewReset` and then each tuple that it must hold.
+A subscriber that starts again loads the view that it saved (`view_file`), and goes on with the messages after its
+position. A subscriber that has lost its view, or messages, needs no protocol of its own to get everything again: it is
+sent the same as a newcomer, a `ViewReset` and then each tuple that it must hold.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -110,7 +110,7 @@ class JoinView:
         types = [catalog.tables[c.table].type(c.attribute) for c in self.select.columns]
         self._types = [None if type_ is None else column_type(type_) for type_ in types]
         self.position: Any = None
-        """How far messages were applied, as whoever applied them said."""
+        """How far messages were applied, as the caller of `apply` said."""
 
     @property
     def columns(self) -> list[str]:
@@ -118,10 +118,11 @@ class JoinView:
         return [column.name for column in self.select.columns]
 
     def apply(self, notification: Message | Iterable[Message], position: Any = None) -> RowChanges:
-        """Apply the messages of a notification; what of the result they changed together.
+        """Apply the messages of a notification; the rows of the result that they changed together.
 
-        `position` says how far that is: an offset, the number of a micro-batch, anything that JSON can say. It is saved
-        with the view. SchemaError if a message doesn't fit the subscription; then nothing has changed.
+        `position` says how far messages are applied with this: an offset, the number of a micro-batch, anything that
+        JSON can say. It is saved with the view. SchemaError if a message doesn't fit the subscription; then nothing has
+        changed.
         """
         messages = [notification] if isinstance(notification, Message) else list(notification)
         steps = [self._read(message) for message in messages]
@@ -166,10 +167,10 @@ class JoinView:
     def load(
         path: str | Path, subscription: str | Select | Subscribed, catalog: Catalog
     ) -> "JoinView":
-        """The view that was saved: go on with what comes after its `position`.
+        """The view that was saved: go on with the messages after its `position`.
 
-        What comes before it may be applied again, too, in order: that ends where it was. SnapshotError if the file is
-        damaged, or of another select or catalogue; FileNotFoundError if there is none.
+        Earlier messages may be applied again, too, in order: after the last of them the view is as it was saved.
+        SnapshotError if the file is damaged, or of another select or catalogue; FileNotFoundError if there is none.
 
         >>> import tempfile
         >>> from penstock.joins.catalog import Table
@@ -196,7 +197,7 @@ class JoinView:
     # --- messages ------------------------------------------------------------------------------
 
     def _read(self, message: Message) -> "_Step":
-        """What a message does, once it is checked and its keys are as they are compared."""
+        """Check a message, and bring its keys into the form in which they are compared; the step that applies it."""
         match message:
             case TupleAdded(table, given):
                 held = self._of(table)
@@ -275,7 +276,7 @@ class JoinView:
             ]
 
     def _fitting(self, stop: "_Stop", tuples: _Tuples) -> list[ComparedKey]:
-        """The keys of the tuples of the next table that join all those that are there."""
+        """The keys of the next table's tuples that join all tuples found so far."""
         found: list[ComparedKey] | None = None
         for own, other, others in stop.links:
             values = self._held[other].values(others, tuples[other][1])
@@ -320,9 +321,9 @@ class NetChanges:
 
 @dataclass(frozen=True, slots=True)
 class _Stop:
-    """A table on the way along the edges, and how it hangs together with those before it.
+    """A table on the way along the edges, and its links to the tables before it.
 
-    A link is: attributes of this table, an earlier table, and attributes of that.
+    A link is: attributes of this table, an earlier table, and the attributes of that table that equal them.
     """
 
     table: str

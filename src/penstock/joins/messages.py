@@ -1,4 +1,4 @@
-"""What is sent: reformulated, self-describing messages (joins §3.2), and what a subscriber makes of them.
+"""The messages that are sent, reformulated and self-describing (joins §3.2), and what a subscriber does with them.
 
 A message has a *content*, which the subscriber applies, and a *description*, by which stateless filters route it:
 
@@ -19,10 +19,10 @@ A subscriber holds, of each table, the tuples it was sent, by key, and applies t
     TuplesDropped   forget all tuples of a table with these join attributes: none of them joins any longer
     ViewReset       forget everything: what must be held is sent from here on
 
-The join of what it holds is the result of the subscription. joins §3.1 leaves deletions out; they are the mirror images
-of insertions. A tuple that is deleted was held by just those who would get it if it came now, so it has the same
-skyline. A tuple of the filtering table that is deleted takes with it what it would expose if it came now, and as all of
-that has the same join attributes, one message says so.
+The join of the tuples that it holds is the result of the subscription. joins §3.1 leaves deletions out; they are the
+mirror images of insertions. A tuple of the base table that is deleted was held by exactly the subscribers that would
+get it if it came now, so it has the same skyline. A tuple of the filtering table that is deleted takes with it the
+tuples that it would expose if it came now; as all of these have the same join attributes, one message says so.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ TableRow = Mapping[str, Any]
 TupleKey = tuple[Any, ...]
 
 ADDED_CHANGE, REMOVED_CHANGE, DROPPED_CHANGE, RESET_CHANGE = "added", "removed", "dropped", "reset"
-"""What a notification calls each of the messages to a subscriber."""
+"""The names that notifications have for the four messages to a subscriber."""
 ADDED, REMOVED = 0, 1  # what happens to the content
 BASE, EXPOSED, DROPPED, SELECTED = range(4)  # forms
 
@@ -69,7 +69,7 @@ class TuplesDropped:
 
 @dataclass(frozen=True, slots=True)
 class ViewReset:
-    """Forget everything. Whoever begins to be served, or is served again after a pause, is sent this first."""
+    """Forget everything. A subscriber that is served for the first time, or again after a pause, is sent this first."""
 
 
 Message = TupleAdded | TupleRemoved | TuplesDropped | ViewReset
@@ -95,10 +95,11 @@ def read_message(told: Mapping[str, Any]) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Many messages of one group, flat. What a form doesn't have is 0, or no points.
+    """Many messages of one group, flat. Columns that a form doesn't have are 0; it may have no points.
 
-    `tuples` says where in the group's base table the content stands. `start` has one entry more than there are
-    messages: the points of message i are start[i]:start[i + 1].
+    `tuples` says where in the group's base table the content stands; of DROPPED, where in the filtering table the tuple
+    stood that has gone. `start` has one entry more than there are messages: the points of message i are
+    start[i]:start[i + 1].
     """
 
     change: Int64s  # which change brought it about: its position

@@ -1,5 +1,5 @@
-"""What newcomers among subscribers must hold at first: what a processor that has only them sends when it is given all
-tuples that there are."""
+"""Computes what newcomers among subscribers must hold at first: what a processor that has only newcomers sends when it
+is given all tuples of the tables."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,7 +16,7 @@ from penstock.joins.table_state import TableState
 def first_messages(
     processor: Processor, joins: Mapping[int, SelectJoin]
 ) -> dict[int, list[TupleAdded]]:
-    """By subscription, each tuple that it must hold, once. Takes as long as the tables that they name are large."""
+    """For each subscription the tuples that it must hold, each once. Reads all of the tables that they name."""
     alone = Processor(processor.catalog, joins, processor.decomposition)
     tables = dict.fromkeys(table for join in joins.values() for table in join.tables)
     notified = alone.process(table_contents(processor.tables[table] for table in tables))
@@ -33,7 +33,7 @@ def first_messages(
 
 
 def table_contents(tables: Iterable[TableState]) -> list[ChangeBatch]:
-    """The tuples of tables, as changes that put them there."""
+    """The tuples of tables, as changes that insert them."""
     found = []
     for state in tables:
         rows = [row for place in state.places().tolist() if (row := state.rows[place]) is not None]

@@ -1,4 +1,4 @@
-"""What changes bring about: messages, flat, and who reads them if somebody asks."""
+"""What changes bring about: messages, flat, and their readers, which are looked for only when they are asked for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from penstock.joins.readers import Readers
 
 
 class Sender(Protocol):
-    """Who made messages: it knows what they are about."""
+    """What made messages, and can find their readers."""
 
     def readers(self, messages: Messages) -> Readers:
         """Who reads which message."""
@@ -28,7 +28,7 @@ class Part:
 class Notifications:
     """The messages of some changes.
 
-    They name tuples by where they stand: they can be read until the next change, or the next subscription.
+    Messages name tuples by their places in the tables, so they can be read only until the next change or subscription.
     """
 
     parts: Sequence[Part]

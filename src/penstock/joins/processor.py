@@ -27,7 +27,7 @@ from penstock.language.values import Values
 class Processor:
     """The state of the tables and the subscriptions over them.
 
-    `decomposition` says which tuples subscribers hold. Whoever rebuilds a state that subscribers know (`restore`) gives
+    `decomposition` determines which tuples subscribers hold. To rebuild a state that subscribers know (`restore`), give
     the decomposition that it had.
     """
 
@@ -78,7 +78,7 @@ class Processor:
         self._number_anew()
 
     def decompose_by(self, decomposition: Decomposition) -> None:
-        """From now on, decompose in another way. It must be the same for the subscriptions that are there."""
+        """Decompose in another way from now on. For the subscriptions that are there it must decide the same."""
         self.decomposition = self.scheme.decomposition = decomposition
 
     def unsubscribe(self, sid: int) -> None:
@@ -121,7 +121,8 @@ class Processor:
         return SemijoinScheme(self.tables, self.decomposition)
 
     def _number_anew(self) -> None:
-        """The coordinates of tuples, where constants came or went; and of constants, if there was no room for one."""
+        """Compute coordinates of tuples again, where constants came or went; and ranges, if there was no room for a
+        constant."""
         axes = [(s, a, axis) for s in self.tables.values() for a, axis in s.axes.items()]
         if any(axis.moved for _, _, axis in axes):
             self._add_anew()
@@ -151,9 +152,9 @@ class Processor:
             self.tables[batch.table].apply(batch)
 
     def process(self, changes: Iterable[ChangeBatch]) -> Notifications:
-        """Apply changes in order; the messages that they bring about, which hold until the next call.
+        """Apply changes in order; the messages that they bring about, which can be read until the next call.
 
-        The changes of a batch are worked off together: the longer it is, the faster.
+        The changes of a batch are processed together: in a longer batch each change takes less time.
         """
         self._begin()
         parts: list[Part] = []
@@ -164,10 +165,11 @@ class Processor:
         return Notifications(parts, self._ids)
 
     def take_costs(self) -> tuple[int, dict[int, int]]:
-        """How many tuples were tested by residuals, and by subscription how many tests that took, since last asked.
+        """How many tuples residuals were matched with, and how many tests that took for each subscription, since the
+        last call.
 
-        A residual is a filter of tuples, and a test one that no index decides (`matching.costs`). All residuals of a
-        table are matched together, as soon as somebody asks for one.
+        A residual is a filter of tuples, and only tests that no index decides count (`matching.costs`). All residuals
+        of a table are matched together with a tuple, as soon as one of them is needed.
         """
         tuples, tests = self.scheme.take_costs()
         return tuples, {int(self._ids[number]): count for number, count in tests.items()}

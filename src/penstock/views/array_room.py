@@ -1,4 +1,4 @@
-"""Arrays that kernels fill without knowing how much there will be."""
+"""Arrays that grow while kernels fill them."""
 
 import numpy as np
 

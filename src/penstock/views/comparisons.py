@@ -1,16 +1,18 @@
-"""Values of document nodes: when a comparison holds on one, and when comparisons imply others (delta §4.1).
+"""Decides whether comparisons hold on the value of a document node, and whether comparisons imply others (delta §4.1).
 
-A literal that is a number compares numbers: the value's text is read as one, and a text that is none (or no value at
-all, as of JSON's null) fails every comparison, `<>` too. A literal that is a text compares texts by their code points.
+A literal that is a number compares numbers: the value's text is read as a number. A text that isn't a number, or no
+value at all (JSON's null), fails every comparison, `<>` too. A literal that is a text compares texts by their code
+points.
 
-A conjunction over one kind of literals is an interval without some points. Its ends are *cuts*, places between values:
+Comparisons with one kind of literals leave an interval without some points. Its ends are *cuts*, places between values:
 
     numbers   below 5 or above it: between two numbers lies another      > 5  begins above 5,  <= 5  ends above 5
     texts     above 'a' is below the next text, 'a' + U+0000             > 'a'  is  >= 'a\\0',  <= 'a'  is  < 'a\\0'
 
-Points that are excluded at an end move that end. What is left of a set that isn't empty comes up to both its ends, so
-one set lies in another if its ends do and the other's excluded points aren't in it. That decides implication exactly.
-Between the two kinds only this is used: `= 'text'` leaves one value, on which all else can be tried.
+An excluded point at an end moves that end. So a set that isn't empty has values up to both its ends, and it lies in
+another set exactly if its ends do and it has none of the other's excluded points. That decides implication within one
+kind. Between the two kinds only one fact is used: `= 'text'` leaves a single value, on which all other comparisons can
+be tried.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -130,7 +132,10 @@ def implies(left: Comparisons, right: Comparisons) -> bool:
 
 
 def unsatisfiable(comparisons: Comparisons) -> bool:
-    """Whether no value fulfils all comparisons. Exact, or with both kinds of literals only True is always right."""
+    """Whether no value fulfils all comparisons.
+
+    Exact if all literals are of one kind. With both kinds True is always right, and False may be wrong.
+    """
     return _empty(number_set(comparisons), _text_set(comparisons))
 
 
@@ -145,7 +150,8 @@ def _empty(numbers: "ValueSet", texts: "ValueSet") -> bool:
 
 
 Cut = tuple[Any, Any]
-"""A place between values: a number and 0 (below it) or 1 (above it); 0 and the text above it, or (1, "") above all."""
+"""A place between values. Of numbers: a number with 0 (the place below it) or 1 (above it). Of texts: 0 with the next
+text above the place, or (1, "") above all texts."""
 
 
 def _around(value: str | Decimal) -> tuple[Cut, Cut]:
@@ -157,7 +163,7 @@ def _around(value: str | Decimal) -> tuple[Cut, Cut]:
 
 @dataclass(frozen=True, slots=True)
 class ValueSet:
-    """The values of one kind from one cut to another without some in between; `asked` if anything is asked of them."""
+    """The values of one kind between two cuts, without some points. `asked`: whether any comparison is of this kind."""
 
     low: Cut
     high: Cut
@@ -186,7 +192,7 @@ def _text_set(comparisons: Comparisons) -> ValueSet:
 
 
 def _only_text(texts: ValueSet) -> str | None:
-    """The text of a set that isn't empty, if it has one only."""
+    """The text of a set that isn't empty, if it has only one; else None."""
     (_, text) = texts.low
     return text if texts.high == _around(text)[1] else None
 

@@ -1,8 +1,8 @@
-"""Why a document matches a tree pattern, or doesn't: in the form and words of `matching.explain`.
+"""Explains why a document matches a tree pattern or doesn't, in the form and words of `matching.explain`.
 
-A pattern has steps and conditions, and the verdicts are on one attempt to embed it, the one that gets furthest: as many
-of them hold as can hold together. Of equally good attempts it is the one whose failing numbers are nearest to what was
-asked, then the first in the document.
+There is a verdict on each step and condition of the pattern. All verdicts are about one attempt to embed the pattern,
+the one that gets furthest: as many steps and conditions hold as can hold together. Of equally good attempts it is the
+one whose failing numbers are nearest to the literals, then the first in the document.
 
     //item[topic = 'ACME'][author]       <item><topic>ACM</topic><author/></item> <item><topic>ACME</topic></item>
 
@@ -11,9 +11,9 @@ asked, then the first in the document.
     ✗ //item/topic = 'ACME'  fails: topic is 'ACM'
     ✓ //item/author  holds
 
-What stands below a step that fails is unknown. A document matches if all verdicts hold, since the attempts that get
-furthest are then embeddings. The nodes of every label are looked at once for each step, in Python: this is for one
-document and one pattern at a time.
+Everything below a step that fails is unknown. A document matches if all verdicts hold, since the attempt that gets
+furthest is then an embedding. Each step looks at all nodes of the document, in Python: this is for one document and one
+pattern at a time.
 """
 
 from collections.abc import Mapping
@@ -35,9 +35,9 @@ class _Attempt(NamedTuple):
     held: int
     """Steps and conditions that hold."""
     nearness: float
-    """Minus what numbers that fail are off."""
+    """Minus the sum of what failing numbers are off by."""
     first: int
-    """Minus the node."""
+    """Minus the document node, so that earlier nodes are larger."""
 
 
 def explain_pattern(
@@ -117,7 +117,7 @@ def _best_below(
     found: dict[int, _Attempt] = {}
     for place, attempt in attempts.items():
         above = int(documents.parents[place])
-        # What is as good at a node is as good at all above it.
+        # Where an attempt as good is known, all nodes above have one as good, too.
         while above not in found or found[above] < attempt:
             found[above] = attempt
             if above == DOCUMENT or not descendant:

@@ -23,9 +23,9 @@ from penstock.base.decimals import (
 from penstock.base.jit import kernel
 
 NO_NUMBER = 2
-"""Instead of how two numbers are ordered."""
+"""In the place of an order: a text isn't a number."""
 
-_LONGEST_PLAIN = 15  # digits of a whole number that is written out with its zeros
+_LONGEST_PLAIN = 15  # most digits of a whole number that is written out with its zeros
 _NUMBER = re.compile(
     r"[ \t\n\r]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?)0*([0-9]+))?[ \t\n\r]*"
 )
@@ -46,7 +46,7 @@ def number(text: str) -> Decimal | None:
 
 
 def numeral(value: Decimal) -> str:
-    """The text of a number: the same of equal ones, and all its digits.
+    """The text of a number, with all its digits; equal numbers have the same text.
 
     >>> numeral(Decimal("5.00")), numeral(Decimal("-1e-9")), numeral(Decimal("1e300")), numeral(Decimal("-0"))
     ('5', '-1e-9', '1e300', '0')
@@ -74,7 +74,8 @@ def numeral(value: Decimal) -> str:
 
 @kernel
 def doubles(data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Float64s, Bools]:
-    """The double nearest to the number in each span, NaN if there is no number; and which numbers it isn't sure of."""
+    """The double nearest to the number in each span, NaN if there is no number or the double isn't found quickly; and
+    for which numbers it wasn't found."""
     count = len(starts)
     values = np.empty(count, np.float64)
     unsure = np.zeros(count, np.bool_)
@@ -87,7 +88,7 @@ def doubles(data: Bytes, starts: Int64s, ends: Int64s) -> tuple[Float64s, Bools]
 
 @kernel
 def orders(data: Bytes, starts: Int64s, ends: Int64s, literal: Bytes) -> Int8s:
-    """How the number in each span is ordered to a literal: -1, 0, 1, or `NO_NUMBER`."""
+    """How the number in each span compares with a literal: -1, 0, 1, or `NO_NUMBER`."""
     found = np.empty(len(starts), np.int8)
     for i in range(len(starts)):
         found[i] = order_of_numerals(data, starts[i], ends[i], literal, 0, len(literal))
@@ -96,7 +97,7 @@ def orders(data: Bytes, starts: Int64s, ends: Int64s, literal: Bytes) -> Int8s:
 
 @kernel
 def order_of_numerals(left: Bytes, at: int, past: int, right: Bytes, start: int, end: int) -> int:
-    """How two numbers are ordered, exactly: -1, 0 or 1; `NO_NUMBER` if the left isn't one. The right one must be."""
+    """How two numbers are ordered, exactly: -1, 0 or 1; `NO_NUMBER` if the left isn't one. The right must be one."""
     sign, at, past, power = _leading(left, at, past)
     other_sign, start, end, other_power = _leading(right, start, end)
     if sign == NO_NUMBER:
@@ -123,7 +124,8 @@ def order_of_numerals(left: Bytes, at: int, past: int, right: Bytes, start: int,
 
 @kernel
 def _leading(data: Bytes, at: int, past: int) -> tuple[int, int, int, int]:
-    """A number's sign, where its digits begin and end, the first of which isn't 0, and that one's power of ten."""
+    """A number's sign (0 for zero, `NO_NUMBER` if there is no number), where its digits begin and end from the first
+    one that isn't 0, and the power of ten of that digit."""
     at, past = trim_space(data, at, past)
     sign = 1
     if at < past and (data[at] == 45 or data[at] == 43):

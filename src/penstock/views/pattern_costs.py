@@ -1,12 +1,12 @@
-"""What a tree pattern can cost: how many tests it takes at a node of a document that no list of labels decides.
+"""The cost of a tree pattern: how many tests that no list of labels decides it may take at a node of a document.
 
 All patterns are looked for together, and a label's nodes are found by lists (`extraction.pattern_holds`): a pattern of
 labels costs nothing worth counting. A comparison is evaluated for every node of its label, and a node of any name (`*`)
-is looked for at every node. A pattern without any label has no list to begin with, and counts `EVERY_NODE` more. How
-many tuples a pattern may have in a document, the extraction limits (`extraction.embeddings`).
+is looked for at every node. A pattern without any label has no list to begin with, and counts `EVERY_NODE` more. The
+cost doesn't count tuples: `extraction.embeddings` limits how many a pattern may have in a document.
 
-As for filters it is counted from the text, so that everybody accepts the same texts. What a pattern does take is
-counted while it runs (`LevelTuples.work`).
+The cost follows from the text alone, as for filters, so that every process accepts the same texts. The work that a
+pattern really takes is counted while it runs (`LevelTuples.work`).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ def cost_of_pattern(pattern: TreePattern) -> int:
 
 
 def examine_pattern(text: str) -> Examined:
-    """What one pattern costs, and warnings of that. FilterError if it isn't one."""
+    """The cost of one pattern, with warnings about it. FilterError if the text isn't a pattern."""
     pattern = parse_pattern(text)
     cost = cost_of_pattern(pattern)
     warnings = []

@@ -1,4 +1,4 @@
-"""Tree patterns from their text (delta §4.1; the grammar stands in docs/LANGUAGE.md).
+"""Parses the text of a tree pattern (delta §4.1; the grammar stands in docs/LANGUAGE.md).
 
     //news/item[topic = 'ACME'][author{val}]/headline{cont}
 
@@ -11,8 +11,9 @@
               | ["." ("/" | "//") | "//"] node [path] [operator literal]
     returns   = "{" ("ID" | "val" | "cont") ["," ...] "}"
 
-SQL is read by sqlglot; this is not SQL, and small, so a recursive descent over a list of tokens reads it. Nodes are
-numbered as they come, which is depth-first. Their number bounds the depth of the recursion.
+sqlglot, which reads filters, isn't used here: a pattern is not SQL, and its grammar is so small that a recursive
+descent over a list of tokens does. Nodes are numbered in the order of the text, which is depth-first.
+`MAX_PATTERN_NODES` bounds the depth of the recursion.
 """
 
 import math
@@ -42,7 +43,7 @@ _LABEL = "an element's name, @ and an attribute's name, or *"
 
 
 def parse_pattern(text: str) -> TreePattern:
-    """The pattern that a text describes; `FilterError` says where it describes none.
+    """The pattern that a text describes. `FilterError` says where a text isn't a pattern.
 
     >>> pattern = parse_pattern("//item[topic = 'ACME']/author{val}")
     >>> [(node.label, node.parent, node.descendant) for node in pattern.nodes]
@@ -57,8 +58,8 @@ def parse_pattern(text: str) -> TreePattern:
 def parse_patterns(
     texts: Sequence[str], progress: Callable[[int], None] | None = None
 ) -> tuple[list[TreePattern | None], list[tuple[int, FilterError]]]:
-    """Many patterns, and what is wrong with those that are none, by position. `progress` is called with how many more
-    were read.
+    """The patterns of many texts, None for a text that isn't one; and the errors, by position. `progress` is called now
+    and then with the number of texts that were read since its last call.
 
     >>> found, errors = parse_patterns(["//a", "//", "//a"])
     >>> found[0] is found[2], [(place, error.reason) for place, error in errors]
@@ -128,7 +129,10 @@ class _Reader:
         )
 
     def keys(self) -> None:
-        """A branch without brackets, which is all of the pattern. A forgotten slash isn't taken for one."""
+        """Read a pattern that is nothing but comparisons of keys: one branch, without brackets.
+
+        A key that isn't compared is an error, since a pattern whose first slash was forgotten looks like that.
+        """
         bare = self.branch(DOCUMENT)
         if bare:
             self.at = bare[0]
@@ -138,7 +142,7 @@ class _Reader:
             raise self.unexpected("AND, or the end of the pattern", hint=self.no_or())
 
     def path(self, parent: int) -> int:
-        """Steps as long as there are any; the last one's node."""
+        """Read steps as long as there are any. Returns the node of the last one."""
         while self.next.kind in ("/", "//"):
             descendant = self.take().kind == "//"
             parent = self.node(parent, descendant)
@@ -166,7 +170,7 @@ class _Reader:
         self.take()
 
     def branch(self, parent: int) -> list[int]:
-        """Conditions as long as there are any; where those begin that compare nothing."""
+        """Read conditions joined by AND. Returns the tokens at which conditions begin that compare nothing."""
         bare = []
         while True:
             begin = self.at
@@ -182,7 +186,7 @@ class _Reader:
         return None
 
     def condition(self, parent: int) -> bool:
-        """Whether it compares something."""
+        """Read one condition. Returns whether it compares something."""
         descendant = False
         if self.next.kind == ".":
             token = self.take()
@@ -248,7 +252,7 @@ class _Reader:
             assert read is not None
             if math.isinf(float(token.text)):
                 raise self.error("the number is too large: at most about 1.8e308", token)
-            return read if read else Decimal(0)  # one zero only
+            return read if read else Decimal(0)  # 0.0 and -0 are the same literal
         hint = None
         if token.kind in ("name", "quoted"):
             hint = f"a text stands in single quotes: '{token.text.strip(chr(34))}'"

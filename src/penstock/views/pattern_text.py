@@ -1,7 +1,7 @@
-"""The text of a tree pattern.
+"""Writes a tree pattern as text.
 
-A node's only child goes on with the path, several stand in brackets; a condition stands in brackets of its own, unless
-it is the only thing behind the last node of a branch:
+A node's only child continues the path; several children stand in brackets. A comparison stands in brackets of its own,
+unless it is the only thing behind the last node of a branch:
 
     //news/item[topic = 'ACME'][author{val}][headline{cont}]
 
@@ -42,7 +42,7 @@ def pattern_text(pattern: TreePattern) -> str:
 
 
 def path_text(pattern: TreePattern, place: int) -> str:
-    """The way to a node, without what is asked of the nodes on it.
+    """The path to a node, without conditions and without what the nodes on it return.
 
     >>> from penstock.views.pattern_parser import parse_pattern
     >>> path_text(parse_pattern("//a[c]/b{val}"), 2)
@@ -104,7 +104,7 @@ def _returns(returns: Returns) -> str:
 
 
 def comparison_text(comparison: ValueComparison) -> str:
-    """`= 'ACME'`, `> 5`."""
+    """The text of a comparison: `= 'ACME'`, `> 5`."""
     literal = comparison.literal
     if isinstance(literal, str):
         quoted = literal.replace("'", "''")

@@ -18,11 +18,11 @@ class Token(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """How a message names it."""
+        """The token as messages show it."""
         return self.kind if self.kind == END else repr(self.text)
 
 
-# A name is XML's: no digit, point or hyphen in front. Everything past ASCII may stand in one.
+# A name is as in XML: it doesn't begin with a digit, a point or a hyphen. It may have any character beyond ASCII.
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
       | (?P<string>'(?:[^']|'')*')

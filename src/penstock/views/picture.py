@@ -1,15 +1,15 @@
-"""Pictures of a configuration, for one view or a hundred thousand.
+"""Draws a configuration, of one view or a hundred thousand.
 
 `draw_levels`: levels as columns from left to right, each view a cell, coloured by how much of its capacity it uses, the
-fullest on top. A level with many views is wider, not higher, so areas compare. Who feeds whom is drawn only where lines
-can still be told apart.
+fullest on top. A level with many views is wider, not higher, so areas compare. Lines from views to the views that they
+feed are drawn only where they can still be told apart.
 
     level   1    2      3
             ▓    ▓▓     ▓▓▓▓
             ▓    ▒▒     ▒▒░░
             ░    ░      ░░░
 
-The format is the path's: PNG, SVG, PDF.
+The ending of the path chooses the format: PNG, SVG, PDF.
 """
 
 from pathlib import Path
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LINES = 400  # views up to which lines are drawn
-_HIGH = 4.0  # how much higher than wide a picture's cells may stand in all, about
-_GAP = 0.35  # of the widest level, between two
+_LINES = 400  # most views for which lines, and borders of cells, are drawn
+_HIGH = 4.0  # the larger, the wider and lower the picture
+_GAP = 0.35  # the gap between two levels, as a share of the width of the widest
 
 
 class PictureError(PenstockError):
@@ -64,7 +64,7 @@ def draw_levels(plan: ViewsPlan, path: str | Path) -> None:
 
 
 def _share(load: Int64s, capacity: Int64s) -> Float64s:
-    """Load as a share of the capacity; where that is 0, or nobody is limited, of the largest load."""
+    """Load as a share of the capacity, or of the largest load where that is less than the capacity."""
     limited = np.minimum(capacity, max(1, int(load.max())))
     return np.clip(load / np.maximum(limited, 1), 0.0, 1.0)
 
@@ -77,7 +77,7 @@ def _load_label(plan: ViewsPlan) -> str:
 
 
 def places(level: Int64s, share: Float64s) -> tuple[Float64s, Float64s, Float64s, Float64s]:
-    """Where each view's cell stands, and each level's column."""
+    """The x and y of each view's cell; for each level the x of its first cell, and its width less one cell."""
     counts = np.bincount(level)[1:]
     high = max(1, int(np.ceil(np.sqrt(len(level) / _HIGH) * 1.6)), int(np.ceil(counts.max() / 400)))
     width = np.ceil(counts / high)
@@ -93,7 +93,7 @@ def places(level: Int64s, share: Float64s) -> tuple[Float64s, Float64s, Float64s
 
 
 def _draw_cells(axes: "Axes", x: Float64s, y: Float64s, share: Float64s) -> Any:
-    """One image of all cells: as quick for a hundred thousand as for ten. Few of them have a border."""
+    """Draw all cells as one image, which is as quick for a hundred thousand as for ten. A few cells have borders."""
     image = np.full((int(y.max()) + 1, int(x.max()) + 1), np.nan)
     image[y.astype(np.int64), x.astype(np.int64)] = share
     cells = np.ma.masked_invalid(image)

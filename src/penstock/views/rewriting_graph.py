@@ -19,7 +19,7 @@ from penstock.base.arrays import Float64s, Int32s, Int64s
 
 
 class RewritingGraph(NamedTuple):
-    """Which views can be computed from which."""
+    """Which views can be computed from which others."""
 
     first: Int64s
     start: Int64s
@@ -28,7 +28,7 @@ class RewritingGraph(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """What each rewriting costs, and each view if it comes straight from the source (delta §2.2)."""
+    """The cost of each rewriting, and of each view if it is fed straight from the source (delta §2.2)."""
 
     utilisation: Float64s
     latency: Float64s

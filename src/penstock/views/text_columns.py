@@ -1,7 +1,7 @@
-"""How large a column of texts may be: its offsets have 32 bits.
+"""Limits the size of a column of texts, whose offsets have 32 bits.
 
-Whoever makes a column checks its size first. `ColumnTooLarge` goes to whoever chose the documents, who takes half as
-many at a time. A single document that is too large is a dead letter.
+Code that makes a column checks its size first. `ColumnTooLarge` goes up to the code that chose the documents, which
+then takes half as many at a time. A single document that is too large is a dead letter.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ LARGEST_COLUMN = (1 << 31) - 1
 
 
 class ColumnTooLarge(PenstockError):
-    """The texts of some documents are more than a column can have: take fewer documents at a time."""
+    """The texts of some documents don't fit into one column: take fewer documents at a time."""
 
 
 def check_column(size: int) -> None:
@@ -28,7 +28,7 @@ def check_column(size: int) -> None:
 
 
 def join_batches(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """One batch of several, with this schema; `ColumnTooLarge` if a column of texts would be."""
+    """One batch of several, with this schema; `ColumnTooLarge` if a column of texts would be too large."""
     if len(batches) == 1:
         return batches[0]
     for column, field in enumerate(schema if batches else ()):

@@ -2,16 +2,16 @@
 
     //news/item[topic = 'ACME'][author{val}][headline{cont}]
 
-    news          nodes in document order of the text, parents first
+    news          nodes in the order of the text, parents first
      | item
      |  |- topic  = 'ACME'
      |  |- author    val
      |  `- headline  cont
 
 A pattern's *tuples* on a document are all its embeddings: for every pattern node the ID of a document node with that
-label, where edges and value predicates hold. IDs of all nodes belong to a tuple, asked for or not: they make views
-joinable. What the subscriber gets is `returns`: the annotated attributes, once for each different combination of the
-annotated nodes.
+label, where edges and value predicates hold. A tuple has the IDs of all nodes, asked for or not: they make views
+joinable. The subscriber gets only what the nodes' `returns` ask for, once for each different combination of the nodes
+that ask for something (the annotated nodes).
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from enum import IntFlag
 
 
 class Returns(IntFlag):
-    """What of a node a subscriber gets."""
+    """What a subscriber gets of a node: its ID, its value, its content."""
 
     NOTHING = 0
     ID = 1
@@ -29,7 +29,7 @@ class Returns(IntFlag):
 
 
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
-"""How a value can be compared with a literal."""
+"""The operators that compare a value with a literal."""
 
 DOCUMENT = -1
 """The parent of a pattern's outermost nodes."""
@@ -40,9 +40,10 @@ ANY = "*"
 
 @dataclass(frozen=True, order=True)
 class ValueComparison:
-    """`value operator literal`: as numbers if the literal is one (a text that is none fails), else as texts.
+    """`value operator literal`. A literal that is a number compares numbers, and a value that isn't one fails; any
+    other literal compares texts.
 
-    Numbers are decimal, as they are written: a float would be another number than the one that was meant.
+    Numbers are decimal, as they are written: a float could be another number than the one that was written.
     """
 
     operator: str
@@ -61,7 +62,7 @@ class PatternNode:
     """Whether it may lie anywhere below its parent (`//`) instead of directly below it (`/`)."""
     returns: Returns = Returns.NOTHING
     value: tuple[ValueComparison, ...] = ()
-    """What its value must fulfil, all of it; sorted."""
+    """Comparisons that must all hold on its value; sorted."""
 
 
 @dataclass(frozen=True)

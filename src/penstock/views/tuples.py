@@ -1,9 +1,9 @@
-"""A view's tuples in Arrow, and what of them its subscriber gets (delta §4.1).
+"""A view's tuples in Arrow, and the part of them that its subscriber gets (delta §4.1).
 
     document | n0 | n1 | n1_val | n2 | n2_cont        a row per embedding, sorted by document, n0, n1, …; no two equal
 
-IDs of all nodes are there: other views are made from them. What is delivered are the annotated columns alone, once for
-each combination of annotated nodes.
+The tuples have the IDs of all nodes, because other views are made from them. A subscriber gets the document and the
+annotated columns alone, once for each combination of annotated nodes.
 """
 
 import numpy as np
@@ -19,12 +19,12 @@ def id_column(place: int) -> str:
 
 
 def val_column(place: int) -> str:
-    """The column with its value."""
+    """The column with the value of that node."""
     return f"n{place}_val"
 
 
 def cont_column(place: int) -> str:
-    """The column with its content."""
+    """The column with the content of that node."""
     return f"n{place}_cont"
 
 
@@ -53,7 +53,7 @@ def delivery_schema(pattern: TreePattern) -> pa.Schema:
 
 
 def tuples_to_deliver(pattern: TreePattern, tuples: pa.RecordBatch) -> pa.RecordBatch:
-    """What a subscriber gets of a pattern's tuples, sorted by document and annotated nodes.
+    """The rows that a subscriber gets of a pattern's tuples, sorted by document and annotated nodes.
 
     Two nodes with the same value are two rows, whether their IDs are asked for or not. A pattern that asks for nothing
     delivers the documents that match.
@@ -88,7 +88,7 @@ def _first_of_each(keys: list[Int64s]) -> Int64s | None:
         falls |= ~fresh & (key[1:] < key[:-1])
         fresh |= key[1:] != key[:-1]
     if not falls.any():
-        # In order already: where the annotated nodes come first in the pattern.
+        # The rows are in order already, as they are whenever the annotated nodes come first in the pattern.
         return None if fresh.all() else np.flatnonzero(np.concatenate([[True], fresh]))
     order = np.lexsort(keys[::-1])
     fresh[:] = False
